@@ -1,0 +1,79 @@
+# Everything starts here. Each target first makes the clone ready (idempotent, under a second when nothing changed).
+#
+#   make demo          start everything and train the sample job; Ctrl-C ends it (ONCE=1: end by itself)
+#   make run           start broker, portal, control and a node; Ctrl-C ends it
+#   make test          every test (ARGS="tests/codegen -k name" picks some)
+#   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
+#   make backup FILE=x the installation in DLH_HOME, which may be running, into one file (SECRETS=1: its key too)
+#   make restore FILE=x   such a file into an empty DLH_HOME
+#   make lint          style, types, import walls, Django's own checks
+#   make bench         every figure of docs/benchmarks.md (make bench-start: one of them)
+#
+# Settings: DLH_HOME (data, default var/), DLH_PORT (8000), DLH_HOST (127.0.0.1), REDIS_URL; docs/operator-guide.md.
+
+PY := .venv/bin/python
+BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
+
+.PHONY: help setup setup-test run demo stop status password backup restore test test-postgres lint format bench third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup:
+	@./deploy/setup.sh run
+
+setup-test:
+	@./deploy/setup.sh test
+
+run: setup
+	@$(PY) -m harness.stack run
+
+demo: setup
+	@$(PY) -m harness.stack demo $(if $(filter-out 0,$(ONCE)),--once)
+
+stop status password: setup
+	@$(PY) -m harness.stack $@
+
+backup: setup
+	@$(PY) -m harness.backup make "$(FILE)" $(if $(filter-out 0,$(SECRETS)),--with-secrets)
+
+restore: setup
+	@$(PY) -m harness.backup restore "$(FILE)"
+
+# What starts ranks, stacks or a browser wants the machine to itself; the rest shares it, as many processes as cores.
+ALONE := ranks or stack or browser
+
+test: setup-test
+ifdef ARGS
+	@$(PY) -m pytest $(ARGS)
+else
+	@status=0; $(PY) -m pytest -n auto --dist loadfile -m "not ($(ALONE))" || status=1; \
+	$(PY) -m pytest -m "$(ALONE)" || status=1; exit $$status
+endif
+
+test-postgres: setup-test
+	@$(PY) -m tests.postgres $(or $(ARGS),-n 2 --dist loadfile tests/harness)
+
+lint: setup-test
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy harness scheduler codegen worker
+	.venv/bin/lint-imports
+	$(PY) manage.py makemigrations --check --dry-run
+	DLH_URL=https://harness.example.org DLH_BEHIND_PROXY=1 $(PY) -W ignore manage.py check --deploy --fail-level WARNING
+
+format: setup-test
+	.venv/bin/ruff check --fix .
+	.venv/bin/ruff format .
+
+bench: setup-test
+	@for name in $(BENCHMARKS); do echo "== bench_$$name"; $(PY) -m tests.benchmarks.bench_$$name $(ARGS) || exit 1; done
+
+$(addprefix bench-,$(subst _,-,$(BENCHMARKS))): setup-test
+	@$(PY) -m tests.benchmarks.bench_$(subst -,_,$(patsubst bench-%,%,$@)) $(ARGS)
+
+third-party: setup-test
+	@$(PY) -m harness.stack.third_party > docs/third-party.md
+
+clean:
+	rm -rf .venv node_modules harness/frontend/dist static .mypy_cache .ruff_cache .pytest_cache .hypothesis
