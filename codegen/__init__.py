@@ -1,0 +1,1 @@
+"""Dataset to profile to suggestion to readable program; pure functions of values and files."""

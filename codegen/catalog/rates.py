@@ -1,0 +1,45 @@
+"""How a learning rate follows the batch size: rules of thumb, by name.
+
+`linear`: Goyal et al. 2017, arXiv:1706.02677 (SGD). `sqrt`: Krizhevsky 2014, arXiv:1404.5997, and for Adam Malladi et
+al. 2022, arXiv:2205.10287. Both start from a batch for which a good rate is known: the family's rate was found at the
+batch that the data suggest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+RateRule = Literal["none", "linear", "sqrt", "range"]
+MOST_FACTOR = 8.0
+"""Rules of thumb hold near the batch they start from; further away only a range test tells."""
+
+
+def rate_factor(rule: str, batch: int, reference_batch: int) -> float:
+    """What the rate of `reference_batch` is multiplied by for `batch`; 1 for `none` and `range`."""
+    power = {"linear": 1.0, "sqrt": 0.5}.get(rule, 0.0)
+    factor = (batch / reference_batch) ** power
+    return float(min(MOST_FACTOR, max(1.0 / MOST_FACTOR, factor)))
+
+
+def usual_rule(optimizer: str) -> RateRule:
+    """What is usual for an optimizer: SGD's step grows with the gradient, AdamW's does not."""
+    return "linear" if optimizer == "sgd" else "sqrt"
+
+
+def rate_defaults(
+    training: dict[str, Any], rate: tuple[float, str], batch: int, reference_batch: int, optimizer: str
+) -> dict[str, tuple[Any, str]]:
+    """`rate_rule` and `learning_rate` with their reasons. `training`: the person's wishes; `rate`: the family's."""
+    given, wish = training["learning_rate"] != "auto", training["rate_rule"]
+    if given:
+        return {"rate_rule": ("none", "the learning rate is given"), "learning_rate": rate}
+    if batch == reference_batch:
+        return {"rate_rule": ("none", "the batch is the one that the usual rate is for"), "learning_rate": rate}
+    rule = usual_rule(optimizer) if wish == "auto" else wish
+    told = f"the batch is {batch}, not {reference_batch}: usual for {optimizer}"
+    if rule == "range":
+        why = "of the family, until a range test has found one for this batch"
+        return {"rate_rule": ("range", told), "learning_rate": (rate[0], why)}
+    scaled = float(f"{rate[0] * rate_factor(rule, batch, reference_batch):.3g}")
+    why = f"{rate[1]} at batch {reference_batch}, by the rule {rule} for batch {batch}"
+    return {"rate_rule": (rule, told), "learning_rate": (scaled, rate[1] if rule == "none" else why)}

@@ -1,0 +1,144 @@
+"""Training defaults of a family on given data: general rules of rows, task and cost, each with its reason."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from codegen.catalog.base import Cost, Facts, Family
+
+Defaults = dict[str, tuple[Any, str]]
+"""Field of `spec.training` -> (value, reason)."""
+
+CPU_FLOPS_PER_S = 35e9
+"""A careful figure for one core in small convolutions (45e9 to 60e9 seen); only bounds the default epochs."""
+GPU_FLOPS_PER_S = 4e12
+CPU_TIME_S = 400.0
+GPU_TIME_S = 600.0
+BACKWARD_FACTOR = 3.0
+"""A training step costs about three forward passes."""
+BYTES_PER_PARAMETER = 4 * 5
+"""Weight, gradient, two moments of AdamW, average."""
+MEMORY_SHARE = 0.8
+"""Of the memory there is, that training may take."""
+LEAST_MICRO_ROWS = 2
+"""Batch normalisation cannot take a single row."""
+WORKSPACE = 1.25
+"""Temporary buffers on top of the activations."""
+
+
+def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
+    """All fields of `spec.training` but the seed and what depends on the batch that is taken."""
+    batch, batch_reason = batch_size(facts, cost)
+    steps = max(1, facts.train_rows // batch)
+    defaults: Defaults = {
+        "batch_size": (batch, batch_reason),
+        "optimizer": ("adamw", "works for every family here without tuning"),
+        "learning_rate": (family.learning_rate, f"usual peak for {family.title} with AdamW"),
+        "schedule": ("cosine", "ends with small steps, which settles the weights"),
+        "warmup": (0.1, "the first steps of AdamW are the roughest"),
+        "clip_norm": (1.0, "one odd batch cannot throw the weights far"),
+        "compression": ("none", "exact; 16 bits halve the messages where the network is the bottleneck"),
+    }
+    rules = _image_rules if facts.images else _table_rules
+    defaults |= rules(facts, cost, steps)
+    defaults |= {name: (value, f"better for {family.title}") for name, value in family.training_overrides.items()}
+    epochs = defaults["epochs"][0]
+    total = steps * epochs
+    decay = round(min(0.999, 1 - 10 / max(total, 20)), 4)
+    defaults["ema"] = (decay, f"averages the weights of about the last {1 / (1 - decay):,.0f} of {total:,} steps")
+    return defaults
+
+
+def batch_size(facts: Facts, cost: Cost) -> tuple[int, str]:
+    """Rows per step: more where there are more rows, fewer where memory is short."""
+    low, high, share = (32, 128, 64) if facts.images else (32, 1024, 64)
+    batch = low
+    while batch * 2 <= high and batch * 2 * share <= facts.train_rows:
+        batch *= 2
+    reason = f"about {max(1, facts.train_rows // batch):,} steps per epoch of {facts.train_rows:,} training rows"
+    while batch > 8 and facts.memory_bytes and memory_bytes(facts, cost, batch) > MEMORY_SHARE * facts.memory_bytes:
+        batch //= 2
+        reason = "the largest that fits into memory"
+    return batch, reason
+
+
+def micro_batches(facts: Facts, cost: Cost, batch: int, ranks: int) -> tuple[int, str]:
+    """Parts of a batch that are worked off one after another: as many as memory asks for."""
+    most, parts = max(1, batch // (LEAST_MICRO_ROWS * ranks)), 1
+    limit = MEMORY_SHARE * facts.memory_bytes
+    while facts.memory_bytes and parts < most and memory_bytes(facts, cost, math.ceil(batch / parts)) > limit:
+        parts = min(most, 2 * parts)
+    if parts == 1:
+        return 1, "a whole batch fits into memory"
+    gib = memory_bytes(facts, cost, batch) / 2**30
+    return parts, f"a batch of {batch} rows takes about {gib:.1f} GiB at once, more than there is"
+
+
+def memory_bytes(facts: Facts, cost: Cost, batch: int) -> int:
+    """Peak of training above the idle process: weights and their state, activations of a batch, the rows held."""
+    per_row = cost.activation_bytes * WORKSPACE
+    return int(cost.parameters * BYTES_PER_PARAMETER + batch * per_row + facts.rows * cost.input_bytes)
+
+
+def train_flops(facts: Facts, cost: Cost) -> float:
+    """FLOPs of one epoch."""
+    return BACKWARD_FACTOR * cost.flops * facts.train_rows
+
+
+def affordable_epochs(facts: Facts, cost: Cost) -> float:
+    """Epochs that the default time, or the wished one, pays for on these devices."""
+    speed = (GPU_FLOPS_PER_S if facts.device == "cuda" else CPU_FLOPS_PER_S) * facts.devices
+    time_s = 0.8 * facts.time_s if facts.time_s else (GPU_TIME_S if facts.device == "cuda" else CPU_TIME_S)
+    return speed * time_s / max(train_flops(facts, cost), 1.0)
+
+
+def _bounded(wanted: int, least: int, facts: Facts, cost: Cost, reason: str) -> tuple[int, str]:
+    affordable = int(affordable_epochs(facts, cost))
+    if affordable >= wanted:
+        return wanted, reason
+    device = f"{facts.devices} {'GPU(s)' if facts.device == 'cuda' else 'CPU core(s)'}"
+    return max(least, affordable), f"{wanted} would suit the data; fewer to stay within minutes on {device}"
+
+
+def _table_rules(facts: Facts, cost: Cost, steps: int) -> Defaults:
+    wanted = max(12, min(100, round(2000 / steps)))
+    patience = max(8, wanted // 3) if facts.train_rows >= 1000 else 0
+    small = facts.train_rows < 5000
+    return {
+        "epochs": _bounded(wanted, 5, facts, cost, f"about 2,000 steps in all at {steps:,} steps per epoch"),
+        "patience": (
+            (patience, f"{patience} epochs without a better validation figure rarely bring one")
+            if patience
+            else (0, "too few validation rows to stop by; the whole run takes seconds")
+        ),
+        "weight_decay": (
+            (0.1, "few rows: weights are held small") if small else (0.05, "usual for nets on tables of this size")
+        ),
+        "label_smoothing": (
+            (0.0, "only for classes")
+            if facts.regression
+            else (0.05, "few rows: the net should not grow too sure")
+            if small
+            else (0.0, "enough rows to trust the net's own certainty")
+        ),
+        "augment": ("none", "only for pictures"),
+    }
+
+
+def _image_rules(facts: Facts, cost: Cost, steps: int) -> Defaults:
+    wanted = max(15, min(60, round(2_000_000 / max(1, facts.train_rows))))
+    epochs = _bounded(wanted, 5, facts, cost, f"what {facts.train_rows:,} pictures usually need from scratch")
+    flips = "shift_flip" if facts.photos else "shift"
+    why = (
+        "colour pictures: moved and mirrored ones show the same thing (choose shift if left and right matter)"
+        if facts.photos
+        else "moved pictures show the same thing; mirrored ones may not (digits, letters, signs)"
+    )
+    return {
+        "epochs": epochs,
+        "patience": (0, "the last epochs, at small learning rates, are the best ones"),
+        "weight_decay": (0.05, "usual for nets on pictures with AdamW"),
+        "label_smoothing": (0.1, "keeps the net from growing too sure of its training pictures"),
+        "augment": (flips, why),
+    }

@@ -1,0 +1,203 @@
+"""Which device, family, size, knobs and training values: wishes checked against the catalog, gaps filled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from codegen.catalog import FAMILIES, OWN, families_for
+from codegen.catalog.base import SIZES, Cost, Facts, Family
+from codegen.catalog.rates import rate_defaults
+from codegen.catalog.training import (
+    LEAST_MICRO_ROWS,
+    Defaults,
+    affordable_epochs,
+    memory_bytes,
+    micro_batches,
+    training_defaults,
+)
+from codegen.modes import ONE_PROCESS, SEVERAL
+from codegen.notes import Notes
+from codegen.reading import Reading
+from codegen.spec import Task, TaskSpec
+from codegen.types import Hardware
+
+MANY_ROWS = 100_000
+"""A table of this many rows is worth a GPU."""
+MOST_CORES = 4
+"""Cores taken unasked."""
+LEAST_MEMORY_GIB = 0.5
+"""torch and the program, before any data."""
+LEAST_EPOCHS = 15
+"""A size is taken only if it can be trained this long."""
+DEFAULT_SEED = 0
+_LATER = ("accumulate", "staleness", "backup")
+"""They follow from the batch and from the number of devices."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A model ready to be trained."""
+
+    family: Family
+    size: str
+    params: dict[str, Any]
+    cost: Cost
+    training: dict[str, Any]
+    """All fields of `spec.training`."""
+
+
+def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Notes) -> tuple[str, int, int]:
+    """(device, devices at most, bytes of memory). A GPU for pictures and large tables, where there is one."""
+    wish = spec.resources
+    worth = reading.task is Task.IMAGE_CLASSIFICATION or reading.rows >= MANY_ROWS
+    device: str = wish.device
+    if device == "auto":
+        device, reason = "cpu", "there is no GPU in the pool"
+        if hardware.gpus:
+            device = "cuda" if worth else "cpu"
+            reason = "a GPU pays off here" if worth else "a table of this size trains as fast on a core"
+        notes.note("resources.device", device, reason)
+    there = hardware.gpus if device == "cuda" else hardware.cpu_cores
+    if device == "cuda" and not hardware.gpus:
+        notes.problem("resources.device", "there is no GPU in the pool; choose cpu or auto")
+    alone = device == "cuda" and spec.mode not in SEVERAL
+    count = 1 if alone else max(1, min(there, MOST_CORES))
+    if wish.count != "auto":
+        count = wish.count
+    wide = hardware.most_gpus if device == "cuda" else hardware.most_cpu_cores
+    widest = there if spec.mode in ONE_PROCESS else max(there, wide)
+    if there and count > widest:
+        unit = "GPU(s)" if device == "cuda" else "CPU core(s)"
+        where = "the largest node has" if widest == there else "all nodes together have"
+        notes.problem("resources.count", f"{where} {widest} {unit}; ask for at most {widest}")
+    memory = hardware.gpu_memory_bytes if device == "cuda" else hardware.cpu_memory_bytes
+    if wish.memory_gib != "auto":
+        if wish.memory_gib < LEAST_MEMORY_GIB:
+            notes.problem("resources.memory_gib", f"a run takes {LEAST_MEMORY_GIB} GiB for itself; ask for more")
+        if wish.memory_gib * 2**30 > hardware.cpu_memory_bytes > 0:
+            most = hardware.cpu_memory_bytes / 2**30
+            notes.problem("resources.memory_gib", f"the largest node has {most:.1f} GiB; ask for less")
+        memory = int(min(memory, wish.memory_gib * 2**30)) if device == "cpu" else memory
+    return device, count, memory
+
+
+def choose_model(spec: TaskSpec, facts: Facts, notes: Notes) -> Choice:
+    """Family, size, knobs and training values; mistakes go to `notes` and raise `SpecError`."""
+    family = _family(spec, facts, notes)
+    notes.stop_if_wrong()
+    wishes, batch_wish = _split_wishes(spec, notes)
+    size: str = spec.model.size
+    if size == "auto":
+        size = auto_size(family, facts)
+        if family.name != OWN:
+            notes.note("model.size", size, f"{facts.train_rows:,} training rows and the time they may take")
+        else:
+            size = "small"
+            notes.note("model.size", size, "not used for a person's own model")
+    defaults = family.defaults(facts, size)
+    params = {**defaults, **wishes}
+    for name, message in family.problems(facts, params):
+        notes.problem(f"model.params.{name}", message)
+    notes.stop_if_wrong()
+    for name, value in defaults.items():
+        if name not in wishes:
+            notes.note(f"model.params.{name}", value, f"the {size} preset of {family.title}, fitted to the data")
+    cost = family.cost(facts, params)
+    training = _training(spec, family, facts, cost, batch_wish, notes)
+    return Choice(family=family, size=size, params=params, cost=cost, training=training)
+
+
+def auto_size(family: Family, facts: Facts) -> str:
+    """The largest preset that the rows deserve, the memory holds and the time pays for."""
+    deserved = 0 if facts.train_rows < 1000 else 1 if facts.train_rows < 50_000 else 2
+    for index in range(deserved, 0, -1):
+        cost = family.cost(facts, family.defaults(facts, SIZES[index]))
+        fits = not facts.memory_bytes or memory_bytes(facts, cost, 32) < 0.8 * facts.memory_bytes
+        if fits and affordable_epochs(facts, cost) >= LEAST_EPOCHS:
+            return SIZES[index]
+    return SIZES[0]
+
+
+def ranked_families(facts: Facts) -> list[Family]:
+    """Families of the task, the best expected first."""
+    return sorted(families_for(facts.task), key=lambda family: -family.quality(facts))
+
+
+def _family(spec: TaskSpec, facts: Facts, notes: Notes) -> Family:
+    best = ranked_families(facts)[0]
+    name = notes.choose("model.family", spec.model.family, best.name, best.reason(facts))
+    family = FAMILIES.get(name)
+    fitting = [family.name for family in families_for(facts.task)] + [OWN]
+    if family is None or facts.task not in family.tasks:
+        said = "is unknown" if family is None else f"does not do {facts.task}"
+        notes.problem("model.family", f"{name!r} {said}; choose one of {', '.join(fitting)}")
+        return best
+    return family
+
+
+def _split_wishes(spec: TaskSpec, notes: Notes) -> tuple[dict[str, Any], Any]:
+    """(knobs, batch size): `batch_size` may stand among the knobs, but belongs to the training."""
+    wishes = {name: value for name, value in spec.model.params.items() if value != "auto"}
+    batch: Any = spec.training.batch_size
+    if "batch_size" in wishes:
+        knob = wishes.pop("batch_size")
+        if isinstance(knob, bool) or not isinstance(knob, int) or knob < 1:
+            notes.problem("model.params.batch_size", f"must be a whole number of at least 1, not {knob!r}")
+        elif batch not in ("auto", knob):
+            notes.problem("model.params.batch_size", f"is {knob}, but training.batch_size is {batch}; give it once")
+        else:
+            batch = knob
+    return wishes, batch
+
+
+def _training(
+    spec: TaskSpec, family: Family, facts: Facts, cost: Cost, batch_wish: Any, notes: Notes
+) -> dict[str, Any]:
+    defaults = training_defaults(family, facts, cost)
+    wishes = spec.training.model_dump(mode="json") | {"batch_size": batch_wish}
+    defaults |= _rate_defaults(wishes, defaults, facts)
+    if wishes["rate_rule"] != "auto" and wishes["rate_rule"] != defaults["rate_rule"][0]:
+        notes.note("training.rate_rule", *defaults["rate_rule"])
+        wishes["rate_rule"] = defaults["rate_rule"][0]
+    values: dict[str, Any] = {}
+    for name, wish in wishes.items():
+        if name in _LATER:
+            continue
+        guess, reason = defaults.get(name, (DEFAULT_SEED, "any fixed number makes a run repeatable"))
+        values[name] = notes.choose(f"training.{name}", wish, guess, reason)
+    if values["batch_size"] > facts.train_rows:
+        if batch_wish != "auto":
+            notes.problem(
+                "training.batch_size",
+                f"{values['batch_size']} is more than the {facts.train_rows} training rows; use fewer",
+            )
+        values["batch_size"] = min(values["batch_size"], facts.train_rows)
+    values["accumulate"] = _accumulate(spec, facts, cost, values["batch_size"], notes)
+    if values["augment"] != "none" and not facts.images:
+        notes.problem("training.augment", "only pictures can be shifted or mirrored; set none or auto")
+    if facts.regression and values["label_smoothing"]:
+        notes.problem("training.label_smoothing", "only classes have labels to smooth; set 0 or auto")
+    notes.stop_if_wrong()
+    return values
+
+
+def _rate_defaults(wishes: dict[str, Any], defaults: Defaults, facts: Facts) -> Defaults:
+    reference = min(defaults["batch_size"][0], facts.train_rows)
+    batch = reference if wishes["batch_size"] == "auto" else min(wishes["batch_size"], facts.train_rows)
+    optimizer = defaults["optimizer"][0] if wishes["optimizer"] == "auto" else wishes["optimizer"]
+    return rate_defaults(wishes, defaults["learning_rate"], batch, reference, optimizer)
+
+
+def _accumulate(spec: TaskSpec, facts: Facts, cost: Cost, batch: int, notes: Notes) -> int:
+    ranks = spec.resources.count if spec.mode == "sync" and spec.resources.count != "auto" else 1
+    guess, reason = micro_batches(facts, cost, batch, ranks)
+    parts: int = notes.choose("training.accumulate", spec.training.accumulate, guess, reason)
+    most = max(1, batch // (LEAST_MICRO_ROWS * ranks))
+    if parts > most:
+        each = f" on each of {ranks} ranks" if ranks > 1 else ""
+        notes.problem(
+            "training.accumulate",
+            f"{parts} parts of {batch} rows{each} are less than {LEAST_MICRO_ROWS} rows each; use at most {most}",
+        )
+    return parts

@@ -1,0 +1,36 @@
+"""The ways in which devices work on one model, and which one a run takes where the spec leaves it open."""
+
+from __future__ import annotations
+
+from codegen.catalog.base import Cost, Facts
+from codegen.catalog.training import BYTES_PER_PARAMETER, MEMORY_SHARE
+
+ONE_PROCESS = frozenset({"single", "replicated"})
+"""One process drives all devices."""
+AVERAGED = frozenset({"sync", "async"})
+"""One rank per device, each with the whole model and a share of the rows."""
+STAGED = frozenset({"pipeline", "pipeline+sync"})
+"""One rank per device, each with a stage of the model."""
+MODES = ONE_PROCESS | AVERAGED | STAGED
+SEVERAL = MODES - {"single"}
+"""Modes that mean nothing on one device."""
+FEWEST_DEVICES = 2
+STALENESS_PER_RANK = 4
+"""Bound on the age of gradients in mode async where the spec names none: with like ranks they are one update per
+neighbour old, and a rank four times as slow does not hold up the others yet."""
+
+
+def pick_mode(count: int, facts: Facts, cost: Cost) -> tuple[str, str]:
+    """(mode, why) for so many devices. Never one that changes the result where one that does not will do."""
+    if count == 1:
+        return "single", "one device needs one process"
+    state_gib, memory_gib = cost.parameters * BYTES_PER_PARAMETER / 2**30, facts.memory_bytes / 2**30
+    if facts.device == "cuda" and facts.memory_bytes and state_gib > MEMORY_SHARE * memory_gib:
+        words = f"the model with its optimizer takes {state_gib:.1f} GiB, and a device has {memory_gib:.1f}"
+        return "pipeline", f"{words}: each of {count} holds a stage of it"
+    return "sync", f"{count} devices: one process each, gradients averaged; the result is that of one device"
+
+
+def staleness(count: int) -> tuple[int, str]:
+    """(most updates between a pull and its push, why) for so many ranks."""
+    return STALENESS_PER_RANK * count, f"{STALENESS_PER_RANK} per rank: a slow rank may lag, but not without end"

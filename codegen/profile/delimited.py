@@ -1,0 +1,189 @@
+"""CSV and TSV as batches of text columns. Fast by pyarrow where quoting is plain, exact by `csv` where it is not."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from codegen.profile.blocks import MAX_RECORD_BYTES, Block, WrongEncoding, fail_quote, record_blocks, utf8_chunks
+from codegen.profile.dialect import Dialect, dialect_of, western_encoding
+from codegen.profile.problems import fail
+from codegen.profile.sources import BadLines, unique_names
+from codegen.profile.streams import ByteSource
+from codegen.profile.types import Finding, ProfileOptions, Severity
+
+_SLOW_ROWS = 20_000
+
+
+class DelimitedSource:
+    """A `TableSource` over one CSV or TSV file. `batches` raises `WrongEncoding` where the guess did not hold."""
+
+    def __init__(self, source: ByteSource, options: ProfileOptions, wrong: WrongEncoding | None = None) -> None:
+        self._source = source
+        self._file = source.path.name
+        self._wrong = wrong
+        self._dialect: Dialect = dialect_of(source, options, western_encoding(wrong.sample) if wrong else None)
+        self._names, self._findings = unique_names(list(self._dialect.names))
+        width = len(self._names)
+        self._bad = BadLines(
+            file=self._file,
+            what=f"do not have the {width} fields of the {'header' if self._dialect.header else 'first row'}",
+            hint="A delimiter inside a text needs quotes around the text; a missing value still needs its delimiter.",
+            code="ragged_rows",
+        )
+        self._good = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Unique column names."""
+        return self._names
+
+    @property
+    def description(self) -> str:
+        """Delimiter, encoding, compression."""
+        return f"csv; {self._dialect.description}" + ("; gzip" if self._source.gzipped else "")
+
+    @property
+    def decimal_comma(self) -> bool:
+        """`3,14` is a number where the semicolon separates the fields, as spreadsheets write it."""
+        return self._dialect.delimiter == ";"
+
+    def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
+        """Batches of text columns."""
+        skip_header = self._dialect.header
+        with self._source.open() as stream:
+            chunks = utf8_chunks(stream, self._dialect, self._file)
+            blocks = record_blocks(chunks, self._dialect.delimiter, self._file)
+            for block in blocks:
+                if block.plain:
+                    yield self._fast(block, skip_header), stream.share
+                else:
+                    for batch in self._slow(block, blocks, skip_header):
+                        yield batch, stream.share
+                skip_header = False
+                if self._bad.count > 1000:
+                    self._bad.check(self._good)
+        self._bad.check(self._good)
+
+    def findings(self) -> list[Finding]:
+        """Names, encoding, header and lines left out."""
+        found = [*self._findings, *self._bad.findings()]
+        if not self._dialect.header:
+            found.append(
+                Finding(
+                    code="no_header",
+                    severity=Severity.INFO,
+                    message="The first line holds values, not names: columns are named column_1, column_2, ...",
+                    meaning="If it is a header after all, say so in the options; else a header makes charts readable.",
+                )
+            )
+            found = [finding for finding in found if finding.code != "unnamed_columns"]
+        if self._dialect.encoding in ("latin-1", "cp1252") and not self._dialect.encoding_given:
+            found.append(
+                Finding(
+                    code="encoding_guessed",
+                    severity=Severity.INFO,
+                    message="The file is not UTF-8"
+                    + (f" (line {self._wrong.line:,})" if self._wrong else "")
+                    + f"; it was read as {self._dialect.encoding}.",
+                    meaning="If letters with accents look wrong in the preview, set the encoding in the options.",
+                    rows=(self._wrong.line,) if self._wrong else (),
+                )
+            )
+        return found
+
+    def _fast(self, block: Block, skip_header: bool) -> pl.DataFrame:
+        names = [str(number) for number in range(len(self._names))]
+        bad: list[int] = []
+
+        def skip(row: pacsv.InvalidRow) -> str:
+            bad.append(row.actual_columns)
+            return "skip"
+
+        if not block.body.strip(b"\r\n"):
+            return self._empty()
+        table = pacsv.read_csv(
+            pa.BufferReader(block.body),
+            read_options=pacsv.ReadOptions(use_threads=False, block_size=len(block.body) + 1, column_names=names),
+            parse_options=pacsv.ParseOptions(
+                delimiter=self._dialect.delimiter, newlines_in_values=True, invalid_row_handler=skip
+            ),
+            convert_options=pacsv.ConvertOptions(column_types={name: pa.large_string() for name in names}),
+        )
+        if bad:
+            for _ in self._rows(io.StringIO(block.body.decode(), newline=""), block.first_line):
+                pass
+        if skip_header and not table.num_rows:
+            return self._empty()
+        table = table.slice(1) if skip_header else table
+        self._good += table.num_rows
+        frame = pl.DataFrame(table)
+        frame.columns = list(self._names)
+        return frame
+
+    def _slow(self, block: Block, rest: Iterator[Block], skip_header: bool) -> Iterator[pl.DataFrame]:
+        """From here to the end of the file."""
+
+        def lines() -> Iterator[str]:
+            yield from io.StringIO(block.body.decode(), newline="")
+            for later in rest:
+                yield from io.StringIO(later.body.decode(), newline="")
+
+        rows: list[list[str]] = []
+        for row in self._rows(lines(), block.first_line):
+            if skip_header:
+                skip_header = False
+                continue
+            rows.append(row)
+            if len(rows) >= _SLOW_ROWS:
+                yield self._frame(rows)
+                rows = []
+        yield self._frame(rows)
+
+    def _rows(self, lines: Iterator[str], first_line: int) -> Iterator[list[str]]:
+        """Rows of the right width; the others go to the bad lines. Raises `DataError` for bad quoting."""
+        csv.field_size_limit(MAX_RECORD_BYTES)
+        reader = csv.reader(lines, delimiter=self._dialect.delimiter, strict=True)
+        width = len(self._names)
+        while True:
+            start = first_line + reader.line_num
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                self._bad_quotes(start, first_line + reader.line_num - 1, str(error))
+            if len(row) == width:
+                yield row
+            elif row:
+                self._bad.add(start, f"{len(row)} fields")
+
+    def _bad_quotes(self, start: int, line: int, reason: str) -> None:
+        if "unexpected end" in reason or "field larger" in reason:
+            fail_quote(start, self._file)
+        fail(
+            "bad_quotes",
+            f"Line {line:,}: text follows a closing quote"
+            + (f"; the row begins in line {start:,}" if start != line else "")
+            + ".",
+            'Put quotes around the whole field, and write a quote inside it twice ("").',
+            row=line,
+            file=self._file,
+        )
+
+    def _frame(self, rows: list[list[str]]) -> pl.DataFrame:
+        if not rows:
+            return self._empty()
+        self._good += len(rows)
+        return pl.DataFrame(
+            dict(zip(self._names, map(list, zip(*rows, strict=True)), strict=True)),
+            schema=dict.fromkeys(self._names, pl.String),
+        )
+
+    def _empty(self) -> pl.DataFrame:
+        return pl.DataFrame(schema=dict.fromkeys(self._names, pl.String))

@@ -1,0 +1,225 @@
+"""How a delimited file is written: encoding, delimiter, header; guessed from its beginning or given."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from codegen.profile.problems import fail
+from codegen.profile.streams import ByteSource
+from codegen.profile.types import ProfileOptions
+from codegen.profile.values import MISSING
+
+SAMPLE_BYTES = 256 << 10
+DELIMITERS = (",", "\t", ";", "|")
+_SAMPLE_ROWS = 200
+_SAMPLE_LINES = 5
+_MAX_SAMPLE_BYTES = 8 << 20
+_COUNTED_NAMES = 5
+"""So many whole numbers in a row that count up are names."""
+_NAMES = {",": "','", "\t": "tab", ";": "';'", "|": "'|'"}
+_NUMBER = re.compile(r"^[+-]?(\d+([.,]\d*)*|\.\d+)([eE][+-]?\d+)?%?$")
+Newline = Literal["\n", "\r"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How to read a delimited file."""
+
+    encoding: str
+    encoding_given: bool
+    delimiter: str
+    header: bool
+    names: tuple[str, ...]
+    """As in the header, or empty strings where there is none."""
+    newline: Newline
+
+    @property
+    def description(self) -> str:
+        """For `DatasetProfile.source_format`."""
+        name = _NAMES.get(self.delimiter, repr(self.delimiter))
+        return f"delimiter {name}; {self.encoding}" + ("" if self.header else "; no header")
+
+
+def dialect_of(source: ByteSource, options: ProfileOptions, encoding: str | None = None) -> Dialect:
+    """The dialect of a file. `encoding` wins over the guess where a first reading found the guess wrong.
+
+    Raises `DataError` for a wrong option, a file of one column, NUL bytes.
+    """
+    with source.open() as stream:
+        head = more = stream.read(SAMPLE_BYTES)
+        while more and head.count(b"\n") < _SAMPLE_LINES and len(head) < _MAX_SAMPLE_BYTES:
+            more = stream.read(SAMPLE_BYTES)
+            head += more
+        whole = not more or not stream.read(1)
+    given = _codec(options.encoding)
+    encoding = encoding or given or guess_encoding(head)
+    text = _text(head, encoding, whole)
+    _refuse_nul(text, source.path.name)
+    newline: Newline = "\r" if "\r" in text and "\n" not in text else "\n"
+    lines = _lines(text, newline, whole)
+    delimiter = _delimiter(lines, options.delimiter, source.path.name)
+    rows = _rows(lines, delimiter)
+    header = options.header if options.header is not None else _has_header(rows)
+    names = tuple(name.strip() for name in rows[0]) if header else ("",) * len(rows[0])
+    if header and len(rows) == 1 and whole:
+        fail(
+            "header_only",
+            f"{source.path.name} has a header line and no rows.",
+            "Check how the file was made: there is nothing to learn from.",
+            file=source.path.name,
+            row=1,
+        )
+    return Dialect(
+        encoding=encoding,
+        encoding_given=given is not None,
+        delimiter=delimiter,
+        header=header,
+        names=names,
+        newline=newline,
+    )
+
+
+def guess_encoding(sample: bytes) -> str:
+    """By byte order mark, else UTF-8 where it decodes, else Windows-1252 or Latin-1."""
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if sample.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+        return "utf-8"
+    except UnicodeDecodeError:
+        return western_encoding(sample)
+
+
+def western_encoding(sample: bytes) -> str:
+    """`cp1252` where the bytes that only it defines occur and it decodes, else `latin-1`, which always does."""
+    if any(byte in sample for byte in range(0x80, 0xA0)):
+        try:
+            sample.decode("cp1252")
+            return "cp1252"
+        except UnicodeDecodeError:
+            pass
+    return "latin-1"
+
+
+def _codec(name: str | None) -> str | None:
+    if not name:
+        return None
+    try:
+        codec = codecs.lookup(name)
+        if not codec._is_text_encoding:
+            raise LookupError(name)
+        return codec.name
+    except LookupError:
+        fail("unknown_encoding", f"There is no text encoding {name!r}.", "Try utf-8, latin-1, cp1252 or utf-16.")
+
+
+def _text(head: bytes, encoding: str, whole: bool) -> str:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    return decoder.decode(head, whole)
+
+
+def _refuse_nul(text: str, name: str) -> None:
+    if (at := text.find("\0")) >= 0:
+        fail_nul(text.count("\n", 0, at) + 1, name)
+
+
+def fail_nul(line: int, name: str) -> None:
+    """Raise the error for a NUL byte in `line`."""
+    fail(
+        "nul_byte",
+        f"Line {line:,} holds a NUL byte: the file is damaged, or is no plain text.",
+        "Look at that line. A UTF-16 file without byte order mark needs the encoding set; else remove the bytes, "
+        "e.g. `tr -d '\\000' < data.csv > clean.csv`.",
+        row=line,
+        file=name,
+    )
+
+
+def _lines(text: str, newline: Newline, whole: bool) -> list[str]:
+    lines = text.split(newline)
+    if not whole and len(lines) > 1:
+        lines.pop()
+    return [line + "\n" for line in lines]
+
+
+def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
+    rows = []
+    for row in csv.reader(lines, delimiter=delimiter):
+        if row:
+            rows.append(row)
+        if len(rows) >= _SAMPLE_ROWS:
+            break
+    return rows
+
+
+def _score(lines: list[str], delimiter: str) -> tuple[float, int]:
+    try:
+        widths = [len(row) for row in _rows(lines, delimiter)]
+    except csv.Error:
+        return 0.0, 0
+    if not widths:
+        return 0.0, 0
+    width, count = Counter(widths).most_common(1)[0]
+    consistent = count / len(widths) * (1.0 if widths[0] == width else 0.8)
+    return (round(consistent, 2), width) if width > 1 else (0.0, 1)
+
+
+def _delimiter(lines: list[str], given: str | None, name: str) -> str:
+    scores = {delimiter: _score(lines, delimiter) for delimiter in DELIMITERS}
+    best = max(DELIMITERS, key=lambda delimiter: scores[delimiter])
+    if given is None:
+        if scores[best][1] < 2:
+            fail(
+                "one_column",
+                f"{name} has a single column: none of comma, tab, semicolon and '|' separates its fields.",
+                "Check the delimiter and set it in the options; a table needs a target and one feature at least.",
+                file=name,
+                row=1,
+            )
+        return best
+    given = {"\\t": "\t", "tab": "\t"}.get(given, given)
+    if len(given) != 1 or given in '"\r\n':
+        fail("wrong_delimiter", f"{given!r} cannot be a delimiter.", "Use one character, e.g. , ; | or a tab.")
+    if _score(lines, given)[1] < 2:
+        hint = (
+            f"Try {_NAMES[best]}: it gives {scores[best][1]} columns." if scores[best][1] > 1 else "Look at the file."
+        )
+        fail("wrong_delimiter", f"{given!r} separates no fields in {name}.", hint, file=name, row=1)
+    return given
+
+
+def _is_value(cell: str) -> bool:
+    cell = cell.strip()
+    return bool(_NUMBER.match(cell)) or (cell != "" and cell in MISSING)
+
+
+def _has_header(rows: list[list[str]]) -> bool:
+    """A first row of names: no numbers, no repeated entries of the rows below."""
+    first, below = rows[0], rows[1:]
+    if any(_is_value(cell) for cell in first):
+        return _numbers_are_names(first, below)
+    if any(_NUMBER.match(cell.strip()) for row in below[:20] for cell in row):
+        return True
+    seen = [
+        sum(cell == row[at] for row in below if at < len(row)) for at, cell in enumerate(first) if cell.strip() != ""
+    ]
+    return not below or sum(count > 0 for count in seen) * 2 < len(seen)
+
+
+def _numbers_are_names(first: list[str], below: list[list[str]]) -> bool:
+    """Names may be numbers (years, pixels): the first row is a header if a word heads a column of numbers."""
+    for at, cell in enumerate(first):
+        column = [row[at] for row in below if at < len(row)]
+        if cell.strip() and not _is_value(cell) and column and all(_is_value(value) for value in column):
+            return True
+    counted = [int(cell) for cell in first if cell.strip().isdecimal()]
+    years = len(counted) > 1 and 1900 <= counted[0] <= counted[-1] <= 2100
+    return (years or len(counted) >= _COUNTED_NAMES) and all(b - a == 1 for a, b in pairwise(counted))

@@ -1,0 +1,261 @@
+"""What the figures of a table mean for training, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from codegen.profile.guess import ColumnPlan
+from codegen.profile.stats import ColumnStats, RepeatedRows
+from codegen.profile.survey import ColumnSurvey
+from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
+
+_RANK = {Severity.DANGER: 0, Severity.WARNING: 1, Severity.INFO: 2}
+_PER_CODE = 20
+"""Findings of one kind that are told one by one."""
+_HIGH_CARDINALITY = 100
+_SKEW = 5.0
+_FEW_ROWS = 100
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Worst first; beyond `_PER_CODE` of one kind the rest is told in one sentence."""
+    kept: list[Finding] = []
+    seen: Counter[str] = Counter()
+    last: dict[str, Finding] = {}
+    for finding in sorted(findings, key=lambda finding: _RANK[finding.severity]):
+        seen[finding.code] += 1
+        last[finding.code] = finding
+        if seen[finding.code] <= _PER_CODE:
+            kept.append(finding)
+    for code, count in seen.items():
+        if count > _PER_CODE:
+            kept.append(
+                Finding(
+                    code=code,
+                    severity=last[code].severity,
+                    message=f"{count - _PER_CODE:,} more findings of this kind ({code.replace('_', ' ')}).",
+                    meaning=last[code].meaning,
+                )
+            )
+    return tuple(sorted(kept, key=lambda finding: _RANK[finding.severity]))
+
+
+def as_finding(problem: DataProblem | Finding, rows: tuple[int, ...] = ()) -> Finding:
+    """A problem that stands against training, as the worst kind of warning; `rows` are added where it names none."""
+    if isinstance(problem, Finding):
+        return Finding(**{**vars(problem), "rows": problem.rows or rows})
+    return Finding(
+        code=problem.code,
+        severity=Severity.DANGER,
+        message=problem.message,
+        meaning=f"It cannot be trained on as it is. {problem.hint}",
+        column=problem.column,
+        rows=rows or ((problem.row,) if problem.row else ()),
+        files=(problem.file,) if problem.file else (),
+    )
+
+
+def column_findings(
+    column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, stats: ColumnStats, is_target: bool
+) -> list[Finding]:
+    """All about one column."""
+    found: list[Finding] = []
+    if column.missing == stats.rows:
+        return [_all_missing(column, survey)]
+    if column.missing and not is_target:
+        found.append(_missing(column, stats))
+    if column.type is ColumnType.NUMERIC:
+        found.extend(_numeric(column, survey))
+    elif column.type is ColumnType.DATE and survey.present > stats.rows - stats.missing:
+        found.append(_lost(column, survey, stats))
+    if not is_target:
+        found.extend(_left_out(column))
+        if column.type is ColumnType.CATEGORY and column.unique > _HIGH_CARDINALITY:
+            found.append(_high_cardinality(column))
+    if column.type is ColumnType.CATEGORY and survey.numeric and survey.words:
+        found.append(_mixed_category(column, survey))
+    if plan.style is not None and column.type is ColumnType.NUMERIC:
+        found.append(
+            Finding(
+                code="number_style",
+                severity=Severity.INFO,
+                message=f"{survey.styled:,} numbers of '{column.name}' are written with {plan.style.value}.",
+                meaning="They were read as numbers; check the range in the profile.",
+                column=column.name,
+            )
+        )
+    return found
+
+
+def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> list[Finding]:
+    """All about the rows."""
+    found = []
+    if repeats:
+        share = repeats / rows
+        found.append(
+            Finding(
+                code="duplicate_rows",
+                severity=Severity.WARNING if share >= 0.01 else Severity.INFO,
+                message=f"{repeats:,} rows ({share:.1%}) repeat an earlier row in every column that carries signal.",
+                meaning="Copies on both sides of the split make the test figures too good. Remove them where a row is "
+                "one observation; keep them where equal rows are real.",
+                rows=repeated_rows,
+            )
+        )
+    if rows > RepeatedRows.MAX_ROWS:
+        found.append(
+            Finding(
+                code="duplicates_not_compared",
+                severity=Severity.INFO,
+                message=f"Only the first {RepeatedRows.MAX_ROWS:,} of {rows:,} rows were searched for repeated rows.",
+                meaning="There may be more copies than are counted.",
+            )
+        )
+    if rows < _FEW_ROWS:
+        found.append(
+            Finding(
+                code="few_rows",
+                severity=Severity.WARNING,
+                message=f"There are only {rows:,} rows.",
+                meaning="A split leaves very few to test with, so the figures are rough. Add rows if you can.",
+            )
+        )
+    return found
+
+
+def _all_missing(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    forced = f" None of its {survey.present:,} values is a {column.type.value}." if survey.present else ""
+    return Finding(
+        code="all_missing",
+        severity=Severity.WARNING,
+        message=f"'{column.name}' has no usable value.{forced}",
+        meaning="It carries nothing and is left out."
+        + (f" Set its type back to {column.guessed_type.value}." if forced else ""),
+        column=column.name,
+    )
+
+
+def _missing(column: ColumnProfile, stats: ColumnStats) -> Finding:
+    share = column.missing / stats.rows
+    severity = Severity.INFO if share < 0.05 else Severity.WARNING if share < 0.6 else Severity.DANGER
+    filled = {
+        ColumnType.NUMERIC: "Missing numbers become the median of the training rows, marked by a column of their own",
+        ColumnType.CATEGORY: "Missing values become a category of their own",
+    }.get(column.type, "What is read from missing values becomes the median of the training rows")
+    return Finding(
+        code="missing_values",
+        severity=severity,
+        message=f"'{column.name}' is missing in {column.missing:,} of {stats.rows:,} rows ({share:.1%}).",
+        meaning=f"{filled}. Ask why they are missing: the reason may not hold for new rows.",
+        column=column.name,
+        rows=tuple(stats.missing_rows),
+    )
+
+
+def _numeric(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
+    found = []
+    if survey.words:
+        places = ", ".join(f"'{value}' in row {row:,}" for row, value in survey.word_examples[:3])
+        found.append(
+            Finding(
+                code="mixed_types",
+                severity=Severity.WARNING,
+                message=f"'{column.name}' holds numbers, but {survey.words:,} values are words: {places}.",
+                meaning="The words count as missing. If they mean something, set the column's type to category.",
+                column=column.name,
+                rows=tuple(row for row, _ in survey.word_examples),
+            )
+        )
+    if survey.infinite:
+        found.append(
+            Finding(
+                code="infinite_values",
+                severity=Severity.WARNING,
+                message=f"'{column.name}' holds {survey.infinite:,} infinite or too large values.",
+                meaning="They count as missing: one of them would make the loss NaN.",
+                column=column.name,
+                rows=tuple(survey.infinite_rows),
+            )
+        )
+    if column.skew is not None and abs(column.skew) > _SKEW:
+        found.append(
+            Finding(
+                code="skewed",
+                severity=Severity.INFO,
+                message=f"'{column.name}' is very uneven (skew {column.skew:.1f}): few values lie far from the rest.",
+                meaning="The far values dominate a squared loss and squeeze the others. Check that they are real; "
+                "as an amount to predict, its logarithm may do better.",
+                column=column.name,
+            )
+        )
+    return found
+
+
+def _lost(column: ColumnProfile, survey: ColumnSurvey, stats: ColumnStats) -> Finding:
+    lost = survey.present - (stats.rows - stats.missing)
+    return Finding(
+        code="mixed_types",
+        severity=Severity.WARNING,
+        message=f"{lost:,} values of '{column.name}' are no dates of the form that the others have.",
+        meaning="They count as missing.",
+        column=column.name,
+        rows=tuple(stats.missing_rows),
+    )
+
+
+def _left_out(column: ColumnProfile) -> list[Finding]:
+    reasons = {
+        ColumnType.CONSTANT: ("constant_column", "has one value only", "It tells nothing apart and is left out."),
+        ColumnType.IDENTIFIER: (
+            "identifier_column",
+            "names rows instead of describing them",
+            "A model would learn it by heart, so it is left out. Set its type if it does carry meaning.",
+        ),
+        ColumnType.TEXT: (
+            "text_column",
+            "is free text",
+            "Its words are not read, only how long it is: in characters and in words. Make categories of what matters.",
+        ),
+        ColumnType.DATE: (
+            "date_column",
+            "is a date",
+            "Rows of a later time are a fairer test than rows chosen at random if the world changes.",
+        ),
+    }
+    if column.type not in reasons:
+        return []
+    code, what, meaning = reasons[column.type]
+    return [
+        Finding(
+            code=code,
+            severity=Severity.INFO,
+            message=f"'{column.name}' {what} ({column.reason})."
+            if column.type is column.guessed_type
+            else f"'{column.name}' {what}, as was set.",
+            meaning=meaning,
+            column=column.name,
+        )
+    ]
+
+
+def _high_cardinality(column: ColumnProfile) -> Finding:
+    return Finding(
+        code="high_cardinality",
+        severity=Severity.WARNING,
+        message=f"'{column.name}' has {'' if column.unique_is_exact else 'more than '}{column.unique:,} categories.",
+        meaning="Rare categories are learned by heart or never seen again. Join them, or leave the column out.",
+        column=column.name,
+    )
+
+
+def _mixed_category(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    return Finding(
+        code="mixed_types",
+        severity=Severity.INFO,
+        message=f"'{column.name}' mixes {survey.numeric:,} numbers with {survey.words:,} words; "
+        "it is read as a category.",
+        meaning="Equal amounts are told apart only by their text. Set the type to numeric if the words are mistakes.",
+        column=column.name,
+        rows=tuple(row for row, _ in survey.word_examples),
+    )

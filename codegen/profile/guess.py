@@ -1,0 +1,154 @@
+"""The type of each column, with its reason, and how its values become packed values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from codegen.profile.survey import ColumnSurvey
+from codegen.profile.types import ColumnType
+from codegen.profile.values import DATE_FORMATS, NumberStyle, dates, is_missing, numbers
+
+MAX_WORD_SHARE = 0.05
+"""A column of numbers may hold this share of words, which then count as missing."""
+_IDENTIFIER_NAME = re.compile(
+    r"((^|[^a-zA-Z])(id|uuid|guid|index|idx|key|no|nr|num|number|rowid|sku)|[a-z]Id|[a-z]ID)$", re.ASCII
+)
+_MIN_IDENTIFIER_ROWS = 20
+_IDENTIFIER_SHARE = 0.98
+_TEXT_LENGTH = 40
+_TEXT_SPACES = 3
+_FEW_VALUES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnPlan:
+    """How one column is packed."""
+
+    name: str
+    type: ColumnType
+    guessed_type: ColumnType
+    reason: str
+    whole: bool
+    """Numbers are packed as int64."""
+    style: NumberStyle | None
+    """Further spelling of numbers besides the plain one."""
+    date_format: str
+
+    @property
+    def packed(self) -> pl.DataType:
+        """Type in the packed file."""
+        if self.type is ColumnType.NUMERIC:
+            return pl.Int64() if self.whole else pl.Float64()
+        return pl.Datetime("us") if self.type is ColumnType.DATE else pl.String()
+
+
+def column_plan(survey: ColumnSurvey, override: ColumnType | None) -> ColumnPlan:
+    """Decide from the survey; a person's override wins over the guess."""
+    guessed, reason = guess_type(survey)
+    return ColumnPlan(
+        name=survey.name,
+        type=override or guessed,
+        guessed_type=guessed,
+        reason=reason,
+        whole=survey.numeric > 0 and survey.whole == survey.numeric,
+        style=survey.style if survey.styled else None,
+        date_format=survey.date_format[0] or DATE_FORMATS[0],
+    )
+
+
+def guess_type(survey: ColumnSurvey) -> tuple[ColumnType, str]:
+    """(type, reason in words)."""
+    distinct = survey.distinct.lower_bound
+    if not survey.present:
+        return ColumnType.CONSTANT, "every value is missing"
+    if distinct == 1:
+        return ColumnType.CONSTANT, "all present values are the same"
+    if survey.typed is not None and survey.typed.is_temporal():
+        return ColumnType.DATE, "a date or time in the file"
+    share = survey.numeric / survey.present
+    if share >= 1 - MAX_WORD_SHARE and not _is_coded(survey) and not _is_ordinal_text(survey):
+        return _guess_numeric(survey, share)
+    return _guess_words(survey, distinct)
+
+
+def convert(values: pl.Series, plan: ColumnPlan) -> pl.Series:
+    """The packed values of a batch: missing markers, infinities and words among numbers become null."""
+    if plan.type is ColumnType.NUMERIC:
+        packed = _numeric(values, plan)
+    elif plan.type is ColumnType.DATE:
+        packed = values if values.dtype.is_temporal() else dates(_stripped(values, plan), plan.date_format)
+    else:
+        packed = _stripped(values, plan)
+    return packed.cast(plan.packed, strict=False).rename(plan.name)
+
+
+def _stripped(values: pl.Series, plan: ColumnPlan) -> pl.Series:
+    if values.dtype == pl.Float64:
+        values = values.fill_nan(None)
+        values = values.cast(pl.Int64, strict=False) if plan.whole else values
+    texts = values.cast(pl.String).str.strip_chars()
+    return texts.set(is_missing(texts), None)
+
+
+def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
+    if values.dtype == pl.Int64:
+        return values
+    if values.dtype != pl.String:
+        found = values.cast(pl.Float64, strict=False)
+    else:
+        found = numbers(values)
+        if found.null_count():
+            values = values.str.strip_chars()
+            found = numbers(values)
+            if plan.style:
+                found = found.fill_null(numbers(values, plan.style))
+    found = found.fill_nan(None)
+    return found.set(found.is_infinite().fill_null(False), None)
+
+
+def _is_coded(survey: ColumnSurvey) -> bool:
+    return survey.coded > 0 and survey.whole == survey.numeric
+
+
+def _is_ordinal_text(survey: ColumnSurvey) -> bool:
+    """`1, 2, 3, 4+`: words that repeat among few values are categories, not mistakes."""
+    few = survey.distinct.lower_bound <= min(_FEW_VALUES, survey.present // 10)
+    return survey.words > 0 and few and survey.words > len(survey.word_values)
+
+
+def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]:
+    whole = survey.whole == survey.numeric and not survey.words
+    if whole and survey.present >= _MIN_IDENTIFIER_ROWS and survey.unique_share >= _IDENTIFIER_SHARE:
+        counted = (
+            survey.maximum - survey.minimum == survey.present - 1 and survey.distinct.count >= survey.present * 0.97
+        )
+        if counted:
+            return ColumnType.IDENTIFIER, "whole numbers that count the rows, each once"
+        if _IDENTIFIER_NAME.search(survey.name) or _IDENTIFIER_NAME.search(survey.name.lower()):
+            return ColumnType.IDENTIFIER, "nearly every value is different, and the name is that of a key"
+    if share == 1:
+        return ColumnType.NUMERIC, "every present value is a number"
+    return ColumnType.NUMERIC, f"{share:.1%} of the present values are numbers; the words count as missing"
+
+
+def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:
+    fitting = survey.date_format[1]
+    if survey.words and fitting >= 0.95 * survey.words and survey.numeric <= MAX_WORD_SHARE * survey.present:
+        return ColumnType.DATE, f"{fitting / survey.present:.0%} of the present values are dates"
+    length = survey.word_length_sum / max(1, survey.words)
+    spaces = survey.word_space_sum / max(1, survey.words)
+    if length > _TEXT_LENGTH or spaces >= _TEXT_SPACES:
+        if survey.unique_share > 0.2 or distinct > 1000:
+            return ColumnType.TEXT, f"long values ({length:.0f} characters on average), mostly different"
+    elif survey.unique_share >= _IDENTIFIER_SHARE and survey.present >= _MIN_IDENTIFIER_ROWS:
+        return ColumnType.IDENTIFIER, "nearly every value is different"
+    elif spaces >= 1 and survey.unique_share > 0.5 and distinct > 100:
+        return ColumnType.TEXT, "several words, mostly different values"
+    if _is_coded(survey) and not survey.words:
+        return ColumnType.CATEGORY, f"numbers with leading zeros are codes; {distinct:,} different ones"
+    if survey.numeric:
+        return ColumnType.CATEGORY, f"words and numbers mixed; {distinct:,} different values"
+    return ColumnType.CATEGORY, f"words; {distinct:,} different values"

@@ -1,0 +1,183 @@
+"""Parquet as batches: numbers, dates and texts keep their type, what training cannot use is left out and named."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from codegen.profile.problems import fail
+from codegen.profile.sources import unique_names
+from codegen.profile.streams import ByteSource
+from codegen.profile.types import Finding, Severity
+
+_BATCH_CELLS = 2 << 20
+MAX_CELLS = 20_000_000_000
+MAX_DECODED_BYTES = 64 << 30
+_THRIFT_LIMIT = 256 << 20
+
+
+class ParquetSource:
+    """A `TableSource` over one Parquet file; one inside gzip is unpacked to a temporary file below `scratch`."""
+
+    def __init__(self, source: ByteSource, scratch: Path) -> None:
+        self._source = source
+        self._file = source.path.name
+        path = _unpacked(source, scratch) if source.gzipped else source.path
+        self._refuse_cut(path)
+        try:
+            self._parquet = pq.ParquetFile(
+                path, thrift_string_size_limit=_THRIFT_LIMIT, thrift_container_size_limit=1_000_000
+            )
+            schema = self._parquet.schema_arrow
+        except (pa.ArrowException, OSError) as error:
+            self._broken(error)
+        self._refuse_size()
+        usable = [field.name for field in schema if _usable(field.type)]
+        self._left_out = [f"'{field.name}' ({field.type})" for field in schema if not _usable(field.type)]
+        if len(set(schema.names)) != len(schema.names):
+            fail("duplicate_headers", "Several columns have the same name.", "Rename them and save the file again.")
+        if not usable:
+            fail(
+                "no_usable_column",
+                "No column holds numbers, texts or dates.",
+                "Pictures and nested values are not read from Parquet: upload pictures in class folders as .zip.",
+                file=self._file,
+            )
+        self._raw = usable
+        self._names, self._findings = unique_names([name.strip() for name in usable])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns that can be used."""
+        return self._names
+
+    @property
+    def description(self) -> str:
+        """Format and compression."""
+        return "parquet" + ("; gzip" if self._source.gzipped else "")
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Texts that are numbers have a point."""
+        return False
+
+    def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
+        """Batches of text, Int64, Float64 or Datetime columns."""
+        total = max(1, self._parquet.metadata.num_rows)
+        rows = decoded_bytes = 0
+        size = max(1, min(65_536, _BATCH_CELLS // len(self._raw)))
+        try:
+            for batch in self._parquet.iter_batches(batch_size=size, columns=self._raw, use_threads=False):
+                rows += batch.num_rows
+                decoded_bytes += batch.nbytes
+                if decoded_bytes > MAX_DECODED_BYTES:
+                    self._too_large(f"more than {MAX_DECODED_BYTES >> 30} GiB of values")
+                yield _frame(batch, self._names), rows / total
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            self._broken(error)
+
+    def findings(self) -> list[Finding]:
+        """Columns left out, changed names."""
+        if not self._left_out:
+            return self._findings
+        return [
+            *self._findings,
+            Finding(
+                code="unsupported_columns",
+                severity=Severity.WARNING,
+                message=f"{len(self._left_out)} columns were left out: {', '.join(self._left_out[:10])}.",
+                meaning="Only numbers, texts, dates and booleans are used. Write nested parts to their own columns.",
+            ),
+        ]
+
+    def _refuse_cut(self, path: Path) -> None:
+        with path.open("rb") as stream:
+            stream.seek(0, 2)
+            size_bytes = stream.tell()
+            stream.seek(max(0, size_bytes - 4))
+            if size_bytes < 12 or stream.read(4) != b"PAR1":
+                fail(
+                    "cut_file",
+                    f"The Parquet file has no end mark: it was cut after {size_bytes:,} bytes.",
+                    "Upload the file again, or write it anew.",
+                    file=self._file,
+                )
+
+    def _refuse_size(self) -> None:
+        meta = self._parquet.metadata
+        if meta.num_rows == 0:
+            fail("header_only", "The Parquet file has columns but no rows.", "Check how it was made.", file=self._file)
+        if meta.num_rows * meta.num_columns > MAX_CELLS:
+            self._too_large(f"{meta.num_rows:,} rows x {meta.num_columns:,} columns")
+
+    def _too_large(self, what: str) -> NoReturn:
+        fail(
+            "too_large",
+            f"The table holds {what}, more than is read here.",
+            "Upload a sample of the rows, or only the columns that matter.",
+            file=self._file,
+        )
+
+    def _broken(self, error: Exception) -> NoReturn:
+        fail(
+            "broken_file",
+            f"The Parquet file is broken: {str(error).splitlines()[0][:200]}",
+            "Upload the file again, or write it anew.",
+            file=self._file,
+        )
+
+
+def _unpacked(source: ByteSource, scratch: Path) -> Path:
+    with tempfile.NamedTemporaryFile(dir=scratch, suffix=".parquet", delete=False) as target, source.open() as stream:
+        for chunk in stream.chunks():
+            target.write(chunk)
+    return Path(target.name)
+
+
+def _usable(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_boolean,
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_timestamp,
+        pa.types.is_date,
+        pa.types.is_null,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _target_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_uint64(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return pa.float64()
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return pa.timestamp("us")
+    return pa.large_string()
+
+
+def _frame(batch: pa.RecordBatch, names: tuple[str, ...]) -> pl.DataFrame:
+    columns = {}
+    for name, column in zip(names, batch.columns, strict=True):
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_timestamp(column.type) and column.type.tz:
+            column = column.cast(pa.timestamp("us", tz="UTC"), safe=False)
+        columns[name] = column.cast(_target_type(column.type), safe=False)
+        columns[name].validate(full=True)  # text that is not UTF-8 passes the reader
+    return pl.DataFrame(pa.table(columns))

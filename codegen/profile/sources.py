@@ -1,0 +1,143 @@
+"""What every reader of tables offers, and the record of lines that had to be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import polars as pl
+
+from codegen.profile.problems import fail
+from codegen.profile.types import Finding, Severity
+
+MAX_COLUMNS = 10_000
+MAX_BAD_SHARE = 0.1
+"""More unreadable lines than this share: the file is refused."""
+_EXAMPLES = 5
+
+
+class TableSource(Protocol):
+    """A table that can be read once, in batches."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Unique column names."""
+
+    @property
+    def description(self) -> str:
+        """For `DatasetProfile.source_format`."""
+
+    @property
+    def decimal_comma(self) -> bool:
+        """Whether `3,14` may be a number (the comma does not separate fields)."""
+
+    def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
+        """(columns of text, Int64, Float64 or Datetime; share of the file read)."""
+
+    def findings(self) -> list[Finding]:
+        """What was found while reading; complete after the last batch."""
+
+
+@dataclass
+class BadLines:
+    """Lines that are no rows: left out and named, or, if they are many, the reason to refuse the file."""
+
+    file: str
+    what: str
+    """e.g. `have another number of fields than the header`."""
+    hint: str
+    code: str
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
+
+    def add(self, line: int, detail: str) -> None:
+        """Note one line."""
+        self.count += 1
+        if len(self.lines) < _EXAMPLES:
+            self.lines.append(line)
+            self.details.append(detail)
+
+    def check(self, good: int) -> None:
+        """Raise `DataError` where more than `MAX_BAD_SHARE` of all lines are bad."""
+        if self.count <= MAX_BAD_SHARE * (good + self.count):
+            return
+        fail(
+            self.code,
+            f"{self.count:,} of {good + self.count:,} lines {self.what}; the first is line {self.lines[0]:,}: "
+            f"{self.details[0]}.",
+            self.hint,
+            row=self.lines[0],
+            file=self.file,
+        )
+
+    def findings(self) -> list[Finding]:
+        """One finding, if there is any bad line."""
+        if not self.count:
+            return []
+        places = "; ".join(f"line {line:,}: {detail}" for line, detail in zip(self.lines, self.details, strict=True))
+        return [
+            Finding(
+                code=self.code,
+                severity=Severity.WARNING,
+                message=f"{self.count:,} lines {self.what} ({places}).",
+                meaning=f"They were left out; the other rows are used. {self.hint}",
+                rows=tuple(self.lines),
+                files=(self.file,),
+            )
+        ]
+
+
+def unique_names(raw: list[str]) -> tuple[tuple[str, ...], list[Finding]]:
+    """Column names without blanks and repeats, and what was changed. Raises `DataError` for too many columns."""
+    if len(raw) > MAX_COLUMNS:
+        fail(
+            "too_many_columns",
+            f"The table has {len(raw):,} columns; at most {MAX_COLUMNS:,} are read.",
+            "Check the delimiter; else reduce the columns, or upload pictures as pictures.",
+        )
+    names: list[str] = []
+    repeated: list[str] = []
+    blank: list[str] = []
+    taken = set(raw)
+    used: set[str] = set()
+    for number, given in enumerate(raw, start=1):
+        name = given or f"column_{number}"
+        if name in used or (not given and name in taken):
+            (repeated if given else blank).append(given or name)
+            copy = 2
+            while f"{name}_{copy}" in taken or f"{name}_{copy}" in used:
+                copy += 1
+            name = f"{name}_{copy}"
+        elif not given:
+            blank.append(name)
+        used.add(name)
+        names.append(name)
+    return tuple(names), _name_findings(repeated, blank)
+
+
+def _name_findings(repeated: list[str], blank: list[str]) -> list[Finding]:
+    found = []
+    if repeated:
+        shown = ", ".join(f"'{name}'" for name in dict.fromkeys(repeated[:10]))
+        found.append(
+            Finding(
+                code="duplicate_headers",
+                severity=Severity.WARNING,
+                message=f"Several columns have the same name: {shown}.",
+                meaning="The later ones got a number, e.g. name_2. Check that none of them is the target by accident.",
+                column=repeated[0],
+            )
+        )
+    if blank:
+        found.append(
+            Finding(
+                code="unnamed_columns",
+                severity=Severity.INFO,
+                message=f"{len(blank):,} columns have no name; they were named {', '.join(blank[:5])}.",
+                meaning="Often a row number that was exported along. Leave it out if it is.",
+                column=blank[0],
+            )
+        )
+    return found

@@ -1,0 +1,188 @@
+"""First reading of a column: what its values look like, before its type is decided. Constant memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from codegen.profile.values import DATE_FORMATS, NumberStyle, dates, is_missing, leading_zeros, numbers
+
+EXACT_UNIQUE = 20_000
+"""Distinct values are counted exactly up to here."""
+_HASH_SEED = 7
+_HASH_SPAN = float(2**64)
+_MAX_WHOLE = float(2**53)
+_EXAMPLES = 5
+_DATE_TRIAL = 200
+_DATE_SHARE = 0.9
+
+
+class DistinctSketch:
+    """Number of distinct values: exact up to `EXACT_UNIQUE`, then estimated from the smallest hashes (KMV).
+
+    The estimate is (k - 1) / largest of the k smallest hashes on a 0-1 scale, relative error about 1/sqrt(k - 2)
+    (Bar-Yossef et al. 2002).
+    """
+
+    def __init__(self) -> None:
+        self._hashes: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._full = False
+
+    def add(self, values: pl.Series) -> None:
+        """Count these values."""
+        hashes = values.hash(_HASH_SEED).to_numpy()
+        if self._full:
+            hashes = hashes[hashes < self._hashes[-1]]
+        if not len(hashes):
+            return
+        merged = np.union1d(self._hashes, hashes)
+        if len(merged) > EXACT_UNIQUE:
+            self._full = True
+            merged = merged[:EXACT_UNIQUE]
+        self._hashes = merged
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `count` is exact."""
+        return not self._full
+
+    @property
+    def count(self) -> float:
+        """Distinct values, or their estimate."""
+        if not self._full:
+            return float(len(self._hashes))
+        return (EXACT_UNIQUE - 1) / (float(self._hashes[-1]) / _HASH_SPAN)
+
+    @property
+    def lower_bound(self) -> int:
+        """Exact, or three standard errors below the estimate."""
+        if not self._full:
+            return len(self._hashes)
+        return max(EXACT_UNIQUE, int(self.count * (1 - 3 / np.sqrt(EXACT_UNIQUE))))
+
+
+class ColumnSurvey:
+    """Counts over one column, fed in batches."""
+
+    def __init__(self, name: str, *, decimal_comma: bool) -> None:
+        self.name = name
+        self.rows = 0
+        self.present = 0
+        """Values that are not missing."""
+        self.numeric = 0
+        """Of these, numbers."""
+        self.styled = 0
+        """Of the numbers, those with thousands marks or a decimal comma."""
+        self.whole = 0
+        """Of the numbers, whole ones that int64 holds exactly."""
+        self.infinite = 0
+        self.coded = 0
+        """Of the numbers, those with leading zeros: codes."""
+        self.typed: pl.DataType | None = None
+        """Type in the source, where it is not text."""
+        self.style = NumberStyle.DECIMAL_COMMA if decimal_comma else NumberStyle.THOUSANDS
+        self.minimum = np.inf
+        self.maximum = -np.inf
+        self.words = 0
+        """Present values that are no numbers."""
+        self.word_length_sum = 0
+        self.word_space_sum = 0
+        self.word_examples: list[tuple[int, str]] = []
+        """(1-based row, value), the first few."""
+        self.word_values: set[str] = set()
+        """Distinct words, up to 100."""
+        self.infinite_rows: list[int] = []
+        self.distinct = DistinctSketch()
+        self._dates: dict[str, int] | None = None
+
+    @property
+    def date_format(self) -> tuple[str, int]:
+        """(the format that most words fit, how many)."""
+        return max((self._dates or {}).items(), key=lambda item: item[1], default=("", 0))
+
+    @property
+    def unique_share(self) -> float:
+        """Distinct values per present value."""
+        return min(1.0, self.distinct.count / max(1, self.present))
+
+    def add(self, values: pl.Series) -> None:
+        """Survey the next batch."""
+        if values.dtype == pl.String:
+            self._add_texts(values)
+        elif values.dtype in (pl.Float64, pl.Int64):
+            self.typed = values.dtype
+            kept = values.fill_nan(None) if values.dtype == pl.Float64 else values
+            self._count(kept.drop_nulls())
+            self._add_numbers(kept.cast(pl.Float64))
+        else:
+            self.typed = values.dtype
+            self._count(values.drop_nulls())
+        self.rows += len(values)
+
+    def _count(self, present: pl.Series) -> None:
+        self.present += len(present)
+        self.distinct.add(present)
+
+    def _add_texts(self, values: pl.Series) -> None:
+        parsed = numbers(values)
+        if parsed.null_count():
+            values = values.str.strip_chars()
+            missing = is_missing(values)
+            parsed = numbers(values)
+            self._count(values.filter(~missing))
+            self._add_words(values, ~missing & parsed.is_null())
+        else:
+            self._count(values)
+        self.coded += leading_zeros(values)
+        self._add_numbers(parsed)
+
+    def _add_numbers(self, parsed: pl.Series) -> None:
+        finite = parsed.is_finite().fill_null(False)
+        found = parsed.filter(finite)
+        self.numeric += len(parsed) - parsed.null_count()
+        infinite = parsed.is_infinite().fill_null(False)
+        if infinite.any():
+            self.infinite += int(infinite.sum())
+            self._note(self.infinite_rows, infinite)
+        if len(found):
+            self.minimum = min(self.minimum, float(found.min()))  # type: ignore[arg-type]
+            self.maximum = max(self.maximum, float(found.max()))  # type: ignore[arg-type]
+            self.whole += int(((found == found.round()) & (found.abs() < _MAX_WHOLE)).sum())
+
+    def _note(self, rows: list[int], mask: pl.Series) -> None:
+        if len(rows) < _EXAMPLES:
+            rows.extend(self.rows + int(at) + 1 for at in mask.arg_true().head(_EXAMPLES - len(rows)))
+
+    def _add_words(self, values: pl.Series, mask: pl.Series) -> None:
+        words = values.filter(mask)
+        if not len(words):
+            return
+        styled = numbers(words, self.style)
+        if count := len(styled) - styled.null_count():
+            self.styled += count
+            self._add_numbers(styled)
+            mask = mask & numbers(values, self.style).is_null()
+            words = words.filter(styled.is_null())
+        self.words += len(words)
+        self.word_length_sum += int(words.str.len_chars().sum())
+        self.word_space_sum += int(words.str.count_matches(" ", literal=True).sum())
+        if len(self.word_examples) < _EXAMPLES:
+            for at in mask.arg_true().head(_EXAMPLES - len(self.word_examples)):
+                self.word_examples.append((self.rows + int(at) + 1, str(values[int(at)])[:80]))
+        if len(self.word_values) < 100:
+            self.word_values.update(words.unique().head(100).to_list())
+        self._try_dates(words)
+
+    def _try_dates(self, words: pl.Series) -> None:
+        if self._dates is None:
+            trial = words.head(_DATE_TRIAL)
+            self._dates = {
+                pattern: 0 for pattern in DATE_FORMATS if dates(trial, pattern).count() >= _DATE_SHARE * len(trial)
+            }
+        for pattern in list(self._dates):
+            fitting = dates(words, pattern).count()
+            if fitting < _DATE_SHARE * len(words) and len(words) >= _DATE_TRIAL:
+                del self._dates[pattern]
+            else:
+                self._dates[pattern] += fitting

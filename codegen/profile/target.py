@@ -1,0 +1,298 @@
+"""Which column is the target, which task it makes, and whether that can be trained.
+
+Pure; also used when a spec is resolved. Classes are texts: of a numeric target, `str(value)` of its packed values.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from codegen.profile.types import (
+    ColumnProfile,
+    ColumnType,
+    DataKind,
+    DataProblem,
+    DatasetProfile,
+    Finding,
+    Severity,
+)
+
+CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regression", "image_classification"
+MAX_WHOLE_CLASSES = 20
+"""Whole numbers with more distinct values than this are amounts, unless the name says class."""
+MANY_CLASSES = 100
+MAX_CLASSES = 50_000
+IMBALANCE = 0.05
+"""A smallest class below this share of an even share is told."""
+
+_SURE_NAMES = (
+    "target",
+    "label",
+    "labels",
+    "class",
+    "classes",
+    "y",
+    "outcome",
+    "response",
+    "classification",
+    "diagnosis",
+)
+_CLASS_NAMES = ("label", "labels", "class", "classes", "category", "classification", "species", "diagnosis")
+_LIKELY_NAMES = (
+    "income", "price", "saleprice", "sale_price", "medv", "survived", "churn", "default", "quality", "species",
+    "category", "sentiment", "fraud", "is_fraud", "score", "rating", "result", "output", "salary", "cost", "rings",
+)  # fmt: skip
+_UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
+_UNFIT = (ColumnType.CONSTANT, ColumnType.IDENTIFIER, ColumnType.TEXT, ColumnType.DATE)
+
+
+def guess_target(columns: Sequence[ColumnProfile]) -> tuple[str | None, str]:
+    """(column, reason): by name, else the last column that can be predicted."""
+    fit = [column for column in columns if column.type not in _UNFIT]
+    by_name = {column.name.lower().replace(" ", "_"): column.name for column in reversed(fit)}
+    for name in _SURE_NAMES:
+        if name in by_name:
+            return by_name[name], f"a column named '{by_name[name]}' is usually what is predicted"
+    for column in fit:
+        parts = column.name.lower().replace(" ", "_").rsplit("_", 1)
+        if len(parts) == 2 and parts[1] in ("target", "label", "class"):
+            return column.name, f"the name ends in '{parts[1]}'"
+    for name in _LIKELY_NAMES:
+        if name in by_name:
+            return by_name[name], f"a column named '{by_name[name]}' is often what is predicted"
+    if not fit:
+        return None, "no column has the values of a class or an amount"
+    last = fit[-1]
+    if last.name == columns[-1].name:
+        return last.name, "the last column, where tables usually have the target"
+    return last.name, "the last column that holds a class or an amount"
+
+
+def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
+    """The column that by its name should have been guessed as the target, but holds nothing to tell apart."""
+    for column in columns:
+        named = column.name.lower().replace(" ", "_") in _SURE_NAMES
+        if named and column.type is ColumnType.CONSTANT and column.name != target:
+            what = "has one value only" if column.unique else "has no value"
+            instead = f"'{target}' was taken instead" if target else "no other column can be predicted"
+            return [
+                Finding(
+                    code="target_passed_over",
+                    severity=Severity.DANGER,
+                    message=f"'{column.name}' looks like the target, but {what}; {instead}.",
+                    meaning="Nothing can be learned about it. Add rows of the other classes, or choose another target.",
+                    column=column.name,
+                )
+            ]
+    return []
+
+
+def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
+    """Told where no column is left to learn from."""
+    if any(column.name != target and column.type not in _UNUSED for column in columns):
+        return []
+    return [
+        Finding(
+            code="no_features",
+            severity=Severity.DANGER,
+            message="No column is left to learn from: besides the target all are empty, constant or identifiers.",
+            meaning="It cannot be trained on as it is. Add columns, or set the types of those that do carry meaning.",
+        )
+    ]
+
+
+def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
+    """(task, reason) for a target column."""
+    kinds = f"{column.unique:,} different values"
+    if column.type is not ColumnType.NUMERIC:
+        return CLASSIFICATION, f"the target is a {column.type.value} with {kinds}"
+    if column.unique <= 2:
+        return CLASSIFICATION, f"the target is a number with {kinds}"
+    if column.whole_numbers and column.unique_is_exact and rows >= 5 * column.unique:
+        if column.unique <= MAX_WHOLE_CLASSES:
+            return CLASSIFICATION, f"the target is a whole number with only {kinds}"
+        if column.name.lower() in _CLASS_NAMES:
+            return CLASSIFICATION, f"the target is a whole number with {kinds}, and its name is that of a class"
+    return REGRESSION, f"the target is a number with {kinds}"
+
+
+def target_problems(profile: DatasetProfile, target: str | None, task: str) -> list[DataProblem | Finding]:
+    """What stands against `task` on `target`: a `DataProblem` makes training impossible, a `Finding` is a warning.
+
+    `target` is ignored for pictures, whose class folders are the target. Pure: figures come from the profile.
+    """
+    if profile.kind is DataKind.IMAGES:
+        if task != IMAGES:
+            return [_problem("wrong_task", f"Pictures cannot be used for {task}.", f"Set the task to {IMAGES}.")]
+        return _class_problems(list(profile.classes), profile.rows, None, named_singles=True)
+    if task == IMAGES:
+        return [
+            _problem("wrong_task", "A table holds no pictures.", f"Set the task to {CLASSIFICATION} or {REGRESSION}.")
+        ]
+    column = profile.column(target) if target else None
+    if column is None:
+        return [_not_found(profile, target)]
+    found = _usable_problems(column, profile.rows)
+    if any(isinstance(entry, DataProblem) for entry in found):
+        return found
+    if task == REGRESSION:
+        return [*found, *_regression_problems(column)]
+    counts = class_counts(profile, column)
+    return [*found, *_classification_problems(column, counts, profile.rows - column.missing)]
+
+
+def class_counts(profile: DatasetProfile, column: ColumnProfile) -> list[tuple[str, int]] | None:
+    """(class, rows) of a column, most frequent first, or None where the profile does not list all of them."""
+    if profile.target == column.name and profile.classes:
+        return list(profile.classes)
+    if column.unique_is_exact and len(column.top_values) == column.unique:
+        return list(column.top_values)
+    return None
+
+
+def _problem(code: str, message: str, hint: str, column: str | None = None) -> DataProblem:
+    return DataProblem(code=code, message=message, hint=hint, column=column)
+
+
+def _not_found(profile: DatasetProfile, target: str | None) -> DataProblem:
+    names = [column.name for column in profile.columns]
+    if not target:
+        return _problem("target_missing", "No target is set and none could be guessed.", "Name the column to predict.")
+    close = difflib.get_close_matches(target, names, n=3, cutoff=0.5)
+    hint = (
+        f"Did you mean {' or '.join(repr(name) for name in close)}?" if close else f"Columns: {', '.join(names[:20])}."
+    )
+    return _problem("target_not_found", f"There is no column '{target}'.", hint, target)
+
+
+def _usable_problems(column: ColumnProfile, rows: int) -> list[DataProblem | Finding]:
+    name = column.name
+    if column.missing == rows:
+        return [_problem("target_all_missing", f"Every value of '{name}' is missing.", "Choose another target.", name)]
+    if column.unique == 1:
+        value = f" ('{column.top_values[0][0]}')" if column.top_values else ""
+        return [
+            _problem(
+                "one_class",
+                f"'{name}' has only one value{value}: there is nothing to tell apart.",
+                "Choose another target, or add rows of the other classes.",
+                name,
+            )
+        ]
+    if not column.missing:
+        return []
+    share = column.missing / rows
+    return [
+        Finding(
+            code="target_missing_values",
+            severity=Severity.DANGER if share > 0.5 else Severity.WARNING,
+            message=f"{column.missing:,} of {rows:,} rows ({share:.1%}) have no value of '{name}'.",
+            meaning="Rows without a target teach nothing: they are left out of training and of all figures.",
+            column=name,
+        )
+    ]
+
+
+def _regression_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
+    if column.type is ColumnType.NUMERIC:
+        return []
+    return [
+        _problem(
+            "target_not_numeric",
+            f"'{column.name}' is no number ({column.type.value}: {column.reason}), so no amount can be predicted.",
+            f"Set the task to {CLASSIFICATION}, or the column's type to numeric if its words are mistakes.",
+            column.name,
+        )
+    ]
+
+
+def _classification_problems(
+    column: ColumnProfile, counts: list[tuple[str, int]] | None, rows: int
+) -> list[DataProblem | Finding]:
+    if column.type is ColumnType.NUMERIC and not column.whole_numbers and column.unique > MANY_CLASSES:
+        return [
+            _problem(
+                "target_is_amount",
+                f"'{column.name}' holds {column.unique:,} different fractions: an amount, not a class.",
+                f"Set the task to {REGRESSION}.",
+                column.name,
+            )
+        ]
+    if column.unique * 2 > rows or column.unique > MAX_CLASSES:
+        return [
+            _problem(
+                "too_many_classes",
+                f"'{column.name}' has {column.unique:,} classes in {rows:,} rows: too few rows each to learn from.",
+                f"Choose another target, join classes, or set the task to {REGRESSION} if it is an amount.",
+                column.name,
+            )
+        ]
+    if counts is not None:
+        return _class_problems(counts, rows, column.name, named_singles=False)
+    return [_many_classes(column.unique, column.name)] if column.unique > MANY_CLASSES else []
+
+
+def _class_problems(
+    counts: list[tuple[str, int]], rows: int, column: str | None, *, named_singles: bool
+) -> list[DataProblem | Finding]:
+    if len(counts) < 2:
+        return [
+            _problem(
+                "one_class",
+                f"There is only one class ('{counts[0][0]}')." if counts else "There is no class.",
+                "Add examples of the other classes" + (", each class in its own folder." if column is None else "."),
+                column,
+            )
+        ]
+    found: list[DataProblem | Finding] = []
+    if len(counts) > MANY_CLASSES:
+        found.append(_many_classes(len(counts), column))
+    single = [name for name, count in counts if count == 1]
+    if single:
+        found.append(_single_samples(single, column, "picture" if named_singles else "row"))
+    found.extend(_imbalance(counts, rows, column))
+    return found
+
+
+def _many_classes(count: int, column: str | None) -> Finding:
+    return Finding(
+        code="many_classes",
+        severity=Severity.WARNING,
+        message=f"There are {count:,} classes.",
+        meaning="The last layer grows with the classes, tables and matrices are cut to the most frequent ones, and "
+        "each class needs several examples. Join rare classes if they need not be told apart.",
+        column=column,
+    )
+
+
+def _single_samples(single: list[str], column: str | None, unit: str) -> Finding:
+    shown = ", ".join(f"'{name}'" for name in single[:10]) + (", ..." if len(single) > 10 else "")
+    return Finding(
+        code="single_sample_class",
+        severity=Severity.WARNING,
+        message=(f"{len(single):,} classes have" if len(single) > 1 else "1 class has") + f" one {unit} only: {shown}.",
+        meaning="It can be either learned from or tested with, not both: the figures say nothing about this class. "
+        "Add examples, or leave the class out.",
+        column=column,
+    )
+
+
+def _imbalance(counts: list[tuple[str, int]], rows: int, column: str | None) -> list[Finding]:
+    (most, largest), (least, smallest) = counts[0], counts[-1]
+    even = rows / len(counts)
+    share = largest / max(1, rows)
+    if smallest >= IMBALANCE * even * 2 and share < 0.9:
+        return []
+    danger = smallest < IMBALANCE * even * 0.2 or share >= 0.95
+    return [
+        Finding(
+            code="imbalanced_target",
+            severity=Severity.DANGER if danger else Severity.WARNING,
+            message=f"The classes are uneven: '{most}' has {largest:,} of {rows:,} ({share:.1%}), "
+            f"'{least}' {smallest:,} ({smallest / max(1, rows):.2%}).",
+            meaning=f"Always answering '{most}' is right in {share:.1%} of all cases: judge by macro F1 and the "
+            "table per class, not by accuracy alone.",
+            column=column,
+        )
+    ]

@@ -1,0 +1,239 @@
+"""`DatasetProfile`: what the backend knows of a dataset after one streamed reading. Frozen, JSON both ways."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+PROFILE_VERSION = 1
+TABLE_FILE = "table.parquet"
+"""Packed table: the columns under their own names, typed (numeric float64/int64, category and text as strings,
+date as timestamp); with a given split also the column `SPLIT_COLUMN`."""
+IMAGES_FILE = "images.parquet"
+"""Packed pictures: columns image (encoded bytes), label, name, width, height and, if given, `SPLIT_COLUMN`."""
+PROFILE_FILE = "profile.json"
+THUMBNAILS_FOLDER = "thumbnails"
+SPLIT_COLUMN = "__split__"
+"""Values `train`, `val`, `test`, where the upload came with its own split."""
+
+
+class DataKind(StrEnum):
+    """What a dataset holds."""
+
+    TABLE = "table"
+    IMAGES = "images"
+
+
+class ColumnType(StrEnum):
+    """How a column enters training; a person may override the guess."""
+
+    NUMERIC = "numeric"
+    CATEGORY = "category"
+    TEXT = "text"
+    DATE = "date"
+    IDENTIFIER = "identifier"
+    """Nearly unique, carries no signal: left out."""
+    CONSTANT = "constant"
+    """One value or none: left out."""
+
+
+class Severity(StrEnum):
+    """How much a warning matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    DANGER = "danger"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One finding, what it means for training, and where it is."""
+
+    code: str
+    """Stable name, e.g. `missing_values`, `leak_suspect`, `duplicate_rows`, `imbalanced_target`, `broken_picture`."""
+    severity: Severity
+    message: str
+    """What was found, in one sentence."""
+    meaning: str
+    """What it means for training, and what to do."""
+    column: str | None = None
+    rows: tuple[int, ...] = ()
+    """1-based data rows as packed, the first few; lines of the file where the message says lines."""
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnProfile:
+    """One column of a table."""
+
+    name: str
+    type: ColumnType
+    """In force: the guess, or a person's override."""
+    guessed_type: ColumnType
+    reason: str
+    """Why this type was guessed."""
+    missing: int
+    unique: int
+    """Exact up to a limit, then a lower bound; see `unique_is_exact`."""
+    unique_is_exact: bool = True
+    minimum: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    std: float | None = None
+    quantiles: tuple[float, ...] = ()
+    """At 5, 25, 50, 75, 95 percent."""
+    histogram_edges: tuple[float, ...] = ()
+    histogram_counts: tuple[int, ...] = ()
+    top_values: tuple[tuple[str, int], ...] = ()
+    examples: tuple[str, ...] = ()
+    text_length_mean: float | None = None
+    whole_numbers: bool = False
+    """Numeric and packed as int64; else numeric columns are float64."""
+    singletons: int = 0
+    """Values that occur in one row only, as far as `unique_is_exact`."""
+    skew: float | None = None
+    """Third standardised moment, from a sample of rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImagesProfile:
+    """The pictures of a dataset."""
+
+    width_min: int
+    width_max: int
+    width_median: int
+    height_min: int
+    height_max: int
+    height_median: int
+    channels: int
+    """1 if every picture is grey, else 3."""
+    formats: tuple[tuple[str, int], ...]
+    thumbnails: tuple[tuple[str, str], ...]
+    """(class, file name below THUMBNAILS_FOLDER), a few per class."""
+    channel_mean: tuple[float, ...] = ()
+    """0-1 scale."""
+    channel_std: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetProfile:
+    """All of it. `target`, `task` are guesses with reasons; the spec decides."""
+
+    kind: DataKind
+    rows: int
+    """Rows of the table, or good pictures."""
+    columns: tuple[ColumnProfile, ...] = ()
+    images: ImagesProfile | None = None
+    target: str | None = None
+    target_reason: str = ""
+    task: str | None = None
+    """`tabular_classification`, `tabular_regression`, `image_classification`."""
+    task_reason: str = ""
+    classes: tuple[tuple[str, int], ...] = ()
+    """(class, rows) of the guessed target or of the class folders, most frequent first."""
+    given_split: tuple[tuple[str, int], ...] = ()
+    """(part, rows), where the upload has train/val/test folders."""
+    duplicate_rows: int = 0
+    source_format: str = ""
+    """e.g. `csv; delimiter ','; utf-8; gzip`."""
+    source_bytes: int = 0
+    packed_bytes: int = 0
+    warnings: tuple[Finding, ...] = ()
+    """Ranked, worst first."""
+    version: int = PROFILE_VERSION
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(body: dict[str, Any]) -> DatasetProfile:
+        """Inverse of `to_dict`. Raises `ValueError` for another version or a missing field."""
+        if body.get("version") != PROFILE_VERSION:
+            raise ValueError(f"profile has version {body.get('version')!r}, this build speaks {PROFILE_VERSION}")
+        try:
+            return _profile(body)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a dataset profile: {error}") from error
+
+    def column(self, name: str) -> ColumnProfile | None:
+        """The column of that name, or None."""
+        return next((column for column in self.columns if column.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataProblem:
+    """Why a dataset cannot be used: named place, next step."""
+
+    code: str
+    message: str
+    hint: str
+    row: int | None = None
+    """1-based line or data row of the file."""
+    column: str | None = None
+    file: str | None = None
+
+
+class DataError(Exception):
+    """The data is at fault; carries the problem that the person is shown."""
+
+    def __init__(self, problem: DataProblem) -> None:
+        super().__init__(problem.message)
+        self.problem = problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions:
+    """What a person may fix before the data is read."""
+
+    column_types: dict[str, ColumnType] = field(default_factory=dict)
+    target: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+    header: bool | None = None
+    """Whether the first line names the columns; None: guessed."""
+
+
+def _pairs(items: Any) -> tuple[Any, ...]:
+    return tuple(tuple(item) for item in items)
+
+
+def _profile(body: dict[str, Any]) -> DatasetProfile:
+    fields = dict(body)
+    fields["kind"] = DataKind(body["kind"])
+    fields["columns"] = tuple(_column(column) for column in body["columns"])
+    fields["images"] = _images(body["images"]) if body["images"] else None
+    fields["classes"] = _pairs(body["classes"])
+    fields["given_split"] = _pairs(body["given_split"])
+    fields["warnings"] = tuple(
+        Finding(
+            **{
+                **warning,
+                "severity": Severity(warning["severity"]),
+                "rows": tuple(warning["rows"]),
+                "files": tuple(warning["files"]),
+            }
+        )
+        for warning in body["warnings"]
+    )
+    return DatasetProfile(**fields)
+
+
+def _column(body: dict[str, Any]) -> ColumnProfile:
+    fields = dict(body)
+    fields["type"] = ColumnType(body["type"])
+    fields["guessed_type"] = ColumnType(body["guessed_type"])
+    for name in ("quantiles", "histogram_edges", "histogram_counts", "examples"):
+        fields[name] = tuple(body[name])
+    fields["top_values"] = _pairs(body["top_values"])
+    return ColumnProfile(**fields)
+
+
+def _images(body: dict[str, Any]) -> ImagesProfile:
+    fields = dict(body)
+    fields["formats"] = _pairs(body["formats"])
+    fields["thumbnails"] = _pairs(body["thumbnails"])
+    fields["channel_mean"] = tuple(body["channel_mean"])
+    fields["channel_std"] = tuple(body["channel_std"])
+    return ImagesProfile(**fields)

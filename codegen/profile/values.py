@@ -1,0 +1,91 @@
+"""What single values mean: missing markers, numbers in several spellings, dates."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import polars as pl
+
+MISSING = (
+    "",
+    "?",
+    "-",
+    "--",
+    "NA",
+    "N/A",
+    "n/a",
+    "na",
+    "NaN",
+    "nan",
+    "-nan",
+    "NULL",
+    "null",
+    "None",
+    "nil",
+    "<NA>",
+    "#N/A",
+)
+"""Texts that mean "no value", after spaces at both ends are taken off."""
+
+DATE_FORMATS = (
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M:%S%.f%#z",
+    "%Y-%m-%d %H:%M:%S%.f%#z",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%Y/%m/%d",
+    "%Y/%m/%d %H:%M:%S",
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M",
+    "%d-%m-%Y",
+    "%d %b %Y",
+    "%b %d, %Y",
+)
+"""Tried in this order; the first that fits most values wins."""
+
+_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
+_DECIMAL_COMMA = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+$"
+
+
+class NumberStyle(StrEnum):
+    """How numbers are spelled."""
+
+    PLAIN = "plain"
+    THOUSANDS = "thousands"
+    """`1,234.5`"""
+    DECIMAL_COMMA = "decimal comma"
+    """`1.234,5`"""
+
+
+def is_missing(stripped: pl.Series) -> pl.Series:
+    """True where a text (spaces taken off) is null or a missing marker."""
+    return stripped.is_null() | stripped.is_in(MISSING)
+
+
+def numbers(texts: pl.Series, style: NumberStyle = NumberStyle.PLAIN) -> pl.Series:
+    """Float64 of texts, null where a text is no number of this style (`nan` is no number)."""
+    if style is NumberStyle.THOUSANDS:
+        texts = texts.set(~texts.str.contains(_THOUSANDS).fill_null(False), None).str.replace_all(",", "", literal=True)
+    elif style is NumberStyle.DECIMAL_COMMA:
+        texts = texts.set(~texts.str.contains(_DECIMAL_COMMA).fill_null(False), None)
+        texts = texts.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    return texts.cast(pl.Float64, strict=False).fill_nan(None)
+
+
+def dates(texts: pl.Series, pattern: str) -> pl.Series:
+    """Datetime (microseconds, UTC without zone) of texts, null where one does not fit."""
+    zone = "UTC" if pattern.endswith("%#z") else None
+    parsed = texts.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
+    return parsed.dt.replace_time_zone(None) if zone else parsed
+
+
+def leading_zeros(texts: pl.Series) -> int:
+    """How many texts look like codes: `007`, but not `0`, `0.7` or `0,7`."""
+    candidates = texts.filter((texts.str.starts_with("0") & (texts.str.len_bytes() > 1)).fill_null(False))
+    return int(candidates.str.contains(r"^0\d+$").sum()) if len(candidates) else 0

@@ -1,0 +1,225 @@
+"""Reads the table, splits it and turns rows into tensors.
+
+Everything that is learned from data (category vocabularies, quantiles, medians, the target's mean) is learned
+from the training rows only and kept in `preprocess`, so that a prediction prepares new rows in exactly the
+same way.
+
+- Numbers: missing values become the median, with a 0/1 indicator beside them; then each column is mapped to a
+  normal distribution by its ranks (large tables) or scaled by its quartiles with soft limits (small ones).
+- Categories: a vocabulary of the values seen at least twice; number 0 stands for missing or unknown.
+- Dates: days since 1970, year, month and weekday, each as a number.
+- Texts: their length in characters and in words, no more; the words themselves are not read.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import torch
+
+from worker.runtime.data import Dataset, Part
+from worker.runtime.split import split_rows
+
+RANK_SCALING_ROWS = 2000  # from this many training rows on, ranks are a better scale than quartiles
+KNOTS = 512  # quantiles kept per column for the rank scaling
+SOFT_LIMIT = 3.0  # quartile-scaled values bend towards +-3
+VOCABULARY = 10_000  # most frequent values kept per category column
+
+
+def load(spec, folder: Path) -> Dataset:
+    """Read `table.parquet` below `folder` and return the prepared parts. Rows without a target are left out."""
+    table = pq.read_table(folder / "table.parquet")
+    regression = spec.task == "tabular_regression"
+    rows, targets, classes = read_targets(table[spec.shape.target], regression)
+    table = table.take(pa.array(rows))
+    split = spec.data.split
+    labels = targets if split.stratify and not regression else None
+    given = table["__split__"].to_pylist() if "__split__" in table.column_names else None
+    parts = split_rows(len(rows), split.validation, split.test, spec.training.seed, labels, given)
+
+    preprocess = fit(spec.shape, table.take(pa.array(parts["train"])))
+    if regression:
+        known = targets[parts["train"]]
+        preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
+        targets = ((targets - preprocess["target_mean"]) / preprocess["target_std"]).astype(np.float32)
+    shape = {
+        "cardinalities": [len(column["values"]) + 1 for column in preprocess["categorical"]],
+        "classes": classes,
+        "outputs": 1 if regression else len(classes),
+    }
+    preprocess |= {"classes": classes, "shape": shape}
+
+    inputs = transform(preprocess, table)
+
+    def part(name: str) -> Part:
+        chosen = torch.from_numpy(parts[name])
+        return Part(
+            inputs=tuple(tensor[chosen] for tensor in inputs),
+            targets=torch.from_numpy(targets)[chosen],
+            rows=torch.from_numpy(rows)[chosen],
+        )
+
+    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape)
+
+
+def read_targets(column, regression: bool):
+    """Return (rows int64 [N] that have a target, targets [N], class names)."""
+    if regression:
+        values = to_numbers(column, "target")
+        rows = np.flatnonzero(np.isfinite(values))
+        return rows, values[rows], []
+    texts = [class_name(value) for value in column.to_pylist()]
+    rows = np.array([row for row, text in enumerate(texts) if text], dtype=np.int64)
+    classes = sorted({text for text in texts if text}, key=natural_order)
+    number = {name: index for index, name in enumerate(classes)}
+    return rows, np.array([number[texts[row]] for row in rows], dtype=np.int64), classes
+
+
+def class_name(value) -> str:
+    """Text of a class; whole numbers without a fraction, missing values as ''."""
+    if value is None or value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def natural_order(name: str):
+    """Sort key that puts '2' before '10'."""
+    try:
+        return (0, float(name), name)
+    except ValueError:
+        return (1, 0.0, name)
+
+
+def fit(shape, table: pa.Table) -> dict:
+    """Learn the preparation from the training rows. Returns JSON values."""
+    ranks = table.num_rows >= RANK_SCALING_ROWS
+    columns = [(name, kind) for kind in ("numeric", "dates", "texts") for name in getattr(shape, kind)]
+    fitted = []
+    for name, kind in columns:
+        for feature, values in raw_numbers(table, name, kind):
+            indicator = kind == "numeric" and name in shape.indicators
+            fitted.append(
+                {"column": name, "kind": kind, "feature": feature, "indicator": indicator}
+                | (fit_ranks(values) if ranks else fit_quartiles(values))
+            )
+    categorical = [{"column": name, "values": vocabulary(table[name])} for name in shape.categorical]
+    return {"numeric": fitted, "categorical": categorical}
+
+
+def fit_ranks(values: np.ndarray) -> dict:
+    """Median and quantiles of the known values."""
+    known = values[np.isfinite(values)]
+    known = known if len(known) else np.zeros(1)
+    knots = np.quantile(known, np.linspace(0, 1, KNOTS))
+    return {"scaling": "ranks", "median": float(np.median(known)), "knots": knots.tolist()}
+
+
+def fit_quartiles(values: np.ndarray) -> dict:
+    """Median and the distance that stands for one standard deviation."""
+    known = values[np.isfinite(values)]
+    known = known if len(known) else np.zeros(1)
+    low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
+    width = (high - low) / 1.349  # of a normal distribution, the quartiles lie 1.349 standard deviations apart
+    scale = width or float(known.std()) or 1.0
+    return {"scaling": "quartiles", "median": float(median), "scale": float(scale)}
+
+
+def vocabulary(column) -> list[str]:
+    """Values seen at least twice, most frequent first."""
+    counts = pc.value_counts(pc.drop_null(column.cast(pa.string()))).to_pylist()
+    seen = [(item["counts"], item["values"]) for item in counts if item["counts"] >= 2]
+    return [value for _, value in sorted(seen, key=lambda pair: (-pair[0], pair[1]))[:VOCABULARY]]
+
+
+def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
+    """Prepare rows: (numeric float32 [N, F], categorical int64 [N, C]).
+
+    Raises `ValueError` that names the column if one is missing or holds text where numbers are needed.
+    """
+    needed = [column["column"] for column in preprocess["numeric"] + preprocess["categorical"]]
+    lacking = sorted(set(needed) - set(records.column_names))
+    if lacking:
+        raise ValueError(f"column(s) missing from the input: {', '.join(lacking)}")
+    numeric, raw = [], {}
+    for column in preprocess["numeric"]:
+        name, kind = column["column"], column["kind"]
+        if name not in raw:
+            raw[name] = dict(raw_numbers(records, name, kind))
+        values = raw[name][column["feature"]]
+        missing = ~np.isfinite(values)
+        numeric.append(scale(column, np.where(missing, column["median"], values)))
+        if column["indicator"]:
+            numeric.append(missing)
+    categorical = [
+        pc.index_in(records[column["column"]].cast(pa.string()), pa.array(column["values"], pa.string()))
+        for column in preprocess["categorical"]
+    ]
+    return (
+        stack(numeric, records.num_rows, np.float32),
+        stack([pc.fill_null(numbers, -1).to_numpy() + 1 for numbers in categorical], records.num_rows, np.int64),
+    )
+
+
+def stack(columns: list, rows: int, dtype) -> torch.Tensor:
+    """Columns [N] side by side as a tensor [N, len(columns)]."""
+    table = np.empty((rows, len(columns)), dtype=dtype)
+    for index, column in enumerate(columns):
+        table[:, index] = column
+    return torch.from_numpy(table)
+
+
+def scale(column: dict, values: np.ndarray) -> np.ndarray:
+    """Scaled values, about normally distributed."""
+    if column["scaling"] == "quartiles":
+        scaled = (values - column["median"]) / column["scale"]
+        return scaled / np.sqrt(1 + (scaled / SOFT_LIMIT) ** 2)
+    knots = np.asarray(column["knots"])
+    places = np.linspace(0, 1, len(knots))
+    # equal knots (many rows with one value): the middle between reading from the left and from the right
+    left = np.interp(values, knots, places)
+    right = 1 - np.interp(-values, -knots[::-1], places)
+    share = np.clip((left + right) / 2, 1e-3, 1 - 1e-3)
+    return torch.special.ndtri(torch.from_numpy(share)).numpy()
+
+
+def raw_numbers(table: pa.Table, name: str, kind: str):
+    """(feature name, float64 [N] with NaN where missing) for each number that a column gives."""
+    if kind == "numeric":
+        return [(name, to_numbers(table[name], name))]
+    if kind == "dates":
+        return date_numbers(table[name], name)
+    texts = table[name].cast(pa.string())
+    words = pc.list_value_length(pc.utf8_split_whitespace(pc.utf8_trim_whitespace(texts)))
+    return [
+        (f"{name}: characters", to_numbers(pc.utf8_length(texts), name)),
+        (f"{name}: words", to_numbers(words, name)),
+    ]
+
+
+def date_numbers(column, name: str):
+    """Days since 1970, year, month, weekday of a date column."""
+    try:
+        moments = column.cast(pa.timestamp("us"), safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"column {name!r}: not a date: {error}") from error
+    days = to_numbers(moments.cast(pa.int64()), name) / 86_400e6
+    numbers = [("days", days)]
+    numbers += [(part.__name__, to_numbers(part(moments), name)) for part in (pc.year, pc.month)]
+    numbers += [("weekday", to_numbers(pc.day_of_week(moments), name))]
+    return [(f"{name}: {part}", values) for part, values in numbers]
+
+
+def to_numbers(column, name: str) -> np.ndarray:
+    """A column as float64 [N]; missing and infinite values as NaN."""
+    try:
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"column {name!r}: numbers are needed: {error}") from error
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def augment(inputs: tuple[torch.Tensor, ...], generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    """Random changes of a training batch: none for tables."""
+    return inputs

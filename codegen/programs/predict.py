@@ -1,0 +1,72 @@
+"""Say what the trained model makes of new data.
+
+#: if pictures
+    python predict.py --input picture.png --output predictions.csv
+    python predict.py --input pictures.zip --output predictions.json     also writes predictions.csv
+    python predict.py --input picture.png --output predictions.csv --weights work/checkpoints/step-00000100
+#: else
+    python predict.py --input rows.csv --output predictions.csv          also .json, .jsonl, .parquet
+    python predict.py --input rows.json --output predictions.json        also writes predictions.csv
+    python predict.py --input rows.csv --output predictions.csv --weights work/checkpoints/step-00000100
+#: endif
+
+Without `--weights` the best weights of the run are used: work/results/model.safetensors.
+"""
+
+import argparse
+from pathlib import Path
+
+import data
+import model
+import torch
+
+from worker.runtime import load_spec, serving
+
+
+def main(options: argparse.Namespace) -> None:
+    """Read, predict, write."""
+    preprocess = serving.read_preprocess(options.weights)
+    spec = load_spec("spec.yaml").with_shape(preprocess["shape"])
+    net = model.build(spec).eval()
+    serving.load_weights(net, options.weights)
+
+    #: if pictures
+    label = "name"
+    names, pictures = serving.read_pictures(options.input)
+    chunks = serving.picture_inputs(data.transform, preprocess, pictures)
+    #: else
+    label = "row"
+    table = serving.read_rows(options.input)
+    names = range(1, table.num_rows + 1)
+    chunks = serving.table_inputs(data.transform, preprocess, table)
+    #: endif
+    with torch.no_grad():
+        outputs = torch.cat([net(*inputs).float() for inputs in chunks])
+
+    #: if classification
+    classes = preprocess["classes"]
+    probabilities = outputs.softmax(1)
+    best = probabilities.argmax(1).tolist()
+    columns = [label, "prediction", "confidence", *(f"probability of {name}" for name in classes)]
+    rows = [
+        [name, classes[number], shares[number], *shares]
+        for name, number, shares in zip(names, best, probabilities.tolist(), strict=True)
+    ]
+    #: else
+    values = outputs.squeeze(1) * preprocess["target_std"] + preprocess["target_mean"]
+    columns = [label, "prediction"]
+    rows = list(zip(names, values.tolist(), strict=True))
+    #: endif
+    serving.write_output(options.output, columns, rows)
+    print(f"{len(rows)} prediction(s) written to {options.output}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Predict with the trained model.")
+    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--weights", type=Path, default=Path("work/results/model.safetensors"))
+    try:
+        main(parser.parse_args())
+    except serving.InputError as error:
+        serving.fail(error)

@@ -1,0 +1,93 @@
+"""Train the model of model.py on the rows that data.py prepares, as spec.yaml says.
+
+    python train.py                             data in ./data, everything written below ./work
+    python train.py --data FOLDER --epochs 3    other data, fewer passes
+    python train.py --device cuda               on a GPU
+    horovodrun -np 2 python train.py            two ranks, gradients averaged by Horovod
+    torchrun --nproc-per-node 2 train.py        two ranks, gradients averaged by torch.distributed
+
+Stopped half-way (Ctrl-C, power cut), the same command goes on from the newest checkpoint; `--fresh` starts anew.
+"""
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from worker.runtime import Ema, Run
+
+run = Run.start("spec.yaml")  # device, threads, seeds, ranks; from here on every error names its file and line
+
+import data  # noqa: E402
+import model  # noqa: E402
+
+# ---- what spec.yaml asks for -----------------------------------------------------------------------------------
+spec, training = run.spec, run.spec.training
+peak_rate = training.learning_rate
+warm_up = training.warmup  # share of the run in which the learning rate rises
+clip_norm = training.clip_norm  # longest gradient allowed; 0: any
+#: if classification
+label_smoothing = training.label_smoothing  # share of the target spread over all classes
+#: endif
+
+# ---- data, model, optimizer ------------------------------------------------------------------------------------
+dataset = data.load(spec, run.data_folder)
+spec = spec.with_shape(dataset.shape)  # classes, columns or picture size, as the training rows show them
+net = model.build(spec)
+#: if pictures
+net = net.to(memory_format=torch.channels_last)  # colours of a pixel side by side: convolutions are faster
+#: endif
+net = run.place(net, dataset)
+
+matrices = [weight for weight in net.parameters() if weight.requires_grad and weight.ndim >= 2]
+vectors = [weight for weight in net.parameters() if weight.requires_grad and weight.ndim < 2]
+groups = [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+if training.optimizer == "sgd":
+    optimizer = torch.optim.SGD(groups, lr=peak_rate, momentum=0.9, nesterov=True)
+else:
+    optimizer = torch.optim.AdamW(groups, lr=peak_rate, betas=(0.9, 0.99), fused=True)
+ema = Ema(net, training.ema) if training.ema else None  # running average of the weights
+
+
+def criterion(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The loss of some rows, a mean over them: a batch may come in parts, each weighted by its rows."""
+    #: if classification
+    return F.cross_entropy(outputs, targets, label_smoothing=label_smoothing)
+    #: else
+    return F.mse_loss(outputs.squeeze(1), targets)
+    #: endif
+
+
+def learning_rate(done: float) -> float:
+    """Rate after the share `done` (0 to 1) of the run: a linear warm-up, then half a cosine down to zero."""
+    if done < warm_up:
+        return peak_rate * done / warm_up
+    if training.schedule == "constant":
+        return peak_rate
+    return peak_rate * 0.5 * (1.0 + math.cos(math.pi * (done - warm_up) / (1.0 - warm_up)))
+
+
+# ---- training --------------------------------------------------------------------------------------------------
+run.restore(net=net, optimizer=optimizer, ema=ema)  # from the newest good checkpoint, if there is one
+for _epoch in run.epochs():
+    net.train()
+    for inputs, targets in run.batches(dataset.train):
+        #: if augment
+        inputs = data.augment(inputs, run.generator)
+        #: endif
+        rate = learning_rate(run.done)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad(set_to_none=True)
+        loss = run.backward(net, inputs, targets, criterion)  # at once, in micro-batches or in stages
+        run.average_gradients(loss)  # over the ranks; one rank has nothing to average
+        if clip_norm:
+            run.clip_gradients(net, clip_norm)
+        run.update(optimizer)  # here, or at the parameter servers
+        if ema:
+            ema.update(net)
+        run.log_step(loss, learning_rate=rate)
+    run.log_epoch(run.evaluate(ema.net if ema else net, dataset))  # may end the run early (`patience`)
+    run.checkpoint()  # every few epochs or minutes, and when this epoch was the best so far
+
+run.finish(dataset)  # the best weights on all parts: results, predictions, model.safetensors

@@ -1,0 +1,191 @@
+"""From spec and profile to what is predicted from what: task, target, inputs, classes. Checks every name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from codegen.notes import Notes
+from codegen.profile.target import class_counts, guess_task, target_problems
+from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
+from codegen.spec import Task, TaskSpec
+from codegen.types import SpecError
+
+LEAST_ROWS = 10
+TASK_CODES = ("wrong_task", "target_not_numeric", "target_is_amount")
+"""Problems of the task rather than of the target."""
+UNUSED = {
+    ColumnType.IDENTIFIER: "nearly every row has its own value: nothing to learn from",
+    ColumnType.CONSTANT: "it has one value or none: nothing to learn from",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What is predicted from what."""
+
+    task: Task
+    target: str
+    rows: int
+    """Rows with a target."""
+    classes: tuple[tuple[str, int], ...]
+    """(class, rows) as far as the profile lists them."""
+    outputs: int
+    features: tuple[str, ...]
+    """Columns in use."""
+    shape: dict[str, Any]
+    """The spec's `shape`, for pictures without the size."""
+
+
+def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
+    """Decide task, target and inputs. Raises `SpecError` with every problem found."""
+    if profile.kind is DataKind.IMAGES:
+        return _read_images(spec, profile, notes)
+    target = _target(spec, profile, notes)
+    task = _table_task(spec, profile, target, notes)
+    columns = _features(spec, profile, target.name, notes)
+    rows = profile.rows - target.missing
+    _judge(profile, target.name, task, notes)
+    if rows:
+        _check_rows(rows, notes)
+    notes.stop_if_wrong()
+    classes: tuple[tuple[str, int], ...] = ()
+    outputs = 1
+    if task is Task.TABULAR_CLASSIFICATION:
+        counts = class_counts(profile, target) or []
+        classes, outputs = tuple((class_name(name), rows) for name, rows in counts), target.unique
+    shape = table_shape(columns)
+    shape |= {"target": target.name, "outputs": outputs, "classes": [name for name, _ in classes]}
+    return Reading(
+        task=task,
+        target=target.name,
+        rows=rows,
+        classes=classes,
+        outputs=outputs,
+        features=tuple(column.name for column in columns),
+        shape=shape,
+    )
+
+
+def table_shape(columns: list[ColumnProfile]) -> dict[str, Any]:
+    """Names of inputs by kind, and of the numbers they give, in the order of the program's data.py."""
+    of = {kind: [column for column in columns if column.type is kind] for kind in ColumnType}
+    numeric, dates, texts = of[ColumnType.NUMERIC], of[ColumnType.DATE], of[ColumnType.TEXT]
+    categorical = [*of[ColumnType.CATEGORY], *of[ColumnType.IDENTIFIER]]
+    features: list[str] = []
+    for column in numeric:
+        features += [column.name, f"{column.name}: missing"] if column.missing else [column.name]
+    for column in dates:
+        features += [f"{column.name}: {part}" for part in ("days", "year", "month", "weekday")]
+    for column in texts:
+        features += [f"{column.name}: {part}" for part in ("characters", "words")]
+    return {
+        "numeric": [column.name for column in numeric],
+        "dates": [column.name for column in dates],
+        "texts": [column.name for column in texts],
+        "indicators": [column.name for column in numeric if column.missing],
+        "categorical": [column.name for column in categorical],
+        "features": features,
+        "cardinalities": [min(column.unique, 10_000) + 1 for column in categorical],
+    }
+
+
+def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
+    task = notes.choose("task", spec.task, Task.IMAGE_CLASSIFICATION, "the dataset holds pictures in class folders")
+    if spec.data.target not in ("auto", "label"):
+        notes.problem("data.target", "pictures have no columns; their class folders are the target, leave it `auto`")
+    if spec.data.features != "auto" or spec.data.exclude:
+        notes.problem("data.features", "pictures have no columns to choose from; leave it `auto`")
+    images = profile.images
+    if images is None:
+        raise SpecError([("data.dataset", "the profile tells nothing of the pictures; read the dataset again")])
+    _judge(profile, None, task, notes)
+    _check_rows(profile.rows, notes)
+    notes.stop_if_wrong()
+    mean, std = list(images.channel_mean) or [0.5], list(images.channel_std) or [0.25]
+    shape = {
+        "channels": images.channels,
+        "classes": [name for name, _ in profile.classes],
+        "outputs": len(profile.classes),
+        "channel_mean": (mean * images.channels)[: images.channels],
+        "channel_std": [value or 1.0 for value in (std * images.channels)[: images.channels]],
+    }
+    return Reading(
+        task=Task.IMAGE_CLASSIFICATION,
+        target="label",
+        rows=profile.rows,
+        classes=profile.classes,
+        outputs=len(profile.classes),
+        features=(),
+        shape=shape,
+    )
+
+
+def _target(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> ColumnProfile:
+    guess = profile.target or ""
+    name = notes.choose("data.target", spec.data.target, guess, profile.target_reason or "the profile's guess")
+    column = profile.column(name)
+    if column is None:
+        _judge(profile, name, Task.TABULAR_CLASSIFICATION, notes)
+        raise SpecError(notes.problems)
+    if name in spec.data.exclude:
+        notes.problem("data.exclude", f"names the target {name!r}; take it out of the list")
+    if spec.data.features != "auto" and name in spec.data.features:
+        notes.problem("data.features", f"names the target {name!r}; take it out of the list")
+    return column
+
+
+def _table_task(spec: TaskSpec, profile: DatasetProfile, target: ColumnProfile, notes: Notes) -> Task:
+    guess, reason = guess_task(target, profile.rows)
+    if profile.task and profile.target == target.name:
+        guess, reason = profile.task, profile.task_reason or reason
+    return Task(notes.choose("task", spec.task, Task(guess), reason))
+
+
+def _judge(profile: DatasetProfile, target: str | None, task: Task, notes: Notes) -> None:
+    """Note what the profile holds against this task on this target."""
+    for found in target_problems(profile, target, task):
+        if isinstance(found, DataProblem):
+            field = "task" if found.code in TASK_CODES else "data.target"
+            notes.problem(field, f"{found.message} {found.hint}")
+        else:
+            notes.note("data.target", target or "class folders", f"{found.message} {found.meaning}")
+
+
+def _features(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Notes) -> list[ColumnProfile]:
+    names = [column.name for column in profile.columns]
+    for field, wanted in (("data.exclude", spec.data.exclude), ("data.features", spec.data.features)):
+        unknown = [name for name in wanted if name not in names] if wanted != "auto" else []
+        if unknown:
+            notes.problem(
+                field, f"no column named {', '.join(map(repr, unknown))}; the columns are {', '.join(names[:20])}"
+            )
+    useful = [column for column in profile.columns if column.name != target and column.name not in spec.data.exclude]
+    for column in useful:
+        if column.type in UNUSED and spec.data.features == "auto":
+            notes.note("data.features", f"without {column.name}", f"left out: {UNUSED[column.type]}")
+    if spec.data.features == "auto":
+        chosen = [column for column in useful if column.type not in UNUSED]
+        notes.note("data.features", [column.name for column in chosen], "all columns that carry something")
+    else:
+        chosen = [column for column in useful if column.name in spec.data.features]
+        constant = [column.name for column in chosen if column.type is ColumnType.CONSTANT]
+        if constant:
+            notes.problem("data.features", f"{', '.join(constant)}: {UNUSED[ColumnType.CONSTANT]}; take it out")
+    if not chosen:
+        notes.problem("data.features", "no column is left to learn from; allow more columns or check their types")
+    return chosen
+
+
+def class_name(text: str) -> str:
+    """Name of a class as data.py writes it: whole numbers without a fraction."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() and "." in text else text
+
+
+def _check_rows(rows: int, notes: Notes) -> None:
+    if rows < LEAST_ROWS:
+        notes.problem("data.dataset", f"only {rows} usable rows; at least {LEAST_ROWS} are needed to train and check")

@@ -1,0 +1,213 @@
+"""`resolve`: every `auto` of a spec replaced by a value, each with its reason; every mistake named by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codegen.catalog import OWN
+from codegen.catalog.base import Facts
+from codegen.catalog.training import CPU_FLOPS_PER_S, memory_bytes, train_flops
+from codegen.choice import Choice, choose_model, pick_device
+from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness
+from codegen.notes import Notes
+from codegen.pipelines import resolve_pipeline, staged_devices
+from codegen.profile.types import DatasetProfile
+from codegen.reading import Reading, read
+from codegen.spec import Metric, Split, Task, TaskSpec
+from codegen.types import Hardware, Resolved
+
+CLASS_METRICS = (Metric.ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS)
+NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)
+LEAST_ROWS_PER_RANK = 2
+BASE_MEMORY_GIB = 2.0
+"""The idle process with torch, its threads and the file being read."""
+SHORT_RUN_S = 60.0
+
+
+def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Resolved:
+    """Replace each `auto`. Raises `SpecError` with dotted fields."""
+    notes = Notes()
+    reading = read(spec, profile, notes)
+    split = resolve_split(spec, profile, reading, notes)
+    metric = _metric(spec, reading, notes)
+    notes.stop_if_wrong()
+    facts = facts_of(spec, profile, reading, split, hardware, notes)
+    notes.stop_if_wrong()
+    _check_train_rows(spec, facts, split, notes)
+    notes.stop_if_wrong()
+    choice = choose_model(spec, facts, notes)
+    notes.stop_if_wrong()
+
+    body = spec.model_dump(mode="json")
+    body["task"] = reading.task.value
+    body["name"] = spec.name or f"{choice.family.title} on {reading.target}"
+    body["data"] |= {"target": reading.target, "features": list(reading.features), "split": split}
+    body["objective"] = {"metric": metric.value}
+    body["model"] = {"family": choice.family.name, "size": choice.size, "params": choice.params}
+    body["training"] = choice.training
+    body["resources"] = _resources(spec, facts, choice, notes)
+    _resolve_mode(spec, body, facts, choice, notes)
+    notes.stop_if_wrong()
+    body["checkpoints"] = _checkpoints(spec, choice.training["epochs"], notes)
+    body["shape"] = dict(reading.shape)
+    if facts.images:
+        size = choice.params["image_size"]
+        body["shape"] |= {"height": size, "width": size}
+    return Resolved(spec=body, guesses=tuple(notes.guesses))
+
+
+def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Choice, notes: Notes) -> None:
+    """Write the mode into `body`, and the fields that only some modes have."""
+    count = body["resources"]["count"]
+    body["mode"] = notes.choose("mode", spec.mode, *pick_mode(count, facts, choice.cost))
+    if spec.mode in SEVERAL - {"sync"} and count < FEWEST_DEVICES:
+        notes.problem("mode", f"{spec.mode} needs {FEWEST_DEVICES} devices or more; raise resources.count or use auto")
+        notes.stop_if_wrong()
+    if spec.training.staleness != "auto" or body["mode"] == "async":
+        body["training"]["staleness"] = notes.choose("training.staleness", spec.training.staleness, *staleness(count))
+    if spec.training.backup != "auto":
+        body["training"]["backup"] = spec.training.backup
+        if spec.training.backup >= count:
+            notes.problem("training.backup", f"of {count} rank(s) at least one must count; use at most {count - 1}")
+            notes.stop_if_wrong()
+    if body["mode"] in STAGED:
+        body["pipeline"] = resolve_pipeline(spec, body["mode"], count, choice.training["batch_size"], notes)
+    else:
+        body.pop("pipeline")
+
+
+def resolve_split(spec: TaskSpec, profile: DatasetProfile, reading: Reading, notes: Notes) -> dict[str, Any]:
+    """Shares of validation and test, and whether classes are shared out evenly."""
+    given = dict(profile.given_split)
+    if given and not given.get("train"):
+        notes.problem("data.split", "the upload's own split has no training rows; upload it without part folders")
+    if spec.data.split != "auto":
+        split = spec.data.split
+    elif reading.rows < 1000:
+        split = Split(validation=0.1, test=0.2)
+        notes.note("data.split", "0.1 / 0.2", f"{reading.rows:,} rows: few can be spared, but the test needs enough")
+    else:
+        share = round(min(0.15, 20_000 / reading.rows), 4)
+        split = Split(validation=share, test=share)
+        notes.note("data.split", f"{share:g} / {share:g}", "validation and test, enough rows for steady figures")
+    if given:
+        names = ", ".join(f"{name} {rows:,}" for name, rows in profile.given_split)
+        notes.note("data.split", "given", f"the upload brings its own split ({names}), which is kept")
+    for name, share in (("validation", split.validation), ("test", split.test)):
+        part = "val" if name == "validation" else name
+        if part not in given and share * reading.rows < 1:
+            notes.problem(
+                f"data.split.{name}",
+                f"{share:g} of {reading.rows} rows is less than one row; use at least {1.5 / reading.rows:.3f}",
+            )
+    classes = reading.task is not Task.TABULAR_REGRESSION
+    reason = "keeps the class balance in every part" if classes else "only classes can be balanced"
+    if split.stratify is True and not classes:
+        notes.problem("data.split.stratify", "only classification can be stratified; set false or auto")
+    stratify = notes.choose("data.split.stratify", split.stratify, classes, reason)
+    return {"validation": split.validation, "test": split.test, "stratify": stratify}
+
+
+def _check_train_rows(spec: TaskSpec, facts: Facts, split: dict[str, Any], notes: Notes) -> None:
+    """Note a split that leaves the ranks too little for one step."""
+    count = 1 if spec.resources.count == "auto" else spec.resources.count
+    least = LEAST_ROWS_PER_RANK * count
+    if facts.train_rows < least:
+        shares = f"validation {split['validation']:g} + test {split['test']:g} of {facts.rows:,} rows"
+        need = f"at least {least} are needed for {count} rank(s)"
+        notes.problem("data.split", f"impossible split: {shares} leaves {facts.train_rows} to train on; {need}")
+
+
+def train_rows(profile: DatasetProfile, reading: Reading, split: dict[str, Any]) -> int:
+    """Rows left to train on."""
+    given = dict(profile.given_split)
+    if not given:
+        left: float = 1 - split["validation"] - split["test"]
+        return max(1, round(reading.rows * left))
+    pool = given.get("train", reading.rows)
+    lacking: float = sum(split[name] for name, part in (("validation", "val"), ("test", "test")) if not given.get(part))
+    return max(1, round(float(pool) * (1 - lacking)))
+
+
+def facts_of(
+    spec: TaskSpec,
+    profile: DatasetProfile,
+    reading: Reading,
+    split: dict[str, Any],
+    hardware: Hardware,
+    notes: Notes,
+) -> Facts:
+    """What the catalog wants to know."""
+    images = profile.images
+    device, devices, memory = pick_device(spec, reading, hardware, notes)
+    names = [name for name, _ in reading.classes]
+    return Facts(
+        task=reading.task,
+        rows=reading.rows,
+        train_rows=train_rows(profile, reading, split),
+        outputs=reading.outputs,
+        features=len(reading.shape.get("features", ())),
+        cardinalities=tuple(reading.shape.get("cardinalities", ())),
+        channels=images.channels if images else 0,
+        native_size=min(images.width_median, images.height_median) if images else 0,
+        photos=bool(images and images.channels == 3) and any(len(name) > 1 and not name.isdigit() for name in names),
+        device=device,
+        devices=devices,
+        memory_bytes=memory,
+        time_s=None if spec.budget.time_s == "auto" else spec.budget.time_s,
+    )
+
+
+def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
+    if reading.task is Task.TABULAR_REGRESSION:
+        guess, reason, allowed = Metric.R2, "share of the target's spread that is explained", NUMBER_METRICS
+    else:
+        largest = max((rows for _, rows in reading.classes), default=0) / max(1, reading.rows)
+        allowed = CLASS_METRICS
+        guess, reason = Metric.ACCURACY, "share of rows that are right"
+        if largest > 0.9:
+            guess, reason = Metric.MACRO_F1, f"one class holds {largest:.0%} of the rows, so accuracy would say little"
+    metric: Metric = notes.choose("objective.metric", spec.objective.metric, guess, reason)
+    if metric not in allowed:
+        notes.problem("objective.metric", f"{metric} does not fit {reading.task}; use {', '.join(allowed)}")
+    return metric
+
+
+def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> dict[str, Any]:
+    count = spec.resources.count
+    if count == "auto":
+        count, reason = 1, "one device is enough"
+        total_s = train_flops(facts, choice.cost) * choice.training["epochs"] / CPU_FLOPS_PER_S
+        if facts.device == "cpu" and total_s > SHORT_RUN_S:
+            count, reason = facts.devices, "the work is long enough to share out over cores"
+        elif spec.mode in SEVERAL and facts.devices > 1:
+            count, reason = facts.devices, f"mode {spec.mode} shares the work out over devices"
+        elif choice.family.name == OWN:
+            reason = "nothing is known of your model's cost; ask for more if it is large"
+        if spec.mode in STAGED:
+            count, reason = staged_devices(spec, facts.devices, notes), "one per stage of the model"
+        notes.note("resources.count", count, reason)
+    needed = memory_bytes(facts, choice.cost, choice.training["batch_size"]) / 2**30
+    memory = notes.choose(
+        "resources.memory_gib",
+        spec.resources.memory_gib,
+        round(BASE_MEMORY_GIB * (count if facts.device == "cpu" else 1) + 2 * needed + 2.0, 1),
+        "twice the estimate, and room for the program itself",
+    )
+    split = notes.choose(
+        "resources.split",
+        spec.resources.split,
+        "by_speed",
+        "devices that are not alike end a step together, like ones take the same number of rows",
+    )
+    return {"device": facts.device, "count": count, "memory_gib": memory, "split": split}
+
+
+def _checkpoints(spec: TaskSpec, epochs: int, notes: Notes) -> dict[str, Any]:
+    wish = spec.checkpoints
+    every = max(1, epochs // 20)
+    return {
+        "every_epochs": notes.choose("checkpoints.every_epochs", wish.every_epochs, every, "about twenty over the run"),
+        "every_minutes": notes.choose("checkpoints.every_minutes", wish.every_minutes, 5.0, "most that a fault costs"),
+        "keep": notes.choose("checkpoints.keep", wish.keep, 3, "the newest few, besides the best"),
+    }

@@ -1,0 +1,225 @@
+"""`TaskSpec`: what a person wants. One schema behind YAML, form, API and CLI; every field may be `auto`.
+
+`TaskSpec.model_json_schema()` is the published JSON Schema; `codegen.resolve` replaces each `auto` by a
+value with its reason.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+
+Auto = Literal["auto"]
+MOST = 10_000_000
+"""Largest count that is taken for meant: beyond it no run would end and no column could hold it."""
+
+
+def _no_flag(value: object) -> object:
+    """`yes` and `true` are no numbers, though Python counts them as 1."""
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, not {str(value).lower()}")
+    return value
+
+
+Number = BeforeValidator(_no_flag)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
+Count = Annotated[int, Field(ge=1, le=MOST), Number]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Task(StrEnum):
+    """Problem types."""
+
+    TABULAR_CLASSIFICATION = "tabular_classification"
+    TABULAR_REGRESSION = "tabular_regression"
+    IMAGE_CLASSIFICATION = "image_classification"
+
+
+class Metric(StrEnum):
+    """What the best checkpoint is chosen by."""
+
+    ACCURACY = "accuracy"
+    MACRO_F1 = "macro_f1"
+    LOG_LOSS = "log_loss"
+    R2 = "r2"
+    RMSE = "rmse"
+    MAE = "mae"
+
+
+class Part(BaseModel):
+    """Base of all parts: unknown fields are errors, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Split(Part):
+    """Shares of the rows; `train` is what is left."""
+
+    validation: Fraction = Field(default=0.15, description="Share of rows used to choose the best checkpoint.")
+    test: Fraction = Field(default=0.15, description="Share of rows used only for the final figures.")
+    stratify: bool | Auto = Field(default="auto", description="Keep the class balance in every part (classification).")
+
+    @model_validator(mode="after")
+    def _leaves_training_rows(self) -> Split:
+        if self.validation + self.test >= 1:
+            raise ValueError(
+                f"impossible split: validation {self.validation} + test {self.test} leaves no rows to train on"
+            )
+        return self
+
+
+class Data(Part):
+    """Which data, and how it is read."""
+
+    dataset: str = Field(default="auto", description="Id or name of a dataset of the project.")
+    target: str | Auto = Field(
+        default="auto", description="Column to predict (tables); pictures use their class folders."
+    )
+    features: list[str] | Auto = Field(default="auto", description="Columns to learn from; auto: all useful ones.")
+    exclude: list[str] = Field(default_factory=list, description="Columns to leave out.")
+    split: Split | Auto = Field(default="auto", description="Shares of rows for validation and test.")
+
+
+class Objective(Part):
+    """What counts as good."""
+
+    metric: Metric | Auto = Field(default="auto", description="The metric that picks the best checkpoint.")
+
+
+class Budget(Part):
+    """What the person is willing to spend."""
+
+    deadline: datetime | Auto = Field(default="auto", description="Wished finish time.")
+    time_s: Positive | Auto = Field(
+        default="auto", description="Training stops, with its best checkpoint, after this long."
+    )
+
+
+class Resources(Part):
+    """Devices to run on."""
+
+    device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="Kind of device.")
+    count: Count | Auto = Field(default="auto", description="How many devices (CPU cores or GPUs).")
+    memory_gib: Positive | Auto = Field(default="auto", description="Memory limit of the run per node.")
+    split: Literal["auto", "even", "by_speed", "measured"] = Field(
+        default="auto",
+        description="Rows of a step per device: even, by speed where devices are not alike, or always as measured.",
+    )
+
+
+class Model(Part):
+    """Which model."""
+
+    family: str | Auto = Field(default="auto", description="Model family, `own` for a person's model.py.")
+    size: Literal["auto", "small", "medium", "large"] = Field(default="auto", description="Size preset of the family.")
+    params: dict[str, int | FiniteFloat | str | bool] = Field(
+        default_factory=dict,
+        description="Knobs of the family, e.g. conv_layers, filters, kernel, image_size.",
+    )
+
+
+class Training(Part):
+    """How it is trained."""
+
+    epochs: Count | Auto = Field(default="auto", description="Passes over the training rows.")
+    batch_size: Count | Auto = Field(default="auto", description="Rows per optimizer step, over all ranks.")
+    learning_rate: Positive | Auto = Field(default="auto", description="Peak learning rate.")
+    rate_rule: Literal["auto", "none", "linear", "sqrt", "range"] = Field(
+        default="auto",
+        description="How a learning rate left to auto follows a batch other than the usual: in proportion, by its "
+        "root, not at all, or by a range test before the run.",
+    )
+    weight_decay: NotNegative | Auto = Field(default="auto", description="Decoupled weight decay.")
+    optimizer: Literal["auto", "adamw", "sgd"] = Field(default="auto", description="Optimizer.")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | Auto = Field(
+        default="auto", description="Seed of weights, order, split."
+    )
+    patience: Annotated[int, Field(ge=0, le=MOST)] | Auto = Field(
+        default="auto", description="Epochs without improvement before stopping early; 0: never."
+    )
+    schedule: Literal["auto", "cosine", "constant"] = Field(
+        default="auto", description="Learning rate after the warm-up: cosine falls to zero by the last step."
+    )
+    warmup: Fraction | Auto = Field(
+        default="auto", description="Share of all steps over which the learning rate rises."
+    )
+    label_smoothing: Fraction | Auto = Field(
+        default="auto", description="Share of the target probability spread over all classes (classification)."
+    )
+    ema: Fraction | Auto = Field(
+        default="auto",
+        description="Decay per step of the moving average of the weights that is evaluated and kept; 0: off.",
+    )
+    clip_norm: NotNegative | Auto = Field(
+        default="auto", description="Gradients with a larger norm are scaled down to it; 0: off."
+    )
+    augment: Literal["auto", "none", "shift", "shift_flip"] = Field(
+        default="auto",
+        description="Random changes of training pictures: shift by up to an eighth, mirror left and right.",
+    )
+    accumulate: Count | Auto = Field(
+        default="auto",
+        description="Micro-batches per optimizer step: a rank works its rows off in so many parts, for less memory.",
+    )
+    compression: Literal["auto", "none", "fp16", "bf16"] = Field(
+        default="auto", description="What gradients are rounded to on their way between ranks; the sum is rounded too."
+    )
+    staleness: Annotated[int, Field(ge=0, le=MOST), Number] | Auto = Field(
+        default="auto",
+        description="Mode async: most updates of other ranks between a rank's reading of the weights and its own.",
+    )
+    backup: Annotated[int, Field(ge=0, le=MOST), Number] | Auto = Field(
+        default="auto",
+        description="Mode async, but in step: a step is made without the gradients of so many ranks that come last. "
+        "auto: each gradient is an update by itself.",
+    )
+
+
+class Pipeline(Part):
+    """How the model is cut into stages (modes pipeline and pipeline+sync only)."""
+
+    stages: Count | Auto = Field(
+        default="auto", description="Stages of the model; auto: one per device, or two in several pipelines."
+    )
+    micro_batches: Count | Auto = Field(
+        default="auto", description="Parts of a batch that follow one another through the stages; 1: no overlap."
+    )
+    schedule: Literal["auto", "gpipe", "1f1b"] = Field(
+        default="auto", description="gpipe: all forward, then all backward; 1f1b: in turns, for less memory."
+    )
+    recompute: bool | Auto = Field(
+        default="auto", description="Compute activations again for the backward pass instead of keeping them."
+    )
+
+
+class Checkpoints(Part):
+    """When the run is saved, and what is kept besides the best."""
+
+    every_epochs: Count | Auto = Field(default="auto", description="Save after this many epochs.")
+    every_minutes: Positive | Auto = Field(default="auto", description="Save after this many minutes.")
+    keep: Count | Auto = Field(default="auto", description="Newest checkpoints kept; the best is always kept.")
+
+
+class TaskSpec(Part):
+    """The whole wish."""
+
+    name: str = Field(default="", max_length=120, description="Name of the job; empty: made from dataset and model.")
+    task: Task | Auto = Field(default="auto", description="Problem type.")
+    data: Data = Field(default_factory=Data)
+    objective: Objective = Field(default_factory=Objective)
+    budget: Budget = Field(default_factory=Budget)
+    resources: Resources = Field(default_factory=Resources)
+    mode: Literal["auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] = Field(
+        default="auto",
+        description="One process on one device (single) or on all (replicated); one per device, gradients averaged "
+        "(sync) or sent to parameter servers without waiting (async); one per stage of the model (pipeline; several "
+        "pipelines side by side: pipeline+sync).",
+    )
+    pipeline: Pipeline = Field(default_factory=Pipeline)
+    model: Model = Field(default_factory=Model)
+    training: Training = Field(default_factory=Training)
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints)

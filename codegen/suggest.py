@@ -1,0 +1,70 @@
+"""`suggest`: every family that does the task, sized for data and machine, ranked, each with its reason."""
+
+from __future__ import annotations
+
+from codegen.catalog.base import Facts, Family
+from codegen.catalog.training import memory_bytes
+from codegen.choice import Choice, choose_model, ranked_families
+from codegen.notes import Notes
+from codegen.profile.types import DatasetProfile
+from codegen.reading import read
+from codegen.resolve import facts_of, resolve_split
+from codegen.spec import Model, TaskSpec
+from codegen.types import Hardware, Suggestion
+
+USABLE_MEMORY = 0.8
+
+
+def suggest(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> list[Suggestion]:
+    """Suggestions, rank 1 first. Raises `SpecError` if data or wishes leave nothing to suggest.
+
+    The spec's family and knobs do not matter here; its size, training values and resources do.
+    """
+    notes = Notes()
+    reading = read(spec, profile, notes)
+    split = resolve_split(spec, profile, reading, notes)
+    facts = facts_of(spec, profile, reading, split, hardware, notes)
+    notes.stop_if_wrong()
+    choices = []
+    for family in ranked_families(facts):
+        wish = spec.model_copy(update={"model": Model(family=family.name, size=spec.model.size)})
+        choice = choose_model(wish, facts, Notes())
+        needed = memory_bytes(facts, choice.cost, choice.training["batch_size"])
+        choices.append((choice, needed, not facts.memory_bytes or needed <= USABLE_MEMORY * facts.memory_bytes))
+    choices.sort(key=lambda item: not item[2])
+    return [
+        _suggestion(choice, facts, rank, needed, fits) for rank, (choice, needed, fits) in enumerate(choices, start=1)
+    ]
+
+
+def _suggestion(choice: Choice, facts: Facts, rank: int, needed: int, fits: bool) -> Suggestion:
+    family = choice.family
+    against = family.against(facts)
+    if not fits:
+        against += (
+            f" Needs about {needed / 2**30:.1f} GiB, more than the {facts.memory_bytes / 2**30:.1f} GiB there are."
+        )
+    return Suggestion(
+        family=family.name,
+        title=family.title,
+        size=choice.size,
+        rank=rank,
+        reason=family.reason(facts),
+        against=against,
+        params=choice.params,
+        parameters=choice.cost.parameters,
+        flops_per_sample=choice.cost.flops,
+        activation_bytes_per_sample=choice.cost.activation_bytes,
+        memory_bytes=needed,
+        fits=fits,
+        expected_quality=_expected(family, facts, rank),
+        training=choice.training,
+    )
+
+
+def _expected(family: Family, facts: Facts, rank: int) -> str:
+    what = "pictures of this size and number" if facts.images else "tables of this size"
+    place = {1: "Best expected", 2: "Close behind"}.get(rank, "Usually behind the others")
+    return (
+        f"{place} on {what}; ranked by published comparisons ({family.source}) and our own runs, not by a trial here."
+    )

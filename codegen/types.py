@@ -1,0 +1,100 @@
+"""Values that cross from `codegen` to the rest: hardware seen, resolved spec, suggestion, program."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import Any
+
+PROGRAM_FILES = ("model.py", "data.py", "train.py", "predict.py", "spec.yaml", "README.md")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hardware:
+    """The largest gang a job can get, as the pool sees it."""
+
+    cpu_cores: int
+    """Cores of the largest schedulable node."""
+    cpu_memory_bytes: int
+    gpus: int = 0
+    gpu_memory_bytes: int = 0
+    most_cpu_cores: int = 0
+    """Cores of one job over several nodes, where the pool lets it have them; 0: those of one node."""
+    most_gpus: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """One `auto` that was replaced."""
+
+    field: str
+    """Dotted name in the spec, e.g. `training.batch_size`."""
+    value: Any
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A spec without `auto`, with the reasons."""
+
+    spec: dict[str, Any]
+    """`TaskSpec` as plain values, no `auto` left except budget fields that the person left open."""
+    guesses: tuple[Guess, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """One model that fits the data, with what speaks for and against it."""
+
+    family: str
+    title: str
+    size: str
+    rank: int
+    """1 is recommended."""
+    reason: str
+    against: str
+    params: dict[str, Any]
+    """Knobs of the family, ready for `spec.model.params`."""
+    parameters: int
+    flops_per_sample: float
+    """Forward pass; a training step costs about three times this."""
+    activation_bytes_per_sample: float
+    memory_bytes: int
+    """Estimated peak of training at the suggested batch size, above the idle process."""
+    fits: bool
+    expected_quality: str
+    """In words: what the rank is based on."""
+    training: dict[str, Any]
+    """Defaults of this family for this data: epochs, batch_size, learning_rate, weight_decay, optimizer, patience."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A generated or edited program: file name -> text."""
+
+    files: dict[str, str]
+
+    @property
+    def sha256(self) -> str:
+        """Hash over names and texts, in name order."""
+        digest = hashlib.sha256()
+        for name in sorted(self.files):
+            body = self.files[name].encode()
+            digest.update(f"{name}\0{len(body)}\0".encode() + body)
+        return digest.hexdigest()
+
+
+class SpecError(Exception):
+    """The spec is at fault. `problems` holds (dotted field, message with the next step)."""
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{field}: {message}" for field, message in problems))
+        self.problems = problems

@@ -1,0 +1,282 @@
+"""Data templates: splits, what is learned from training rows only, transforms, bad rows, augmentation."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from tests.codegen.programs import module, program_spec
+from worker.runtime.split import split_rows
+
+TABULAR = module("data_tabular.py")
+IMAGES = module("data_images.py")
+ROWS = 400
+
+
+def make_table(rows: int = ROWS) -> pa.Table:
+    generator = np.random.default_rng(0)
+    age = [None if index % 10 == 0 else float(value) for index, value in enumerate(generator.normal(40, 10, rows))]
+    return pa.table(
+        {
+            "age": pa.array(age, pa.float64()),
+            "hours": pa.array(generator.integers(0, 80, rows), pa.int64()),
+            "city": pa.array([f"town {index % 3}" if index % 50 else None for index in range(rows)]),
+            "joined": pa.array([dt.datetime(2020, 1, 1) + dt.timedelta(days=index) for index in range(rows)]),
+            "note": pa.array(["a word or two"] * rows),
+            "income": pa.array(["high" if index % 4 == 0 else "low" for index in range(rows)]),
+            "price": pa.array(generator.normal(1000, 50, rows)),
+        }
+    )
+
+
+def table_spec(task: str = "tabular_classification", target: str = "income", seed: int = 0, **shape):
+    shape = {
+        "numeric": ["age", "hours"],
+        "indicators": ["age"],
+        "dates": ["joined"],
+        "texts": ["note"],
+        "categorical": ["city"],
+        "target": target,
+    } | shape
+    split = {"validation": 0.15, "test": 0.15, "stratify": task == "tabular_classification"}
+    return program_spec({"task": task, "data": {"split": split}, "training": {"seed": seed}, "shape": shape})
+
+
+def load_table(folder, table: pa.Table, **options):
+    pq.write_table(table, folder / "table.parquet")
+    return TABULAR.load(table_spec(**options), folder)
+
+
+def test_every_row_is_in_exactly_one_part_and_classes_are_balanced(tmp_path):
+    dataset = load_table(tmp_path, make_table())
+    rows = torch.cat([dataset.train.rows, dataset.val.rows, dataset.test.rows])
+    assert sorted(rows.tolist()) == list(range(ROWS))
+    for part in (dataset.train, dataset.val, dataset.test):
+        assert part.targets.float().mean().item() == pytest.approx(0.75, abs=0.02)
+    assert list(dataset.classes) == ["high", "low"]
+
+
+def test_the_split_is_the_same_for_the_same_seed_and_another_for_another(tmp_path):
+    first = load_table(tmp_path, make_table(), seed=1).test.rows
+    assert torch.equal(first, load_table(tmp_path, make_table(), seed=1).test.rows)
+    assert not torch.equal(first, load_table(tmp_path, make_table(), seed=2).test.rows)
+
+
+def test_inputs_have_one_column_per_feature_in_the_order_of_the_shape(tmp_path):
+    dataset = load_table(tmp_path, make_table())
+    numeric, categorical = dataset.train.inputs
+    assert numeric.shape == (len(dataset.train), 3 + 4 + 2)
+    assert numeric.dtype == torch.float32
+    assert categorical.shape == (len(dataset.train), 1)
+    missing = torch.tensor([row % 10 == 0 for row in dataset.train.rows.tolist()])
+    assert torch.equal(numeric[:, 1].bool(), missing)
+    assert torch.isfinite(numeric).all()
+    assert dataset.shape["cardinalities"] == [4]
+
+
+def test_prediction_prepares_rows_exactly_as_training_did(tmp_path):
+    table = make_table()
+    dataset = load_table(tmp_path, table)
+    preprocess = json.loads(json.dumps(dataset.preprocess))
+    records = table.take(pa.array(dataset.test.rows.numpy())).drop_columns(["income", "price"])
+    for ours, theirs in zip(TABULAR.transform(preprocess, records), dataset.test.inputs, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_values_not_seen_in_training_fall_into_bucket_zero(tmp_path):
+    table = make_table()
+    preprocess = load_table(tmp_path, table).preprocess
+    strange = table.slice(0, 2).set_column(2, "city", pa.array(["nowhere", None]))
+    assert TABULAR.transform(preprocess, strange)[1].tolist() == [[0], [0]]
+
+
+@pytest.mark.parametrize("factor", [1, 10], ids=["quartiles", "ranks"])
+def test_only_training_rows_shape_the_preparation(tmp_path, factor):
+    table = make_table(ROWS * factor)
+    dataset = load_table(tmp_path, table)
+    hours = table["hours"].to_numpy().copy()
+    hours[dataset.test.rows.numpy()] = 10**6
+    changed = load_table(tmp_path, table.set_column(1, "hours", pa.array(hours)))
+    assert changed.preprocess["numeric"] == dataset.preprocess["numeric"]
+    assert changed.test.inputs[0].abs().max() < 20
+
+
+@pytest.mark.parametrize("factor", [1, 10], ids=["quartiles", "ranks"])
+def test_scaled_numbers_are_about_normal(tmp_path, factor):
+    dataset = load_table(tmp_path, make_table(ROWS * factor))
+    hours = dataset.train.inputs[0][:, 2]
+    assert abs(hours.mean().item()) < 0.2
+    assert 0.6 < hours.std().item() < 1.4
+
+
+def test_regression_targets_are_standardised_by_training_rows(tmp_path):
+    dataset = load_table(tmp_path, make_table(), task="tabular_regression", target="price")
+    assert dataset.train.targets.dtype == torch.float32
+    assert abs(dataset.train.targets.mean().item()) < 1e-4
+    assert dataset.train.targets.std().item() == pytest.approx(1, abs=0.01)
+    assert dataset.target_mean == pytest.approx(1000, abs=10)
+    assert dataset.shape["outputs"] == 1
+
+
+def test_rows_without_a_target_are_left_out_and_row_numbers_stay_those_of_the_file(tmp_path):
+    table = make_table()
+    income = table["income"].to_pylist()
+    income[0] = income[7] = None
+    dataset = load_table(tmp_path, table.set_column(5, "income", pa.array(income)))
+    rows = set(torch.cat([dataset.train.rows, dataset.val.rows, dataset.test.rows]).tolist())
+    assert rows == set(range(ROWS)) - {0, 7}
+
+
+def test_whole_numbers_as_classes_are_named_and_ordered_as_numbers(tmp_path):
+    numbers = pa.array([float(index % 12) for index in range(ROWS)])
+    dataset = load_table(tmp_path, make_table().set_column(5, "income", numbers))
+    assert list(dataset.classes) == [str(number) for number in range(12)]
+
+
+def test_a_missing_column_is_named(tmp_path):
+    preprocess = load_table(tmp_path, make_table()).preprocess
+    with pytest.raises(ValueError, match="hours"):
+        TABULAR.transform(preprocess, make_table().drop_columns(["hours"]))
+
+
+def test_text_in_a_number_column_is_named(tmp_path):
+    preprocess = load_table(tmp_path, make_table()).preprocess
+    records = make_table().slice(0, 1).set_column(1, "hours", pa.array(["many"]))
+    with pytest.raises(ValueError, match=r"hours.*many"):
+        TABULAR.transform(preprocess, records)
+
+
+def test_numbers_and_dates_given_as_text_are_read(tmp_path):
+    table = make_table()
+    preprocess = load_table(tmp_path, table).preprocess
+    few = table.slice(0, 3)
+    texts = few.set_column(1, "hours", few["hours"].cast(pa.string()))
+    texts = texts.set_column(3, "joined", pa.array(["2020-01-01", "2020-01-02", "2020-01-03"]))
+    for ours, theirs in zip(TABULAR.transform(preprocess, texts), TABULAR.transform(preprocess, few), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_constant_or_all_missing_column_does_no_harm(tmp_path):
+    table = make_table().set_column(0, "age", pa.array([None] * ROWS, pa.float64()))
+    table = table.set_column(1, "hours", pa.array([5] * ROWS))
+    dataset = load_table(tmp_path, table)
+    assert torch.isfinite(dataset.train.inputs[0]).all()
+
+
+def test_a_table_without_categories_or_without_numbers_loads(tmp_path):
+    no_categories = load_table(tmp_path, make_table(), categorical=[])
+    assert no_categories.train.inputs[1].shape == (len(no_categories.train), 0)
+    no_numbers = load_table(tmp_path, make_table(), numeric=[], indicators=[], dates=[], texts=[])
+    assert no_numbers.train.inputs[0].shape == (len(no_numbers.train), 0)
+
+
+def test_a_class_with_one_row_stays_in_training():
+    labels = np.array([0] * 20 + [1] * 20 + [2])
+    for seed in range(20):
+        assert 40 in split_rows(41, 0.2, 0.2, seed, labels)["train"]
+
+
+def test_a_given_split_is_kept_and_a_lacking_part_comes_from_training():
+    given = ["train"] * 80 + ["test"] * 20
+    parts = split_rows(100, 0.25, 0.5, 0, None, given)
+    assert parts["test"].tolist() == list(range(80, 100))
+    assert len(parts["val"]) == pytest.approx(20, abs=1)
+    assert set(parts["val"]) <= set(range(80))
+
+
+def write_pictures(folder, count: int = 60, mode: str = "RGB", size: tuple[int, int] = (12, 10), split=None):
+    generator = np.random.default_rng(0)
+    blobs = []
+    for _ in range(count):
+        shape = (size[1], size[0]) if mode == "L" else (size[1], size[0], 3)
+        out = io.BytesIO()
+        Image.fromarray(generator.integers(0, 256, shape, dtype=np.uint8), mode).save(out, "PNG")
+        blobs.append(out.getvalue())
+    columns = {"image": blobs, "label": [str(index % 11) for index in range(count)]}
+    if split:
+        columns["__split__"] = [split[index % len(split)] for index in range(count)]
+    pq.write_table(pa.table(columns), folder / "images.parquet")
+
+
+def load_pictures(folder, channels: int = 3, size: int = 8):
+    body = {
+        "data": {"split": {"validation": 0.2, "test": 0.2, "stratify": True}},
+        "training": {"seed": 0},
+        "shape": {"channels": channels, "height": size, "width": size},
+    }
+    return IMAGES.load(program_spec(body), folder)
+
+
+@pytest.mark.parametrize(("mode", "channels"), [("RGB", 3), ("L", 1), ("L", 3), ("RGB", 1)])
+def test_pictures_become_bytes_of_one_size(tmp_path, mode, channels):
+    write_pictures(tmp_path, mode=mode)
+    dataset = load_pictures(tmp_path, channels)
+    (pictures,) = dataset.train.inputs
+    assert pictures.dtype == torch.uint8
+    assert pictures.shape[1:] == (channels, 8, 8)
+    assert list(dataset.classes) == [str(number) for number in range(11)]
+    assert len(dataset.shape["channel_mean"]) == channels
+    assert dataset.shape["channel_mean"][0] == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_picture_to_predict_is_prepared_as_in_training(tmp_path):
+    write_pictures(tmp_path)
+    dataset = load_pictures(tmp_path)
+    blobs = pq.read_table(tmp_path / "images.parquet")["image"].to_pylist()
+    records = [Image.open(io.BytesIO(blobs[row])) for row in dataset.test.rows.tolist()]
+    (pictures,) = IMAGES.transform(json.loads(json.dumps(dataset.preprocess)), records)
+    assert torch.equal(pictures, dataset.test.inputs[0])
+
+
+def test_pictures_with_folders_of_parts_keep_them(tmp_path):
+    write_pictures(tmp_path, split=("train", "train", "test"))
+    dataset = load_pictures(tmp_path)
+    assert dataset.test.rows.tolist() == list(range(2, 60, 3))
+
+
+@pytest.mark.parametrize("mode", ["P", "LA", "RGBA", "CMYK", "1", "I;16"])
+def test_pictures_of_odd_modes_are_read(mode):
+    picture = Image.new("L", (20, 10), 200)
+    if mode == "I;16":
+        picture = Image.fromarray(np.full((10, 20), 200 * 257, dtype=np.uint16))
+    elif mode != "L":
+        picture = picture.convert(mode)
+    array = IMAGES.picture_array(picture, 1, 8, 8)
+    assert array.shape == (1, 8, 8)
+    expected = 255 if mode == "1" else 200
+    assert abs(int(array.mean()) - expected) <= 60 if mode == "1" else abs(int(array.mean()) - expected) <= 3
+
+
+def test_a_shift_moves_whole_pictures_by_at_most_an_eighth():
+    pictures = torch.zeros(64, 1, 16, 16, dtype=torch.uint8)
+    pictures[:, :, 8, 8] = 255
+    moved = IMAGES.random_shift(pictures, torch.Generator().manual_seed(0))
+    places = moved.flatten(1).argmax(dim=1)
+    rows, columns = places // 16, places % 16
+    assert moved.shape == pictures.shape
+    assert (moved == 255).flatten(1).sum(dim=1).eq(1).all()
+    assert rows.min() == 6 and rows.max() == 10
+    assert columns.min() == 6 and columns.max() == 10
+
+
+def test_a_flip_mirrors_about_half_of_the_pictures():
+    pictures = torch.arange(4, dtype=torch.uint8).expand(400, 1, 4, 4).contiguous()
+    flipped = IMAGES.random_flip(pictures, torch.Generator().manual_seed(0))
+    mirrored = (flipped[:, 0, 0, 0] == 3).sum().item()
+    assert 150 < mirrored < 250
+    assert torch.equal(flipped.sort(dim=3).values, pictures)
+
+
+def test_augmentation_is_repeatable_from_the_generators_state():
+    pictures = torch.randint(0, 256, (8, 3, 16, 16), dtype=torch.uint8)
+    first = IMAGES.augment((pictures,), torch.Generator().manual_seed(5))[0]
+    again = IMAGES.augment((pictures,), torch.Generator().manual_seed(5))[0]
+    assert torch.equal(first, again)

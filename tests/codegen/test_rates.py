@@ -1,0 +1,61 @@
+"""The learning rate of a batch other than the usual one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codegen.catalog.rates import MOST_FACTOR, rate_factor
+from codegen.resolve import resolve
+from codegen.spec import TaskSpec
+from codegen.types import Resolved
+from tests.codegen.model_profiles import TWO_CORES, table
+
+
+def resolved(**training: object) -> Resolved:
+    return resolve(TaskSpec.model_validate({"training": training}), table(), TWO_CORES)
+
+
+def values(**training: object) -> dict:
+    return resolved(**training).spec["training"]
+
+
+def test_the_usual_batch_takes_the_usual_rate() -> None:
+    usual = values()
+    assert usual["rate_rule"] == "none"
+    for rule in ("linear", "sqrt", "range"):
+        told = values(rate_rule=rule)
+        assert (told["rate_rule"], told["learning_rate"]) == ("none", usual["learning_rate"])
+
+
+@pytest.mark.parametrize(
+    ("training", "rule", "factor"),
+    [
+        ({}, "sqrt", 2.0),
+        ({"optimizer": "sgd"}, "linear", 4.0),
+        ({"rate_rule": "linear"}, "linear", 4.0),
+        ({"rate_rule": "none"}, "none", 1.0),
+        ({"rate_rule": "range"}, "range", 1.0),
+    ],
+)
+def test_another_batch_has_its_rate_by_the_rule(training: dict, rule: str, factor: float) -> None:
+    usual = values()
+    told = resolved(batch_size=4 * usual["batch_size"], **training)
+    got = told.spec["training"]
+    assert got["rate_rule"] == rule
+    assert got["learning_rate"] == pytest.approx(factor * usual["learning_rate"], rel=1e-2)
+    assert "training.learning_rate" in {guess.field for guess in told.guesses}
+
+
+def test_a_given_rate_is_never_scaled() -> None:
+    usual = values()
+    told = values(batch_size=4 * usual["batch_size"], learning_rate=0.01, rate_rule="linear")
+    assert (told["learning_rate"], told["rate_rule"]) == (0.01, "none")
+
+
+@given(st.sampled_from(["none", "linear", "sqrt", "range"]), st.integers(1, 10**7), st.integers(1, 10**7))
+def test_factors_are_bounded_and_turn_around(rule: str, batch: int, reference: int) -> None:
+    factor = rate_factor(rule, batch, reference)
+    assert 1 / MOST_FACTOR <= factor <= MOST_FACTOR
+    assert factor * rate_factor(rule, reference, batch) == pytest.approx(1.0)

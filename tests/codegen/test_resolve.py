@@ -1,0 +1,240 @@
+"""Resolving: no `auto` is left, each guess has a reason, each mistake names its field."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from codegen import spec_yaml
+from codegen.catalog.base import Cost, Facts
+from codegen.catalog.training import memory_bytes, micro_batches
+from codegen.modes import pick_mode
+from codegen.profile.types import ColumnType
+from codegen.resolve import resolve
+from codegen.spec import Task, Training
+from codegen.types import SpecError
+from tests.codegen.model_profiles import ONE_GPU, TWO_CORES, column, numbers, pictures, table
+
+CASES = {"table": table(), "numbers": numbers(), "pictures": pictures()}
+
+
+def resolved(text: str, profile, hardware=TWO_CORES) -> dict:
+    return resolve(spec_yaml.load(text), profile, hardware).spec
+
+
+def problems(text: str, profile, hardware=TWO_CORES) -> dict[str, str]:
+    with pytest.raises(SpecError) as caught:
+        resolve(spec_yaml.load(text), profile, hardware)
+    return dict(caught.value.problems)
+
+
+def autos(value, field: str = "") -> list[str]:
+    if isinstance(value, dict):
+        return [name for key, item in value.items() for name in autos(item, f"{field}.{key}".strip("."))]
+    return [field] if value == "auto" else []
+
+
+@pytest.mark.parametrize("profile", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("hardware", [TWO_CORES, ONE_GPU], ids=["cpu", "gpu"])
+def test_nothing_stays_auto_but_dataset_and_budget(profile, hardware):
+    assert autos(resolved("", profile, hardware)) == ["data.dataset", "budget.deadline", "budget.time_s"]
+
+
+@pytest.mark.parametrize("profile", CASES.values(), ids=CASES)
+def test_every_guess_has_a_reason_and_the_spec_is_json(profile):
+    answer = resolve(spec_yaml.load(""), profile, TWO_CORES)
+    assert all(guess.reason for guess in answer.guesses)
+    fields = {guess.field for guess in answer.guesses}
+    assert {"model.family", "model.size", "training.epochs", "resources.count", "mode"} <= fields
+    assert json.loads(json.dumps(answer.spec)) == answer.spec
+
+
+def test_wishes_are_kept_and_not_listed_as_guesses():
+    text = "training: {epochs: 7, learning_rate: 0.5, seed: 9}\nmodel: {family: mlp, params: {width: 33}}"
+    answer = resolve(spec_yaml.load(text), table(), TWO_CORES)
+    assert answer.spec["training"]["epochs"] == 7
+    assert answer.spec["training"]["seed"] == 9
+    assert answer.spec["model"]["params"]["width"] == 33
+    fields = {guess.field for guess in answer.guesses}
+    assert not fields & {"training.epochs", "training.learning_rate", "model.family", "model.params.width"}
+
+
+def test_a_table_has_its_inputs_by_kind_and_its_features_in_order():
+    shape = resolved("", table())["shape"]
+    assert shape["numeric"] == ["age", "hours"]
+    assert shape["indicators"] == ["age"]
+    assert shape["categorical"] == ["city"]
+    assert shape["features"][:3] == ["age", "age: missing", "hours"]
+    assert len(shape["features"]) == 3 + 4 + 2
+    assert shape["cardinalities"] == [13]
+    assert (shape["target"], shape["outputs"], shape["classes"]) == ("income", 2, ["low", "high"])
+
+
+def test_identifiers_and_constants_are_left_out_with_the_reason():
+    answer = resolve(spec_yaml.load(""), table(), TWO_CORES)
+    left_out = {guess.value for guess in answer.guesses if guess.reason.startswith("left out")}
+    assert left_out == {"without id", "without unit"}
+
+
+def test_a_number_as_target_becomes_regression_with_one_output():
+    spec = resolved("", numbers())
+    assert spec["task"] == "tabular_regression"
+    assert spec["objective"]["metric"] == "r2"
+    assert spec["shape"]["outputs"] == 1
+    assert spec["data"]["split"]["stratify"] is False
+
+
+def test_pictures_keep_their_size_and_photos_are_mirrored():
+    spec = resolved("", pictures())
+    assert (spec["shape"]["channels"], spec["shape"]["height"], spec["shape"]["width"]) == (3, 32, 32)
+    assert spec["model"]["params"]["image_size"] == 32
+    assert spec["training"]["augment"] == "shift_flip"
+
+
+@pytest.mark.parametrize("profile", [pictures(channels=1), pictures(classes=("0", "1", "2"))], ids=["grey", "digits"])
+def test_digits_and_grey_pictures_are_not_mirrored(profile):
+    assert resolved("", profile)["training"]["augment"] == "shift"
+
+
+def test_several_devices_train_in_step_one_device_alone():
+    assert resolved("resources: {count: 2}", table())["mode"] == "sync"
+    assert resolved("resources: {count: 1}", table())["mode"] == "single"
+
+
+@pytest.mark.parametrize("mode", ["replicated", "async", "sync"])
+def test_a_named_mode_for_several_devices_takes_several(mode):
+    spec = resolved(f"mode: {mode}", table())
+    assert (spec["mode"], spec["resources"]["count"]) == (mode, 2)
+    assert spec["training"].get("staleness") == (8 if mode == "async" else None)
+
+
+def test_the_mode_that_is_picked_has_a_reason_and_never_changes_the_result_unasked():
+    small = Facts(task=Task.IMAGE_CLASSIFICATION, rows=10, train_rows=8, outputs=2, device="cuda", memory_bytes=8 << 30)
+    model = Cost(parameters=10**6, flops=1e6, activation_bytes=1e3)
+    giant = replace(model, parameters=10**9)
+    assert [pick_mode(count, small, model)[0] for count in (1, 2, 8)] == ["single", "sync", "sync"]
+    mode, why = pick_mode(2, small, giant)
+    assert mode == "pipeline"
+    assert "18.6 GiB" in why and "8.0" in why
+    assert pick_mode(2, replace(small, device="cpu"), giant)[0] == "sync"
+
+
+def test_a_batch_that_does_not_fit_is_worked_off_in_parts():
+    facts = Facts(task=Task.IMAGE_CLASSIFICATION, rows=5000, train_rows=4000, outputs=2, memory_bytes=1 << 30)
+    cost = Cost(parameters=10**6, flops=1e6, activation_bytes=4 << 20)
+    assert micro_batches(facts, cost, 64, 1)[0] == 1
+    parts, why = micro_batches(facts, cost, 1024, 1)
+    assert parts == 8
+    assert "5." in why and "GiB" in why
+    assert memory_bytes(facts, cost, 1024 // parts) <= 0.8 * facts.memory_bytes < memory_bytes(facts, cost, 1024)
+    assert micro_batches(facts, cost, 1024, 200)[0] == 2  # a rank has five rows: parts of two at least
+
+
+def test_a_gpu_is_taken_for_pictures_but_not_for_a_small_table():
+    assert resolved("", pictures(), ONE_GPU)["resources"]["device"] == "cuda"
+    assert resolved("", table(), ONE_GPU)["resources"]["device"] == "cpu"
+
+
+def test_the_batch_size_may_stand_among_the_knobs_of_the_cnn():
+    spec = resolved("model: {family: cnn, params: {batch_size: 17, filters: 8}}", pictures())
+    assert spec["training"]["batch_size"] == 17
+    assert "batch_size" not in spec["model"]["params"]
+    text = "model: {family: cnn, params: {batch_size: 17}}\ntraining: {batch_size: 18}"
+    assert "model.params.batch_size" in problems(text, pictures())
+
+
+def test_an_own_model_gets_training_defaults_and_keeps_its_knobs():
+    spec = resolved("model: {family: own, params: {depth: 3}}", table())
+    assert spec["model"]["params"] == {"depth": 3}
+    assert set(spec["training"]) == set(Training.model_fields) - {"staleness", "backup"}  # of mode async alone
+
+
+def test_a_given_split_is_kept_and_counted():
+    profile = pictures(given_split=(("train", 5000), ("test", 1000)))
+    answer = resolve(spec_yaml.load(""), profile, TWO_CORES)
+    assert any(guess.value == "given" and "5,000" in guess.reason for guess in answer.guesses)
+
+
+def test_a_class_with_one_row_is_told():
+    answer = resolve(spec_yaml.load(""), table(100, classes=(("a", 60), ("b", 39), ("c", 1))), TWO_CORES)
+    assert any("'c'" in guess.reason for guess in answer.guesses)
+
+
+MISTAKES = {
+    "target unknown": ("data: {target: incme}", table(), "data.target", "income"),
+    "feature unknown": ("data: {features: [age, towm]}", table(), "data.features", "'towm'"),
+    "exclude unknown": ("data: {exclude: [towm]}", table(), "data.exclude", "'towm'"),
+    "target among features": ("data: {features: [age, income]}", table(), "data.features", "target"),
+    "constant wanted": ("data: {features: [unit]}", table(), "data.features", "unit"),
+    "nothing left": (
+        "data: {exclude: [age, hours, city, joined, note]}",
+        table(),
+        "data.features",
+        "no column is left",
+    ),
+    "words as amount": ("task: tabular_regression", table(), "task", "tabular_classification"),
+    "pictures as table": ("task: tabular_regression", pictures(), "task", "image_classification"),
+    "table as pictures": ("task: image_classification", table(), "task", "table"),
+    "one class": ("", table(classes=(("low", 5000),)), "data.target", "only one value"),
+    "a class each": (
+        "task: tabular_classification",
+        table(target_column=column("income", ColumnType.CATEGORY, unique=4000), classes=()),
+        "data.target",
+        "4,000 classes",
+    ),
+    "one picture class": ("", pictures(classes=("cat",)), "data.target", "only one class"),
+    "too few rows": ("", table(6, classes=(("a", 3), ("b", 3))), "data.dataset", "only 6"),
+    "empty test part": (
+        "data: {split: {validation: 0.2, test: 0.01}}",
+        table(50),
+        "data.split.test",
+        "less than one row",
+    ),
+    "no rows left to train on": (
+        "data: {split: {validation: 0.98, test: 0.01}}",
+        table(100),
+        "data.split",
+        "leaves 1 to train on; at least 2",
+    ),
+    "one row per rank": (
+        "{data: {split: {validation: 0.49, test: 0.48}}, resources: {count: 2}}",
+        table(100),
+        "data.split",
+        "at least 4 are needed for 2 rank(s)",
+    ),
+    "no memory": ("resources: {memory_gib: 0.05}", table(), "resources.memory_gib", "0.5 GiB"),
+    "metric of numbers": ("objective: {metric: r2}", table(), "objective.metric", "accuracy"),
+    "metric of classes": ("objective: {metric: accuracy}", numbers(), "objective.metric", "rmse"),
+    "stratified numbers": ("data: {split: {stratify: true}}", numbers(), "data.split.stratify", "classification"),
+    "unknown family": ("model: {family: forest}", table(), "model.family", "resmlp"),
+    "family of another task": ("model: {family: cnn}", table(), "model.family", "resmlp"),
+    "unknown knob": ("model: {family: mlp, params: {depth: 3}}", table(), "model.params.depth", "layers"),
+    "knob out of range": ("model: {family: mlp, params: {layers: 99}}", table(), "model.params.layers", "between"),
+    "kernel too big": (
+        "model: {family: cnn, params: {image_size: 8, kernel: 9, conv_layers: 2}}",
+        pictures(),
+        "model.params.kernel",
+        "bigger than the picture",
+    ),
+    "no gpu": ("resources: {device: cuda}", pictures(), "resources.device", "no GPU"),
+    "too many cores": ("resources: {count: 64}", table(), "resources.count", "2 CPU core(s)"),
+    "too much memory": ("resources: {memory_gib: 4096}", table(), "resources.memory_gib", "8.0 GiB"),
+    "batch above rows": ("training: {batch_size: 100000}", table(), "training.batch_size", "training rows"),
+    "table mirrored": ("training: {augment: shift}", table(), "training.augment", "pictures"),
+    "numbers smoothed": ("training: {label_smoothing: 0.1}", numbers(), "training.label_smoothing", "classes"),
+    "servers for one": ("mode: async\nresources: {count: 1}", table(), "mode", "2 devices or more"),
+    "parts of a row": ("training: {batch_size: 8, accumulate: 5}", table(), "training.accumulate", "at most 4"),
+    "columns of pictures": ("data: {features: [a]}", pictures(), "data.features", "pictures"),
+}
+
+
+@pytest.mark.parametrize(("text", "profile", "field", "word"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_names_its_field_and_the_next_step(text, profile, field, word):
+    assert word in problems(text, profile)[field]
+
+
+def test_several_mistakes_come_at_once():
+    found = problems("data: {exclude: [nope], features: [neither]}", table())
+    assert set(found) == {"data.exclude", "data.features"}

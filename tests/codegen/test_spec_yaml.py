@@ -1,0 +1,118 @@
+"""Specs as YAML: round trip, and errors that name field and line."""
+
+from __future__ import annotations
+
+import pytest
+
+from codegen import spec_yaml
+from codegen.spec import TaskSpec
+from codegen.types import SpecError
+
+
+def problems(text: str) -> dict[str, str]:
+    with pytest.raises(SpecError) as caught:
+        spec_yaml.load(text)
+    return dict(caught.value.problems)
+
+
+def test_the_empty_text_is_a_spec_that_leaves_everything_open():
+    assert spec_yaml.load("") == TaskSpec()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "name: 'a: b # c'",
+        "data: {split: {validation: 0.1, test: 0.2, stratify: false}, exclude: [id, 'x: y']}",
+        "model: {family: cnn, params: {filters: 8, kernel: 5, dropout: 0.5, note: text, flag: true}}",
+        "training: {epochs: 3, learning_rate: 0.001, augment: shift, ema: 0.9}",
+        "budget: {deadline: 2030-01-01T10:00:00Z, time_s: 60}",
+    ],
+)
+def test_what_is_dumped_loads_equal(text):
+    spec = spec_yaml.load(text)
+    assert spec_yaml.load(spec_yaml.dump(spec)) == spec
+
+
+def test_the_dump_explains_every_training_field():
+    text = spec_yaml.dump(TaskSpec())
+    for name, field in type(TaskSpec().training).model_fields.items():
+        assert f"  {name}: auto" in text
+        assert field.description in text
+
+
+def test_a_misspelt_field_is_named_with_its_line_and_a_hint():
+    found = problems("task: auto\ntraining:\n  epoch: 3\n")
+    assert found == {"training.epoch": "line 3: unknown field; did you mean `epochs`?"}
+
+
+def test_a_wrong_type_names_line_value_and_the_way_out():
+    message = problems("training:\n  epochs: many\n")["training.epochs"]
+    assert message.startswith("line 2: must be a whole number")
+    assert "'many'" in message
+    assert "`auto`" in message
+
+
+def test_an_impossible_split_says_which_shares():
+    message = problems("data:\n  split: {validation: 0.6, test: 0.5}\n")["data.split"]
+    assert "line 2" in message
+    assert "0.6" in message
+    assert "0.5" in message
+
+
+def test_a_wrong_field_inside_a_split_is_found():
+    assert "did you mean `test`" in problems("data:\n  split: {tests: 0.1}\n")["data.split.tests"]
+
+
+def test_a_list_as_a_knob_names_the_knob():
+    assert "line 3" in problems("model:\n  params:\n    filters: [1]\n")["model.params.filters"]
+
+
+def test_a_field_given_twice_is_refused():
+    assert problems("task: auto\ntask: auto\n") == {"task": "line 2: given twice, first in line 1; keep one"}
+
+
+def test_broken_yaml_names_the_line():
+    assert problems("task: auto\ndata: [\n")[""].startswith("line")
+
+
+def test_a_list_instead_of_a_mapping_is_refused():
+    assert "mapping" in problems("- task\n")[""]
+
+
+def test_all_mistakes_come_at_once():
+    found = problems("tsk: 1\ntraining: {epochs: 0, batch_size: x}\n")
+    assert set(found) == {"tsk", "training.epochs", "training.batch_size"}
+
+
+def test_a_python_object_tag_is_not_followed():
+    assert "not YAML" in problems("task: !!python/object/apply:os.system ['true']\n")[""]
+
+
+def test_an_overlong_text_is_refused():
+    assert "characters" in problems("#" * 300_000)[""]
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "words"),
+    [
+        ("training: {epochs: 99999999999999999999}", "training.epochs", "less than or equal to 10000000"),
+        ("training: {learning_rate: .inf}", "training.learning_rate", "a finite number"),
+        ("training: {learning_rate: yes}", "training.learning_rate", "must be a number, not true"),
+        ("training: {epochs: true}", "training.epochs", "must be a number, not true"),
+        ("model: {params: {width: .nan}}", "model.params.width", "must be a number"),
+        ('name: "a\\0b"', "name", "NUL"),
+        ('data: {exclude: ["a\\0b"]}', "data.exclude", "NUL"),
+    ],
+)
+def test_what_no_database_can_hold_is_refused_by_field(text, field, words):
+    assert words in problems(text)[field]
+
+
+def test_a_mistake_inside_a_part_is_told_once():
+    assert set(problems("data: {split: {validation: 2}}")) == {"data.split.validation"}
+
+
+def test_a_word_for_a_part_asks_for_fields():
+    assert "a mapping of fields" in problems("data: {split: nonsense}")["data.split"]
