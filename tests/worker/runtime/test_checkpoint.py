@@ -1,0 +1,156 @@
+"""Checkpoints: atomic, hashed, purged, and the newest good one is found."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from worker.runtime import checkpoint
+from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CheckpointStore:
+    """Keeps two, larger is better."""
+    return CheckpointStore(tmp_path / "checkpoints", keep=2, larger_is_better=True)
+
+
+def save(store: CheckpointStore, step: int, metric: float | None = None) -> str:
+    """A checkpoint whose state tells its step."""
+    return store.save({"weight": torch.full((100,), float(step))}, step=step, epoch=step / 10, metric=metric).name
+
+
+def no_notes(message: str) -> None:
+    raise AssertionError(message)
+
+
+def test_what_was_saved_comes_back(store: CheckpointStore) -> None:
+    save(store, 7)
+    found = store.newest_good(no_notes)
+    assert found is not None
+    assert found[0] == "step-00000007"
+    assert torch.equal(found[1]["weight"], torch.full((100,), 7.0))
+
+
+def test_the_manifest_names_every_file_with_size_and_hash(store: CheckpointStore) -> None:
+    name = save(store, 7, 0.5)
+    manifest = json.loads((store.folder / name / "MANIFEST.json").read_text())
+    assert manifest["step"] == 7
+    assert manifest["metric"] == 0.5
+    entry = manifest["files"]["state.pt"]
+    assert entry["bytes"] == (store.folder / name / "state.pt").stat().st_size
+    assert len(entry["sha256"]) == 64
+
+
+def test_a_flipped_byte_is_noticed_and_an_older_one_is_taken(store: CheckpointStore) -> None:
+    save(store, 1)
+    path = store.folder / save(store, 2) / "state.pt"
+    body = bytearray(path.read_bytes())
+    body[len(body) // 2] ^= 1
+    path.write_bytes(body)
+    notes: list[str] = []
+    found = store.newest_good(notes.append)
+    assert found is not None
+    assert found[0] == "step-00000001"
+    assert "step-00000002" in notes[0]
+    with pytest.raises(CorruptCheckpoint, match="step-00000002"):
+        store.load("step-00000002")
+
+
+def test_a_cut_file_and_a_missing_manifest_are_passed_over(store: CheckpointStore) -> None:
+    save(store, 1)
+    cut = store.folder / save(store, 2) / "state.pt"
+    cut.write_bytes(cut.read_bytes()[:50])
+    (store.folder / save(store, 3) / "MANIFEST.json").unlink()
+    found = store.newest_good(lambda message: None)
+    assert found is not None
+    assert found[0] == "step-00000001"
+
+
+def test_pickled_code_is_not_run(store: CheckpointStore) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple:
+            return (Path.touch, (store.folder / "ran",))
+
+    store.save({"weight": Evil()}, step=1, epoch=0, metric=None)
+    with pytest.raises(CorruptCheckpoint):
+        store.load("step-00000001")
+    assert not (store.folder / "ran").exists()
+
+
+def test_the_best_and_the_newest_are_kept(store: CheckpointStore) -> None:
+    removed = []
+    for step, metric in ((1, 0.9), (2, 0.1), (3, 0.2), (4, None), (5, 0.3)):
+        save(store, step, metric)
+        removed += store.purge()
+    assert [saved.step for saved in store.saved()] == [1, 4, 5]
+    assert removed == ["step-00000002", "step-00000003"]
+
+
+def test_of_equal_metrics_the_later_is_best(store: CheckpointStore) -> None:
+    save(store, 1, 0.5)
+    save(store, 2, 0.5)
+    best = store.best()
+    assert best is not None
+    assert best.step == 2
+
+
+def test_a_smaller_metric_can_be_better(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=1, larger_is_better=False)
+    for step, metric in ((1, 0.5), (2, 0.1), (3, 0.3)):
+        save(store, step, metric)
+    best = store.best()
+    assert best is not None
+    assert best.step == 2
+
+
+def test_purging_never_raises(store: CheckpointStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in range(4):
+        save(store, step)
+
+    def refuse(path: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    assert store.purge() == []
+
+
+def test_a_full_disk_is_told_as_such_and_older_ones_stay(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(store, 1)
+    original = checkpoint._HashingFile.write
+
+    def write(file: checkpoint._HashingFile, body: bytes) -> int:
+        if file.count > 200:
+            file.error = OSError(errno.ENOSPC, "No space left on device")
+            raise file.error
+        return original(file, body)
+
+    monkeypatch.setattr(checkpoint._HashingFile, "write", write)
+    with pytest.raises(OSError, match="No space left") as caught:
+        store.save({"weight": torch.zeros(10_000)}, step=2, epoch=0, metric=None)
+    assert caught.value.errno == errno.ENOSPC
+    monkeypatch.undo()
+    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+    assert store.newest_good(no_notes) is not None
+
+
+def test_a_checkpoint_of_the_same_step_is_replaced(store: CheckpointStore) -> None:
+    save(store, 1)
+    save(store, 1, 0.5)
+    assert [saved.metric for saved in store.saved()] == [0.5]
+    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+
+
+def test_what_a_crash_left_is_cleared_away(store: CheckpointStore) -> None:
+    save(store, 1)
+    (store.folder / "step-00000001").rename(store.folder / ".old-step-00000001")
+    (store.folder / ".making-step-00000002-99").mkdir()
+    found = store.newest_good(no_notes)
+    assert found is not None
+    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]

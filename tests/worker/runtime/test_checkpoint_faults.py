@@ -1,0 +1,124 @@
+"""Checkpoints under faults: killed while writing, cut anywhere, any bit flipped, a disk that is really full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.small_disk import fill
+from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint
+
+KILLS = 12
+NUMBERS = 50_000
+
+
+def state(step: int) -> dict:
+    """A state of 200 kB that tells its step in every number."""
+    return {"weight": torch.full((NUMBERS,), float(step)), "step": step}
+
+
+def store_of(folder: Path) -> CheckpointStore:
+    return CheckpointStore(folder, keep=2, larger_is_better=True)
+
+
+def write_for_ever(store: CheckpointStore, first: int, acknowledge: int) -> None:
+    """The child: save, then say so; purge like a run does."""
+    step = first
+    while True:
+        store.save(state(step), step=step, epoch=step / 10, metric=None)
+        os.write(acknowledge, b"%d\n" % step)
+        store.purge()
+        step += 1
+
+
+def test_a_kill_in_the_middle_of_writing_leaves_the_last_good_one_and_no_half_one(tmp_path: Path) -> None:
+    store, draw, newest = store_of(tmp_path / "checkpoints"), random.Random(4), 0
+    notes: list[str] = []
+    for _ in range(KILLS):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                write_for_ever(store, newest + 1, writer)
+            finally:
+                os._exit(1)
+        os.close(writer)
+        with os.fdopen(reader, "rb", buffering=0) as told:
+            began_s = time.monotonic()
+            said = told.readline()  # one is written; the next is being written
+            time.sleep(draw.uniform(0.0, 1.2) * (time.monotonic() - began_s))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            said += told.read()
+        acknowledged = max(int(line) for line in said.split())
+        found = store.newest_good(notes.append)
+        here = int(found[1]["step"]) if found else 0
+        assert here >= acknowledged, "one that was acknowledged is gone"
+        assert all(store.load(saved.name)["step"] == saved.step for saved in store.saved()), "a half one"
+        newest = here
+    assert newest >= KILLS, "hardly anything was ever written"
+    assert notes == []
+
+
+@pytest.fixture(scope="module")
+def two() -> Path:
+    """A folder with two checkpoints; copied by each test before it damages the newer one."""
+    folder = Path(tempfile.mkdtemp(prefix="dlh-checkpoints-"))
+    store = store_of(folder / "checkpoints")
+    for step in (1, 2):
+        store.save({"weight": torch.full((500,), float(step)), "step": step}, step=step, epoch=step, metric=None)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def older_is_used(two: Path, damage: bytes) -> None:
+    with tempfile.TemporaryDirectory() as copy:
+        store = store_of(Path(copy) / "checkpoints")
+        shutil.copytree(two / "checkpoints", store.folder)
+        (store.folder / "step-00000002" / "state.pt").write_bytes(damage)
+        with pytest.raises(CorruptCheckpoint, match=r"step-00000002/state\.pt"):
+            store.load("step-00000002")
+        notes: list[str] = []
+        found = store.newest_good(notes.append)
+        assert found is not None and found[0] == "step-00000001" and found[1]["step"] == 1
+        assert len(notes) == 1 and "step-00000002" in notes[0]
+
+
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+@settings(max_examples=25, deadline=None)
+def test_one_flipped_bit_anywhere_is_refused_and_the_older_one_is_used(two: Path, place: float, bit: int) -> None:
+    body = bytearray((two / "checkpoints" / "step-00000002" / "state.pt").read_bytes())
+    body[int(place * len(body))] ^= 1 << bit
+    older_is_used(two, bytes(body))
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=12, deadline=None)
+def test_a_file_cut_anywhere_is_refused_and_the_older_one_is_used(two: Path, share: float) -> None:
+    body = (two / "checkpoints" / "step-00000002" / "state.pt").read_bytes()
+    older_is_used(two, body[: int(share * len(body))])
+
+
+def test_a_disk_that_is_really_full_keeps_the_last_good_one_and_takes_the_next_when_there_is_room(disk: Path) -> None:
+    store = store_of(disk / "checkpoints")
+    store.save(state(1), step=1, epoch=0.1, metric=None)
+    filler = fill(disk)
+    with pytest.raises(OSError) as caught:
+        store.save(state(2), step=2, epoch=0.2, metric=None)
+    assert caught.value.errno == errno.ENOSPC
+    assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+    assert store.load("step-00000001")["step"] == 1
+    filler.unlink()
+    store.save(state(3), step=3, epoch=0.3, metric=None)
+    assert [saved.step for saved in store.saved()] == [1, 3]

@@ -1,0 +1,212 @@
+"""What a person is told when a program fails: code, sentence, next step, place."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worker.runtime import samples
+from tests.worker.runtime.ranks import events
+from worker.plan import EXIT_REPORTED
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small program for a table."""
+    folder = tmp_path_factory.mktemp("wine")
+    training = {"epochs": 4, "batch_size": 16, "patience": 0}
+    return samples.program(folder, samples.wine(folder / "data"), model={"family": "mlp"}, training=training)
+
+
+@pytest.fixture
+def program(original: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(original, tmp_path / "program"))
+
+
+def edit(program: Path, name: str, change: Callable[[str], str]) -> None:
+    """Rewrite one file; fails if nothing changes."""
+    before = (program / name).read_text()
+    after = change(before)
+    assert after != before
+    (program / name).write_text(after)
+
+
+def spoil_loss(program: Path, value: str) -> None:
+    """Make the loss of step 21 infinite or not a number."""
+    factor = f"float({value!r} if run.position.step == 20 else 1)"
+    spoiled = f"lambda outputs, targets: criterion(outputs, targets) * {factor}"
+    edit(program, "train.py", lambda text: text.replace("targets, criterion)", f"targets, {spoiled})"))
+
+
+def error_of(program: Path) -> dict[str, Any]:
+    """Run train.py, which must fail and report; returns the data of the ERROR event."""
+    done = samples.python(program, "train.py")
+    assert done.returncode == EXIT_REPORTED, done.stdout + done.stderr
+    return next(event["data"] for event in events(program / "work") if event["kind"] == "error")
+
+
+def check_of(program: Path) -> dict[str, Any]:
+    """Answer of the check before a run."""
+    done = samples.python(program, "-m", "worker.runtime.check", "--program", str(program), "--data", "data")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == (0 if answer["ok"] else EXIT_REPORTED)
+    return answer
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(program: Path) -> None:
+    spoil_loss(program, "nan")
+    error = error_of(program)
+    assert error["code"] == "nan_loss"
+    assert error["step"] == 21
+    assert "step 21" in error["message"]
+
+
+def test_the_last_good_checkpoint_survives_a_loss_that_is_no_number(program: Path) -> None:
+    spoil_loss(program, "inf")
+    error_of(program)
+    kept = sorted((program / "work" / "checkpoints").glob("step-*"))
+    assert kept
+    assert all(int(path.name.removeprefix("step-")) <= 20 for path in kept)
+
+
+def test_an_exception_shows_the_programs_own_lines_only(program: Path) -> None:
+    helper = "def helper():\n    raise ValueError('boom')\n\n\ndef build(spec)"
+    edit(program, "model.py", lambda text: text.replace("def build(spec)", helper))
+    call = "helper()\n    params = spec.model.params"
+    edit(program, "model.py", lambda text: text.replace("params = spec.model.params", call))
+    error = error_of(program)
+    assert error["code"] == "program_error"
+    assert error["message"] == f"model.py, line {error['line']}: ValueError: boom"
+    assert error["file"] == "model.py"
+    assert 'File "model.py"' in error["traceback"]
+    assert "/" not in error["traceback"].replace("</", "")
+
+
+def test_a_syntax_error_names_file_and_line(program: Path) -> None:
+    edit(program, "model.py", lambda text: text + "\ndef broken(:\n")
+    error = error_of(program)
+    assert error["code"] == "program_syntax"
+    assert error["file"] == "model.py"
+    line = (program / "model.py").read_text().splitlines().index("def broken(:") + 1
+    assert error["line"] == line
+    assert check_of(program)["problem"]["line"] == line
+
+
+@pytest.mark.parametrize("name", ["model.py", "train.py"])
+def test_a_program_that_leaves_early_has_not_succeeded(program: Path, name: str) -> None:
+    place = "for _epoch in run.epochs" if name == "train.py" else "class "
+    edit(program, name, lambda text: text.replace(place, f"import sys\n\nsys.exit(0)\n{place}", 1))
+    error = error_of(program)
+    assert error["code"] == "program_error"
+    assert "before run.finish" in error["message"]
+
+
+def test_a_missing_module_is_named_with_those_there_are(program: Path) -> None:
+    edit(program, "model.py", lambda text: "import nonesuch\n" + text)
+    error = error_of(program)
+    assert "model.py, line 1" in error["message"] and "'nonesuch'" in error["message"]
+    assert "torch" in error["hint"]
+
+
+def test_a_model_without_build_is_told_so(program: Path) -> None:
+    edit(program, "model.py", lambda text: text.replace("def build(", "def make("))
+    assert error_of(program)["code"] == "model_no_build"
+    assert check_of(program)["problem"]["code"] == "model_no_build"
+
+
+def test_a_build_that_returns_no_module_is_told_so(program: Path) -> None:
+    (program / "model.py").write_text("def build(spec):\n    return 3\n")
+    assert error_of(program)["code"] == "model_no_build"
+    assert "int" in check_of(program)["problem"]["message"]
+
+
+OWN = """
+import torch
+from torch import nn
+class Own(nn.Module):
+    def __init__(self, features, outputs):
+        super().__init__()
+        self.layer = nn.Linear(features, outputs)
+    def forward(self, numeric, categorical):
+        return self.layer(numeric)
+def build(spec):
+    return Own(len(spec.shape.features), {outputs})
+"""
+
+
+def test_a_wrong_output_shape_is_told_with_the_right_one(program: Path) -> None:
+    (program / "model.py").write_text(OWN.replace("{outputs}", "7"))
+    error = error_of(program)
+    assert error["code"] == "model_wrong_shape"
+    assert "3]" in error["message"]
+    assert "7]" in error["message"]
+    assert check_of(program)["problem"]["code"] == "model_wrong_shape"
+
+
+def test_a_good_program_passes_the_check_with_its_size(program: Path) -> None:
+    (program / "model.py").write_text(OWN.replace("{outputs}", "3"))
+    answer = check_of(program)
+    assert answer["ok"]
+    assert answer["problem"] is None
+    assert answer["parameters"] == 13 * 3 + 3
+    assert answer["output_shape"] == [16, 3]
+
+
+def test_missing_data_is_the_datas_fault(program: Path) -> None:
+    (program / "data" / "table.parquet").unlink()
+    error = error_of(program)
+    assert error["code"] == "data_error"
+    assert "table.parquet" in error["message"]
+
+
+HUNGRY = """
+import torch
+from torch import nn
+class Hungry(nn.Module):
+    def __init__(self, features, outputs):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(features, 60000), nn.Linear(60000, outputs)])
+    def forward(self, numeric, categorical):
+        x = self.layers[0](numeric)
+        for _ in range(12):
+            x = torch.tanh(x) * 1.5
+        return self.layers[1](x)
+def build(spec):
+    return Hungry(len(spec.shape.features), spec.shape.outputs)
+"""
+
+
+def run_with_memory(program: Path, extra_bytes: int) -> Any:
+    """train.py under a limit of address space: what the idle program takes, plus `extra_bytes`.
+
+    Allocators that reserve address space they may never use (Arrow's, glibc's arenas for threads) are told not to.
+    """
+    wrapper = (
+        "import resource, runpy, sys, torch, sklearn.metrics\n"
+        "used = int(next(line for line in open('/proc/self/status') if line.startswith('VmSize')).split()[1]) * 1024\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, (used + {extra_bytes},) * 2)\n"
+        "sys.argv = ['train.py', '--epochs', '1', '--fresh']\n"
+        "sys.path.insert(0, '')\n"
+        "runpy.run_path('train.py', run_name='__main__')\n"
+    )
+    return samples.python(program, "-c", wrapper, DLH_THREADS="1", ARROW_DEFAULT_MEMORY_POOL="system", MALLOC_ARENA_MAX="1")
+
+
+def test_out_of_memory_names_a_batch_size_that_fits(program: Path) -> None:
+    (program / "model.py").write_text(HUNGRY)
+    samples.change_spec(program, training={"batch_size": 120, "ema": 0})
+    done = run_with_memory(program, 700 << 20)
+    assert done.returncode == EXIT_REPORTED, done.stderr
+    error = next(event["data"] for event in events(program / "work") if event["kind"] == "error")
+    assert error["code"] == "out_of_memory"
+    fitting = int(error["hint"].rstrip(".").split()[-1])
+    assert 1 <= fitting < 120
+    samples.change_spec(program, training={"batch_size": fitting})
+    done = run_with_memory(program, 700 << 20)
+    assert done.returncode == 0, done.stderr

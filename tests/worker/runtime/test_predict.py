@@ -1,0 +1,175 @@
+"""predict.py of a trained program: rows and pictures in, predictions out, clear words for bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.worker.runtime import samples
+from worker.plan import EXIT_REPORTED
+from worker.runtime import serving
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained regression on a table."""
+    folder = tmp_path_factory.mktemp("diabetes")
+    samples.program(folder, samples.diabetes(folder / "data"), training={"epochs": 3}, model={"family": "mlp"})
+    assert samples.python(folder, "train.py").returncode == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained classification of pictures."""
+    folder = tmp_path_factory.mktemp("digits")
+    samples.program(folder, samples.digits(folder / "data", rows=300), training={"epochs": 2})
+    assert samples.python(folder, "train.py").returncode == 0
+    return folder
+
+
+def predict(program: Path, given: Path, output: Path, *more: str) -> Any:
+    """Run predict.py."""
+    return samples.python(program, "predict.py", "--input", str(given), "--output", str(output), *more)
+
+
+def known(program: Path, rows: int) -> tuple[pa.Table, list[float]]:
+    """The first rows as uploaded and what the results say about them."""
+    told = pq.read_table(program / "work" / "results" / "predictions.parquet")
+    return pq.read_table(program / "data" / "table.parquet").slice(0, rows), told["predicted"].to_pylist()[:rows]
+
+
+def test_rows_of_every_format_get_the_predictions_of_the_results(table: Path, tmp_path: Path) -> None:
+    rows, expected = known(table, 5)
+    records = rows.to_pylist()
+    with (tmp_path / "a.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows.column_names)
+        writer.writeheader()
+        writer.writerows(records)
+    (tmp_path / "b.json").write_text(json.dumps(records))
+    (tmp_path / "c.jsonl").write_text("\n".join(json.dumps(record) for record in records))
+    pq.write_table(rows, tmp_path / "d.parquet")
+    for name in ("a.csv", "b.json", "c.jsonl", "d.parquet"):
+        done = predict(table, tmp_path / name, tmp_path / "output.json")
+        assert done.returncode == 0, done.stderr
+        body = json.loads((tmp_path / "output.json").read_text())
+        assert body["columns"] == ["row", "prediction"]
+        assert [row[1] for row in body["rows"]] == pytest.approx(expected, rel=1e-4)
+        assert len((tmp_path / "output.csv").read_text().splitlines()) == 6
+
+
+def test_a_missing_column_is_named(table: Path, tmp_path: Path) -> None:
+    rows, _ = known(table, 3)
+    pq.write_table(rows.drop_columns(["bmi"]), tmp_path / "rows.parquet")
+    done = predict(table, tmp_path / "rows.parquet", tmp_path / "out.csv")
+    assert done.returncode == EXIT_REPORTED
+    message, hint = done.stderr.splitlines()[-2:]
+    assert "bmi" in message
+    assert "named alike" in hint
+
+
+def test_a_bad_value_is_named_with_row_and_column(table: Path, tmp_path: Path) -> None:
+    rows, _ = known(table, 3)
+    records = rows.to_pylist()
+    records[1]["bmi"] = "heavy"
+    (tmp_path / "rows.json").write_text(json.dumps(records))
+    done = predict(table, tmp_path / "rows.json", tmp_path / "out.csv")
+    assert done.returncode == EXIT_REPORTED
+    message = done.stderr.splitlines()[-2]
+    assert "Row 2" in message
+    assert "bmi" in message
+
+
+def test_empty_input_is_refused(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("")
+    done = predict(table, tmp_path / "rows.csv", tmp_path / "out.csv")
+    assert done.returncode == EXIT_REPORTED
+    assert "empty" in done.stderr
+
+
+def test_a_zip_of_pictures_gets_a_line_each_from_any_checkpoint(pictures: Path, tmp_path: Path) -> None:
+    packed = pq.read_table(pictures / "data" / "images.parquet").slice(0, 3)
+    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
+        for name, body in zip(packed["name"].to_pylist(), packed["image"].to_pylist(), strict=True):
+            archive.writestr(name, body)
+    checkpoint = sorted((pictures / "work" / "checkpoints").glob("step-*"))[-1]
+    for more in ((), ("--weights", str(checkpoint))):
+        done = predict(pictures, tmp_path / "input.zip", tmp_path / "output.json", *more)
+        assert done.returncode == 0, done.stderr
+        body = json.loads((tmp_path / "output.json").read_text())
+        assert body["columns"][:3] == ["name", "prediction", "confidence"]
+        assert [row[0] for row in body["rows"]] == packed["name"].to_pylist()
+        assert sum(body["rows"][0][3:]) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_broken_picture_is_named(pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "input.png").write_bytes(b"not a picture")
+    done = predict(pictures, tmp_path / "input.png", tmp_path / "out.csv")
+    assert done.returncode == EXIT_REPORTED
+    message, hint = done.stderr.splitlines()[-2:]
+    assert "input.png is no PNG" in message
+    assert "<" not in message
+    assert "replace the picture" in hint
+
+
+def member(name: str, mode: int = 0) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    ("entry", "word"),
+    [
+        (member("../../evil.png"), "leads out"),
+        (member("/etc/evil.png"), "leads out"),
+        (member("link.png", 0o120777), "link"),
+        (member("notes.txt"), "no pictures"),
+    ],
+)
+def test_a_hostile_zip_is_refused_by_name(tmp_path: Path, entry: zipfile.ZipInfo, word: str) -> None:
+    with zipfile.ZipFile(tmp_path / "input.zip", "w") as archive:
+        archive.writestr(entry, b"x")
+    with pytest.raises(serving.InputError, match=word):
+        serving.read_pictures(tmp_path / "input.zip")
+
+
+def test_a_zip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MEMBER_BYTES", 1000)
+    with zipfile.ZipFile(tmp_path / "input.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.png", bytes(1001))
+    with pytest.raises(serving.InputError, match=r"'a\.png' has more than"):
+        serving.read_pictures(tmp_path / "input.zip")
+
+
+def test_results_hold_the_charts_of_each_task(table: Path, pictures: Path) -> None:
+    def charts(program: Path) -> dict[str, Any]:
+        body = json.loads((program / "work" / "results" / "results.json").read_text())
+        assert body["environment"]["versions"]["torch"]
+        assert body["timing"]["parameters"] > 0
+        return {chart["id"]: chart for chart in body["charts"]}
+
+    numbers, classes = charts(table), charts(pictures)
+    assert set(numbers) == {"residuals", "predicted_vs_true", "error_by_feature", "worst_samples", "best_samples"}
+    assert set(classes) == {
+        "confusion_matrix", "per_class", "roc", "pr", "average_precision", "calibration", "worst_samples",
+        "best_samples",
+    }  # fmt: skip
+    for chart in (*numbers.values(), *classes.values()):
+        assert chart["split"] == "test"
+        assert chart["rows"]
+        assert all(len(row) == len(chart["columns"]) for row in chart["rows"]), chart["id"]
+
+
+def test_a_formula_in_the_output_is_disarmed(tmp_path: Path) -> None:
+    from worker.runtime.serving import write_output
+
+    write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, "=cmd|x"], [-2, "fine"]])
+    assert (tmp_path / "out.csv").read_text().splitlines() == ["row,prediction", "1,'=cmd|x", "-2,fine"]

@@ -1,0 +1,98 @@
+"""Two ranks train the model that one process trains, by Horovod and by its twin; faults of one rank end both."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.worker.runtime import samples
+from tests.worker.runtime.ranks import Ranks, events
+from worker.plan import EXIT_PEER_LOST, EXIT_REPORTED
+
+pytestmark = pytest.mark.ranks
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without chance or batch statistics: ranks must not change what it learns. 37 does not divide."""
+    folder = tmp_path_factory.mktemp("ranks")
+    training = {"epochs": 3, "batch_size": 37, "patience": 0, "ema": 0, "optimizer": "sgd", "learning_rate": 0.05}
+    own = (
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, features, outputs):\n"
+        "        super().__init__()\n"
+        "        self.layers = nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, outputs))\n"
+        "    def forward(self, numeric, categorical):\n"
+        "        return self.layers(numeric)\n"
+        "def build(spec):\n"
+        "    return Net(len(spec.shape.features), spec.shape.outputs)\n"
+    )
+    return samples.program(folder, samples.wine(folder / "data"), own_model=own, training=training)
+
+
+def weights(work: Path) -> dict[str, torch.Tensor]:
+    """Final weights of a run."""
+    return load_file(work / "results" / "model.safetensors")
+
+
+@pytest.fixture(scope="module")
+def alone(program: Path) -> dict[str, torch.Tensor]:
+    """What one process learns."""
+    ranks = Ranks(program, 1, DLH_WORK=str(program / "alone"))
+    assert ranks.wait() == [0], ranks.log()
+    return weights(program / "alone")
+
+
+@pytest.mark.parametrize("backend", ["horovod", "torch"])
+def test_two_ranks_learn_what_one_process_learns(
+    program: Path, alone: dict[str, torch.Tensor], backend: str, tmp_path: Path
+) -> None:
+    ranks = Ranks(program, 2, backend=backend, DLH_WORK=str(tmp_path))
+    assert ranks.wait() == [0, 0], ranks.log()
+    for name, tensor in weights(tmp_path).items():
+        torch.testing.assert_close(tensor, alone[name], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("horovod", "bf16"), ("horovod", "fp16")])
+def test_rounded_messages_change_what_is_learnt_by_little(
+    program: Path, alone: dict[str, torch.Tensor], backend: str, kind: str, tmp_path: Path
+) -> None:
+    rounded = tmp_path / "program"
+    shutil.copytree(program, rounded, ignore=shutil.ignore_patterns("work", "alone"))
+    samples.change_spec(rounded, training={"compression": kind})
+    ranks = Ranks(rounded, 2, backend=backend, DLH_WORK=str(tmp_path / "work"))
+    assert ranks.wait() == [0, 0], ranks.log()
+    mine, exact = (
+        torch.cat([tensor.flatten() for tensor in some.values()]) for some in (weights(tmp_path / "work"), alone)
+    )
+    assert 0 < float((mine - exact).norm() / exact.norm()) < 1e-2
+
+
+def test_both_ranks_tell_their_pace_and_the_first_one_the_rest(program: Path, tmp_path: Path) -> None:
+    assert Ranks(program, 2, DLH_WORK=str(tmp_path)).wait() == [0, 0]
+    for rank in (0, 1):
+        told = [event["data"]["values"] for event in events(tmp_path, rank) if event["kind"] == "metric"]
+        assert any(f"rank{rank}/samples_per_s" in values for values in told)
+    assert told[-1] == {}  # the second rank lives in phases without steps, too
+    assert not any("val/accuracy" in event["data"].get("values", {}) for event in events(tmp_path, 1))
+
+
+def test_a_rank_that_fails_is_blamed_and_the_other_only_lost_its_peer(program: Path, tmp_path: Path) -> None:
+    train = (program / "train.py").read_text()
+    spoiled = tmp_path / "program"
+    spoiled.mkdir()
+    for path in program.glob("*.*"):
+        (spoiled / path.name).write_bytes(path.read_bytes())
+    lines = "        if run.rank == 1 and run.position.step == 5:\n            raise ValueError('only here')\n"
+    place = "        optimizer.zero_grad"
+    (spoiled / "train.py").write_text(train.replace(place, lines + place))
+    ranks = Ranks(spoiled, 2, arguments=("--data", str(program / "data")), DLH_WORK=str(tmp_path / "work"))
+    assert ranks.wait() == [EXIT_PEER_LOST, EXIT_REPORTED], ranks.log()
+    assert not any(event["kind"] == "error" for event in events(tmp_path / "work", 0))
+    (error,) = [event["data"] for event in events(tmp_path / "work", 1) if event["kind"] == "error"]
+    assert error["message"].endswith("ValueError: only here")

@@ -1,0 +1,142 @@
+"""What a prediction reads of a file is what the profile packs of the same file to train on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from codegen.profile import profile_dataset
+from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
+from codegen.profile.values import MISSING as PROFILE_MISSING
+from worker.runtime.tables import MISSING, InputError, as_trained, read_rows
+
+NAMES = ("x", "price", "when", "city", "city", " note ", "label")
+KINDS = {ColumnType.NUMERIC: "numeric", ColumnType.DATE: "dates"}
+ROWS = [
+    (
+        index * 1.75 - 20,
+        1000 + 37 * index,
+        datetime(2020, 1 + index % 12, 1 + index % 28),
+        ("Köln", " Lyon ", "n/a", "Bern")[index % 4],
+        ("north", "-", "south")[index % 3],
+        f'a note of several words, number {index}, with "quotes"\nand a second line; indeed | so\tit is',
+        "ab"[index % 2],
+    )
+    for index in range(60)
+]
+
+
+def number(value: float, style: str) -> str:
+    """A number as people spell it."""
+    if style == "comma":
+        return f"{value:,.2f}".translate(str.maketrans(",.", ".,"))
+    return f"{value:,.2f}" if style == "thousands" else f"{value:+.2f}"
+
+
+def delimited(delimiter: str, style: str, date: str, newline: str = "\n") -> str:
+    """The rows as CSV."""
+    target = io.StringIO()
+    writer = csv.writer(target, delimiter=delimiter, lineterminator=newline)
+    writer.writerow(NAMES)
+    for x, price, when, *rest in ROWS:
+        writer.writerow([number(x, style), number(price, style), f"{when:{date}}", *rest])
+    return target.getvalue()
+
+
+def json_lines() -> str:
+    """The rows as JSON lines."""
+    names = ("x", "price", "when", "city", "city_2", "note", "label")
+    return "\n".join(
+        json.dumps(dict(zip(names, [*row[:2], f"{row[2]:%d.%m.%Y}", *row[3:]], strict=True))) for row in ROWS
+    )
+
+
+def parquet() -> bytes:
+    """The rows as Parquet, numbers and dates typed."""
+    names = ("x", "price", "when", "city", "city_2", "note", "label")
+    target = io.BytesIO()
+    pq.write_table(pa.table(dict(zip(names, map(list, zip(*ROWS, strict=True)), strict=True))), target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("input.csv", delimited(",", "plain", "%Y-%m-%d").encode()),
+        ("input.csv", b"\xef\xbb\xbf" + delimited(",", "thousands", "%d %b %Y", "\r\n").encode()),
+        ("input.csv", delimited(";", "comma", "%d.%m.%Y").encode("cp1252")),
+        ("input.csv", delimited(";", "plain", "%m/%d/%Y").encode("latin-1")),
+        ("input.tsv", delimited("\t", "thousands", "%d/%m/%Y").encode("utf-16")),
+        ("input.csv", delimited("|", "plain", "%Y-%m-%dT%H:%M:%SZ").encode()),
+        ("input.jsonl", json_lines().encode()),
+        ("input.parquet", parquet()),
+    ],
+)
+def test_a_file_means_the_same_to_a_prediction_as_to_training(tmp_path: Path, name: str, body: bytes) -> None:
+    (tmp_path / name).write_bytes(body)
+    profile = profile_dataset(tmp_path / name, tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)
+    kinds = {column.name: KINDS[column.type] for column in profile.columns if column.type in KINDS}
+    assert kinds == {"x": "numeric", "price": "numeric", "when": "dates"}
+    noted = [{"column": column, "kind": kind} for column, kind in kinds.items()]
+    read = as_trained({"numeric": noted}, read_rows(tmp_path / name))
+    assert read.column_names == packed.column_names == ["x", "price", "when", "city", "city_2", "note", "label"]
+    for column, field in zip(packed.columns, packed.schema, strict=True):
+        kind = pa.float64() if kinds.get(field.name) == "numeric" else field.type
+        assert read[field.name].cast(kind).to_pylist() == column.cast(kind).to_pylist(), field.name
+
+
+def test_missing_values_are_marked_as_in_the_profile() -> None:
+    assert set(MISSING) == set(PROFILE_MISSING)
+
+
+def dated(*values: str) -> pa.Table:
+    """A table of one column of dates, as a prediction takes it."""
+    return as_trained({"numeric": [{"column": "when", "kind": "dates"}]}, pa.table({"when": list(values)}))
+
+
+def test_a_date_that_can_be_read_in_two_ways_is_refused_unless_another_row_decides() -> None:
+    with pytest.raises(InputError, match=r"Row 2: column 'when': '03/04/2020' may be 04 March 2020 or 03 April 2020"):
+        dated("05/05/2020", "03/04/2020")
+    assert dated("03/04/2020", "25/04/2020")["when"].to_pylist() == [datetime(2020, 4, 3), datetime(2020, 4, 25)]
+
+
+def test_a_date_unlike_the_others_is_named_with_its_row() -> None:
+    with pytest.raises(InputError, match=r"Row 3: column 'when': 'soon' is no date like the others"):
+        dated("31.01.2020", "", "soon", "01.02.2020")
+
+
+def test_what_is_no_date_at_all_is_left_to_the_program() -> None:
+    assert dated("soon", "later")["when"].to_pylist() == ["soon", "later"]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "words"),
+    [
+        ("input.csv", b"", "is empty"),
+        ("input.csv", b"a,b\n1,2\n3,\0\n", r"input\.csv, line 3: it holds a NUL byte"),
+        ("input.csv", b"a,b\n1,2\n3,4,5\n", r"Row #3: Expected 2 columns, got 3"),
+        ("input.json", b"[" * 100_000, "Not JSON"),
+        ("input.jsonl", b'{"a": 1}\n7\n', "Row 2 is not an object"),
+        ("input.parquet", b"PAR1 half", r"^input\.parquet cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, body: bytes, words: str) -> None:
+    (tmp_path / name).write_bytes(body)
+    with pytest.raises(InputError, match=words) as caught:
+        read_rows(tmp_path / name)
+    assert str(tmp_path) not in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_persons_own_notes_about_the_data_are_left_alone() -> None:
+    table = pa.table({"x": ["1,5"]})
+    for notes in ({}, {"numeric": 3}, {"numeric": ["x"]}, {"numeric": [{"name": "x"}]}):
+        assert as_trained(notes, table)["x"].to_pylist() == ["1,5"]

@@ -1,0 +1,119 @@
+"""How an attempt ended, from what was seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from worker.cause import Seen, judge
+from worker.events import Event, EventKind, FailureCode, Outcome
+from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
+from worker.watchdog import Verdict
+
+
+def seen(**changes: Any) -> Seen:
+    return Seen(1 << 30, 1 << 30, **{"sandbox_code": 0, **changes})
+
+
+def error(rank: int, code: str) -> Event:
+    data = {"code": code, "message": code, "hint": ""}
+    return Event(kind=EventKind.ERROR, job_id="j", token=1, rank=rank, seq=0, time_s=0.0, data=data)
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome", "code"),
+    [
+        ({"codes": {0: 0}}, Outcome.SUCCEEDED, None),
+        ({"codes": {0: 0, 1: 0}, "ranks": 2}, Outcome.SUCCEEDED, None),
+        ({"codes": {0: 0}, "ranks": 2, "sandbox_code": -9}, Outcome.LOST, "start_failed"),
+        ({"codes": {0: EXIT_PAUSED, 1: EXIT_PAUSED}, "ranks": 2}, Outcome.PAUSED, None),
+        ({"codes": {0: EXIT_PAUSED}, "cancelled": True}, Outcome.CANCELLED, None),
+        ({"codes": {0: 0}, "shut_down": True}, Outcome.SUCCEEDED, None),
+        ({"codes": {}, "shut_down": True}, Outcome.LOST, "node_lost"),
+        ({"codes": {}, "pause_overdue": True}, Outcome.PAUSED, None),
+        ({"codes": {0: -9}}, Outcome.LOST, "rank_killed"),
+        ({"codes": {0: -9}, "out_of_memory": True}, Outcome.FAILED, "out_of_memory"),
+        ({"codes": {0: -15}}, Outcome.LOST, "rank_killed"),
+        ({"codes": {0: EXIT_PAUSED}, "shut_down": True}, Outcome.LOST, "node_lost"),
+        ({"codes": {0: EXIT_PAUSED}, "shut_down": True, "pause_wanted": True}, Outcome.PAUSED, None),
+        ({"codes": {0: EXIT_PEER_LOST, 1: 0}, "ranks": 2}, Outcome.FAILED, "program_error"),
+        ({"codes": {0: 1, 1: 0}, "ranks": 2, "tails": {0: ["HorovodInternalError"]}}, Outcome.FAILED, "program_error"),
+        ({"codes": {0: -11}}, Outcome.FAILED, "program_error"),
+        ({"codes": {0: -25}}, Outcome.FAILED, "disk_full"),
+        ({"codes": {0: EXIT_PEER_LOST, 1: -9}, "ranks": 2}, Outcome.LOST, "rank_killed"),
+        ({"codes": {0: EXIT_PEER_LOST}, "ranks": 2}, Outcome.LOST, "rank_killed"),
+        ({"codes": {0: 1}, "tails": {0: ["MemoryError"]}}, Outcome.FAILED, "out_of_memory"),
+        ({"codes": {0: 1}, "tails": {0: ["OSError: No space left on device"]}}, Outcome.FAILED, "disk_full"),
+        ({"codes": {0: 1}, "tails": {0: ["ValueError: x"]}}, Outcome.FAILED, "program_error"),
+        ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "nan_loss")]}, Outcome.FAILED, "nan_loss"),
+        ({"codes": {0: EXIT_REPORTED}, "errors": [error(0, "invented")]}, Outcome.FAILED, "program_error"),
+        ({"codes": {}, "sandbox_code": 125, "sandbox_text": "sandbox: x"}, Outcome.LOST, "start_failed"),
+        ({"codes": {}, "verdict": Verdict(FailureCode.STALLED, "m", "h")}, Outcome.FAILED, "stalled"),
+        ({"verdict": Verdict(FailureCode.STALLED, "m", "h"), "cancelled": True}, Outcome.FAILED, "stalled"),
+    ],
+)
+def test_the_outcome_follows_from_what_was_seen(facts: dict[str, Any], outcome: Outcome, code: str | None) -> None:
+    got, failure = judge(seen(**facts))
+    assert (got, failure and failure["code"]) == (outcome, code)
+
+
+@pytest.mark.parametrize(
+    ("batch", "words"),
+    [
+        (16, "training.batch_size to 16"),
+        (0, "smaller model"),
+        (None, "smaller batch"),
+        (-5, "smaller batch"),
+        ("8", "smaller batch"),
+    ],
+)
+@pytest.mark.parametrize("how", ["kernel", "watchdog"])
+def test_out_of_memory_names_the_batch_size_that_a_rank_found_to_fit(batch: Any, words: str, how: str) -> None:
+    verdict = Verdict(FailureCode.OUT_OF_MEMORY, "m", "h") if how == "watchdog" else None
+    facts = seen(codes={0: -9}, out_of_memory=how == "kernel", verdict=verdict)
+    data = {"step": 0, "fitting_batch": batch}
+    facts.event(Event(kind=EventKind.PROGRESS, job_id="j", token=1, rank=0, seq=0, time_s=0.0, data=data))
+    outcome, failure = judge(facts)
+    assert failure
+    assert (outcome, failure["code"]) == (Outcome.FAILED, "out_of_memory")
+    assert words in failure["hint"]
+
+
+def test_of_a_run_without_progress_the_rank_that_waits_for_another_node_is_not_to_blame() -> None:
+    stack = ["Stack (most recent call first):", '  File "/x/worker/runtime/collective.py", line 1 in _await']
+    stalled = {"verdict": Verdict(FailureCode.STALLED, "m", "h"), "tails": {0: stack}}
+    assert (judge(seen(**stalled, several_nodes=True))[1] or {})["suffered"]
+    assert "suffered" not in (judge(seen(**stalled))[1] or {})
+
+
+def test_the_rank_that_failed_is_the_cause_even_if_its_sibling_ended_first() -> None:
+    tails = {0: ["HorovodInternalError: Horovod has been shut down"], 1: ["ValueError: the cause"]}
+    _, failure = judge(seen(codes={0: 1, 1: 1}, ranks=2, tails=tails))
+    assert failure
+    assert "the cause" in failure["message"]
+
+
+def test_a_rank_killed_from_outside_is_the_cause_even_if_gloo_aborted_its_sibling_first() -> None:
+    tails = {0: ["terminate called after throwing an instance of 'gloo::IoException'"]}
+    outcome, failure = judge(seen(codes={0: -6, 1: -9}, ranks=2, tails=tails))
+    assert failure
+    assert (outcome, failure["code"]) == (Outcome.LOST, "rank_killed")
+
+
+def test_a_rank_that_reported_is_the_cause_even_if_its_sibling_was_aborted_first() -> None:
+    tails = {0: ["terminate called without an active exception"]}
+    facts = seen(codes={0: -6, 1: EXIT_REPORTED}, ranks=2, tails=tails, errors=[error(1, "nan_loss")])
+    _, failure = judge(facts)
+    assert failure
+    assert failure["code"] == "nan_loss"
+
+
+def test_lies_in_the_status_pipe_are_passed_over() -> None:
+    seen = Seen(1, 1)
+    for line in (b"{", b"[]", b"5", b"[" * 5000, b'{"own": true}', b'{"own": true, "rank": [], "code": 0}',
+                 b'{"own": true, "rank": 7, "code": 0}', b'{"own": true, "rank": 0, "code": "x"}'):  # fmt: skip
+        seen.status(line, {0})
+    assert seen.codes == {}
+    seen.status(b'{"own": true, "rank": 0, "code": 3}', {0})
+    assert seen.codes == {0: 3}

@@ -1,0 +1,120 @@
+"""What the doctor makes of what it finds."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from worker import address
+from worker.doctor import machine, network, portal
+from worker.doctor.findings import State
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "state"),
+    [
+        ("Redis", "7.0.15", State.WARN),
+        ("Redis", "7.2.10", State.WARN),
+        ("Redis", "7.2.11", State.OK),
+        ("Redis", "8.2.2", State.OK),
+        ("Redis", "8.4.0", State.OK),
+        ("Valkey", "8.1.3", State.WARN),
+        ("Valkey", "8.1.4", State.OK),
+        ("Valkey", "9.1.2", State.OK),
+        ("Redis", "unstable", State.SKIP),
+    ],
+)
+def test_a_broker_with_the_lua_hole_is_named(kind, version, state):
+    found = portal.broker_release(kind, version)
+    assert found.state is state
+    assert ("CVE-2025-49844" in found.meaning) == (state is State.WARN)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "took_s", "state"),
+    [(0.1, 0.1, State.OK), (-2.0, 0.1, State.WARN), (30, 0.1, State.BAD), (3, 6, State.OK)],
+)
+def test_a_clock_is_judged_by_what_the_request_can_tell(ahead_s, took_s, state):
+    assert portal.clock(ahead_s, took_s).state is state
+
+
+def test_a_portal_that_is_none_is_named_and_the_rest_left_out():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    found = portal.portal(url, "").findings
+    assert [line.state for line in found] == [State.BAD] and found[0].step
+    assert portal.portal("", "").findings[0].state is State.SKIP
+
+
+def test_a_port_that_refuses_is_reached_and_one_without_a_way_is_not():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert network.answers("127.0.0.1", port)
+    assert not network.answers("host.invalid", port)
+
+
+def test_an_address_of_another_machine_and_a_loopback_among_several_nodes_are_told(monkeypatch):
+    assert network.own_address("", several=True).state is State.BAD
+    assert network.own_address("192.0.2.77", several=True).state is State.BAD
+    assert network.own_address("127.0.0.1", several=True).state is State.WARN
+    assert network.own_address("127.0.0.1", several=False).state is State.OK
+    peers = [{"name": "b", "address": "192.0.2.5", "state": "up"}]
+    assert [line.state for line in network.reach("127.0.0.1", peers)] == [State.BAD]
+    assert [line.state for line in network.reach("127.0.0.1", [])] == [State.SKIP]
+    here = [{"name": "b", "address": "127.0.0.3", "state": "up"}]
+    assert [line.state for line in network.reach("127.0.0.2", here)] == [State.OK]
+
+
+@pytest.mark.parametrize(
+    ("found", "level", "state"), [("10.0.0.5", 0, "ok"), ("127.0.1.1", 3, "ok"), ("127.0.1.1", 1, "bad")]
+)
+def test_the_hosts_own_name_matters_where_sandboxes_have_none_of_their_own(monkeypatch, found, level, state):
+    answer = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (found, 0))]
+    monkeypatch.setattr(network.socket, "getaddrinfo", lambda *_: answer)
+    assert network.host_name(level).state == state
+
+
+def test_a_full_disk_and_one_that_is_gone_are_bad(tmp_path, monkeypatch):
+    states = [line.state for line in machine.disk("disk", tmp_path)]
+    assert len(states) == 2 and State.BAD not in states
+    assert [line.state for line in machine.disk("disk", tmp_path / "gone")] == [State.BAD]
+    monkeypatch.setattr(machine, "DISK_BAD_BYTES", 1 << 62)
+    assert [line.state for line in machine.disk("disk", tmp_path)] == [State.BAD]
+
+
+def test_the_whole_report_is_json_and_every_line_that_is_not_good_says_what_to_do(tmp_path):
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "DLH_HOME": str(tmp_path),
+        "PYTHONPATH": str(machine.__file__).rpartition("/worker/")[0],
+    }
+    done = subprocess.run([sys.executable, "-m", "worker.doctor"], env=env, capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    assert done.returncode == (0 if report["ok"] else 1)
+    names = {line["name"] for line in report["findings"]}
+    assert {
+        "portal",
+        "broker",
+        "address",
+        "name resolution",
+        "Python",
+        "PyTorch",
+        "sandbox",
+        "disk of the home",
+    } <= names
+    for line in report["findings"]:
+        assert line["text"] and (line["state"] in {"ok", "skip"} or line["meaning"])
+
+
+def test_an_interface_is_found_by_its_address():
+    assert address.interface_of("127.0.0.1") == address.interface_of("127.0.0.9") == "lo"
+    with pytest.raises(ValueError, match="no network interface"):
+        address.interface_of("192.0.2.77")
+    assert address.address_towards("127.0.0.1", 6379) == "127.0.0.1"
+    assert address.address_towards("", 1) == ""

@@ -1,0 +1,101 @@
+"""A disk that is really full while a run lies on it: the cause is told, and the end is heard though nothing is written.
+
+`disk` is a tmpfs; see `tests/small_disk.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.small_disk import fill
+from tests.worker.conftest import JOB_ID, JobFixture, wait_for
+from worker import agent
+from worker.events import EventKind
+from worker.logs import RankLog
+from worker.plan import RunPaths
+from worker.runtime.report import Reporter
+from worker.tail import EventTail
+
+FILL = """
+tell("progress", step=1, phase="train")
+with open(os.environ["DLH_WORK"] + "/filler", "wb", buffering=0) as file:
+    while file.write(b"x" * 4096) == 4096: pass
+"""
+
+
+@pytest.fixture
+def job_there(job: JobFixture, disk: Path) -> JobFixture:
+    """The job's folder lies on the small disk; what the node keeps about it does not."""
+    return JobFixture(RunPaths(disk / "jobs" / JOB_ID), job.dataset, job.url)
+
+
+def ended(job: JobFixture) -> dict:
+    """Data of the EXITED event, as control hears it."""
+    wait_for(lambda: "exited" in job.kinds())
+    return next(event.data for event in job.events() if event.kind is EventKind.EXITED)
+
+
+def test_a_run_that_fills_the_disk_is_told_as_such_though_its_end_cannot_be_recorded(job_there: JobFixture) -> None:
+    job_there.program(FILL)
+    assert job_there.start(job_there.plan())
+    data = ended(job_there)
+    assert (data["outcome"], data["failure"]["code"]) == ("failed", "disk_full")
+    wait_for(lambda: agent.report()["running"] == [])
+    assert job_there.kinds().count("exited") == 1
+    assert not job_there.processes()
+
+
+def test_a_full_disk_takes_lines_from_a_log_and_nothing_else_from_a_run(job_there: JobFixture) -> None:
+    body = """
+print("before", flush=True)
+try:
+    pass
+{fill}
+except OSError:
+    print("lost", flush=True)
+    time.sleep(1.0)
+    os.remove(os.environ["DLH_WORK"] + "/filler")
+print("after", flush=True)
+"""
+    job_there.program(body.format(fill="\n".join("    " + line for line in FILL.strip().splitlines())))
+    assert job_there.start(job_there.plan())
+    data = ended(job_there)
+    assert data["outcome"] == "succeeded", data
+    lines = wait_for(lambda: job_there.log().splitlines())
+    assert lines[0] == "before" and "after" in lines
+
+
+def test_a_start_on_a_full_disk_is_answered_at_once(job_there: JobFixture) -> None:
+    job_there.program("pass")
+    fill(job_there.paths.root)
+    assert not job_there.start(job_there.plan())
+    data = ended(job_there)
+    assert (data["outcome"], data["failure"]["code"]) == ("lost", "start_failed")
+    assert "No space left" in data["failure"]["message"]
+    assert not job_there.processes()
+
+
+def test_an_error_is_told_after_a_line_that_a_full_disk_tore(disk: Path) -> None:
+    reporter = Reporter(disk / "rank-0.jsonl", job_id=JOB_ID, token=1, rank=0)
+    reporter.emit(EventKind.NOTE, message="before")
+    fill(disk)
+    with pytest.raises(OSError, match="No space left"):
+        for _ in range(100):  # what is left of its last block
+            reporter.emit(EventKind.NOTE, message="x" * 500)
+    reporter.emit(EventKind.ERROR, code="disk_full", message="full", hint="", step=None, traceback=None)
+    tail = EventTail(disk, Path("rank-0.jsonl"), JOB_ID, 1, 0)
+    assert [event.kind for event in tail.poll()][-1] is EventKind.ERROR
+
+
+def test_a_log_on_a_full_disk_goes_on_with_whole_lines_when_there_is_room(disk: Path) -> None:
+    log = RankLog(0, disk / "logs" / "rank-0.log")
+    assert log.add(["one"]) == 1
+    filler = fill(disk)
+    long = "x" * 5000
+    assert log.add([long, "two"]) == 0
+    filler.unlink()
+    assert log.add(["three"]) == 1
+    log.close()
+    assert log.path.read_text().splitlines() == ["one", "three", "[the disk was full: 2 lines left out]"]

@@ -1,0 +1,69 @@
+"""Range tests on a node: in the sandbox, with progress, and with words for what goes wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.rates import RangeRecord, rate_range
+from tests.worker.runtime.samples import program, wine
+from worker import rate_range as ranging
+from worker import tasks
+
+
+@pytest.fixture
+def request_of(home: Path) -> dict[str, Any]:
+    """A request for a small program on wine."""
+    data = home / "store" / "datasets" / "d" / "packed"
+    folder = program(home / "store" / "jobs" / "j" / "program", wine(data), model={"family": "mlp"})
+    return {
+        "request_id": "t1", "job_dir": str(folder.parent), "dataset_dir": str(data), "minimum_sandbox_level": 0,
+        "sweeps": 2, "steps": 60, "low": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """What the task sends to control; its work is done at once."""
+    sent: list[tuple[str, Any]] = []
+
+    class AtOnce:
+        def put(self, work: Any) -> None:
+            work()
+
+    monkeypatch.setattr(tasks, "send_to_control", lambda name, arguments: sent.append((name, arguments[0])))
+    monkeypatch.setattr(tasks.programs, "measuring_queue", AtOnce)
+    monkeypatch.setattr(ranging, "TELL_S", 0.0)
+    return sent
+
+
+def test_a_program_is_tested_in_the_sandbox_and_control_is_told(
+    request_of: dict[str, Any], told: list[tuple[str, Any]]
+) -> None:
+    work = Path(request_of["job_dir"])
+    before = sorted(work.rglob("*"))
+    tasks.rate_test(request_of)
+    assert {name for name, _ in told} == {"control.rate_range_done"}
+    *progress, answer = (body for _, body in told)
+    assert progress and all(body["request_id"] == "t1" and 0 < body["progress"] <= 1 for body in progress)
+    assert answer["ok"], answer["problem"]
+    assert (answer["request_id"], len(answer["program_sha256"])) == ("t1", 64)
+    found = rate_range(RangeRecord.from_dict(answer["record"]))
+    assert found.low < found.centre < found.high
+    assert sorted(work.rglob("*")) == before
+
+
+def test_what_is_wrong_with_the_request_or_the_program_is_told(
+    request_of: dict[str, Any], told: list[tuple[str, Any]]
+) -> None:
+    for wrong, code in (
+        ({"batch_size": 0}, "bad_request"),
+        ({"job_dir": request_of["dataset_dir"]}, "program_missing"),
+        ({"dataset_dir": None}, "data_error"),
+    ):
+        tasks.rate_test({**request_of, **wrong})
+        _, answer = told[-1]
+        assert not answer["ok"]
+        assert answer["problem"]["code"] == code

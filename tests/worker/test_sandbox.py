@@ -1,0 +1,155 @@
+"""Hostile programs, at each level this host allows."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from worker import sandbox
+from worker.sandbox import SandboxLevel, SandboxLimits
+from worker.sandbox import probe as sandbox_probe
+
+PROBE = Path(__file__).with_name("attack_probe.py")
+BELOW_L2 = {"see_host_processes", "change_a_readonly_file"}
+"""Not promised by landlock: names of processes stay visible; modes of files of the same user can be changed."""
+
+
+def levels() -> list[SandboxLevel]:
+    return [level for level in SandboxLevel if level <= sandbox.host().level and level >= SandboxLevel.L1]
+
+
+def run_at(level: SandboxLevel, argv: list[str], tmp_path: Path, **more):
+    work = tmp_path / "work"
+    work.mkdir(exist_ok=True)
+    limits = more.pop("limits", SandboxLimits(memory_bytes=512 << 20, file_bytes=64 << 20, processes=64))
+    return sandbox.run_sandboxed(
+        argv, name=f"t{os.getpid()}-{level}", workdir=work, writable=(work,), limits=limits, at_level=level, **more
+    )
+
+
+@pytest.fixture(autouse=True)
+def own_home(home: Path) -> Path:
+    return home
+
+
+@pytest.mark.parametrize("level", levels())
+def test_every_attack_is_stopped(level: SandboxLevel, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("THE_SECRET_NAME", "THE_SECRET_VALUE")
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    other = tmp_path / "other"
+    (other / "work").mkdir(parents=True)
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "table").write_text("1")
+    with socket.socket() as server, socket.socket(socket.AF_UNIX) as abstract:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        abstract.bind(f"\0probe-{os.getpid()}")
+        abstract.listen()
+        target = {
+            "secret_file": str(secret), "other_run": str(other), "readonly": [str(data), str(PROBE.parent)],
+            "broker": list(server.getsockname()), "variable": "THE_SECRET_VALUE", "caller_pid": os.getpid(),
+            "work": str(tmp_path / "work"), "abstract": f"probe-{os.getpid()}",
+            "own_uid": os.getuid() != 0 or level >= SandboxLevel.L2,
+        }  # fmt: skip
+        done = run_at(level, [sys.executable, str(PROBE), json.dumps(target)], tmp_path, readonly=(data, PROBE.parent))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["tried"] > 40
+    allowed = set() if level >= SandboxLevel.L2 else BELOW_L2
+    assert {name: got for name, got in result["got"].items() if name not in allowed} == {}
+
+
+@pytest.mark.parametrize("level", levels())
+def test_a_fork_bomb_hits_its_limit_and_nothing_is_left(level: SandboxLevel, tmp_path: Path) -> None:
+    if level < SandboxLevel.L2 and os.getuid() != 0:
+        pytest.skip("the number of processes can be limited below L2 only by root")
+    body = """
+import os, time
+made = 0
+try:
+    while made < 500:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        made += 1
+except OSError:
+    pass
+print(made)
+"""
+    done = run_at(level, [sys.executable, "-c", body], tmp_path)
+    assert 0 < int(done.stdout) < 64
+
+
+@pytest.mark.parametrize("level", levels())
+def test_a_memory_hog_is_stopped_and_told(level: SandboxLevel, tmp_path: Path) -> None:
+    body = "hog = []\nwhile True: hog.append(bytearray(16 << 20))"
+    limits = SandboxLimits(memory_bytes=128 << 20)
+    done = run_at(level, [sys.executable, "-c", body], tmp_path, limits=limits)
+    assert done.returncode != 0
+    assert done.out_of_memory or "MemoryError" in done.stderr
+
+
+@pytest.mark.parametrize("level", levels())
+def test_one_file_cannot_grow_without_end(level: SandboxLevel, tmp_path: Path) -> None:
+    body = "f = open('big', 'wb')\nfor _ in range(200): f.write(b'x' * (1 << 20)); f.flush()"
+    done = run_at(level, [sys.executable, "-c", body], tmp_path)
+    assert "File too large" in done.stderr
+    assert (tmp_path / "work" / "big").stat().st_size <= 64 << 20
+
+
+@pytest.mark.parametrize("level", [level for level in levels() if level >= SandboxLevel.L2])
+def test_tmp_is_private_and_limited(level: SandboxLevel, tmp_path: Path) -> None:
+    inside = Path(f"/tmp/dlh-test-{os.getpid()}-{level}")
+    body = f"f = open({str(inside)!r}, 'wb')\nwhile True: f.write(b'x' * (1 << 20))"
+    limits = SandboxLimits(memory_bytes=512 << 20, tmp_bytes=8 << 20)
+    done = run_at(level, [sys.executable, "-c", body], tmp_path, limits=limits)
+    assert "No space left on device" in done.stderr
+    assert not inside.exists()
+
+
+@pytest.mark.parametrize("level", levels())
+def test_a_program_that_takes_too_long_is_ended_with_its_children(level: SandboxLevel, tmp_path: Path) -> None:
+    body = "import os, time\nif os.fork() == 0: os.setsid()\ntime.sleep(1000)"
+    done = run_at(level, [sys.executable, "-c", body], tmp_path, timeout_s=1.0)
+    assert done.timed_out
+
+
+def test_written_files_come_back_to_the_caller_and_nothing_is_left_behind(tmp_path: Path, home: Path) -> None:
+    level = sandbox.host().level
+    done = run_at(level, [sys.executable, "-c", "open('made', 'w').write('x'); print(1, flush=True)"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "work" / "made").stat().st_uid == os.getuid()
+    assert list((home / "run" / "sandbox").iterdir()) == []
+
+
+def test_lines_are_handed_on_while_the_program_runs(tmp_path: Path) -> None:
+    lines: list[str] = []
+    body = "for i in range(3): print('line', i, flush=True)"
+    run_at(sandbox.host().level, [sys.executable, "-c", body], tmp_path, on_line=lines.append)
+    assert lines == ["line 0", "line 1", "line 2"]
+
+
+def test_the_host_names_its_level_and_why_not_more() -> None:
+    host = sandbox.host()
+    assert host.level == SandboxLevel.L3 or f"L{host.level + 1}" in host.reason
+
+
+def test_without_bubblewrap_the_level_falls_and_the_reason_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setattr(sandbox_probe.shutil, "which", lambda _: None)
+    sandbox_probe.ingredients.cache_clear()
+    sandbox_probe.host.cache_clear()
+    try:
+        host = sandbox.host()
+        assert host.level <= SandboxLevel.L1
+        assert "bubblewrap is not installed" in host.reason
+    finally:
+        monkeypatch.undo()
+        sandbox_probe.ingredients.cache_clear()
+        sandbox_probe.host.cache_clear()

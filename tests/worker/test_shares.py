@@ -1,0 +1,96 @@
+"""Rows shared out so that all ranks end together: exact against trying everything."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worker.shares import Line, equal_finish, even, finish_s, in_proportion
+
+lines = st.builds(Line, st.floats(0, 1), st.floats(1e-4, 1))
+
+
+def brute(seconds_of, rows: int, least: int, most: list[int]) -> float:
+    """Least finish of all ways there are."""
+    ways = itertools.product(*(range(least, (cap or rows) + 1) for cap in most))
+    return min(finish_s(seconds_of, way) for way in ways if sum(way) == rows)
+
+
+@settings(deadline=None)
+@given(
+    ranks=st.lists(st.tuples(lines, st.integers(0, 12)), min_size=1, max_size=4),
+    rows=st.integers(1, 12), least=st.integers(0, 2),
+)  # fmt: skip
+def test_no_other_split_ends_earlier(ranks: list[tuple[Line, int]], rows: int, least: int) -> None:
+    seconds_of, most = [line for line, _ in ranks], [cap for _, cap in ranks]
+    caps = [cap or rows for cap in most]
+    if rows < least * len(ranks) or min(caps) < least or sum(min(cap, rows) for cap in caps) < rows:
+        with pytest.raises(ValueError, match="row"):
+            equal_finish(seconds_of, rows, least=least, most=most)
+        return
+    found = equal_finish(seconds_of, rows, least=least, most=most)
+    assert sum(found) == rows
+    assert all(least <= share <= cap for share, cap in zip(found, caps, strict=True))
+    assert finish_s(seconds_of, found) == brute(seconds_of, rows, least, most)
+
+
+@settings(deadline=None)
+@given(
+    tables=st.lists(st.lists(st.floats(0, 1), min_size=9, max_size=9).map(sorted), min_size=2, max_size=3),
+    rows=st.integers(3, 8),
+)  # fmt: skip
+def test_steps_that_rise_by_jumps_are_split_exactly_too(tables: list[list[float]], rows: int) -> None:
+    seconds_of = [table.__getitem__ for table in tables]
+    found = equal_finish(seconds_of, rows)
+    assert sum(found) == rows
+    assert finish_s(seconds_of, found) == brute(seconds_of, rows, 1, [0] * len(tables))
+
+
+def test_like_devices_share_alike_even_where_more_rows_cost_nothing() -> None:
+    assert sorted(equal_finish([lambda rows: 0.1] * 2, 120)) == [60, 60]
+    assert sorted(equal_finish([Line(0.1, 0.01)] * 3, 10)) == [3, 3, 4]
+
+
+def test_a_device_whose_first_row_is_too_late_gets_none_where_that_is_allowed() -> None:
+    assert equal_finish([Line(0.0, 0.01), Line(5.0, 0.01)], 64, least=0) == (64, 0)
+    assert equal_finish([Line(0.0, 0.01), Line(5.0, 0.01)], 64, least=2) == (62, 2)
+
+
+def test_a_device_twice_as_fast_takes_twice_the_rows() -> None:
+    assert equal_finish([Line(0.0, 0.01), Line(0.0, 0.02)], 96) == (64, 32)
+
+
+@given(
+    shares=st.lists(st.integers(1, 60), min_size=1, max_size=6), count=st.integers(1, 300),
+    most=st.lists(st.integers(0, 90), min_size=6, max_size=6), least=st.integers(0, 3),
+)  # fmt: skip
+def test_another_number_of_rows_is_shared_out_in_proportion(
+    shares: list[int], count: int, most: list[int], least: int
+) -> None:
+    caps = most[: len(shares)]
+    found = in_proportion(shares, count, least=least, most=caps)
+    assert sum(found) == count
+    assert all(rows >= 0 for rows in found)
+    wide_enough = all(cap == 0 or cap >= least for cap in caps)
+    if count >= least * len(shares) and wide_enough:
+        assert min(found) >= least
+    if sum(cap or count for cap in caps) >= count and all(cap == 0 or cap >= least for cap in caps):
+        assert all(cap == 0 or rows <= cap for rows, cap in zip(found, caps, strict=True))
+
+
+@given(shares=st.lists(st.integers(1, 60), min_size=1, max_size=6))
+def test_the_same_number_of_rows_gives_the_same_shares(shares: list[int]) -> None:
+    assert in_proportion(shares, sum(shares)) == tuple(shares)
+
+
+def test_even_shares_differ_by_one_row_at_most() -> None:
+    assert even(37, 2) == (18, 19)
+    assert even(8, 3) == (2, 3, 3)
+
+
+def test_what_no_device_does_is_refused() -> None:
+    with pytest.raises(ValueError, match="step time"):
+        Line(-0.1, 0.1)

@@ -1,0 +1,48 @@
+"""Folders that a hostile program filled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from worker.sandbox.trees import give_tree, make_readable, tree_remove
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Path:
+    root = tmp_path / "deep"
+    root.mkdir()
+    here = os.open(root, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    return root
+
+
+def test_folders_too_deep_for_python_break_neither_hand_over_nor_removal(deep: Path) -> None:
+    give_tree(deep, os.getuid())
+    make_readable(deep)
+    tree_remove(deep)
+    assert not deep.exists()
+
+
+def test_a_link_is_never_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("secret")
+    outside.chmod(0o600)
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "link").symlink_to(outside)
+    (root / "own").write_text("x")
+    (root / "own").chmod(0o600)
+    make_readable(root)
+    give_tree(root, os.getuid())
+    assert outside.stat().st_mode & 0o777 == 0o600
+    assert (root / "own").stat().st_mode & 0o777 == 0o644
+    tree_remove(root)
+    assert outside.read_text() == "secret"

@@ -1,0 +1,298 @@
+"""The agent of a node: starts and stops supervisors, reports the node's state, and cleans up after the dead.
+
+`python -m worker.agent` runs the node (the same Celery worker as `celery -A worker.celery_app:app worker -Q
+node.<name>`); `python -m worker.agent stop` ends every supervisor of this node, for whoever stops the whole stack.
+"""
+
+from __future__ import annotations
+
+import compileall
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from functools import lru_cache
+from typing import Any
+
+import psutil
+import redis
+from kombu.exceptions import KombuError
+
+from worker import devices, registry, sandbox
+from worker.address import links, own_address
+from worker.cause import failure
+from worker.celery_app import app, send_to_control
+from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcome
+from worker.forward import Forwarder
+from worker.home import node_name, redis_url, run_dir
+from worker.launch import CANCEL_FILE
+from worker.plan import RunPaths, RunPlan
+from worker.transfer.depot import cache_report, depot_here
+
+BEAT_S = 5.0
+STOP_WAIT_S = 8.0
+STALE_WAIT_S = 3.0
+SEND_WAIT_S = 5.0
+LAST_SEQ = 1 << 40
+"""Sequence of an EXITED event that the agent makes for a supervisor that no longer can: after all of its own."""
+_log = logging.getLogger("worker.agent")
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
+    """Start the supervisor of an attempt, once. False where the attempt is stale, stopped, running or over."""
+    with registry.locked(job_dir):
+        try:
+            if not _prepare(plan, job_dir):
+                return False
+        except OSError as error:
+            # A full disk: control is told at once, instead of asking in vain six times.
+            _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
+            text = f"The node {node_name()} could not write the plan of the run: {error.strerror}."
+            _send_exited(plan.job_id, plan.token, Outcome.LOST, failure(FailureCode.START_FAILED, text))
+            return False
+        registry.add(_spawn(plan, job_dir))
+        if _tombstone(plan.job_id, plan.token).exists():
+            # Stopped while it was being started; whoever did saw no supervisor and has told control so.
+            _request(job_dir, plan.token, CANCEL_FILE)
+    return True
+
+
+def _prepare(plan: RunPlan, paths: RunPaths) -> bool:
+    """Write down what the supervisor reads; False where it is not to be started. Raises `OSError`."""
+    if not registry.fence_raise(paths, plan.token):
+        _log.warning("job %s: refused attempt %d, a newer one was seen", plan.job_id, plan.token)
+        return False
+    if _tombstone(plan.job_id, plan.token).exists() or paths.exit_file(plan.token).exists():
+        return False
+    entry = registry.find(paths, plan.token)
+    if entry is not None:
+        if entry.process() is None:
+            _record_lost(entry)
+        return False
+    _end_older(plan)
+    paths.attempt(plan.token).mkdir(parents=True, exist_ok=True)
+    registry.write_json(paths.plan(plan.token), plan.to_json())
+    return True
+
+
+def _request(paths: RunPaths, token: int, name: str) -> None:
+    folder = paths.requests(token)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).touch()
+
+
+def _spawn(plan: RunPlan, paths: RunPaths) -> registry.Entry:
+    module = "worker.supervisor" if depot_here() is None else "worker.transfer.supervisor"
+    argv = [sys.executable, "-m", module, str(paths.root), str(plan.token), paths.part]
+    with (paths.attempt(plan.token) / "supervisor.log").open("ab") as log:
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    _children.append(child)
+    return registry.Entry(
+        job_id=plan.job_id, token=plan.token, job_dir=str(paths.root), pid=child.pid,
+        created_s=psutil.Process(child.pid).create_time(), part=paths.part,
+    )  # fmt: skip
+
+
+def _end_older(plan: RunPlan) -> None:
+    """Supervisors of older attempts of the same job: asked to leave, then killed (their sandbox dies with them)."""
+    older = [entry for entry in registry.entries() if entry.job_id == plan.job_id and entry.token < plan.token]
+    _end([process for entry in older if (process := entry.process())], STALE_WAIT_S)
+    for entry in older:
+        sandbox.remove_leftovers(entry.sandbox_name)
+        registry.remove(entry.job_id, entry.token)
+
+
+def _end(processes: list[psutil.Process], wait_s: float) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, timeout=wait_s)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(alive, timeout=wait_s)
+    _reap()
+
+
+def attempt_stop(job_id: str, token: int, how: str) -> bool:
+    """Ask an attempt to pause or to end. False where it does not run here: control is told that it is over."""
+    if _ask(job_id, token, how):
+        return True
+    stone = _tombstone(job_id, token)
+    if not stone.exists():
+        stone.touch()
+        if _ask(job_id, token, how):  # it was started between the two looks
+            return True
+        outcome = Outcome.CANCELLED if how == "cancel" else Outcome.PAUSED
+        _send_exited(job_id, token, outcome, None)
+    return False
+
+
+def _ask(job_id: str, token: int, how: str) -> bool:
+    """Leave the request with the attempt's supervisor; False where none lives here."""
+    for entry in registry.entries():
+        if entry.job_id == job_id and entry.token == token and entry.process() is not None:
+            _request(entry.paths, token, CANCEL_FILE if how == "cancel" else "pause")
+            return True
+    return False
+
+
+def _tombstone(job_id: str, token: int) -> Any:
+    """Mark of an attempt that was stopped before it was started: a late start message must not revive it."""
+    return run_dir("stopped", node_name()) / f"{job_id}-{token}"
+
+
+def job_purge(job_id: str) -> None:
+    """Forget a job: end what runs of it and remove what this node keeps about it. Files in the store are control's."""
+    entries = [entry for entry in registry.entries() if entry.job_id == job_id]
+    _end([process for entry in entries if (process := entry.process())], STALE_WAIT_S)
+    for entry in entries:
+        sandbox.remove_leftovers(entry.sandbox_name)
+        registry.remove(entry.job_id, entry.token)
+    for stone in run_dir("stopped", node_name()).glob(f"{job_id}-*"):
+        stone.unlink(missing_ok=True)
+    if (depot := depot_here()) is not None:
+        depot.forget(job_id)
+
+
+def stop_all() -> int:
+    """End every supervisor of this node; their attempts are recorded as lost and can be resumed."""
+    processes = [process for entry in registry.entries() if (process := entry.process())]
+    _end(processes, STOP_WAIT_S)
+    sweep()
+    return len(processes)
+
+
+def _reap() -> None:
+    """Collect supervisors that were our children."""
+    _children[:] = [child for child in _children if child.poll() is None]
+
+
+def sweep() -> list[registry.Entry]:
+    """Entries of live supervisors. A dead one without a record of its end is recorded as lost."""
+    _reap()
+    alive = []
+    for entry in registry.entries():
+        if entry.process() is not None:
+            alive.append(entry)
+            continue
+        if entry.paths.root.exists() and not entry.paths.exit_file(entry.token).exists():
+            with registry.locked(entry.paths):
+                _record_lost(entry)
+        registry.remove(entry.job_id, entry.token)
+    return alive
+
+
+def _record_lost(entry: registry.Entry) -> None:
+    """The supervisor was killed: its sandbox died with it; write and send the record that it could not."""
+    if entry.paths.exit_file(entry.token).exists():
+        return
+    sandbox.remove_leftovers(entry.sandbox_name)
+    text = "The process that watched over the run was ended from outside."
+    if entry.rebooted:
+        text = f"The machine of node {node_name()} was started anew while the run was on it."
+    cause = failure(FailureCode.NODE_LOST, text)
+    event = _exited(entry.job_id, entry.token, Outcome.LOST, cause)
+    try:
+        registry.write_json(entry.paths.exit_file(entry.token), event.to_json())
+    except OSError as error:  # a full disk must not keep the node from reporting
+        _log.warning("cannot record the end of %s/%d: %s", entry.job_id, entry.token, error)
+    _send(event)
+
+
+def _exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None) -> Event:
+    data = {"outcome": str(outcome), "failure": cause, "node": node_name()}
+    return Event(
+        kind=EventKind.EXITED, job_id=job_id, token=token, rank=SUPERVISOR_RANK, seq=LAST_SEQ,
+        time_s=time.time(), data=data,
+    )  # fmt: skip
+
+
+def _send_exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None) -> None:
+    _send(_exited(job_id, token, outcome, cause))
+
+
+def _send(event: Event) -> None:
+    forwarder = Forwarder(redis_url(), event.job_id, event.token)
+    forwarder.send([event])
+    forwarder.close(SEND_WAIT_S)
+
+
+def report() -> dict[str, Any]:
+    """What control wants to know of this node."""
+    host = sandbox.host()
+    found = devices.devices()
+    return {
+        "name": node_name(),
+        "boot_id": devices.boot_id(),
+        "address": own_address(),
+        "time_s": time.time(),
+        "devices": found,
+        "cpu_cores": devices.cpu_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "sandbox_level": int(host.level),
+        "sandbox_reason": host.reason,
+        "description": {**devices.description(), "links": links(), **cache_report()},
+        "running": [{"job_id": entry.job_id, "token": entry.token} for entry in sweep()],
+    }
+
+
+class Heartbeat:
+    """A thread beside the Celery worker that reports every few seconds and at once when told to."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reporting."""
+        self._ended.set()
+        self._wake.set()
+
+    def now(self) -> None:
+        """Report at once."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        compileall.compile_dir(sandbox.package_folder("worker"), quiet=2)  # ranks cannot write it, and start faster
+        while not self._ended.is_set():
+            self._wake.clear()
+            try:
+                send_to_control("control.node_report", [report()], expires_s=4 * BEAT_S)
+            except (KombuError, redis.RedisError, OSError) as error:
+                _log.warning("cannot report, the broker is away: %s", error)
+            except Exception:
+                _log.exception("cannot report")
+            self._wake.wait(BEAT_S)
+
+
+@lru_cache(maxsize=1)
+def heartbeat() -> Heartbeat:
+    """The heartbeat of this process."""
+    return Heartbeat()
+
+
+def main() -> int:
+    """Run the node, or stop its supervisors."""
+    if sys.argv[1:] == ["stop"]:
+        stop_all()
+        return 0
+    name = node_name()
+    app.worker_main(
+        ["worker", "-Q", f"node.{name}", "-n", f"node@{name}", "--without-gossip", "--without-mingle",
+         "--loglevel", os.environ.get("DLH_LOG_LEVEL", "INFO")],
+    )  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

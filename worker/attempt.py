@@ -1,0 +1,201 @@
+"""From a plan to what is started on this node: folders, launch configuration, sandbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from worker.address import interface_of
+from worker.events import SUPERVISOR_RANK
+from worker.launch import LaunchConfig, LocalRank
+from worker.plan import RankPlan, RunPaths, RunPlan
+from worker.registry import sandbox_name
+from worker.sandbox import (
+    EPHEMERAL_PORTS,
+    PORTS_ABI,
+    SandboxError,
+    SandboxLevel,
+    SandboxLimits,
+    SandboxSpec,
+    host,
+    package_folder,
+    python_environment,
+)
+
+SPARE_PROCESSES = 64
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt of one job, as this node sees it."""
+
+    plan: RunPlan
+    paths: RunPaths
+    node: str
+
+    @property
+    def local_ranks(self) -> list[RankPlan]:
+        """Ranks that this node starts."""
+        return [rank for rank in self.plan.ranks if rank.node == self.node]
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """Indices on this host of the GPUs the local ranks drive."""
+        devices = {device for rank in self.local_ranks for device in (rank.device, *rank.others)}
+        return tuple(sorted(int(device.partition(":")[2]) for device in devices if device.startswith("cuda:")))
+
+    @property
+    def several_nodes(self) -> bool:
+        """Ranks of this attempt run on other nodes as well."""
+        return len(self.local_ranks) < self.plan.world_size
+
+    @property
+    def first(self) -> bool:
+        """This node has rank 0: it runs the rendezvous and writes checkpoints and results."""
+        return self.node == self.plan.nodes[0]
+
+    @property
+    def supervisor_rank(self) -> int:
+        """`Event.rank` of what this node's supervisor says: one for each node."""
+        return SUPERVISOR_RANK - self.plan.nodes.index(self.node)
+
+    def address(self, node: str) -> str:
+        """Where a node is reached by the others. Raises `SandboxError` where nobody knows."""
+        if not self.several_nodes:
+            return LOOPBACK
+        found = self.plan.addresses.get(node, "")
+        if not found:
+            raise SandboxError(f"the address of node {node} is not known: set DLH_NODE_ADDRESS there")
+        return found
+
+    @property
+    def port_file(self) -> Path:
+        """Written by the supervisor once all nodes are there."""
+        return self.paths.requests(self.plan.token) / "port"
+
+    def events_file(self, rank: int) -> Path:
+        """Event file of a rank, relative to `RunPaths.work`."""
+        return self.paths.rank_events(self.plan.token, rank).relative_to(self.paths.work)
+
+    def make_folders(self) -> None:
+        """Everything the sandbox expects to be there."""
+        paths, token = self.paths, self.plan.token
+        paths.requests(token).mkdir(parents=True, exist_ok=True)
+        for folder in (paths.work, paths.checkpoints, paths.results, paths.events, paths.rank_events(token, 0).parent):
+            if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+                folder.unlink()  # an earlier attempt's program put it there
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def rank_environment(self, rank: RankPlan) -> dict[str, str]:
+        """Variables of one rank, without those that tell it where the others are."""
+        plan, paths = self.plan, self.paths
+        device = rank.device
+        if device.startswith("cuda:"):  # only the assigned GPUs are visible: count among them
+            device = f"cuda:{self.gpus.index(int(device.partition(':')[2]))}"
+        environment = {
+            "DLH_WORK": str(paths.work),
+            "DLH_DATA": plan.dataset_dir,
+            "DLH_EVENTS": str(paths.rank_events(plan.token, rank.rank)),
+            "DLH_REQUESTS": str(paths.requests(plan.token)),
+            "DLH_JOB": plan.job_id,
+            "DLH_TOKEN": str(plan.token),
+            "DLH_RANK": str(rank.rank),
+            "DLH_DEVICE": device,
+            "DLH_THREADS": str(rank.threads),
+            "DLH_MEMORY_BYTES": str(plan.limits.memory_bytes // max(1, len(self.local_ranks))),
+            "DLH_BACKEND": plan.backend,
+            "DLH_ADDRESS": self.address(self.node),
+            "DLH_MODE": plan.mode,
+            "DLH_STARTED_S": str(time.time()),
+            "OMP_NUM_THREADS": str(rank.threads),
+            "MKL_NUM_THREADS": str(rank.threads),
+            "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index in self.gpus),
+            **plan.environment,
+        }
+        if plan.resume_from:
+            environment["DLH_RESUME_FROM"] = plan.resume_from
+        if plan.split is not None:
+            environment["DLH_SPLIT"] = plan.split.to_json()
+        if rank.slowdown > 1.0:
+            environment["DLH_SLOWDOWN"] = str(rank.slowdown)
+        return environment
+
+    def launch_config(self, status_fd: int, streams: dict[int, tuple[int, int]]) -> LaunchConfig:
+        """What the node process reads. `streams`: rank -> write ends for its output and error."""
+        counts: dict[str, int] = {}
+        for rank in self.plan.ranks:
+            counts[rank.node] = counts.get(rank.node, 0) + 1
+        ranks = [
+            LocalRank(
+                rank=rank.rank, local_rank=rank.local_rank, stdout_fd=streams[rank.rank][0],
+                stderr_fd=streams[rank.rank][1], environment=self.rank_environment(rank),
+            )
+            for rank in self.local_ranks
+        ]  # fmt: skip
+        return LaunchConfig(
+            argv=[sys.executable, str(self.paths.program / "train.py")],
+            workdir=str(self.paths.program), requests=str(self.paths.requests(self.plan.token)), status_fd=status_fd,
+            backend=self.plan.backend, hosts=[(host_name(node), count) for node, count in counts.items()],
+            hostname=host_name(self.node), address=self.address(self.plan.nodes[0]),
+            interface=interface_of(self.address(self.node)), ranks=ranks,
+            port_file=str(self.port_file) if self.several_nodes else None,
+        )  # fmt: skip
+
+    def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:
+        """The sandbox of the node process."""
+        plan, paths = self.plan, self.paths
+        limits = SandboxLimits(
+            memory_bytes=plan.limits.memory_bytes,
+            file_bytes=plan.limits.disk_bytes,
+            processes=plan.limits.processes + SPARE_PROCESSES,
+            tmp_bytes=min(plan.limits.disk_bytes, plan.limits.memory_bytes // 2),
+            shm_bytes=plan.limits.memory_bytes // 2,
+        )
+        return SandboxSpec(
+            name=sandbox_name(plan.job_id, plan.token, paths.part),
+            argv=(sys.executable, "-m", "worker.launch", str(config_file)),
+            workdir=paths.program,
+            readonly=(
+                paths.program, Path(plan.dataset_dir).resolve(), paths.requests(plan.token), config_file,
+                package_folder("worker"),
+            ),
+            writable=(paths.work,), environment=python_environment(), limits=limits, hostname=host_name(self.node),
+            loopback=plan.world_size > 1, gpus=self.gpus, pass_fds=pass_fds, share_network=self.several_nodes,
+            hosts=self._hosts(),
+            minimum_level=plan.minimum_sandbox_level,
+        )  # fmt: skip
+
+    def _hosts(self) -> tuple[tuple[str, str], ...]:
+        """All nodes by their names inside sandboxes: Gloo looks up its own host's name."""
+        if not self.several_nodes:
+            return ()
+        return tuple((self.address(node), host_name(node)) for node in self.plan.nodes)
+
+
+def host_name(node: str) -> str:
+    """Host name of a node inside sandboxes; never the host's own, which may resolve to a useless address."""
+    return f"dlh-{node}"
+
+
+def network_note(nodes: Sequence[str], level: int) -> str:
+    """What a person should know of a run on several nodes: how far its programs reach."""
+    first = f"The ranks run on {', '.join(nodes)} and share the network of these hosts (sandbox L2 at most)."
+    if level >= SandboxLevel.L1 and host().landlock_abi >= PORTS_ABI:
+        low, high = EPHEMERAL_PORTS
+        return f"{first} They may open TCP connections to ports {low}-{high} alone, and send no datagrams."
+    return f"{first} The kernel here cannot limit where they connect to: it lacks landlock's rules for ports."
+
+
+def load(job_dir: Path, token: int, node: str, part: str = "") -> Attempt:
+    """Read the plan that the agent wrote. Raises `OSError`, `ValueError`."""
+    paths = RunPaths(job_dir.resolve(), part)
+    plan = RunPlan.from_dict(json.loads(paths.plan(token).read_text()))
+    if plan.token != token:
+        raise ValueError(f"plan of attempt {token} carries token {plan.token}")
+    return Attempt(replace(plan, job_dir=str(paths.root), dataset_dir=os.path.realpath(plan.dataset_dir)), paths, node)

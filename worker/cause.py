@@ -1,0 +1,203 @@
+"""From what was seen of an attempt to how it ended and why. Pure."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import signal
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import Any
+
+from worker.events import Event, EventKind, FailureCode, Outcome
+from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
+from worker.stacks import standing
+from worker.watchdog import Verdict, disk_full, out_of_memory
+
+_MEMORY_WORDS = ("MemoryError", "can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc")
+_DISK_WORDS = ("No space left on device", "File too large", "Disk quota exceeded")
+_PEER_WORDS = ("HorovodInternalError", "Horovod has been shut down", "Connection closed by peer", "reset by peer")
+"""A rank that ends with these words suffered from another rank's end, which Horovod may let exit later."""
+_LOG_LINES = 20
+_KILLED = (-signal.SIGKILL, -signal.SIGTERM)
+"""No program ends itself so."""
+ERRORS_KEPT = 100
+SUFFERED = 3
+"""Least suspicion: the cause lies with another rank."""
+PORTS = 1 << 16
+BATCH_MAX = 10_000_000
+
+
+@dataclass
+class Seen:
+    """Everything the supervisor knows when the sandbox has ended."""
+
+    memory_limit_bytes: int
+    disk_limit_bytes: int
+    codes: dict[int, int] = field(default_factory=dict)
+    """Rank -> exit code, negative for a signal. Only ranks that ended by themselves, in this order."""
+    sandbox_code: int | None = None
+    sandbox_text: str = ""
+    """What the launcher itself printed."""
+    ranks: int = 1
+    """Local ranks expected."""
+    errors: list[Event] = field(default_factory=list)
+    """ERROR events, in the order of arrival."""
+    tails: dict[int, list[str]] = field(default_factory=dict)
+    """Last log lines of each rank."""
+    fitting_batch: int | None = None
+    """A smaller batch size that a rank found to fit; 0: not even a row."""
+    out_of_memory: bool = False
+    """The kernel ended a process at the memory limit."""
+    verdict: Verdict | None = None
+    """The watchdog ended it."""
+    cancelled: bool = False
+    pause_wanted: bool = False
+    pause_overdue: bool = False
+    several_nodes: bool = False
+    """Other ranks of the run are on other nodes."""
+    port: int | None = None
+    """Of the rendezvous that the launcher of the first node opened."""
+    shut_down: bool = False
+    """The supervisor was told to leave (stack or host goes down), or a newer attempt took over."""
+
+    def status(self, line: bytes, ranks: Container[int]) -> None:
+        """Take in a line of the launcher's status pipe; what is none is passed over."""
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            body = json.loads(line)
+            if "port" in body and self.port is None and 0 < int(body["port"]) < PORTS:
+                self.port = int(body["port"])
+            if body.get("own") and body["rank"] in ranks:
+                self.codes[body["rank"]] = int(body["code"])
+
+    def event(self, event: Event) -> None:
+        """Remember what tells the cause: the first ERROR events, and the batch size that a rank found to fit."""
+        if event.kind is EventKind.ERROR and len(self.errors) < ERRORS_KEPT:
+            self.errors.append(event)
+        batch = event.data.get("fitting_batch") if event.kind is EventKind.PROGRESS else None
+        if isinstance(batch, int) and not isinstance(batch, bool) and 0 <= batch <= BATCH_MAX:
+            self.fitting_batch = batch
+
+
+def failure(
+    code: FailureCode, message: str, hint: str = "", *, step: int | None = None, traceback: str | None = None
+) -> dict[str, Any]:
+    """Data of an ERROR event."""
+    return {"code": str(code), "message": message, "hint": hint, "step": step, "traceback": traceback}
+
+
+def broken(error: Exception, node: str) -> tuple[Outcome, dict[str, Any]]:
+    """What an error of the supervisor itself means: a full disk is told as such and not tried again."""
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        hint = "Free space there (delete old jobs or datasets for good), then resume from the last checkpoint."
+        return Outcome.FAILED, failure(FailureCode.DISK_FULL, f"The disk of the node {node} is full.", hint)
+    text = f"The node could not run the attempt: {type(error).__name__}: {error}"
+    return Outcome.LOST, failure(FailureCode.START_FAILED, text)
+
+
+def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
+    """(outcome, failure or None)."""
+    if seen.cancelled and seen.verdict is None:
+        return Outcome.CANCELLED, None
+    if seen.pause_overdue:
+        return Outcome.PAUSED, None
+    codes = list(seen.codes.values())
+    complete = len(codes) == seen.ranks and seen.sandbox_code is not None
+    if complete and all(code == 0 for code in codes):
+        return Outcome.SUCCEEDED, None
+    if complete and set(codes) <= {0, EXIT_PAUSED} and (seen.pause_wanted or not seen.shut_down):
+        return Outcome.PAUSED, None
+    if seen.verdict is not None and seen.verdict.code is not FailureCode.OUT_OF_MEMORY:
+        return Outcome.FAILED, _verdict_failure(seen, seen.verdict)
+    if seen.shut_down:
+        return Outcome.LOST, failure(FailureCode.NODE_LOST, "The node was shut down while the run was on it.")
+    return _bad_exit(seen)
+
+
+def _verdict_failure(seen: Seen, verdict: Verdict) -> dict[str, Any]:
+    """Of a run without progress also where its ranks stand; on several nodes the one that waits is not to blame."""
+    if verdict.code is not FailureCode.STALLED:
+        return failure(verdict.code, verdict.message, verdict.hint)
+    words, stack, all_wait = standing(seen.tails)
+    told = failure(verdict.code, f"{verdict.message} {words}".rstrip(), verdict.hint, traceback=stack)
+    return {**told, "suffered": True} if seen.several_nodes and all_wait else told
+
+
+def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:
+    if seen.out_of_memory or seen.verdict is not None:
+        return Outcome.FAILED, _memory_failure(seen)
+    bad = {rank: code for rank, code in seen.codes.items() if code not in (0, EXIT_PAUSED)}
+    own = {rank: code for rank, code in bad.items() if code != EXIT_PEER_LOST}
+    if not bad:
+        words = seen.sandbox_text.strip()[-2000:] or f"exit code {seen.sandbox_code}"
+        return Outcome.LOST, failure(FailureCode.START_FAILED, f"The sandbox ended before its ranks: {words}")
+    early = [rank for rank, code in seen.codes.items() if code == 0]
+    if early and all(_guilt(seen, rank, code) == SUFFERED for rank, code in own.items()):
+        return Outcome.FAILED, left_early(f"Rank {early[0]}")
+    if not own:
+        text = "A rank went away and its siblings could not go on."
+        return Outcome.LOST, {**failure(FailureCode.RANK_KILLED, text), "suffered": True}
+    rank, code = min(own.items(), key=lambda item: _guilt(seen, *item))  # of equals the first that ended
+    if seen.several_nodes and _guilt(seen, rank, code) == SUFFERED:
+        text = "The ranks on this node lost those on the others and could not go on."
+        return Outcome.LOST, {**failure(FailureCode.RANK_KILLED, text), "suffered": True}
+    if code in _KILLED:
+        name = signal.Signals(-code).name
+        return Outcome.LOST, failure(FailureCode.RANK_KILLED, f"Rank {rank} was killed from outside ({name}).")
+    if reported := _reported(seen, rank, code):
+        return Outcome.FAILED, reported
+    return Outcome.FAILED, _from_log(seen, rank, code)
+
+
+def left_early(who: str) -> dict[str, Any]:
+    """Ranks that others still needed ended as if all were done."""
+    hint = "Look for a loop that ends earlier on some ranks, or for sys.exit() and os._exit()."
+    text = f"{who} ended before the others were done, and they could not go on."
+    return failure(FailureCode.PROGRAM_ERROR, text, hint)
+
+
+def _memory_failure(seen: Seen, text: str | None = None) -> dict[str, Any]:
+    verdict = out_of_memory(seen.memory_limit_bytes, seen.fitting_batch)
+    return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
+
+
+def _guilt(seen: Seen, rank: int, code: int) -> int:
+    """Order of suspicion, 0 first: killed from outside, has reported, anything else, suffered from a sibling.
+
+    Siblings of a rank that ends may end in the same moment, and Gloo may abort them: who was seen first proves little.
+    """
+    if code in _KILLED:
+        return 0
+    if code == EXIT_REPORTED:
+        return 1
+    text = "\n".join(seen.tails.get(rank, [])[-_LOG_LINES:])
+    words = _PEER_WORDS if code > 0 else (*_PEER_WORDS, "terminate called") if code == -signal.SIGABRT else ()
+    return SUFFERED if any(word in text for word in words) else 2
+
+
+def _reported(seen: Seen, rank: int, code: int) -> dict[str, Any] | None:
+    """The rank's own ERROR event; for an exit that promises a report, any rank's first one will do."""
+    own = [event for event in seen.errors if event.rank == rank]
+    found = own or (seen.errors if code == EXIT_REPORTED else [])
+    if not found:
+        return None
+    data = found[0].data
+    known = {str(item) for item in FailureCode}
+    named = str(data.get("code")) if str(data.get("code")) in known else str(FailureCode.PROGRAM_ERROR)
+    return {**failure(FailureCode.PROGRAM_ERROR, "The program reported an error."), **data, "code": named}
+
+
+def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
+    """Nothing was reported: the end of the log tells."""
+    lines = seen.tails.get(rank, [])[-_LOG_LINES:]
+    text = "\n".join(lines)
+    if any(word in text for word in _MEMORY_WORDS):
+        return _memory_failure(seen, text)
+    if any(word in text for word in _DISK_WORDS) or code == -signal.SIGXFSZ:
+        verdict = disk_full(seen.disk_limit_bytes)
+        return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
+    ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+    hint = "The end of the log is shown below; correct the program and submit again."
+    return failure(FailureCode.PROGRAM_ERROR, f"Rank {rank} {ended}: {last}", hint, traceback=text or None)

@@ -1,0 +1,78 @@
+"""The node's Celery app: JSON only, short tasks, a heartbeat beside them.
+
+Started as `celery -A worker.celery_app:app worker -Q node.<name>` or `python -m worker.agent`. Reads
+`DLH_REDIS_URL` and `DLH_NODE_NAME`.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from typing import Any
+
+from celery import Celery
+from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
+
+from worker.home import node_name, redis_url, run_dir
+
+DEFAULT_URL = "redis://127.0.0.1:6379/0"
+CUT_S = 20
+"""A connection to the broker over which nothing gets through for this long is given up and made anew. Without it a node
+whose network was cut would wait for TCP's own patience: minutes after the network is back, or for ever."""
+SOCKET_OPTIONS = {
+    socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3, socket.TCP_USER_TIMEOUT: CUT_S * 1000,
+}  # fmt: skip
+
+# No fixups: with DJANGO_SETTINGS_MODULE in its environment Celery would load Django into the node.
+app = Celery("node", include=["worker.tasks"], fixups=[])
+app.conf.update(
+    broker_url=redis_url() or DEFAULT_URL,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a node that is cut off for hours comes back by itself
+    broker_transport_options={
+        "visibility_timeout": 3600,
+        "socket_timeout": None,
+        "socket_connect_timeout": 5,
+        "socket_keepalive": True,
+        "socket_keepalive_options": SOCKET_OPTIONS,
+    },
+    task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1, "interval_step": 0.1},
+    accept_content=["json"],
+    task_serializer="json",
+    result_serializer="json",
+    task_ignore_result=True,
+    task_default_queue=f"node.{node_name()}",
+    task_acks_late=False,
+    worker_pool="threads",
+    worker_concurrency=4,
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    worker_send_task_events=False,
+    enable_utc=True,
+)
+
+
+def send_to_control(task: str, arguments: list[Any], *, expires_s: float | None = None) -> None:
+    """Send a task to control by name. Raises kombu's `OperationalError` while the broker is away."""
+    app.send_task(task, arguments, queue="control", expires=expires_s)
+
+
+@worker_ready.connect
+def _start_heartbeat(**_: Any) -> None:
+    from worker import agent
+
+    agent.heartbeat().start()
+
+
+@worker_shutdown.connect
+def _stop_heartbeat(**_: Any) -> None:
+    from worker import agent
+
+    agent.heartbeat().stop()
+
+
+@heartbeat_sent.connect
+def _alive(**_: Any) -> None:
+    """Every two seconds from the loop that takes tasks, for whoever looks whether this process still works."""
+    with suppress(OSError):  # a full disk ends nothing
+        (run_dir() / "node.alive").touch()

@@ -1,0 +1,119 @@
+"""What this host brings into the pool: CPU cores, GPUs, memory, and a description for people."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from worker.home import home
+
+
+@lru_cache(maxsize=1)
+def _nvml() -> Any:
+    """The NVML module, initialised; None on hosts without NVIDIA GPUs."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:
+        return None
+    return pynvml
+
+
+def cpu_cores() -> int:
+    """Cores this process may use, at most `DLH_NODE_CORES`."""
+    allowed = len(os.sched_getaffinity(0))
+    wanted = os.environ.get("DLH_NODE_CORES", "")
+    return max(1, min(allowed, int(wanted))) if wanted.isdigit() else allowed
+
+
+@lru_cache(maxsize=1)
+def cpu_model() -> str:
+    """Name of the processor."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def devices() -> list[dict[str, Any]]:
+    """One entry per CPU core and GPU: `kind`, `index`, `model_name`, `memory_bytes`."""
+    cores = cpu_cores()
+    share_bytes = psutil.virtual_memory().total // cores
+    found: list[dict[str, Any]] = [
+        {"kind": "cpu", "index": index, "model_name": cpu_model(), "memory_bytes": share_bytes}
+        for index in range(cores)
+    ]
+    nvml = _nvml()
+    for index in range(nvml.nvmlDeviceGetCount() if nvml else 0):
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
+        found.append(
+            {
+                "kind": "cuda",
+                "index": index,
+                "model_name": text_of(nvml.nvmlDeviceGetName(handle)),
+                "memory_bytes": memory,
+            }
+        )
+    return found
+
+
+def gpu_samples(indices: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Use of the GPUs named: `index`, `utilization_percent`, `memory_bytes`, `power_w` (null if not told)."""
+    nvml = _nvml() if indices else None
+    if nvml is None:
+        return []
+    samples = []
+    for index in indices:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        sample: dict[str, Any] = {"index": index, "utilization_percent": None, "memory_bytes": None, "power_w": None}
+        with contextlib.suppress(nvml.NVMLError):
+            sample["memory_bytes"] = nvml.nvmlDeviceGetMemoryInfo(handle).used
+            sample["utilization_percent"] = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+            sample["power_w"] = nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0
+        samples.append(sample)
+    return samples
+
+
+def boot_id() -> str:
+    """Changes when the host reboots."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return str(psutil.boot_time())
+
+
+def description() -> dict[str, Any]:
+    """What a person wants to know of the host; no path in it."""
+    existing = next(path for path in (home(), *home().parents) if path.exists())
+    disk = shutil.disk_usage(existing)
+    return {
+        "cpu_model": cpu_model(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "torch": _version("torch"),
+        "horovod": _version("horovod"),
+        "disk_bytes": disk.total,
+        "disk_free_bytes": disk.free,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def text_of(value: str | bytes) -> str:
+    """Text of what NVML says, which older bindings give as bytes."""
+    return value.decode() if isinstance(value, bytes) else value

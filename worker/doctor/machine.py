@@ -1,0 +1,142 @@
+"""The machine alone: versions, GPU driver, sandbox, disks."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from worker import devices, sandbox
+from worker.doctor.findings import Finding, bad, ok, skip, warn
+
+GIB, MIB = 1 << 30, 1 << 20
+DISK_BAD_BYTES, DISK_WARN_BYTES = 1 * GIB, 10 * GIB
+WRITE_BYTES = 64 * MIB
+WRITE_WARN_BYTES_PER_S = 50 * MIB
+_RAISE = {
+    0: "Install libseccomp2 and bubblewrap (Debian: apt install bubblewrap libseccomp2).",
+    1: "Install bubblewrap and allow user namespaces (Debian: apt install bubblewrap).",
+    2: "Run the agent as root, with cgroups it may write: then each run has an own user and limits by the kernel.",
+}
+
+
+def machine(home: Path, store: Path | None) -> Iterator[Finding]:
+    """All of it."""
+    yield from versions()
+    yield gpu_driver()
+    yield sandbox_level()
+    yield from disk("disk of the home", home)
+    if store is not None:
+        yield from disk("disk of the store", store)
+
+
+def versions() -> Iterator[Finding]:
+    """Python, torch, Horovod."""
+    python = platform.python_version()
+    yield (
+        ok("Python", python)
+        if sys.version_info >= (3, 11)
+        else bad("Python", python, "Programs need 3.11 or newer.", "Make the environment with a newer Python.")
+    )
+    for package, name in (("torch", "PyTorch"), ("horovod", "Horovod")):
+        version = _version(package)
+        if version:
+            yield ok(name, version)
+        elif package == "torch":
+            yield bad(name, "not installed", "No program can run here.", "Run deploy/setup.sh on this machine.")
+        else:
+            step = "Run deploy/setup.sh here, or let an admin set the pool's backend to torch."
+            yield warn(name, "not installed", "Jobs of several ranks fail here while the backend is Horovod.", step)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def gpu_driver() -> Finding:
+    """The NVIDIA driver, and whether PyTorch can use it."""
+    name = "GPU driver"
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        driver, count = pynvml.nvmlSystemGetDriverVersion(), pynvml.nvmlDeviceGetCount()
+    except Exception:
+        if any(Path("/dev").glob("nvidia[0-9]*")):
+            return bad(name, "does not answer", "The GPUs here are not offered.", "Install or restart the driver.")
+        return ok(name, "no NVIDIA GPU here", "The node offers its CPU cores.")
+    text = f"{devices.text_of(driver)}, {count} GPU{'' if count == 1 else 's'}"
+    if not _torch_has_cuda():
+        step = "Install the CUDA build of the same PyTorch release."
+        return bad(name, text, "PyTorch here is a CPU build: jobs on these GPUs fail.", step)
+    return ok(name, text)
+
+
+def _torch_has_cuda() -> bool:
+    spec = importlib.util.find_spec("torch")
+    return bool(spec and spec.origin and (Path(spec.origin).parent / "lib" / "libtorch_cuda.so").exists())
+
+
+def sandbox_level() -> Finding:
+    """The strongest level, and what would raise it."""
+    host = sandbox.host()
+    text = f"L{int(host.level)}"
+    if not host.reason:
+        return ok("sandbox", text, "The strongest level; a job over several nodes has L2 at most.")
+    step = _RAISE.get(int(host.level), "")
+    if os.environ.get("DLH_SANDBOX_MAX_LEVEL"):
+        step = "Unset DLH_SANDBOX_MAX_LEVEL."
+    meaning = f"Why not more: {host.reason}"
+    return warn("sandbox", text, meaning, step) if host.level < 2 else ok("sandbox", text, f"{meaning}. {step}".strip())
+
+
+def disk(name: str, folder: Path) -> Iterator[Finding]:
+    """Free space and how fast it takes bytes that must stay (fsync)."""
+    try:
+        free_bytes = shutil.disk_usage(folder).free
+    except OSError as error:
+        yield bad(name, f"{error.strerror}", "Nothing can be kept there.", f"Make {folder} reachable.")
+        return
+    text = f"{free_bytes / GIB:.1f} GiB free"
+    if free_bytes < DISK_BAD_BYTES:
+        yield bad(name, text, "Runs end with a full disk.", "Free space, or choose another folder.")
+        return
+    if free_bytes < DISK_WARN_BYTES:
+        yield warn(name, text, "Large datasets and checkpoints will not fit.", "Free space.")
+    else:
+        yield ok(name, text)
+    yield _write_rate(f"{name}, writing", folder)
+
+
+def _write_rate(name: str, folder: Path) -> Finding:
+    file = folder / f".dlh-doctor-{os.getpid()}"
+    block = os.urandom(MIB)
+    try:
+        began_s = time.perf_counter()
+        with file.open("wb") as stream:
+            for _ in range(WRITE_BYTES // MIB):
+                stream.write(block)
+            stream.flush()
+            os.fsync(stream.fileno())
+        rate = WRITE_BYTES / (time.perf_counter() - began_s)
+    except PermissionError:
+        return skip(name, "may not be written by this user")
+    except OSError as error:
+        return bad(name, f"{error.strerror}", "Checkpoints cannot be written there.", "Free or mend the disk.")
+    finally:
+        with contextlib.suppress(OSError):
+            file.unlink()
+    text = f"{rate / MIB:.0f} MiB/s"
+    if rate < WRITE_WARN_BYTES_PER_S:
+        return warn(name, text, "Saving a checkpoint of 1 GiB takes longer than 20 s.", "Use a faster disk or network.")
+    return ok(name, text)

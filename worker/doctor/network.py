@@ -1,0 +1,120 @@
+"""This machine among the other nodes: its name, its address, and whether ranks could reach each other."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from worker import address as addresses
+from worker import sandbox
+from worker.doctor.findings import Finding, bad, ok, skip, warn
+
+CONNECT_S = 3.0
+PORTS_TRIED = 4
+_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def port_range() -> tuple[int, int]:
+    """Ports that ranks listen on: the kernel's own choice."""
+    with contextlib.suppress(OSError, ValueError):
+        low, high = _RANGE_FILE.read_text().split()
+        return int(low), int(high)
+    return 32768, 60999
+
+
+def network(peers: Sequence[dict[str, str]]) -> Iterator[Finding]:
+    """All of it."""
+    own = addresses.own_address()
+    yield own_address(own, several=bool(peers))
+    yield host_name(int(sandbox.host().level))
+    if own:
+        yield own_ports(own)
+    yield from reach(own, peers)
+
+
+def own_address(own: str, *, several: bool) -> Finding:
+    """Whether other nodes could reach it."""
+    name, step = "address", "Name one that other nodes reach: DLH_NODE_ADDRESS, or --address when joining."
+    if not own:
+        return bad(name, "none found", "No job of several nodes can use this one.", step)
+    try:
+        interface = addresses.interface_of(own)
+    except ValueError as error:
+        return bad(name, f"{own}: {error}", "Ranks here cannot listen.", step)
+    speeds = {link["name"]: link["speed_mbit"] for link in addresses.links()}
+    speed = f", {speeds[interface]} Mbit/s" if speeds.get(interface) else ""
+    text = f"{own} on {interface}{speed}"
+    if addresses.is_loopback(own):
+        meaning = "Only nodes of this same machine reach it: good for tests, not for a pool of several machines."
+        return warn(name, text, meaning, step) if several else ok(name, text, meaning)
+    return ok(name, text)
+
+
+def host_name(level: int) -> Finding:
+    """Debian's `127.0.1.1 host` makes Gloo hang: inside sandboxes from L2 on, jobs have names of their own."""
+    name, host = "name resolution", socket.gethostname()
+    try:
+        found = sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, None, socket.AF_INET)})
+    except OSError as error:
+        found, text = [], f"{host} is not known: {error}"
+    else:
+        text = f"{host} is {', '.join(found)}"
+    if found and not any(addresses.is_loopback(item) for item in found):
+        return ok(name, text)
+    step = "Give the host's own address and name a line in /etc/hosts, and remove 127.0.1.1."
+    if level >= 2:
+        return ok(name, text, "No harm to jobs: each sandbox has its own host name and hosts file.")
+    return bad(name, text, "Ranks on several nodes hang or crash: below L2 they use this machine's names.", step)
+
+
+def own_ports(own: str) -> Finding:
+    """A connection to ourselves by the address that others use."""
+    low, high = port_range()
+    try:
+        with socket.socket() as server:
+            server.bind((own, 0))
+            server.listen(1)
+            socket.create_connection(server.getsockname(), timeout=CONNECT_S).close()
+    except OSError as error:
+        step = f"Let ports {low}-{high} of {own} through this machine's firewall."
+        return bad("own ports", f"{own} cannot be reached from here: {error}", "Ranks here cannot meet.", step)
+    return ok("own ports", f"{own}, ports {low}-{high}")
+
+
+def reach(own: str, peers: Sequence[dict[str, str]]) -> Iterator[Finding]:
+    """Can ranks here connect to ranks on the other nodes? A port that refuses is reached; one that is silent is not."""
+    up = [peer for peer in peers if peer.get("state") != "down" and peer.get("address")]
+    if not up:
+        yield skip("other nodes", "none that are up with an address")
+        return
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        yield from pool.map(lambda peer: _peer(own, peer), up)
+
+
+def _peer(own: str, peer: dict[str, str]) -> Finding:
+    name, place = f"node {peer['name']}", peer["address"]
+    if addresses.is_loopback(place) != addresses.is_loopback(own):
+        step = "Give every node an address of the network between them (DLH_NODE_ADDRESS)."
+        return bad(name, f"its address is {place}, ours {own}", "No job can span the two.", step)
+    low, high = port_range()
+    ports = random.Random(place).sample(range(low, high + 1), PORTS_TRIED)  # noqa: S311 - a choice, no secret
+    silent = [port for port in ports if not answers(place, port)]
+    if not silent:
+        return ok(name, f"{place}: ports {low}-{high} are open between us ({PORTS_TRIED} tried)")
+    step = f"Let TCP {low}-{high} through between the nodes' addresses, both ways."
+    return bad(name, f"{place}: ports {', '.join(map(str, silent))} are silent", "Jobs over both nodes hang.", step)
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether anything, be it a refusal, comes back from the port."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return True

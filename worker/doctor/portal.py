@@ -1,0 +1,156 @@
+"""The portal and the broker as this machine sees them: reach, clock, bandwidth, the broker's release."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis
+
+from worker.doctor.findings import Finding, bad, ok, skip, warn
+
+TIMEOUT_S = 10.0
+CLOCK_WARN_S, CLOCK_BAD_S = 1.0, 5.0
+PROBE_BYTES = 32 << 20
+BANDWIDTH_WARN_BYTES_PER_S = 10 << 20
+REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
+"""CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
+VALKEY_FIXED = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
+LINES_NEWEST = {"Redis": (8, 2), "Valkey": (8, 1)}
+_CVE = "CVE-2025-49844: whoever may sign in at the broker may run code in it."
+
+
+@dataclass(frozen=True)
+class PortalAnswer:
+    """What the portal said of itself, and how far its clock is off."""
+
+    findings: list[Finding]
+    peers: list[dict[str, str]] = field(default_factory=list)
+
+
+def portal(url: str, secret: str) -> PortalAnswer:
+    """Reach, release, clock; with a node's secret also bandwidth and the other nodes."""
+    if not url:
+        return PortalAnswer([skip("portal", "no address known: give --url, or join first")])
+    began_s = time.time()
+    try:
+        body = health(url)
+    except (OSError, ValueError) as error:
+        step = "Check the address, the portal, and firewalls between."
+        return PortalAnswer([bad("portal", f"{url} does not answer: {error}", "This machine cannot join.", step)])
+    took_s = time.time() - began_s
+    text = f"{url} answers in {took_s * 1000:.0f} ms, release {body.get('version')}"
+    findings = [ok("portal", text)]
+    if away := [part for part in ("database", "broker") if body.get(part) is False]:
+        step = "Look at its log on the portal's machine."
+        findings = [warn("portal", f"{text}, but not its {' and '.join(away)}", "No job starts meanwhile.", step)]
+    findings.append(clock(float(body.get("time_s", 0.0)) - (began_s + took_s / 2), took_s))
+    if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
+        step = "Put a proxy with TLS in front of the portal, and join by https://."
+        findings.append(warn("encryption", "none towards the portal", "Credentials travel in the clear.", step))
+    if not secret:
+        return PortalAnswer([*findings, skip("bandwidth", "measured on joined nodes")])
+    try:
+        me = fetch(f"{url}/api/v1/node", secret)
+        findings.append(bandwidth(url, secret))
+    except (OSError, ValueError) as error:
+        step = "Join anew: an admin makes a token by dlh pool add NODE."
+        return PortalAnswer([*findings, bad("credentials", str(error), "The portal does not know this node.", step)])
+    return PortalAnswer(findings, [dict(peer) for peer in me.get("peers", [])])
+
+
+def fetch(url: str, secret: str = "") -> dict[str, Any]:
+    """JSON of a GET. Raises `OSError`, `ValueError`."""
+    with _open(url, secret) as answer:
+        body = json.loads(answer.read(1 << 20))
+    if not isinstance(body, dict):
+        raise ValueError("what answers is no portal of the harness")
+    return body
+
+
+def health(url: str) -> dict[str, Any]:
+    """What the portal says of itself, also where it answers 503 because a part is away. Raises like `fetch`."""
+    try:
+        return fetch(f"{url}/api/v1/health")
+    except urllib.error.HTTPError as error:
+        with error:
+            body = json.loads(error.read(1 << 20)) if error.code == HTTPStatus.SERVICE_UNAVAILABLE else None
+        if not isinstance(body, dict) or "time_s" not in body:
+            raise
+        return body
+
+
+def _open(url: str, secret: str) -> Any:
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the portal's address, given by the operator
+    return urllib.request.urlopen(request, timeout=TIMEOUT_S)  # noqa: S310
+
+
+def clock(ahead_s: float, uncertain_s: float) -> Finding:
+    """`ahead_s`: the portal's clock minus ours, taken in the middle of a request that took `uncertain_s`."""
+    off_s = max(0.0, abs(ahead_s) - uncertain_s / 2)
+    text = f"{abs(ahead_s):.2f} s {'behind' if ahead_s > 0 else 'ahead of'} the portal's, to {uncertain_s / 2:.2f} s"
+    step = "Set both by NTP: timedatectl set-ntp true."
+    if off_s > CLOCK_BAD_S:
+        return bad("clock", text, "Messages expire before they arrive; above 5 s a machine may not join.", step)
+    if off_s > CLOCK_WARN_S:
+        return warn("clock", text, "Times of events are off by as much; above 10 s messages are lost.", step)
+    return ok("clock", text)
+
+
+def bandwidth(url: str, secret: str) -> Finding:
+    """From the portal to here."""
+    began_s = time.perf_counter()
+    done = 0
+    with _open(f"{url}/api/v1/node/probe?size_bytes={PROBE_BYTES}", secret) as answer:
+        while block := answer.read(1 << 20):
+            done += len(block)
+    rate = done / (time.perf_counter() - began_s)
+    text = f"{rate / 2**20:.0f} MiB/s from the portal"
+    if done < PROBE_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
+        return warn("bandwidth", text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
+    return ok("bandwidth", text)
+
+
+def broker(url: str) -> Iterator[Finding]:
+    """Whether it answers, and whether its release has the known hole."""
+    if not url:
+        yield skip("broker", "no address known: join first")
+        return
+    place = urlsplit(url)
+    try:
+        with redis.Redis.from_url(url, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S) as client:
+            began_s = time.perf_counter()
+            client.ping()
+            took_s = time.perf_counter() - began_s
+            told: dict[str, Any] = client.info("server")
+    except redis.RedisError as error:
+        step = "Check the address and firewalls; the portal's stack needs DLH_BROKER_HOST for other machines."
+        text = f"{place.hostname}:{place.port} does not let us in: {error}"
+        yield bad("broker", text, "No job reaches this node.", step)
+        return
+    yield ok("broker", f"{place.hostname}:{place.port} answers in {took_s * 1000:.1f} ms")
+    kind = "Valkey" if told.get("valkey_version") else "Redis"
+    yield broker_release(kind, str(told.get("valkey_version") or told.get("redis_version") or ""))
+
+
+def broker_release(kind: str, version: str) -> Finding:
+    """Judge a release of Redis or Valkey."""
+    name = f"{kind} release"
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if match is None:
+        return skip(name, version or "not told")
+    major, minor, patch = (int(part) for part in match.groups())
+    fixed = (REDIS_FIXED if kind == "Redis" else VALKEY_FIXED).get((major, minor))
+    if (major, minor) > LINES_NEWEST[kind] or (fixed is not None and patch >= fixed):
+        return ok(name, version)
+    step = "Update it. Debian 12's 7.0.15 has the fix from package 5:7.0.15-1~deb12u6 on (dpkg -l redis-server)."
+    return warn(name, version, _CVE, step)

@@ -1,0 +1,54 @@
+"""What every process of a node reads from its environment: `DLH_HOME`, `DLH_NODE_NAME`, `DLH_REDIS_URL`, and of a node
+with a cache of its own `DLH_CACHE`, `DLH_CACHE_GIB`, `DLH_URL` and `DLH_NODE_SECRET`."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+"""Folder that holds the packages `worker` and `codegen`."""
+
+
+def home() -> Path:
+    """Folder of this installation: `DLH_HOME`, by default `var` beside the packages."""
+    return Path(os.environ.get("DLH_HOME") or REPOSITORY / "var").resolve()
+
+
+def run_dir(*parts: str) -> Path:
+    """A folder below `DLH_HOME/run`, made private to the owner if missing."""
+    folder = home().joinpath("run", *parts)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+def node_name() -> str:
+    """Name of this node: names its queue."""
+    return os.environ.get("DLH_NODE_NAME") or socket.gethostname().partition(".")[0].lower()
+
+
+def redis_url() -> str:
+    """Broker, streams and leases; empty where none is named."""
+    return os.environ.get("DLH_REDIS_URL", "")
+
+
+def cache_dir() -> Path | None:
+    """Folder of this node's cache, where it does not see the store (`DLH_CACHE`); None where it does."""
+    given = os.environ.get("DLH_CACHE", "")
+    return Path(given).resolve() if given else None
+
+
+def cache_limit_bytes() -> int:
+    """How much the cache may hold (`DLH_CACHE_GIB`, by default 50)."""
+    return int(float(os.environ.get("DLH_CACHE_GIB") or 50) * 2**30)
+
+
+def portal_url() -> str:
+    """Address of the portal; empty where none is named."""
+    return os.environ.get("DLH_URL", "").rstrip("/")
+
+
+def node_secret() -> str:
+    """What this node got when it joined; empty for one that was started beside the portal."""
+    return os.environ.get("DLH_NODE_SECRET", "")

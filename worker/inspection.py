@@ -1,0 +1,206 @@
+"""Looks at programs before they are run, in the sandbox: what a step does, what real steps cost, what a link costs.
+
+`inspect` answers `node.inspect`. Request: `request_id`, `job_dir` (or `program_dir`, the folder with model.py itself),
+`dataset_dir`, `minimum_sandbox_level`, optional `batch_size`, `memory_bytes`. Answer:
+`{request_id, ok, workload, problem, parameters, trace_s, program_sha256}`.
+
+`measure` answers `node.measure`, one answer per point as soon as it is there, so that a sweep loses nothing. Request:
+as above, `dataset_dir` may be missing (rows are then made up from the spec's shape), and optional `batch_size` (over
+all ranks), `steps`, `visits`, `device` (`cpu`, `cuda:N`), `threads`, `ranks`, `memory_bytes`, `budget_s` of the whole
+request, and `points`: a list of requests that override these fields, each with a `request_id` of its own. With `link`
+(a number of ranks) instead of a program, the sums over so many ranks of this node are timed.
+Answer: `{request_id, ok, problem, program_sha256}` and what `worker.runtime.measure` or `worker.runtime.link` tells.
+
+A problem is `{code, message, hint}`; `cannot_trace` and `time_limit` say to measure on a device instead of tracing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from worker.plan import RunPaths
+from worker.power import EnergyMeter
+from worker.programs import MEMORY_BYTES, ProgramCall, ProgramProblem, last_words, program_run
+from worker.sandbox import Completed
+
+INSPECT_S = 60.0
+MEASURE_S = 200.0
+MEASURE_SPARE_S = 60.0
+"""Of a measurement's time: to start, read rows, trace, evaluate."""
+MEMORY_SHARE = 0.8
+"""Of what is free on the host, for measuring: a program is not to be refused for what a real run would have."""
+INSPECTED = ("ok", "workload", "problem", "parameters", "trace_s")
+_PROBE_HINT = "Measure a few real steps on a device instead; checking the program tells whether it is at fault."
+
+Send = Callable[[dict[str, Any]], None]
+
+
+def inspect(request: dict[str, Any]) -> dict[str, Any]:
+    """What one training step of the program does. Never raises for a fault of the request or the program."""
+    answer: dict[str, Any] = {"ok": False, "workload": None, "problem": None, "parameters": None}
+    try:
+        arguments = [*folders(request), *_option("--batch", request.get("batch_size"))]
+        call = _program_call(request, "inspect", "worker.runtime.trace", arguments)
+        body = last_answer(program_run(call))
+        answer |= {key: body.get(key) for key in INSPECTED}
+    except ProgramProblem as problem:
+        answer["problem"] = {**problem.to_dict(), "hint": _inspect_hint(problem)}
+    return {**answer, "request_id": request["request_id"], "program_sha256": program_sha256(request)}
+
+
+def _inspect_hint(problem: ProgramProblem) -> str:
+    return _PROBE_HINT if problem.code in ("time_limit", "out_of_memory", "program_error") else problem.hint
+
+
+def measure(request: dict[str, Any], send: Send) -> None:
+    """Measure the points of the request one by one and send each answer when it is there."""
+    began_s = time.monotonic()
+    budget_s = float(request.get("budget_s") or MEASURE_S)
+    points = request.get("points") or [{}]
+    for number, point in enumerate(points):
+        one = {key: value for key, value in request.items() if key != "points"} | dict(point)
+        left_s = budget_s - (time.monotonic() - began_s)
+        if number > 0 and left_s <= MEASURE_SPARE_S / 2:
+            problem = ProgramProblem("The time for measuring is used up.", "Ask for this point again.", "time_limit")
+            send({"request_id": one["request_id"], "ok": False, "problem": problem.to_dict()})
+            continue
+        send(measure_one({**one, "budget_s": max(1.0, left_s)}))
+
+
+def measure_one(request: dict[str, Any]) -> dict[str, Any]:
+    """What some real steps cost, or a link. Never raises for a fault of the request or the program."""
+    answer: dict[str, Any] = {"ok": False, "problem": None}
+    watts = _Watcher(gpus(request))
+    try:
+        call = _link_call(request) if request.get("link") else _measure_call(request)
+        answer |= last_answer(program_run(call, watts.line))
+        if answer.get("power_w") is None and watts.power_w is not None:
+            answer["power_w"] = watts.power_w
+    except ProgramProblem as problem:
+        answer["problem"] = problem.to_dict()
+    told = {} if request.get("link") else {"program_sha256": program_sha256(request)}
+    return {**answer, "request_id": request["request_id"], **told}
+
+
+def _measure_call(request: dict[str, Any]) -> ProgramCall:
+    ranks, threads = number(request, "ranks", 1), number(request, "threads", 1)
+    budget_s = float(request.get("budget_s") or MEASURE_S)
+    indices = gpus(request)
+    arguments = [
+        *folders(request),
+        *_option("--batch", request.get("batch_size")),
+        *("--steps", str(number(request, "steps", 5)), "--repeats", str(number(request, "visits", 1))),
+        *("--budget", f"{max(1.0, budget_s - MEASURE_SPARE_S):.1f}", "--device", "cuda:0" if indices else "cpu"),
+        *("--threads", str(threads), "--ranks", str(ranks)),
+    ]
+    call = _program_call(request, "measure", "worker.runtime.measure", arguments)
+    return replace(
+        call, timeout_s=max(budget_s, MEASURE_SPARE_S), threads=threads, gpus=indices, loopback=ranks > 1,
+        memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),
+    )  # fmt: skip
+
+
+def _program_call(request: dict[str, Any], verb: str, module: str, arguments: list[str]) -> ProgramCall:
+    """In the sandbox, with the program and its data and nothing else."""
+    program, data = program_folder(request), request.get("dataset_dir")
+    if not (program / "model.py").is_file():
+        raise ProgramProblem("The program is not there any more.", "Save it and ask again.", "program_missing")
+    return ProgramCall(
+        name=f"{verb}-{request['request_id']}", argv=(sys.executable, "-m", module, *arguments), workdir=program,
+        readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=INSPECT_S,
+        memory_bytes=int(request.get("memory_bytes") or MEMORY_BYTES),
+        minimum_level=int(request.get("minimum_sandbox_level", 0)),
+    )  # fmt: skip
+
+
+def _link_call(request: dict[str, Any]) -> ProgramCall:
+    ranks, indices = number(request, "link", 2), gpus(request)
+    arguments = ["--ranks", str(ranks), "--device", "cuda" if indices else "cpu"]
+    return ProgramCall(
+        name=f"link-{request['request_id']}", argv=(sys.executable, "-m", "worker.runtime.link", *arguments),
+        workdir=Path("/"), timeout_s=MEASURE_S, threads=1, gpus=indices, loopback=True,
+        minimum_level=int(request.get("minimum_sandbox_level", 0)),
+    )  # fmt: skip
+
+
+def number(request: dict[str, Any], name: str, default: int) -> int:
+    """A number from 1 on. Raises `ProgramProblem`."""
+    value = request.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        hint = "Ask again with a number from 1 on."
+        raise ProgramProblem(f"{name} is {value!r}: it must be a number from 1 on.", hint, "bad_request")
+    return value
+
+
+def _option(name: str, value: Any) -> list[str]:
+    return [] if value is None else [name, str(number({name: value}, name, 1))]
+
+
+def gpus(request: dict[str, Any]) -> tuple[int, ...]:
+    """Index of the GPU that the request names; with several ranks, as many from there on."""
+    kind, _, index = str(request.get("device") or "cpu").partition(":")
+    first = int(index) if index.isdigit() else 0
+    ranks = request.get("link") or request.get("ranks")
+    return tuple(range(first, first + (ranks if isinstance(ranks, int) else 1))) if kind == "cuda" else ()
+
+
+def program_folder(request: dict[str, Any]) -> Path:
+    """Where the program of a request lies."""
+    if request.get("program_dir"):
+        return Path(request["program_dir"]).resolve()
+    return RunPaths(Path(request["job_dir"]).resolve()).program
+
+
+def folders(request: dict[str, Any]) -> list[str]:
+    """Arguments that name program and data."""
+    data = request.get("dataset_dir")
+    return ["--program", str(program_folder(request)), *(("--data", str(Path(data).resolve())) if data else ())]
+
+
+def program_sha256(request: dict[str, Any]) -> str:
+    """Of the files that decide what a step does; empty if they cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        files = sorted(path for path in program_folder(request).iterdir() if path.suffix in (".py", ".yaml"))
+        for file in files:
+            body = file.read_bytes()
+            digest.update(f"{file.name}\0{len(body)}\0".encode() + body)
+    except (OSError, KeyError):
+        return ""
+    return digest.hexdigest()
+
+
+class _Watcher:
+    """Reads the host's energy counters where a measurement marks its steps: its sandbox cannot."""
+
+    def __init__(self, gpus: tuple[int, ...]) -> None:
+        self._meter = EnergyMeter(gpus)
+        self.power_w: float | None = None
+
+    def line(self, text: str) -> None:
+        """A line that the program printed."""
+        if text == '{"mark": "begin"}':
+            self._meter.start()
+        elif text == '{"mark": "end"}':
+            self.power_w = self._meter.stop()
+
+
+def last_answer(done: Completed) -> dict[str, Any]:
+    """The last line that is an answer. Raises `ProgramProblem` if there is none."""
+    for line in reversed(done.stdout.splitlines()):
+        try:
+            body = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(body, dict) and isinstance(body.get("ok"), bool):
+            return body
+    raise ProgramProblem(last_words(done), "See the message; check the program.")

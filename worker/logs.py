@@ -1,0 +1,138 @@
+"""Catch what ranks print: one file per rank, limited in size, safe to show, and passed on live in batches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+
+LINE_BYTES = 8 * 1024
+FILE_BYTES = 32 * 1024 * 1024
+LIVE_LINES_PER_POLL = 200
+READ_BYTES = 256 * 1024
+TAIL_LINES = 60
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_].*?(?:\x1b\\|$)|[ -/]*[0-~]?)")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
+
+
+def clean(line: bytes) -> str:
+    """Text of one line without terminal escapes and control characters; of a redrawn line (`\\r`) the last state."""
+    text = line.decode(errors="replace").rstrip("\r")
+    text = _ESCAPES.sub("", text.rpartition("\r")[2])
+    return _CONTROLS.sub("", text)
+
+
+@dataclass
+class RankLog:
+    """The log file of one rank in one attempt; both its streams run through here."""
+
+    rank: int
+    path: Path
+    file_bytes: int = FILE_BYTES
+    lines: int = 0
+    """Lines written to the file so far."""
+    dropped: int = 0
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
+    """The last lines printed, also when the file is full."""
+    _file: FileIO | None = None
+    _bytes: int = 0
+
+    def add(self, texts: list[str]) -> int:
+        """Write whole lines. Returns how many fitted."""
+        if self._file is None:
+            self._open()
+        self.tail.extend(texts)
+        kept: list[bytes] = []
+        size = self._bytes
+        for text in texts:
+            line = text.encode() + b"\n"
+            if size + len(line) > self.file_bytes:
+                break
+            size += len(line)
+            kept.append(line)
+        full = len(kept) < len(texts)
+        if self._write(b"".join(kept)):
+            self._bytes = self.file_bytes if full else size  # nothing after the first line that did not fit
+        else:
+            kept = []
+        self.lines += len(kept)
+        self.dropped += len(texts) - len(kept)
+        return len(kept)
+
+    def _open(self) -> None:
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("wb", buffering=0)
+
+    def _write(self, body: bytes) -> bool:
+        """Write all of it or nothing. False where the disk is full: a line that is lost is no reason to end a run."""
+        if self._file is None:
+            return False
+        start = self._file.tell()
+        try:
+            if self._file.write(body) == len(body):
+                return True
+        except OSError:
+            pass
+        self._file.truncate(start)
+        self._file.seek(start)
+        return False
+
+    def close(self) -> None:
+        """Write what was left out, and close."""
+        if self._file is None:
+            return
+        if self.dropped and self._bytes < self.file_bytes:
+            self._write(f"[the disk was full: {self.dropped} lines left out]\n".encode())
+        elif self.dropped:
+            last = "".join(f"{line}\n" for line in list(self.tail)[-self.dropped :])
+            limit = f"[log limit of {self.file_bytes} bytes reached: {self.dropped} lines left out; the last ones:]\n"
+            self._write((limit + last).encode())
+        self._file.close()
+        self._file = None
+
+
+@dataclass
+class StreamReader:
+    """One pipe (standard output or error) of one rank."""
+
+    fd: int
+    """Read end, non-blocking."""
+    stream: str
+    log: RankLog
+    open: bool = True
+    _rest: bytes = b""
+
+    def poll(self) -> tuple[int, list[str]]:
+        """Read what is there. Returns (number of the first line in the file, lines to show live)."""
+        try:
+            block = os.read(self.fd, READ_BYTES)
+        except BlockingIOError:
+            return self.log.lines, []
+        if not block:
+            self.open = False
+            return self._keep([self._rest] if self._rest else [])
+        *lines, self._rest = (self._rest + block).split(b"\n")
+        if len(self._rest) > LINE_BYTES:
+            lines.append(self._rest)
+            self._rest = b""
+        return self._keep(lines)
+
+    def _keep(self, lines: list[bytes]) -> tuple[int, list[str]]:
+        start = self.log.lines
+        texts = [clean(line[:LINE_BYTES]) for line in lines]
+        fitted = self.log.add(texts) if texts else 0
+        shown = texts[:fitted][-LIVE_LINES_PER_POLL:]
+        return start + fitted - len(shown), shown
+
+
+def nonblocking_pipe() -> tuple[int, int]:
+    """(reader that never waits, writer); neither is passed on to a program unless it is named."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(reader, False)
+    return reader, writer

@@ -1,0 +1,69 @@
+"""How the nodes of one attempt find each other before their ranks start: by a hash at the broker.
+
+Each supervisor enters its node; the first node's entry is the port of its rendezvous, which it chose itself. When all
+are there, `port` tells it. The key carries the fencing token, so an older attempt can mislead nobody. A broker that
+lost its memory is told again: entries are renewed until all nodes have been seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import redis
+
+from worker.plan import RunPlan
+
+LOOK_S = 0.1
+KEEP_S = 600
+READY = 0
+"""Entry of a node that has no port to tell."""
+_log = logging.getLogger(__name__)
+
+
+def meeting_key(job_id: str, token: int) -> str:
+    """Redis key of the hash node -> port."""
+    return f"dlh:meet:{job_id}:{token}"
+
+
+class Meeting:
+    """One node's part: a thread that enters it and looks for the others."""
+
+    def __init__(self, url: str, plan: RunPlan, node: str) -> None:
+        self.port: int | None = None
+        """Of the first node's rendezvous, once all nodes are there."""
+        self._url, self._nodes, self._node = url, plan.nodes, node
+        self._key = meeting_key(plan.job_id, plan.token)
+        self._own: int | None = None if node == plan.nodes[0] else READY
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="meeting", daemon=True)
+
+    def start(self) -> None:
+        """Enter and look."""
+        self._thread.start()
+
+    def tell(self, port: int) -> None:
+        """The rendezvous of this, the first, node is open at `port`."""
+        self._own = port
+
+    def close(self) -> None:
+        """Look no more."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        client = redis.Redis.from_url(self._url, socket_timeout=5.0, socket_connect_timeout=2.0, decode_responses=True)
+        while self.port is None and not self._ended.wait(LOOK_S):
+            try:
+                self.port = self._look(client)
+            except redis.RedisError as error:
+                _log.warning("cannot look for the other nodes: %s", error)
+
+    def _look(self, client: redis.Redis) -> int | None:
+        if self._own is None:
+            return None
+        client.hset(self._key, self._node, self._own)
+        client.expire(self._key, KEEP_S)
+        entries = {str(node): int(port) for node, port in client.hgetall(self._key).items()}
+        if not entries.keys() >= set(self._nodes):
+            return None
+        return entries[self._nodes[0]]

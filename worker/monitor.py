@@ -1,0 +1,80 @@
+"""What a run uses, seen from outside: processes by psutil, GPUs by NVML."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+
+from worker import devices
+
+RANK_VARIABLE = "DLH_RANK"
+
+
+@dataclass
+class Monitor:
+    """Makes the data of SAMPLE events; call about once a second."""
+
+    gpus: tuple[int, ...] = ()
+    memory_bytes: int = 0
+    """Resident memory of the whole sandbox at the last sample."""
+    _processes: dict[int, tuple[psutil.Process, int | None]] = field(default_factory=dict)
+    _cpu_s: dict[int, float] = field(default_factory=dict)
+    _sampled_s: float = field(default_factory=time.monotonic)
+
+    def sample(self, processes: Iterable[psutil.Process]) -> dict[str, Any]:
+        """Use of each rank (its descendants included), of the host and of the run's GPUs."""
+        now_s = time.monotonic()
+        span_s = max(now_s - self._sampled_s, 1e-3)
+        self._sampled_s = now_s
+        self._remember(processes)
+        ranks: dict[int, dict[str, float]] = {}
+        self.memory_bytes = 0
+        for pid, (process, rank) in self._processes.items():
+            try:
+                with process.oneshot():
+                    times = process.cpu_times()
+                    memory = process.memory_info()
+            except psutil.Error:
+                self._cpu_s.pop(pid, None)
+                continue
+            # shared pages (libraries) would be counted once per rank
+            self.memory_bytes += max(0, memory.rss - getattr(memory, "shared", 0))
+            used_s = times.user + times.system
+            spent_s = used_s - self._cpu_s.get(pid, used_s)
+            self._cpu_s[pid] = used_s
+            if rank is not None:
+                entry = ranks.setdefault(rank, {"rank": rank, "cpu_percent": 0.0, "rss_bytes": 0})
+                entry["cpu_percent"] += round(100.0 * spent_s / span_s, 1)
+                entry["rss_bytes"] += memory.rss
+        host = psutil.virtual_memory()
+        return {
+            "ranks": [ranks[rank] for rank in sorted(ranks)],
+            "host": {
+                "cpu_percent": psutil.cpu_percent(),
+                "memory_bytes": host.total - host.available,
+                "memory_total_bytes": host.total,
+            },
+            "gpus": devices.gpu_samples(self.gpus),
+        }
+
+    def _remember(self, processes: Iterable[psutil.Process]) -> None:
+        known = self._processes
+        self._processes = {}
+        for process in processes:
+            before = known.get(process.pid)
+            if before and before[0] == process and before[1] is not None:
+                self._processes[process.pid] = before
+            else:
+                self._processes[process.pid] = (process, _rank_of(process))
+
+
+def _rank_of(process: psutil.Process) -> int | None:
+    """Rank in whose environment the process was started."""
+    try:
+        return int(process.environ()[RANK_VARIABLE])
+    except (psutil.Error, KeyError, ValueError, OSError):
+        return None

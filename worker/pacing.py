@@ -1,0 +1,196 @@
+"""When and how a run changes the split of its batch: from the seconds that each rank works per step.
+
+A rank's law t(B) is straight between the numbers of rows that it really had, and beyond them as the nearest two; with
+one number known it is the estimator's line through that point, without one a = 0. Where the seconds of an unchanged
+split change, the device has changed: all that is known of it is scaled. A split changes only where that pays
+more than it may be chance, looked at after 8, 16, 32, ... steps, and a bounded number of times until a device changes.
+Pure: no clock, no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from worker.shares import Line, SecondsOf, equal_finish, finish_s
+
+LEAST_GAIN = 0.01
+"""A change that makes steps faster by less is not worth its words."""
+FIRST_STEPS = 8
+MOST_STEPS = 256
+SETTLING_STEPS = 1
+"""After a change: caches and memory pools take the new size in the first step."""
+LEAST_WATCHED_S = 0.2
+"""Shorter looks measure the scheduler of the operating system."""
+CHANCE = 2.0
+"""Standard errors that a gain must exceed."""
+CHANGED = 1.25
+"""A device whose newest 8 steps take that much longer or shorter than before, twice in a row, has changed."""
+MOST_CORRECTIONS = 6
+"""Until a device changes."""
+LEAST_APART = 0.08
+"""Two numbers of rows that differ by less say nothing of a slope."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """A change of the split and why."""
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    work_s: tuple[float, ...]
+    """Seconds per step that each rank worked at `before`."""
+    expected_s: float
+    """Of the last rank at `after`."""
+
+    @property
+    def gain(self) -> float:
+        """Share by which steps get faster, what ranks send each other left out."""
+        return max(self.work_s) / self.expected_s - 1.0
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        slow = max(range(len(self.work_s)), key=self.work_s.__getitem__)
+        fast = min(range(len(self.work_s)), key=self.work_s.__getitem__)
+        return (
+            f"Rank {slow} worked {_ms(self.work_s[slow])} on its {self.before[slow]} rows of a step, rank {fast} "
+            f"{_ms(self.work_s[fast])} on {self.before[fast]}. From now on the ranks take "
+            f"{' + '.join(map(str, self.after))} rows, expected to end together after {_ms(self.expected_s)} "
+            f"({self.gain:.0%} faster)."
+        )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"
+
+
+class Corrector:
+    """Watches the steps of a run. Ask it on one rank and tell the others: their clocks differ."""
+
+    def __init__(
+        self, split: Sequence[int], *, lines: Sequence[Line] = (), least: int = 1, most: Sequence[int] = ()
+    ) -> None:
+        self.split = tuple(split)
+        self._least, self._most = least, tuple(most)
+        self._lines: list[Line | None] = list(lines) or [None] * len(self.split)
+        self._points: list[dict[int, float]] = [{} for _ in self.split]
+        """Rows -> seconds of each rank at other numbers of rows it has had."""
+        self._known: tuple[float, ...] = ()
+        """Seconds at this split as they were last looked at."""
+        self._steps: list[tuple[float, ...]] = []
+        self._corrections = self._settling = self._off = 0
+        self._next_look = FIRST_STEPS
+
+    def observe(self, work_s: Sequence[float]) -> Correction | None:
+        """Take one regular step: seconds that each rank worked. A correction is only proposed: see `adopt`."""
+        if not all(math.isfinite(value) and value > 0 for value in work_s):
+            return None
+        if self._settling > 0:
+            self._settling -= 1
+            return None
+        self._steps.append(tuple(work_s))
+        if self._has_changed():
+            self._steps = self._steps[-FIRST_STEPS:]
+            self._corrections, self._off = 0, 0
+            return self._look()
+        if len(self._steps) < self._next_look or not self._long_enough():
+            return None
+        self._next_look = min(2 * self._next_look, len(self._steps) + MOST_STEPS)
+        return self._look()
+
+    def adopt(self, split: Sequence[int]) -> None:
+        """From the next step on the ranks take these rows."""
+        self.split = tuple(split)
+        self._corrections += 1
+        self._known, self._steps, self._settling, self._off = (), [], SETTLING_STEPS, 0
+        self._next_look = FIRST_STEPS
+
+    def _long_enough(self) -> bool:
+        watched_s = sum(max(step) for step in self._steps)
+        return watched_s >= LEAST_WATCHED_S or len(self._steps) >= MOST_STEPS
+
+    def _has_changed(self) -> bool:
+        """Whether a device became slower or faster since this split was last looked at."""
+        if not self._known or len(self._steps) % FIRST_STEPS:
+            return False
+        newest = [median(column) for column in zip(*self._steps[-FIRST_STEPS:], strict=True)]
+        ratios = [new / old for new, old in zip(newest, self._known, strict=True)]
+        self._off = self._off + 1 if any(not 1 / CHANGED <= ratio <= CHANGED for ratio in ratios) else 0
+        return self._off >= 2
+
+    def _look(self) -> Correction | None:
+        """Fit the lines anew and see whether another split pays."""
+        self._steps = self._steps[-MOST_STEPS:]
+        columns = list(zip(*self._steps, strict=True))
+        now = tuple(median(column) for column in columns)
+        before, self._known = self._known, now
+        if before:
+            self._rescale([new / old for new, old in zip(now, before, strict=True)])
+        laws = self._fit(now)
+        if self._corrections >= MOST_CORRECTIONS:
+            return None
+        after = equal_finish(laws, sum(self.split), least=self._least, most=self._most)
+        found = Correction(before=self.split, after=after, work_s=now, expected_s=finish_s(laws, after))
+        chance = max(_standard_error(column) / seconds for column, seconds in zip(columns, now, strict=True))
+        return found if after != self.split and found.gain > max(LEAST_GAIN, CHANCE * chance) else None
+
+    def _rescale(self, ratios: Sequence[float]) -> None:
+        """At an unchanged split a device took so many times as long as before: so it would have at other rows."""
+        self._lines = [line and line.scaled(ratio) for line, ratio in zip(self._lines, ratios, strict=True)]
+        self._points = [
+            {rows: seconds * ratio for rows, seconds in points.items()}
+            for points, ratio in zip(self._points, ratios, strict=True)
+        ]
+
+    def _fit(self, now: Sequence[float]) -> list[SecondsOf]:
+        """A law per rank through its newest point and those that go with it."""
+        curves: list[SecondsOf] = []
+        for rank, (rows, seconds) in enumerate(zip(self.split, now, strict=True)):
+            points = self._points[rank] = _with_newest(self._points[rank], rows, seconds)
+            curves.append(Curve(points) if len(points) > 1 else _through(rows, seconds, self._lines[rank]))
+        return curves
+
+
+class Curve:
+    """Straight between measured points, beyond them as the nearest two; rises with the rows."""
+
+    def __init__(self, points: Mapping[int, float]) -> None:
+        self._points = sorted(points.items())
+
+    def __call__(self, rows: int) -> float:
+        """Seconds for so many rows."""
+        last = len(self._points) - 1
+        place = min(max(bisect_left(self._points, (rows,)), 1), last)
+        (left, left_s), (right, right_s) = self._points[place - 1], self._points[place]
+        row_s = (right_s - left_s) / (right - left)
+        if rows < self._points[0][0]:
+            row_s = min(row_s, left_s / left)  # nothing takes less than no time
+        return left_s + row_s * (rows - left)
+
+
+def _with_newest(points: Mapping[int, float], rows: int, seconds: float) -> dict[int, float]:
+    """The newest point, and the older ones that lie far enough from it and do not contradict it."""
+    found = {
+        other: then
+        for other, then in points.items()
+        if abs(other - rows) >= LEAST_APART * max(other, rows) and (then < seconds if other < rows else then > seconds)
+    }
+    return {**found, rows: seconds}
+
+
+def _through(rows: int, seconds: float, shape: Line | None) -> Line:
+    """The line of this shape through a measurement; without a shape the one through nothing."""
+    if shape is None or shape(rows) <= 0:
+        return Line(0.0, seconds / rows)
+    return shape.scaled(seconds / shape(rows))
+
+
+def _standard_error(column: Sequence[float]) -> float:
+    """Of the median, from the median deviation: 1.4826 MAD is the deviation, 1.2533 / sqrt(n) of it the median's."""
+    middle = median(column)
+    deviation = 1.4826 * median(abs(value - middle) for value in column)
+    return 1.2533 * deviation / math.sqrt(len(column))

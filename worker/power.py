@@ -1,0 +1,85 @@
+"""Energy counters of this host: RAPL of the processor packages, NVML of the GPUs. Unreadable ones are left out."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from worker.devices import _nvml
+
+POWERCAP = Path("/sys/class/powercap")
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """Counts joules; starts again at zero after `wraps_j`."""
+
+    read_j: Callable[[], float]
+    wraps_j: float = 0.0
+
+
+@dataclass
+class EnergyMeter:
+    """Mean power between `start` and `stop`: of these GPUs, or of all processor packages where there are none.
+
+    The counters of a package count all its cores: on a busy host more than the measured program is in them.
+    """
+
+    gpus: tuple[int, ...] = ()
+    folder: Path = POWERCAP
+    _counters: list[_Counter] = field(default_factory=list)
+    _begun: list[float] | None = None
+    _began_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Find the counters that can be read."""
+        found = _gpu_counters(self.gpus) if self.gpus else _package_counters(self.folder)
+        for counter in found:
+            with contextlib.suppress(Exception):
+                counter.read_j()
+                self._counters.append(counter)
+
+    def start(self) -> None:
+        """Begin to count."""
+        self._begun, self._began_s = self._read(), time.monotonic()
+
+    def stop(self) -> float | None:
+        """Watts since `start`; None if nothing can be read."""
+        now, span_s = self._read(), time.monotonic() - self._began_s
+        if not now or not self._begun or len(now) != len(self._begun) or span_s <= 0:
+            return None
+        spent_j = 0.0
+        for counter, before, after in zip(self._counters, self._begun, now, strict=True):
+            spent_j += after - before if after >= before else after - before + counter.wraps_j
+        return spent_j / span_s
+
+    def _read(self) -> list[float]:
+        try:
+            return [counter.read_j() for counter in self._counters]
+        except Exception:
+            return []
+
+
+def _package_counters(folder: Path) -> list[_Counter]:
+    found = []
+    for zone in sorted(folder.glob("intel-rapl:*")):
+        with contextlib.suppress(OSError, ValueError):
+            if (zone / "name").read_text().startswith("package"):
+                wraps_j = int((zone / "max_energy_range_uj").read_text()) / 1e6
+                found.append(_Counter(lambda file=zone / "energy_uj": int(file.read_text()) / 1e6, wraps_j))  # type: ignore[misc]
+    return found
+
+
+def _gpu_counters(gpus: tuple[int, ...]) -> list[_Counter]:
+    nvml = _nvml()
+    if nvml is None:
+        return []
+    found = []
+    for index in gpus:
+        with contextlib.suppress(nvml.NVMLError):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            found.append(_Counter(lambda handle=handle: nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3))  # type: ignore[misc]
+    return found

@@ -1,0 +1,205 @@
+"""Short runs of a job's program beside training: predict for an input, or try the program on a few rows."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue as queue_module
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from worker.plan import EXIT_REPORTED, RunPaths
+from worker.sandbox import Completed, SandboxError, SandboxLimits, SandboxTooWeak, python_environment, run_sandboxed
+
+PREDICT_S = 280.0
+CHECK_S = 180.0
+MEMORY_BYTES = 4 << 30
+FILE_BYTES = 2 << 30
+THREADS = 2
+_MESSAGE_CHARS = 500
+_log = logging.getLogger(__name__)
+
+
+class ProgramQueue:
+    """Threads beside the Celery worker's: a slow program must not keep a start or a cancel waiting."""
+
+    def __init__(self, threads: int = 2) -> None:
+        self._waiting: queue_module.SimpleQueue[Callable[[], None]] = queue_module.SimpleQueue()
+        for number in range(threads):
+            threading.Thread(target=self._run, name=f"program-{number}", daemon=True).start()
+
+    def put(self, work: Callable[[], None]) -> None:
+        """Do it as soon as a thread is free."""
+        self._waiting.put(work)
+
+    def _run(self) -> None:
+        while True:
+            work = self._waiting.get()
+            try:
+                work()
+            except Exception:
+                _log.exception("a request for a program got no answer")
+
+
+@lru_cache(maxsize=1)
+def queue() -> ProgramQueue:
+    """The queue of this process."""
+    return ProgramQueue()
+
+
+@lru_cache(maxsize=1)
+def measuring_queue() -> ProgramQueue:
+    """One at a time, so that measurements do not disturb each other; nothing else waits for them."""
+    return ProgramQueue(threads=1)
+
+
+class ProgramProblem(Exception):
+    """The program did not do what was asked; in words for its owner."""
+
+    def __init__(self, message: str, hint: str, code: str = "program_error") -> None:
+        super().__init__(message)
+        self.message, self.hint, self.code = message, hint, code
+
+    def to_dict(self) -> dict[str, Any]:
+        """As control expects it."""
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramCall:
+    """One program to be run beside training."""
+
+    name: str
+    """Unique on the host while it runs."""
+    argv: tuple[str, ...]
+    workdir: Path
+    timeout_s: float
+    readonly: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    minimum_level: int = 0
+    memory_bytes: int = MEMORY_BYTES
+    threads: int = THREADS
+    gpus: tuple[int, ...] = ()
+    loopback: bool = False
+    """It starts ranks that talk to each other."""
+
+
+def predict(request: dict[str, Any]) -> dict[str, Any]:
+    """Run predict.py. `{prediction_id}` or `{prediction_id, problem}`; the output lies in the prediction's folder."""
+    answer: dict[str, Any] = {"prediction_id": request["prediction_id"]}
+    try:
+        _predict(request)
+    except ProgramProblem as problem:
+        answer["problem"] = problem.to_dict()
+    return answer
+
+
+def _predict(request: dict[str, Any]) -> None:
+    paths = RunPaths(Path(request["job_dir"]).resolve())
+    folder = paths.prediction(str(request["prediction_id"]))
+    inputs = sorted(folder.glob("input.*"))
+    if not inputs:
+        raise ProgramProblem("The input of the prediction is missing.", "Send it again.")
+    checkpoint = str(request.get("checkpoint") or "")
+    weights = paths.checkpoints / checkpoint if checkpoint else paths.results / "model.safetensors"
+    if not weights.exists():
+        raise ProgramProblem(f"{weights.name} is not there any more.", "Choose another checkpoint.")
+    argv = [sys.executable, str(paths.program / "predict.py"), "--input", str(inputs[0])]
+    argv += ["--output", str(folder / "output.json"), "--weights", str(weights)]
+    # the whole work folder: what lies in it may be links that the ranks made, which must lead nowhere
+    readonly = (paths.program, paths.work)
+    done = _run(request, f"predict-{folder.name}", argv, readonly=readonly, writable=(folder,), timeout_s=PREDICT_S)
+    if done.returncode != 0:
+        raise _prediction_problem(done)
+
+
+def _prediction_problem(done: Completed) -> ProgramProblem:
+    """A reported fault of the input is two lines, message and hint; anything else is a fault of the program."""
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    if done.returncode == EXIT_REPORTED and len(lines) >= 2:
+        return ProgramProblem(lines[-2][:_MESSAGE_CHARS], lines[-1][:_MESSAGE_CHARS], "bad_input")
+    return ProgramProblem(last_words(done), "Compare the input with the columns or pictures of the dataset.")
+
+
+def check(request: dict[str, Any]) -> dict[str, Any]:
+    """Try the program: `{check_id, ok, problem, parameters, output_shape}`."""
+    answer: dict[str, Any] = {
+        "check_id": request["check_id"], "ok": False, "problem": None, "parameters": None, "output_shape": None,
+    }  # fmt: skip
+    try:
+        answer |= _check(request)
+    except ProgramProblem as problem:
+        answer["problem"] = problem.to_dict()
+    answer["check_id"] = request["check_id"]
+    return answer
+
+
+def _check(request: dict[str, Any]) -> dict[str, Any]:
+    paths = RunPaths(Path(request["job_dir"]).resolve())
+    argv = [sys.executable, "-m", "worker.runtime.check", "--program", str(paths.program)]
+    argv += ["--data", str(Path(request["dataset_dir"]).resolve())]
+    name = f"check-{request['check_id']}"
+    done = _run(request, name, argv, readonly=(paths.program,), writable=(), timeout_s=CHECK_S)
+    for line in reversed(done.stdout.splitlines()):
+        try:
+            body = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(body, dict) and "ok" in body:
+            return {key: body.get(key) for key in ("ok", "problem", "parameters", "output_shape")}
+    raise ProgramProblem(last_words(done), "See the message; correct the program and check again.")
+
+
+def _run(
+    request: dict[str, Any],
+    name: str,
+    argv: list[str],
+    *,
+    readonly: tuple[Path, ...],
+    writable: tuple[Path, ...],
+    timeout_s: float,
+) -> Completed:
+    """Run beside training, with the dataset. Raises `ProgramProblem` as `program_run` does."""
+    call = ProgramCall(
+        name=name, argv=tuple(argv), workdir=RunPaths(Path(request["job_dir"]).resolve()).program,
+        readonly=(*readonly, Path(request["dataset_dir"])), writable=writable, timeout_s=timeout_s,
+        minimum_level=int(request.get("minimum_sandbox_level", 0)),
+    )  # fmt: skip
+    return program_run(call)
+
+
+def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None) -> Completed:
+    """Run in the sandbox. Raises `ProgramProblem` where it could not be run, took too long or too much memory."""
+    threads = str(call.threads)
+    environment = python_environment(
+        OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
+        CUDA_VISIBLE_DEVICES=",".join(map(str, call.gpus)),
+    )  # fmt: skip
+    try:
+        done = run_sandboxed(
+            list(call.argv), name=call.name, workdir=call.workdir, packages=("worker",), writable=call.writable,
+            readonly=call.readonly, limits=SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES),
+            environment=environment, minimum_level=call.minimum_level, timeout_s=call.timeout_s, gpus=call.gpus,
+            loopback=call.loopback, on_line=on_line,
+        )  # fmt: skip
+    except SandboxTooWeak as error:
+        raise ProgramProblem(str(error), "Ask for a node with a stronger sandbox.", "sandbox_too_weak") from error
+    except (SandboxError, OSError) as error:
+        raise ProgramProblem(f"The node could not run the program: {error}", "Try again.", "start_failed") from error
+    if done.timed_out:
+        message = f"The program took longer than {call.timeout_s:.0f} s."
+        raise ProgramProblem(message, "Give less at once.", "time_limit")
+    if done.out_of_memory:
+        raise ProgramProblem("The program ran out of memory.", "Give less at once.", "out_of_memory")
+    return done
+
+
+def last_words(done: Completed) -> str:
+    """What a program said last, for a person."""
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    return lines[-1][:_MESSAGE_CHARS] if lines else f"The program ended with exit code {done.returncode} and no word."

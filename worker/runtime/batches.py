@@ -1,0 +1,113 @@
+"""The order of rows: a seeded permutation per epoch, shared out over ranks, resumable at any step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from worker.runtime.data import Part
+from worker.shares import even, in_proportion
+
+LEAST_ROWS = 2
+"""Of a rank at a step: batch normalisation cannot do with one."""
+CHUNK_BYTES = 4 << 20
+"""Rows are gathered for several steps at once, up to this much: one gather is cheaper than many small ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan:
+    """Which rows each rank takes at each step of one epoch. The same on every rank; pure."""
+
+    rows: int
+    batch_size: int
+    """Over all ranks."""
+    world_size: int = 1
+    split: tuple[int, ...] = ()
+    """Rows per rank of a whole batch, on devices that are not alike; empty: even. It says only who takes which rows of
+    a step: the rows of the step, and with them the update, are the same for every split."""
+    most: tuple[int, ...] = ()
+    """Rows that fit in the memory of each rank's device; 0 or missing: any number."""
+
+    def __post_init__(self) -> None:
+        if self.split and (len(self.split) != self.world_size or sum(self.split) != self.batch_size):
+            raise ValueError(f"a split into {self.split} is none of {self.batch_size} over {self.world_size} rank(s)")
+        if self.rows < 2 * self.world_size:
+            raise ValueError(f"{self.rows} training row(s) cannot be shared out over {self.world_size} rank(s)")
+
+    @property
+    def steps(self) -> int:
+        """Steps per epoch. A last batch smaller than half of the others is folded into the one before it, so that
+        no step sees a single row (batch normalisation cannot) and no row is left out."""
+        full, rest = divmod(self.rows, self.batch_size)
+        keep_rest = rest > 0 and (2 * rest >= self.batch_size and rest >= 2 * self.world_size)
+        return max(1, full + int(keep_rest))
+
+    def bounds(self, step: int) -> tuple[int, int]:
+        """First and past-the-last place in the permutation of the global batch."""
+        start = step * self.batch_size
+        return start, self.rows if step == self.steps - 1 else start + self.batch_size
+
+    def shares(self, step: int) -> tuple[int, ...]:
+        """Rows of each rank; even ones differ by one at most."""
+        start, stop = self.bounds(step)
+        if not self.split:
+            return even(stop - start, self.world_size)
+        return in_proportion(self.split, stop - start, least=LEAST_ROWS, most=self.most)
+
+    def share(self, step: int, rank: int) -> tuple[int, int]:
+        """First and past-the-last place of one rank's rows."""
+        shares = self.shares(step)
+        start = self.bounds(step)[0] + sum(shares[:rank])
+        return start, start + shares[rank]
+
+
+def epoch_order(rows: int, seed: int, epoch: int) -> Tensor:
+    """Permutation [rows] of one epoch; depends on nothing else."""
+    generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch * 7919 + 17) % 2**63)
+    return torch.randperm(rows, generator=generator)
+
+
+PlanOf = Callable[[], BatchPlan]
+Batch = tuple[tuple[Tensor, ...], Tensor]
+
+
+def iterate(
+    part: Part, plan: BatchPlan | PlanOf, order: Tensor, rank: int, first_step: int, device: torch.device
+) -> Iterator[Batch]:
+    """Yield (inputs, targets) of this rank, step by step, on `device`.
+
+    A function for `plan` is asked at every step: its split may be another one from there on.
+    """
+    plan_of: PlanOf = plan if callable(plan) else lambda: plan
+    step = first_step
+    while step < plan_of().steps:
+        now = plan_of()
+        for batch in _chunk(part, now, order, rank, step, device):
+            yield batch
+            step += 1
+            if plan_of() is not now:
+                break
+
+
+def _chunk(
+    part: Part, plan: BatchPlan, order: Tensor, rank: int, first_step: int, device: torch.device
+) -> Iterator[Batch]:
+    """Batches of a few steps, gathered at once."""
+    widest = max(plan.split, default=-(-plan.batch_size // plan.world_size))
+    count = max(1, CHUNK_BYTES // max(1, part.row_bytes * widest))
+    steps = range(first_step, min(first_step + count, plan.steps))
+    shares = [plan.share(step, rank) for step in steps]
+    if plan.world_size == 1:
+        index = order[shares[0][0] : shares[-1][1]]
+    else:
+        index = torch.cat([order[start:stop] for start, stop in shares])
+    index = index.to(part.targets.device)
+    tensors = [tensor.index_select(0, index).to(device) for tensor in (*part.inputs, part.targets)]
+    sizes = [stop - start for start, stop in shares]
+    pieces = [torch.split(tensor, sizes) for tensor in tensors]
+    for place in range(len(sizes)):
+        *inputs, targets = (piece[place] for piece in pieces)
+        yield tuple(inputs), targets

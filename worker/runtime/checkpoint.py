@@ -1,0 +1,263 @@
+"""Checkpoint folders: written so that a crash at any moment leaves the older ones good and no half one.
+
+`step-00000123/` holds `state.pt` (loadable with `weights_only=True`) and MANIFEST.json (sizes and sha256; written
+last). All is made in a temporary folder, flushed to disk, renamed, and the parent flushed. torch.load accepts a
+flipped bit silently, so every load checks the hash first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import torch
+
+FORMAT = 1
+STATE_FILE = "state.pt"
+MANIFEST_FILE = "MANIFEST.json"
+FENCE_FILE = ".attempt"
+"""Number of the newest attempt that works here: an older one, back from a lost node, may write nothing any more."""
+
+
+class CorruptCheckpoint(Exception):
+    """A checkpoint is incomplete or was changed."""
+
+
+class Superseded(Exception):
+    """A newer attempt of the job works in this folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """One checkpoint on disk, as its manifest tells."""
+
+    name: str
+    step: int
+    epoch: float
+    metric: float | None
+    """Validation metric of the epoch that this checkpoint closes; None in the middle of an epoch."""
+    bytes: int
+
+
+class _HashingFile:
+    """File that hashes what passes, and keeps the OSError that torch.save turns into something else."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self.digest = hashlib.sha256()
+        self.count = 0
+        self.error: OSError | None = None
+
+    def write(self, body: bytes) -> int:
+        """Write all of `body`."""
+        try:
+            self.file.write(body)
+        except OSError as error:
+            self.error = error
+            raise
+        self.digest.update(body)
+        self.count += len(body)
+        return len(body)
+
+    def flush(self) -> None:
+        """Flush the file below."""
+        self.file.flush()
+
+
+class CheckpointStore:
+    """The checkpoints of one run. `larger_is_better` says how metrics compare; of equals the later is best.
+
+    `token` numbers the attempt; 0: there is no platform, and no other attempt.
+    """
+
+    def __init__(self, folder: Path, keep: int, larger_is_better: bool, token: int = 0) -> None:
+        self.folder = folder
+        self.token = token
+        self.keep = max(1, keep)
+        self.larger_is_better = larger_is_better
+
+    def claim(self) -> None:
+        """From now on no older attempt writes here. Raises `Superseded` where a newer one does."""
+        self.check()
+        if self.token:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            making = self.folder / f"{FENCE_FILE}-{self.token}"
+            _write_text(making, str(self.token))
+            making.replace(self.folder / FENCE_FILE)
+            _flush_folder(self.folder)
+
+    def check(self) -> None:
+        """Raise `Superseded` where a newer attempt works here."""
+        try:
+            newest = int((self.folder / FENCE_FILE).read_text())
+        except (OSError, ValueError):
+            return
+        if 0 < self.token < newest:
+            raise Superseded(f"attempt {newest} of the job works here by now, this is attempt {self.token}")
+
+    def saved(self) -> list[Saved]:
+        """All complete checkpoints, oldest first (their files are not read)."""
+        found = []
+        for path in sorted(self.folder.glob("step-*")):
+            manifest = _manifest(path)
+            if manifest is not None:
+                size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
+                known = {key: manifest[key] for key in ("step", "epoch", "metric")}
+                found.append(Saved(name=path.name, bytes=size, **known))
+        return sorted(found, key=lambda saved: saved.step)
+
+    def best(self) -> Saved | None:
+        """The checkpoint with the best metric, if any has one."""
+        rated = [saved for saved in self.saved() if saved.metric is not None]
+        sign = 1.0 if self.larger_is_better else -1.0
+        return max(rated, key=lambda saved: (sign * (saved.metric or 0.0), saved.step), default=None)
+
+    def save(self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None) -> Saved:
+        """Write one checkpoint. Raises `OSError` (disk full, ...), `Superseded`; older ones stay as they were."""
+        self.check()
+        name = f"step-{step:08d}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+        making = self.folder / f".making-{name}-{os.getpid()}"
+        try:
+            making.mkdir()
+            size, digest = _write_state(making / STATE_FILE, state)
+            files = {STATE_FILE: {"bytes": size, "sha256": digest}}
+            manifest = {"format": FORMAT, "step": step, "epoch": epoch, "metric": metric, "files": files}
+            _write_text(making / MANIFEST_FILE, json.dumps(manifest | {"created_s": time.time()}, indent=1))
+            _flush_folder(making)
+            self.check()  # it may have taken long
+            self._put(making, self.folder / name)
+        except BaseException:
+            shutil.rmtree(making, ignore_errors=True)
+            self.check()  # a newer attempt clears away what it finds half written: then that is the cause
+            raise
+        return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
+
+    def purge(self) -> list[str]:
+        """Remove all but the best and the newest `keep`; returns the names removed. Never raises."""
+        with suppress(Superseded):
+            self.check()
+            return self._purge()
+        return []
+
+    def _purge(self) -> list[str]:
+        saved = self.saved()
+        best = self.best()
+        kept = {item.name for item in saved[-self.keep :]} | ({best.name} if best else set())
+        removed = []
+        for item in saved:
+            if item.name not in kept:
+                # out of sight first: a crash half-way must not leave a folder that looks complete
+                gone = self.folder / f".gone-{item.name}"
+                try:
+                    (self.folder / item.name).rename(gone)
+                except OSError:
+                    continue
+                shutil.rmtree(gone, ignore_errors=True)
+                removed.append(item.name)
+        return removed
+
+    def load(self, name: str) -> dict[str, Any]:
+        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong."""
+        folder = self.folder / name
+        manifest = _manifest(folder)
+        if manifest is None:
+            raise CorruptCheckpoint(f"{name}: no readable {MANIFEST_FILE}")
+        for file_name, entry in manifest["files"].items():
+            _check_file(folder / file_name, entry, f"{name}/{file_name}")
+        try:
+            state: dict[str, Any] = torch.load(folder / STATE_FILE, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise CorruptCheckpoint(f"{name}/{STATE_FILE}: {error}") from error
+        return state
+
+    def newest_good(self, note: Callable[[str], None]) -> tuple[str, dict[str, Any]] | None:
+        """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`."""
+        self._sweep()
+        for saved in reversed(self.saved()):
+            try:
+                return saved.name, self.load(saved.name)
+            except CorruptCheckpoint as error:
+                note(f"Checkpoint passed over, it is damaged: {error}")
+        return None
+
+    def _put(self, making: Path, place: Path) -> None:
+        """Rename into place; a checkpoint of the same step is replaced without a moment in which neither is there."""
+        old = self.folder / f".old-{place.name}"
+        if place.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            place.rename(old)
+        making.rename(place)
+        _flush_folder(self.folder)
+        shutil.rmtree(old, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Take back what a crash left: half-written folders go, a replaced one without successor returns."""
+        for path in self.folder.glob(".old-*"):
+            place = self.folder / path.name.removeprefix(".old-")
+            if not place.exists():
+                path.rename(place)
+        for path in self.folder.glob(".*-step-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _write_state(path: Path, state: dict[str, Any]) -> tuple[int, str]:
+    with path.open("wb") as raw:
+        file = _HashingFile(raw)
+        try:
+            torch.save(state, cast(IO[bytes], file))
+            raw.flush()
+            os.fsync(raw.fileno())
+        except Exception as error:
+            if file.error is not None:
+                raise file.error from error
+            raise
+    return file.count, file.digest.hexdigest()
+
+
+def _write_text(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a complete checkpoint, or None."""
+    try:
+        body = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
+        good = body["format"] == FORMAT and STATE_FILE in body["files"] and "metric" in body
+        int(body["step"]), float(body["epoch"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return dict(body) if good else None
+
+
+def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            size = file.tell()
+    except OSError as error:
+        raise CorruptCheckpoint(f"{shown}: {error.strerror}") from error
+    if size != entry["bytes"]:
+        raise CorruptCheckpoint(f"{shown}: {size} bytes instead of {entry['bytes']}")
+    if digest != entry["sha256"]:
+        raise CorruptCheckpoint(f"{shown}: its sha256 is not the one that was written")

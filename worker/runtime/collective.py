@@ -1,0 +1,221 @@
+"""What ranks do together: sum, broadcast, gather. By Horovod, or by its twin torch.distributed.
+
+The one module that imports Horovod, and only where there is more than one rank.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+CYCLE_SHARE = 0.04
+"""Horovod's thread wakes once per cycle and takes the core from the backward pass; a cycle of this share of a step
+keeps both that cost and the wait for the next cycle small."""
+CYCLE_MS_LIMITS = (0.2, 10.0)
+POLL_S = 0.0002
+TIMEOUT = timedelta(seconds=300)
+"""Of a call to other ranks by torch.distributed."""
+
+
+class PeerLost(RuntimeError):
+    """Another rank went away; the cause is there, not here."""
+
+
+class Pending(Protocol):
+    """A sum on its way."""
+
+    def wait(self) -> None:
+        """Until the tensor holds the sum. Raises `PeerLost`."""
+
+
+class Group(Protocol):
+    """All ranks of a run. Every rank makes the same calls in the same order. Raises `PeerLost`."""
+
+    def sum_start(self, tensor: Tensor, name: str) -> Pending:
+        """Begin to add up over ranks, in place; one sum of a name at a time."""
+
+    def broadcast_(self, tensor: Tensor) -> None:
+        """Copy from rank 0, in place."""
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Tensors of all ranks one after another; their first dimension may differ."""
+
+    def close(self) -> None:
+        """Leave."""
+
+
+def join(backend: str, step_s: float, device: torch.device) -> Group:
+    """Meet the other ranks; `step_s` is the expected time of a step, from which the cycle time follows."""
+    if backend == "torch":
+        return TorchGroup(device)
+    return HorovodGroup(step_s, device)
+
+
+def cycle_ms(step_s: float) -> float:
+    """Horovod's cycle time for steps of this length."""
+    low, high = CYCLE_MS_LIMITS
+    return min(high, max(low, step_s * 1000.0 * CYCLE_SHARE))
+
+
+@contextmanager
+def _peers() -> Iterator[None]:
+    """Name the failure of a collective call for what it is."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:  # hvd.init() tells of a rank that never came by ValueError
+        raise PeerLost((str(error) or type(error).__name__).splitlines()[0]) from error
+
+
+class _Waiting:
+    """A `Pending` made of a function that waits."""
+
+    def __init__(self, wait: Callable[[], object]) -> None:
+        self._wait = wait
+
+    def wait(self) -> None:
+        """Until the tensor holds the sum."""
+        with _peers():
+            self._wait()
+
+
+class HorovodGroup:
+    """Ranks joined by Horovod (Gloo, or NCCL where built)."""
+
+    def __init__(self, step_s: float, device: torch.device) -> None:
+        os.environ.setdefault("HOROVOD_CYCLE_TIME", f"{cycle_ms(step_s):.2f}")
+        import horovod.torch as hvd
+
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        with _peers():
+            hvd.init()
+        self._hvd = hvd
+
+    def sum_start(self, tensor: Tensor, name: str) -> Pending:
+        """Begin to add up over ranks, in place."""
+        if tensor.dtype == torch.bfloat16:
+            return self._gather_sum_start(tensor, name)
+        with _peers():
+            handle = self._hvd.allreduce_async_(tensor, op=self._hvd.Sum, name=f"sum.{name}.{tensor.numel()}")
+        return _Waiting(lambda: self._await(handle))
+
+    def _gather_sum_start(self, tensor: Tensor, name: str) -> Pending:
+        """Horovod knows no bfloat16: its bytes are sent to everybody, and added up here."""
+        with _peers():
+            handle = self._hvd.allgather_async(tensor.view(torch.uint8)[None], name=f"sum.{name}.{tensor.numel()}")
+
+        def add_up() -> None:
+            parts: Tensor = self._await(handle)
+            tensor.copy_(parts.view(torch.bfloat16).float().sum(0))
+
+        return _Waiting(add_up)
+
+    def broadcast_(self, tensor: Tensor) -> None:
+        """Copy from rank 0, in place."""
+        with _peers():
+            self._await(self._hvd.broadcast_async_(tensor, root_rank=0, name=f"broadcast.{tensor.numel()}"))
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Tensors of all ranks one after another."""
+        with _peers():
+            gathered: Tensor = self._await(self._hvd.allgather_async(tensor, name="gather"))
+        return gathered
+
+    def _await(self, handle: int) -> Any:
+        """Sleep until the operation is done: Horovod's own wait spins, on a core that a slower rank may need."""
+        while not self._hvd.poll(handle):
+            time.sleep(POLL_S)
+        return self._hvd.synchronize(handle)
+
+    def close(self) -> None:
+        """Leave; the others must leave as well."""
+        self._hvd.shutdown()
+
+
+class TorchGroup:
+    """Ranks joined by torch.distributed (NCCL on GPUs, else Gloo); MASTER_ADDR and MASTER_PORT say where."""
+
+    def __init__(self, device: torch.device) -> None:
+        import torch.distributed as dist
+
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        with _peers():
+            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+        self._dist = dist
+        self._device = device
+        self.members: Any = None
+        """The ranks that a sum is over; None: all."""
+        self._first = 0
+
+    def among(self, ranks: Iterable[int]) -> TorchGroup:
+        """A group whose sums and broadcasts are among these ranks; every rank makes it, also those not in it."""
+        part, chosen = copy.copy(self), list(ranks)
+        with _peers():
+            part.members, part._first = self._dist.new_group(chosen, timeout=TIMEOUT), chosen[0]
+        return part
+
+    def sum_start(self, tensor: Tensor, name: str) -> Pending:
+        """Begin to add up over ranks, in place; the order of calls tells the sums apart."""
+        with _peers():
+            work = self._dist.all_reduce(tensor, group=self.members, async_op=True)
+        return _Waiting(work.wait)
+
+    def broadcast_(self, tensor: Tensor) -> None:
+        """Copy from rank 0, in place."""
+        with _peers():
+            moved = tensor.to(self._device)
+            self._dist.broadcast(moved, src=self._first, group=self.members)
+            tensor.copy_(moved)
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Tensors of all ranks one after another; padded to the longest on the way."""
+        moved = tensor.to(self._device).contiguous()
+        lengths = torch.zeros(self._dist.get_world_size(), dtype=torch.int64, device=self._device)
+        lengths[self._dist.get_rank()] = len(moved)
+        with _peers():
+            self._dist.all_reduce(lengths)
+            padded = moved.new_zeros((int(lengths.max()), *moved.shape[1:]))
+            padded[: len(moved)] = moved
+            parts = [torch.empty_like(padded) for _ in lengths]
+            self._dist.all_gather(parts, padded)
+        whole = torch.cat([part[:length] for part, length in zip(parts, lengths.tolist(), strict=True)])
+        return whole.to(tensor.device)
+
+    def close(self) -> None:
+        """Leave; the others must leave as well. One that left a moment earlier is no failure of this rank."""
+        with suppress(RuntimeError):
+            self._dist.destroy_process_group()
+
+
+def gather_bytes(group: Group, body: bytes) -> list[bytes]:
+    """One body per rank, in rank order, known to all."""
+    framed = struct.pack("<q", len(body)) + body
+    whole = group.gather(torch.frombuffer(bytearray(framed), dtype=torch.uint8)).numpy().tobytes()
+    bodies, place = [], 0
+    while place < len(whole):
+        (length,) = struct.unpack_from("<q", whole, place)
+        bodies.append(whole[place + 8 : place + 8 + length])
+        place += 8 + length
+    return bodies
+
+
+def broadcast_bytes(group: Group, body: bytes) -> bytes:
+    """Rank 0's body on every rank."""
+    length = torch.tensor([len(body)], dtype=torch.int64)
+    group.broadcast_(length)
+    buffer = torch.zeros(int(length), dtype=torch.uint8)
+    if len(body) == len(buffer) > 0:
+        buffer = torch.frombuffer(bytearray(body), dtype=torch.uint8)
+    if len(buffer):
+        group.broadcast_(buffer)
+    return buffer.numpy().tobytes()

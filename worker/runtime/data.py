@@ -1,0 +1,82 @@
+"""What `data.load` of a program returns: rows in memory, split into three parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class DataError(Exception):
+    """The data is at fault. `message` names row, column or file; `hint` is the next step."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of one part (train, val or test), ready to be indexed into batches.
+
+    Raises `ValueError` if the tensors disagree about the number of rows.
+    """
+
+    inputs: tuple[Tensor, ...]
+    """What `forward(*inputs)` takes; first dimension N each."""
+    targets: Tensor
+    """[N]: int64 class numbers, or float32 standardised values."""
+    rows: Tensor
+    """[N] int64: 0-based row in the packed file."""
+
+    def __post_init__(self) -> None:
+        lengths = {len(tensor) for tensor in (*self.inputs, self.targets, self.rows)}
+        if len(lengths) != 1:
+            raise ValueError(f"inputs, targets and rows must have the same number of rows, not {sorted(lengths)}")
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def take(self, index: Tensor | slice) -> Part:
+        """The rows of `index`, in its order."""
+        return Part(tuple(tensor[index] for tensor in self.inputs), self.targets[index], self.rows[index])
+
+    def to(self, device: torch.device) -> Part:
+        """The same rows on `device`; `rows` stays on the CPU."""
+        return Part(tuple(tensor.to(device) for tensor in self.inputs), self.targets.to(device), self.rows)
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory of one row of inputs and targets."""
+        tensors = (*self.inputs, self.targets)
+        return sum(tensor.element_size() * (tensor.numel() // max(1, len(tensor))) for tensor in tensors)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """All parts, and what is needed to treat new rows the same way."""
+
+    train: Part
+    val: Part
+    test: Part
+    classes: Sequence[str] = ()
+    """Class names by class number; empty for regression."""
+    preprocess: dict[str, Any] = field(default_factory=dict)
+    """JSON values that `data.transform` needs. For regression it holds `target_mean` and `target_std`:
+    value = standardised * target_std + target_mean."""
+    shape: dict[str, Any] = field(default_factory=dict)
+    """Updates for `spec.shape` that only the rows tell, e.g. `cardinalities`."""
+
+    @property
+    def target_mean(self) -> float:
+        """Mean taken off the targets (0 for classification)."""
+        return float(self.preprocess.get("target_mean", 0.0))
+
+    @property
+    def target_std(self) -> float:
+        """What the targets were divided by (1 for classification)."""
+        return float(self.preprocess.get("target_std", 1.0))

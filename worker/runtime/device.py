@@ -1,0 +1,39 @@
+"""Which device a rank drives, and how torch is set up for it."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from worker.runtime.data import DataError
+from worker.runtime.spec import Spec
+
+
+def choose_device(wanted: str) -> torch.device:
+    """`cpu`, `cuda`, `cuda:N`, or `auto`: a GPU if there is one. Raises `DataError` for a GPU that is not there."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    device = torch.device(wanted)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise DataError(f"Device {wanted} is asked for, but torch sees no GPU here.", "Use --device cpu.")
+    return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
+
+
+def default_threads(spec: Spec, world_size: int) -> int:
+    """Threads of a rank that is told nothing: what the platform would give, so that a run alone draws its curve."""
+    count = spec.get("resources", {}).get("count")
+    if world_size > 1 or not isinstance(count, int):
+        return max(1, (os.cpu_count() or 1) // world_size)
+    return max(1, min(count, os.cpu_count() or 1))
+
+
+def set_up_torch(device: torch.device, threads: int) -> None:
+    """Set the threads; on a CPU ask for algorithms that always give the same bits."""
+    torch.set_num_threads(threads)
+    if device.type == "cpu":
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    else:
+        torch.cuda.set_device(device)
+        torch.set_float32_matmul_precision("high")

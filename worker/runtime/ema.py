@@ -1,0 +1,47 @@
+"""Running average of the weights (Polyak averaging), cheap enough for every step."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class Ema:
+    """Holds `net`, a copy whose floating tensors follow the trained ones: ema += (1 - decay) * (now - ema).
+
+    The decay warms up as min(decay, (1 + n) / (10 + n)) over the updates n, so that short runs are not held back.
+    """
+
+    def __init__(self, net: nn.Module, decay: float) -> None:
+        self.net = copy.deepcopy(net).eval().requires_grad_(False)
+        self.decay = decay
+        self.updates = 0
+        self._averages = _floating(self.net)
+        self._sources: list[Tensor] = _floating(net)
+        self._owner = net
+
+    @torch.no_grad()
+    def update(self, net: nn.Module) -> None:
+        """Move the average towards the weights of `net`."""
+        if net is not self._owner:
+            self._owner, self._sources = net, _floating(net)
+        decay = min(self.decay, (1.0 + self.updates) / (10.0 + self.updates))
+        torch._foreach_lerp_(self._averages, self._sources, 1.0 - decay)
+        self.updates += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Averaged tensors and the count of updates."""
+        return {"net": self.net.state_dict(), "updates": self.updates}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self.net.load_state_dict(state["net"])
+        self.updates = int(state["updates"])
+
+
+def _floating(net: nn.Module) -> list[Tensor]:
+    tensors = [weight.detach() for weight in net.parameters()] + list(net.buffers())
+    return [tensor for tensor in tensors if tensor.is_floating_point()]

@@ -1,0 +1,53 @@
+"""Outputs of a model on a whole part, shared out over the ranks."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from worker.runtime.collective import Group
+from worker.runtime.data import Part
+
+SAMPLE_ROWS = 1000
+"""At most this many training rows (and not more than there are validation rows) are evaluated per epoch."""
+
+
+def train_sample(train: Part, val: Part) -> Part:
+    """Evenly spaced training rows that are evaluated beside the validation rows, under the same conditions."""
+    count = min(len(train), SAMPLE_ROWS, len(val) or SAMPLE_ROWS)
+    index = torch.linspace(0, len(train) - 1, count).round().long()
+    return train.take(index)
+
+
+@torch.no_grad()
+def outputs(
+    net: nn.Module,
+    part: Part,
+    device: torch.device,
+    rows_at_once: int,
+    autocast: AbstractContextManager[Any],
+    share: tuple[Group | None, int, int] = (None, 0, 1),
+) -> Tensor:
+    """float32 [N, outputs] on the CPU, on every rank. The model is left in the mode it was in.
+
+    `share`: the group of ranks (None alone), this rank, and their number.
+    """
+    group, rank, world_size = share
+    if len(part) == 0:
+        return torch.zeros(0, 1)
+    start, stop = len(part) * rank // world_size, len(part) * (rank + 1) // world_size
+    was_training = net.training
+    net.eval()
+    pieces = []
+    for first in range(start, stop, rows_at_once):
+        rows = slice(first, min(stop, first + rows_at_once))
+        with autocast:
+            pieces.append(net(*(tensor[rows].to(device) for tensor in part.inputs)).float().cpu())
+    if not pieces:  # fewer rows than ranks: this rank has none, but must know the width
+        pieces.append(net(*(tensor[:2].to(device) for tensor in part.inputs)).float().cpu()[:0])
+    net.train(was_training)
+    whole = torch.cat(pieces)
+    return whole if group is None else group.gather(whole)

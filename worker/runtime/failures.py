@@ -1,0 +1,188 @@
+"""From an exception to what a person is told: code, plain sentence, next step, short traceback."""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+from worker.events import EventKind, FailureCode
+from worker.plan import EXIT_PEER_LOST, EXIT_REPORTED
+from worker.runtime.checkpoint import CorruptCheckpoint, Superseded
+from worker.runtime.collective import PeerLost
+from worker.runtime.data import DataError
+from worker.runtime.report import Reporter
+
+FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+MEMORY_TEXTS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "std::bad_alloc")
+
+
+class ProgramFailure(Exception):
+    """A cause that the runtime found itself. `step` is the training step, where one is at fault; `place` file and line
+    of the program, where the traceback does not lead there."""
+
+    def __init__(
+        self,
+        code: FailureCode,
+        message: str,
+        hint: str = "",
+        step: int | None = None,
+        *,
+        place: tuple[str, int] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.step = step
+        self.place = place
+
+
+def describe(error: BaseException, program: Path, fitting_batch: Callable[[], int | None]) -> dict[str, Any]:
+    """Data of the ERROR event: code, message, hint, step, traceback, and file and line where known.
+
+    `program` is the folder whose frames are shown; `fitting_batch` tells the batch size that would fit.
+    """
+    code, message, hint = _cause(error, fitting_batch)
+    file, line = _place(error, program)
+    if code is FailureCode.PROGRAM_ERROR and file == "data.py" and isinstance(error, ValueError | FileNotFoundError):
+        code, message, hint = FailureCode.DATA_ERROR, str(error), "Compare the data with the spec; read it in again."
+    if code is FailureCode.PROGRAM_ERROR and file and line:
+        message = f"{file}, line {line}: {message}"
+    return {
+        "code": str(code),
+        "message": message,
+        "hint": hint,
+        "step": error.step if isinstance(error, ProgramFailure) else None,
+        "traceback": short_traceback(error, program),
+        "file": file,
+        "line": line,
+    }
+
+
+def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tuple[FailureCode, str, str]:
+    if isinstance(error, ProgramFailure):
+        return error.code, error.message, error.hint
+    if isinstance(error, DataError):
+        return FailureCode.DATA_ERROR, error.message, error.hint
+    if isinstance(error, CorruptCheckpoint):
+        return FailureCode.CHECKPOINT_CORRUPT, f"Damaged checkpoint: {error}", "Resume from another checkpoint."
+    if isinstance(error, SyntaxError):
+        name = Path(error.filename or "?").name
+        message = f"{name}, line {error.lineno}: {error.msg}"
+        return FailureCode.PROGRAM_SYNTAX, message, f"Correct line {error.lineno} of {name}."
+    if isinstance(error, OSError) and error.errno in FULL_DISK:
+        message = f"The disk of the run is full ({error.strerror})."
+        hint = "Free space or keep fewer checkpoints, then resume: the checkpoints made so far are intact."
+        return FailureCode.DISK_FULL, message, hint
+    if is_out_of_memory(error):
+        return FailureCode.OUT_OF_MEMORY, *_memory_words(fitting_batch())
+    if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "model" and error.name == "build":
+        message = "model.py has no function build(spec)."
+        return FailureCode.MODEL_NO_BUILD, message, "Add `def build(spec)` that returns a torch.nn.Module."
+    if isinstance(error, ModuleNotFoundError):
+        hint = "A program may import torch, numpy, pyarrow, PIL, safetensors, sklearn, yaml and its own files."
+        return FailureCode.PROGRAM_ERROR, f"There is no module {error.name!r} here.", hint
+    message = f"{type(error).__name__}: {error}".removesuffix(": ")
+    return FailureCode.PROGRAM_ERROR, message, "Correct that line; the traceback and the log say more."
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: torch's own errors, its CPU allocator's, or Python's."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_TEXTS)
+
+
+def _memory_words(batch_size: int | None) -> tuple[str, str]:
+    message = "The run needs more memory than it has."
+    if batch_size is None:
+        return message, "Choose a smaller model or smaller pictures, or raise the memory limit."
+    return f"{message} A batch size of about {batch_size} would fit.", f"Set training.batch_size to {batch_size}."
+
+
+def short_traceback(error: BaseException, program: Path) -> str:
+    """Traceback with the program's own frames only (paths shortened to names); all frames if there are none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _is_own(frame.filename, program)]
+    lines = [f'  File "{Path(frame.filename).name}", line {frame.lineno}, in {frame.name}' for frame in own or frames]
+    shown = []
+    for line, frame in zip(lines, own or frames, strict=True):
+        shown += [line, f"    {frame.line}"] if frame.line else [line]
+    ending = [re.sub(r'File ".*/', 'File "', text.rstrip("\n")) for text in traceback.format_exception_only(error)]
+    return "\n".join(["Traceback (most recent call last):", *shown, *ending])
+
+
+def _place(error: BaseException, program: Path) -> tuple[str | None, int | None]:
+    """The innermost line of the program's own that is to blame."""
+    if isinstance(error, ProgramFailure) and error.place:
+        return error.place
+    if isinstance(error, SyntaxError) and error.filename:
+        return Path(error.filename).name, error.lineno
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(frame.filename, program)]
+    return (Path(own[-1].filename).name, own[-1].lineno) if own else (None, None)
+
+
+def _is_own(filename: str, program: Path) -> bool:
+    return Path(filename).resolve().parent == program.resolve()
+
+
+def install_hook(
+    reporter: Reporter,
+    program: Path,
+    fitting_batch: Callable[[], int | None],
+    settle: Callable[[], None] = lambda: None,
+) -> None:
+    """From now on an uncaught exception is written as an ERROR event and ends the process with EXIT_REPORTED.
+
+    `settle` ends what is under way, such as a checkpoint, and must not raise. Then the process ends without clean-up by
+    others: a rank that lingers would hold up its siblings.
+    """
+
+    def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        settle()
+        if isinstance(error, PeerLost | Superseded):
+            told = str(error) if isinstance(error, Superseded) else f"another rank went away ({error})"
+            print(f"rank {reporter.rank}: {told}", file=sys.stderr, flush=True)
+            leave(EXIT_PEER_LOST)
+        data = describe(error, program, fitting_batch)
+        reporter.emit(EventKind.ERROR, **data)
+        print(data["traceback"], file=sys.stderr)
+        print(f"\n{data['message']}\n{data['hint']}", file=sys.stderr, flush=True)
+        reporter.close()
+        leave(EXIT_REPORTED)
+
+    sys.excepthook = report
+    atexit.register(_report_early_end, reporter, program)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process now, with what it printed but without the interpreter's clean-up.
+
+    That would end threads of Gloo and Horovod in an order of its own: "terminate called without an active exception".
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _report_early_end(reporter: Reporter, program: Path) -> None:
+    """A program that leaves by `sys.exit` before the run has ended did not succeed, whatever its exit code says."""
+    if not reporter.closed:
+        early = ProgramFailure(
+            FailureCode.PROGRAM_ERROR,
+            "The program ended before run.finish(dataset): there are no results.",
+            "Look for sys.exit() in model.py, data.py and train.py, and for a train.py that ends too early.",
+        )
+        sys.excepthook(ProgramFailure, early, None)

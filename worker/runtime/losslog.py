@@ -1,0 +1,74 @@
+"""The training loss as points of a curve: a fixed number of steps each, so that the same run draws the same curve."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from worker.events import FailureCode
+from worker.runtime.failures import ProgramFailure
+
+POINTS = 1000
+"""About this many points for a whole run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossPoint:
+    """Mean loss of the steps that end at `step`."""
+
+    step: int
+    loss: float
+    learning_rate: float | None
+
+
+class LossLog:
+    """Collects losses without waiting for the device; `drain` looks at them, a few times a second."""
+
+    def __init__(self, steps_total: int) -> None:
+        self.stride = max(1, steps_total // POINTS)
+        self._waiting: list[tuple[Tensor | float, float | None, int | None]] = []
+        self._window: list[float] = []
+        self._step = 0
+        self.last: float | None = None
+
+    def add(self, loss: Tensor | float, learning_rate: float | None, step: int | None = None) -> None:
+        """Take the loss of the next step, or of the one that is named; a tensor stays on its device."""
+        self._waiting.append((loss, learning_rate, step))
+
+    def drain(self) -> list[LossPoint]:
+        """Read what has waited; returns the points completed. Raises `ProgramFailure` (nan_loss) naming the step."""
+        waiting, self._waiting = self._waiting, []
+        tensors = [loss for loss, _, _ in waiting if isinstance(loss, Tensor)]
+        values = iter(torch.stack(tensors).float().tolist() if tensors else ())
+        points = []
+        for loss, rate, step in waiting:
+            value = next(values) if isinstance(loss, Tensor) else loss
+            self._step = self._step + 1 if step is None else step
+            if not math.isfinite(value):
+                raise nan_loss(self._step, value)
+            self.last = value
+            self._window.append(value)
+            if len(self._window) == self.stride:
+                points.append(LossPoint(step=self._step, loss=sum(self._window) / self.stride, learning_rate=rate))
+                self._window = []
+        return points
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has been read of the point that is not complete; call `drain` before."""
+        return {"step": self._step, "window": list(self._window)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        self._step = int(state["step"])
+        self._window = [float(value) for value in state["window"]][-(self.stride - 1) :] if self.stride > 1 else []
+
+
+def nan_loss(step: int, value: float, where: str = "training") -> ProgramFailure:
+    """The failure of a loss that is not a number or infinite."""
+    message = f"The {where} loss became {value} at step {step}; the run was stopped, the last good checkpoint is kept."
+    hint = "Lower the learning rate (a tenth is a good try) or set training.clip_norm to 1."
+    return ProgramFailure(FailureCode.NAN_LOSS, message, hint, step)

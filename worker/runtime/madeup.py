@@ -1,0 +1,60 @@
+"""Made-up rows for a program whose data are not at hand: from the shape in its spec.yaml, packed as usual."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from worker.runtime.spec import Spec
+
+ROWS = 256
+SEED = 3
+
+
+def make_rows(spec: Spec, folder: Path, rows: int = ROWS) -> Path:
+    """Write the packed file that the program of `spec` reads into `folder`, and return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = np.random.default_rng(SEED)
+    if "height" in spec.shape:
+        pq.write_table(_pictures(spec.shape, rows, generator), folder / "images.parquet")
+    else:
+        pq.write_table(_table(spec.shape, rows, generator), folder / "table.parquet")
+    return folder
+
+
+def _labels(shape: Spec, rows: int) -> list[str]:
+    names = [str(name) for name in shape.get("classes") or range(int(shape.outputs))]
+    return [names[row % len(names)] for row in range(rows)]
+
+
+def _pictures(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
+    height, width, channels = int(shape.height), int(shape.width), int(shape.channels)
+    blobs = []
+    for _ in range(rows):
+        pixels = generator.integers(0, 256, (height, width, channels), dtype=np.uint8)
+        buffer = io.BytesIO()
+        Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels).save(buffer, "PNG", compress_level=0)
+        blobs.append(buffer.getvalue())
+    names = [f"{row}.png" for row in range(rows)]
+    sizes = {"width": [width] * rows, "height": [height] * rows}
+    return pa.table({"image": blobs, "label": _labels(shape, rows), "name": names, **sizes})
+
+
+def _table(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
+    makers: dict[str, Callable[[], Any]] = {
+        "numeric": lambda: generator.normal(size=rows),
+        "dates": lambda: np.datetime64("2020-01-01", "us") + generator.integers(0, 10**9, rows) * 1000,
+        "texts": lambda: [f"{word} and {word}" for word in generator.integers(0, 99, rows)],
+    }
+    columns: dict[str, Any] = {name: make() for kind, make in makers.items() for name in shape.get(kind, [])}
+    for name, size in zip(shape.get("categorical", []), shape.get("cardinalities", []), strict=True):
+        columns[name] = [f"value {row % max(1, int(size) - 1)}" for row in range(rows)]
+    columns[str(shape.target)] = _labels(shape, rows) if shape.get("classes") else generator.normal(size=rows)
+    return pa.table(columns)

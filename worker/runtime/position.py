@@ -1,0 +1,79 @@
+"""Where a run stands: counters that a checkpoint holds, and what the ranks have agreed on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(kw_only=True)
+class Position:
+    """Absolute counters. Step `step` of the run is step `step_in_epoch` of epoch `epoch`; all count from 0."""
+
+    epoch: int = 0
+    step_in_epoch: int = 0
+    step: int = 0
+    """Steps made."""
+    best: float | None = None
+    stale_epochs: int = 0
+    """Epochs since the metric last improved."""
+    stopped: bool = False
+    """No further epoch: patience or time is spent."""
+    elapsed_s: float = 0.0
+    """Time of earlier attempts that counts against the time budget."""
+    metric: float | None = None
+    """Of the epoch just closed."""
+    is_best: bool = False
+    epoch_closed: bool = False
+    split: tuple[int, ...] = ()
+    """Rows per rank of a whole batch, as the run has corrected them; empty: even."""
+    split_planned: tuple[int, ...] = ()
+    """The split that the run began with: what it learnt holds for that plan only."""
+    pause_agreed: bool = False
+    save_agreed: bool = False
+
+    def go_to(self, step_in_epoch: int) -> None:
+        """Step `step_in_epoch` of the epoch begins: the next one, or another where steps are handed out."""
+        self.step += step_in_epoch - self.step_in_epoch
+        self.step_in_epoch = step_in_epoch
+
+    def next_epoch(self) -> None:
+        """Go to the start of the next epoch."""
+        self.epoch += 1
+        self.step_in_epoch = 0
+        self.epoch_closed = False
+        self.metric = None
+
+    def close_epoch(self, value: float, larger_is_better: bool, patience: int) -> None:
+        """Take the metric of the epoch. An equal value makes this the best epoch but is no improvement."""
+        sign = 1.0 if larger_is_better else -1.0
+        gain = None if self.best is None else sign * (value - self.best)
+        self.is_best = gain is None or gain >= 0
+        self.stale_epochs = 0 if gain is None or gain > 0 else self.stale_epochs + 1
+        if self.is_best:
+            self.best = value
+        self.metric = value
+        self.epoch_closed = True
+        if patience and self.stale_epochs >= patience:
+            self.stopped = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds; a closed epoch is stored as the start of the next one."""
+        return {
+            "epoch": self.epoch + int(self.epoch_closed),
+            "step_in_epoch": 0 if self.epoch_closed else self.step_in_epoch,
+            "step": self.step,
+            "best": self.best,
+            "stale_epochs": self.stale_epochs,
+            "stopped": self.stopped,
+            "elapsed_s": self.elapsed_s,
+            "split": list(self.split),
+            "split_planned": list(self.split_planned),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+        for name in ("epoch", "step_in_epoch", "step", "best", "stale_epochs", "stopped", "elapsed_s"):
+            setattr(self, name, state[name])
+        self.split = tuple(state.get("split", ()))
+        self.split_planned = tuple(state.get("split_planned", ()))

@@ -1,0 +1,74 @@
+"""Events of one rank, appended to its file; a line on the console for people."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from worker.events import Event, EventKind
+
+RESERVE_BYTES = 64 << 10
+"""Kept on disk so that a full disk can still be reported."""
+
+
+class Reporter:
+    """Writes events. Each is one `write` of one line to a file opened for appending."""
+
+    def __init__(self, path: Path, *, job_id: str, token: int, rank: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab", buffering=0)
+        self._reserve = path.with_name(f".reserve-{rank}")
+        with suppress(OSError):
+            self._reserve.write_bytes(os.urandom(RESERVE_BYTES))
+        self.job_id = job_id
+        self.token = token
+        self.rank = rank
+        self._seq = 0
+        self._torn = False
+        """A full disk took only a part of the last line."""
+        self._lock = threading.Lock()
+        self.closed = False
+        """Whether the run has told its end."""
+
+    def emit(self, kind: EventKind, **data: Any) -> None:
+        """Append one event. Raises `OSError` (disk full), except for errors, which may use the reserve."""
+        with self._lock:
+            seq, self._seq = self._seq, self._seq + 1
+        event = Event(
+            kind=kind,
+            job_id=self.job_id,
+            token=self.token,
+            rank=self.rank,
+            seq=seq,
+            time_s=time.time(),
+            data=data,
+        )
+        line = event.to_json().encode() + b"\n"
+        if kind is EventKind.ERROR:
+            self._reserve.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._file.write(b"\n" + line if self._torn else line)
+        else:
+            self._torn = True
+            self._torn = self._file.write(line) != len(line)
+
+    def note(self, message: str, **data: Any) -> None:
+        """Say something that a person should read on the job page; `data` is for programs that read the event."""
+        self.emit(EventKind.NOTE, message=message, **data)
+        self.say(message)
+
+    def say(self, text: str) -> None:
+        """Print one line, from the first rank only."""
+        if self.rank == 0:
+            print(text, flush=True)
+
+    def close(self) -> None:
+        """Close the file and give the reserve back."""
+        with suppress(OSError):
+            self._reserve.unlink(missing_ok=True)
+        self._file.close()
+        self.closed = True

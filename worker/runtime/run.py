@@ -1,0 +1,291 @@
+"""`Run`: what a training program is given, alone or as one of many ranks on the pool."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from worker.runtime import failures, memory, modes
+from worker.runtime.batches import BatchPlan, epoch_order
+from worker.runtime.collective import Group, broadcast_bytes, join
+from worker.runtime.control import Control
+from worker.runtime.data import DataError, Dataset, Part
+from worker.runtime.device import choose_device, default_threads, set_up_torch
+from worker.runtime.evaluation import train_sample
+from worker.runtime.gradients import WISHES
+from worker.runtime.keeper import Keeper
+from worker.runtime.losslog import nan_loss
+from worker.runtime.metrics import larger_is_better, part_metrics
+from worker.runtime.modes.whole import Whole
+from worker.runtime.pace import Pace
+from worker.runtime.position import Position
+from worker.runtime.report import Reporter
+from worker.runtime.results import write_preprocess, write_results
+from worker.runtime.rng import seed_all
+from worker.runtime.settings import Settings
+from worker.runtime.spec import Spec, load_spec
+from worker.runtime.teller import Teller
+
+CUDA_CONTROL_STEPS = 16
+"""On a GPU, reading the ranks' control values waits for the device: done every so many steps."""
+PROBE_ROWS = 32
+
+
+class Run:
+    """One rank of one training run. Make it by `Run.start`; public names below are for train.py."""
+
+    def __init__(self, spec: Spec, settings: Settings, reporter: Reporter) -> None:
+        if settings.mode:
+            spec["mode"] = settings.mode
+        self.spec = spec
+        self.settings = settings
+        self.reporter = reporter
+        self.rank = settings.rank
+        self.world_size = settings.world_size
+        self.data_folder = settings.data
+        self.seed = int(spec.training.seed)
+        self.batch_size = int(spec.training.batch_size)
+        self.epochs_total = settings.epochs or int(spec.training.epochs)
+        self.metric_name = str(spec.objective.metric)
+        self.device = choose_device(settings.device or str(spec.get("resources", {}).get("device", "auto")))
+        self.generator = torch.Generator(self.device)
+        """For random changes of a batch; seeded anew for every batch."""
+        half = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        self.autocast: Any = torch.autocast("cuda", torch.bfloat16) if half else contextlib.nullcontext()
+        self.position = Position()
+        self.teller = Teller(reporter, self.position, self.epochs_total, settings.started_s, self.world_size)
+        self.keeper = Keeper(self)
+        self.control = Control(self)
+        self.pace = Pace(self)
+        self.group: Group | None = None
+        self.mode: modes.Mode = Whole(self)
+        self.probe: memory.Probe | None = None
+        self.sample: Part | None = None
+        """Training rows, of which a mode may try a few."""
+        self._rows_here, self._share = 0, 1.0
+        self._global_loss: float | Tensor | None = None
+        self._evaluation_s = 0.0
+        self.idle_bytes = memory.idle_bytes()
+
+    # ---- start -------------------------------------------------------------------------------------------------
+    @staticmethod
+    def start(spec_file: str | Path = "spec.yaml", arguments: Sequence[str] | None = None) -> Run:
+        """Read the spec and the environment, choose the device, seed, and report every error from here on."""
+        settings = Settings.read(sys.argv[1:] if arguments is None else arguments, os.environ)
+        path = Path(spec_file).absolute()
+        reporter = Reporter(settings.events, job_id=settings.job_id, token=settings.token, rank=settings.rank)
+        runs: list[Run] = []
+        failures.install_hook(
+            reporter,
+            path.parent,
+            lambda: runs[0].fitting_batch() if runs else None,
+            lambda: runs[0].keeper.leave() if runs else None,
+        )
+        if not settings.data.is_dir():
+            hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
+            raise DataError(f"There is no data folder {settings.data.name!r}.", hint)
+        run = Run(load_spec(path), settings, reporter)
+        runs.append(run)
+        set_up_torch(run.device, settings.threads or default_threads(run.spec, run.world_size))
+        seed_all(run.seed)
+        run.control.listen()
+        run.teller.progress("loading")
+        return run
+
+    def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
+        """Move the model to the device, try it on a few rows, meet the other ranks, share the first weights.
+
+        Returns what this rank trains: the model, or in a pipeline its stage of it.
+        Raises `ProgramFailure` where the model does not fit the data, `DataError` for too few rows.
+        """
+        self.mode = modes.choose(self)
+        plan, rows_here = self._plan(dataset.train), max(2, self.batch_size // self.world_size)
+        outputs_wanted = int(dataset.shape.get("outputs") or self.spec.shape.outputs)
+        net, home = net.to(self.mode.home) if isinstance(net, nn.Module) else net, self.mode.home
+        probe_rows, limit_bytes = min(PROBE_ROWS, rows_here), self.settings.memory_bytes
+        found = memory.probe(net, dataset.train, outputs_wanted, home, probe_rows, limit_bytes, self._tried)
+        if self.world_size > 1:
+            self.group = join(self.settings.backend, 3 * found.row_s * rows_here, self.device)
+        parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
+        net = self.mode.place(net)
+        evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
+        self.teller.plan(plan.steps, evaluated / len(dataset.train))
+        seed_all(self.seed + 100_003 * (self.rank + 1))
+        if self.rank == 0:
+            write_preprocess(self, dataset)
+        place = f"{self.world_size} rank(s) on {self.device}, {torch.get_num_threads()} thread(s) each"
+        self.reporter.say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")
+        return net
+
+    def restore(self, **parts: Any) -> None:
+        """Name what checkpoints hold (`net`, `optimizer`, `ema`, ...; None is left out) and load the newest good."""
+        self.keeper.parts = {name: part for name, part in parts.items() if part is not None}
+        self.keeper.restore()
+        self.pace.resume()
+        self.control.restart_clock()
+
+    # ---- the loop ----------------------------------------------------------------------------------------------
+    def epochs(self) -> Iterator[int]:
+        """Epoch numbers from where the run stands, until the last or until the run is to stop early."""
+        while self.position.epoch < self.epochs_total and not self.position.stopped:
+            yield self.position.epoch
+            self.position.next_epoch()
+
+    def batches(self, part: Part) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        """(inputs, targets) of this rank for each step left of the epoch, on the device.
+
+        Between steps the run may save itself, or save and leave because it was asked to pause.
+        """
+        plan, epoch, first = self._plan(part), self.position.epoch, self.position.step_in_epoch
+        order = epoch_order(len(part), self.seed, epoch)
+        self.teller.reset_clock()
+        self.pace.restart()
+        for step, batch in self.mode.batches(part, plan, order, first):
+            self.position.go_to(step)
+            start, stop = plan.bounds(step)
+            self._rows_here = len(batch[1])
+            self._share = self._rows_here / (stop - start)
+            self.mode.begin(self._share)
+            self.generator.manual_seed(((self.seed * 9973 + epoch) * 1_000_003 + step) * 4096 + self.mode.shards[0])
+            yield batch
+            if self.control.between_steps():
+                break
+        self.sync()
+
+    def backward(
+        self, net: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor, criterion: modes.Criterion
+    ) -> Tensor:
+        """Forward and backward pass of the rows here: at once, in micro-batches or in stages, as the mode says.
+
+        Returns their loss: `criterion(outputs, targets)`, a mean over rows.
+        """
+        return self.mode.backward(net, inputs, targets, criterion)
+
+    def average_gradients(self, loss: Tensor) -> None:
+        """Average gradients (and batch statistics) over the ranks, weighted by rows. One rank: nothing to do."""
+        controls = None
+        self.pace.worked()
+        if self.group is not None:
+            controls = self.mode.average(loss, self._share, (*self.control.wishes(), *self.pace.tells()))
+        self.pace.met()
+        if controls is None:
+            return
+        if self.device.type == "cuda" and (self.position.step + 1) % CUDA_CONTROL_STEPS:
+            self._global_loss = controls[0].clone()
+            return
+        self._global_loss, *sums = controls.tolist()
+        self.control.agree(*sums[:WISHES])
+        self.pace.agree(sums[WISHES:])
+
+    def clip_gradients(self, net: nn.Module, longest: float) -> None:
+        """Scale the gradients down where their norm over the whole model is above `longest`."""
+        self.mode.clip(net, longest)
+
+    def update(self, optimizer: Optimizer) -> None:
+        """Let the gradients move the weights: here, or at the parameter servers."""
+        self.mode.update(optimizer)
+
+    def log_step(self, loss: Tensor, learning_rate: float | None = None) -> None:
+        """Count a step. Costs microseconds: the loss is read from a GPU only a few times a second."""
+        self.position.step += 1
+        self.position.step_in_epoch += 1
+        value: Tensor | float | None = self._global_loss
+        if value is None:
+            value = loss.item() if self.device.type == "cpu" else loss.detach()
+        if self.teller.step(value, learning_rate, self._rows_here):
+            self.sync()
+
+    @property
+    def done(self) -> float:
+        """Share of the run that is over after this step, 0 to 1: of its steps, or of its time if that is more."""
+        return min(1.0, max((self.position.step + 1) / self.teller.steps_total, self.control.time_spent))
+
+    def evaluate(self, net: nn.Module, dataset: Dataset) -> dict[str, dict[str, float]]:
+        """Metrics of the validation rows, and of as many training rows, by part; shared out over the ranks."""
+        self.teller.progress("validation")
+        started = time.monotonic()
+        parts = {"train": train_sample(dataset.train, dataset.val), "val": dataset.val}
+        metrics = {
+            name: part_metrics(self.outputs(net, part), part.targets, dataset.target_std)
+            for name, part in parts.items()
+        }
+        if self.group is not None:
+            metrics = json.loads(broadcast_bytes(self.group, json.dumps(metrics).encode()))
+        self._evaluation_s = time.monotonic() - started
+        return metrics
+
+    def outputs(self, net: nn.Module, part: Part) -> Tensor:
+        """What the model says about every row of a part: float32 [N, outputs] on the CPU, on every rank."""
+        return self.mode.outputs(net, part)
+
+    def log_epoch(self, metrics: dict[str, dict[str, float]]) -> None:
+        """Tell the metrics of the epoch, and whether it is the best; counts towards stopping early.
+
+        Raises `ProgramFailure` (nan_loss) if a loss is not a finite number.
+        """
+        position = self.position
+        for part, values in metrics.items():
+            if not math.isfinite(values.get("loss", 0.0)):
+                raise nan_loss(position.step, values["loss"], "validation" if part == "val" else part)
+        judged = metrics.get("val") or metrics["train"]
+        value = judged.get(self.metric_name, judged["loss"])
+        position.close_epoch(value, larger_is_better(self.metric_name), int(self.spec.training.get("patience", 0)))
+        position.stopped = position.stopped or self.control.time_spent >= 1.0
+        told = {f"{part}/{name}": number for part, values in metrics.items() for name, number in values.items()}
+        told.pop("train/loss", None)  # the optimised loss is told step by step under this name
+        if self.rank == 0:
+            self.teller.metric(position.step, told)
+        self.teller.epoch(told, self.metric_name)
+
+    def checkpoint(self) -> None:
+        """Save if the spec's policy says so: every few epochs or minutes, the best epoch, and the last."""
+        started = time.monotonic()
+        self.keeper.end_of_epoch()
+        self.teller.meter.epoch_end(self._evaluation_s + time.monotonic() - started)
+
+    def finish(self, dataset: Dataset) -> None:
+        """Take the best weights, predict all parts, write the results folder."""
+        self.teller.progress("analysis")
+        self.keeper.flush()
+        write_results(self, self.mode.whole(self.keeper.parts["net"]), dataset)
+        self.teller.progress("done")
+        self.leave()
+
+    def leave(self) -> None:
+        """Leave the other ranks; they must leave as well."""
+        self.mode.close()
+        if self.group is not None:
+            self.group.close()
+        self.reporter.close()
+
+    # ---- for the runtime's own modules -------------------------------------------------------------------------
+    def sync(self) -> None:
+        """Read the losses, tell what is new, hear what is wished."""
+        self.control.look()
+        self.keeper.check()
+        self.teller.sync()
+
+    def _plan(self, part: Part) -> BatchPlan:
+        try:
+            return BatchPlan(rows=len(part), batch_size=self.batch_size, world_size=self.mode.shards[1])
+        except ValueError as error:
+            raise DataError(f"{error}.", "Use more rows, fewer ranks or smaller validation and test shares.") from None
+
+    def fitting_batch(self) -> int | None:
+        """A batch size that would fit the memory there is; None if that is not known."""
+        return None if self.probe is None else memory.fitting_batch(self.batch_size, self.probe, self.world_size)
+
+    def _tried(self, found: memory.Probe | None) -> None:
+        self.probe = found
+        self.teller.progress("loading", fitting_batch=self.fitting_batch() or 0)

@@ -1,0 +1,192 @@
+"""Input and output of predict.py: weights, rows, pictures (one or a zip of them), predictions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+import sys
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from PIL import Image, UnidentifiedImageError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from worker.events import finite
+from worker.plan import EXIT_REPORTED
+from worker.runtime.checkpoint import STATE_FILE
+from worker.runtime.tables import InputError as InputError
+from worker.runtime.tables import as_trained
+from worker.runtime.tables import read_rows as read_rows
+
+PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""Formats that Pillow may open; others (EPS, ...) start programs of their own."""
+MEMBER_BYTES = 256 << 20
+_PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
+CHUNK = 512
+"""Rows or pictures predicted at once."""
+
+
+def read_preprocess(weights: Path) -> dict[str, Any]:
+    """preprocess.json of the results that `weights` belong to. Raises `InputError` if there is none."""
+    places = [weights.parent, weights, weights.parent.parent / "results", weights.parent.parent.parent / "results"]
+    for folder in places:
+        if (folder / "preprocess.json").is_file():
+            body: dict[str, Any] = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
+            return body
+    raise InputError(f"No preprocess.json beside {weights}.", "Train first: python train.py")
+
+
+def load_weights(net: nn.Module, weights: Path) -> None:
+    """Load model.safetensors, or the (averaged) weights of a checkpoint folder. Raises `InputError`."""
+    path = weights / STATE_FILE if weights.is_dir() else weights
+    if not path.is_file():
+        raise InputError(f"No weights at {weights}.", "Train first, or name them by --weights.")
+    if path.suffix == ".safetensors":
+        state: dict[str, Tensor] = load_file(path)
+    else:
+        parts = torch.load(path, map_location="cpu", weights_only=True)["parts"]
+        state = parts["ema"]["net"] if "ema" in parts else parts["net"]
+    try:
+        net.load_state_dict(state)
+    except RuntimeError as error:
+        raise InputError(f"The weights do not fit model.py: {error}", "Use the weights of this program.") from None
+
+
+def read_pictures(path: Path) -> tuple[list[str], Iterator[Image.Image]]:
+    """(names, pictures in that order) of one picture or a zip of them. Raises `InputError` naming a broken one."""
+    if path.suffix.lower() != ".zip":
+        return [path.name], iter([_picture(path.name, path.read_bytes())])
+    try:
+        archive = zipfile.ZipFile(path)
+    except zipfile.BadZipFile:
+        raise InputError(f"{path.name} is not a zip archive.", "Give a picture or a zip of pictures.") from None
+    for info in archive.infolist():
+        _check_member(info)
+    names = [name for name in archive.namelist() if Path(name).suffix.lower() in PICTURES and "__MACOSX" not in name]
+    if not names:
+        raise InputError(f"{path.name} holds no pictures.", "Give a picture or a zip of pictures.")
+    return names, (_picture(name, _member(archive, name)) for name in names)
+
+
+def _check_member(info: zipfile.ZipInfo) -> None:
+    """Nothing is ever unpacked to disk; refused all the same, as it is in datasets."""
+    name, again = info.orig_filename, "Make the zip again from plain files."
+    parts = name.replace("\\", "/").split("/")
+    if ".." in parts or name.startswith(("/", "\\")) or name[1:2] == ":":
+        raise InputError(f"The zip was refused: a name that leads out of it: {name!a}.", again)
+    if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise InputError(f"The zip was refused: {name!a} is a link or device.", again)
+    if info.file_size > MEMBER_BYTES:
+        raise InputError(f"The zip was refused: {name!a} has more than {MEMBER_BYTES >> 20} MiB.", again)
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    try:
+        with archive.open(name) as stream:
+            body = stream.read(MEMBER_BYTES + 1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise InputError(f"{name} cannot be read from the zip: {error}.", "Make the zip again.") from None
+    if len(body) > MEMBER_BYTES:
+        raise InputError(f"{name} has more than {MEMBER_BYTES >> 20} MiB.", _PICTURES)
+    return body
+
+
+def _picture(name: str, body: bytes) -> Image.Image:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            picture = Image.open(io.BytesIO(body), formats=FORMATS)
+            picture.load()
+        except UnidentifiedImageError:
+            raise InputError(f"{name} is no {', '.join(FORMATS)} picture.", _PICTURES) from None
+        except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+            most = f"{Image.MAX_IMAGE_PIXELS or 0:,}"
+            raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
+        except Exception as error:
+            raise InputError(f"{name} is not a picture that can be read ({error}).", _PICTURES) from None
+    return picture
+
+
+Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
+
+
+def table_inputs(transform: Transform, preprocess: dict[str, Any], table: pa.Table) -> Iterator[tuple[Tensor, ...]]:
+    """Inputs of the rows, chunk by chunk. Raises `InputError` naming the column, and the first row at fault."""
+    if table.num_rows == 0:
+        raise InputError("The input has no rows.", "Give a header line and at least one row.")
+    table = as_trained(preprocess, table)
+    _try(transform, preprocess, table.slice(0, 0), "")
+    for start in range(0, table.num_rows, CHUNK):
+        chunk = table.slice(start, CHUNK)
+        try:
+            yield transform(preprocess, chunk)
+        except Exception:
+            for row in range(chunk.num_rows):
+                _try(transform, preprocess, chunk.slice(row, 1), f"Row {start + row + 1}: ")
+            raise
+
+
+def picture_inputs(
+    transform: Transform, preprocess: dict[str, Any], pictures: Iterator[Image.Image]
+) -> Iterator[tuple[Tensor, ...]]:
+    """Inputs of the pictures, chunk by chunk."""
+    chunk: list[Image.Image] = []
+    for picture in pictures:
+        chunk.append(picture)
+        if len(chunk) == CHUNK:
+            yield transform(preprocess, chunk)
+            chunk = []
+    if chunk:
+        yield transform(preprocess, chunk)
+
+
+def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where: str) -> None:
+    try:
+        transform(preprocess, rows)
+    except Exception as error:
+        text = f"{where}{error}"
+        raise InputError(
+            text[0].upper() + text[1:], "Give the columns the model was trained on, named alike."
+        ) from None
+
+
+def write_output(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
+
+    Texts that a spreadsheet would take for a formula are quoted in the CSV.
+    """
+    if path.suffix == ".json":
+        body = finite({"columns": list(columns), "rows": [list(row) for row in rows]})
+        path.write_text(json.dumps(body), encoding="utf-8")
+        path = path.with_suffix(".csv")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([_cell(name) for name in columns])
+        writer.writerows([_cell(value) for value in row] for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" else value
+
+
+def fail(error: InputError) -> None:
+    """Say in one line what is wrong and in a second what to do, and exit with EXIT_REPORTED.
+
+    The process ends at once: threads of readers that are still open would crash it on the way out.
+    """
+    for line in (error.message, error.hint or "Compare the input with the data the model was trained on."):
+        print(" ".join(line.split()), file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_REPORTED)

@@ -1,0 +1,93 @@
+"""Seconds that a rank works between two meetings: by the host's clock, or on a GPU by events in its own stream."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+import torch
+
+PENDING_MOST = 64
+
+
+class HostWatch:
+    """By the host's clock. `slowdown`: every stretch of work is drawn out to so many times its length, by sleeping: a
+    device that is declared slower than it is, to try unlike devices on a machine that has none."""
+
+    def __init__(self, device: torch.device, slowdown: float = 1.0) -> None:
+        self._device, self._slowdown = device, slowdown
+        self._began_s = self._met_s = time.perf_counter()
+        self._counts = False
+        self.newest_s = 0.0
+        """Of the newest stretch; 0: not known."""
+
+    def start(self) -> None:
+        """Work begins."""
+        self._began_s, self._counts = time.perf_counter(), True
+
+    def stop(self) -> None:
+        """Work ends."""
+        if self._slowdown > 1.0:
+            if self._device.type == "cuda":
+                torch.cuda.synchronize(self._device)
+            time.sleep((self._slowdown - 1.0) * (time.perf_counter() - self._began_s))
+        self.newest_s = time.perf_counter() - self._began_s if self._counts else 0.0
+
+    def restart(self) -> None:
+        """What went before was something else: the stretch that begins now has no update in it and is not told."""
+        self._began_s = self._met_s = time.perf_counter()
+        self._counts, self.newest_s = False, 0.0
+
+    def forget(self) -> None:
+        """The split changes: what is not told yet was measured under another."""
+
+    def since_s(self) -> float:
+        """Seconds since this was last asked."""
+        now_s = time.perf_counter()
+        since_s, self._met_s = now_s - self._met_s, now_s
+        return since_s
+
+
+class StreamWatch:
+    """By events in the stream that computes: the host runs ahead of a GPU, and never waits for it here."""
+
+    def __init__(self) -> None:
+        self._began: torch.cuda.Event | None = None
+        self._pending: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque(maxlen=PENDING_MOST)
+        self._met_s = time.perf_counter()
+
+    def start(self) -> None:
+        """Work begins."""
+        self._began = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        self._began.record()
+
+    def stop(self) -> None:
+        """Work ends."""
+        if self._began is not None:
+            ended = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+            ended.record()
+            self._pending.append((self._began, ended))
+
+    @property
+    def newest_s(self) -> float:
+        """Of the newest stretch that is over by now; 0: not known."""
+        newest_s = 0.0
+        while self._pending and self._pending[0][1].query():  # type: ignore[no-untyped-call]
+            began, ended = self._pending.popleft()
+            newest_s = began.elapsed_time(ended) / 1e3
+        return newest_s
+
+    def restart(self) -> None:
+        """What went before was something else."""
+        self._began, self._met_s = None, time.perf_counter()
+
+    def forget(self) -> None:
+        """The split changes: what is not told yet was measured under another."""
+        self._pending.clear()
+        self._began = None
+
+    def since_s(self) -> float:
+        """Seconds since this was last asked."""
+        now_s = time.perf_counter()
+        since_s, self._met_s = now_s - self._met_s, now_s
+        return since_s

@@ -1,0 +1,128 @@
+"""Tells how a run goes: points of curves, pace, progress with the time left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from torch import Tensor
+
+from worker.events import EventKind
+from worker.runtime.losslog import LossLog
+from worker.runtime.position import Position
+from worker.runtime.progress import Meter
+from worker.runtime.report import Reporter
+
+SYNC_S = 0.3
+"""Losses are read and progress is told this often."""
+RATE_S = 1.0
+"""Samples per second of each rank are told this often."""
+
+
+class Teller:
+    """Owns the clock of the steps. Every rank tells its own pace, the first one all the rest."""
+
+    def __init__(self, reporter: Reporter, position: Position, epochs: int, started_s: float, world_size: int) -> None:
+        self.reporter = reporter
+        self.world_size = world_size
+        self.position = position
+        self.epochs = epochs
+        self.started_s = started_s
+        self.steps_per_epoch = 1
+        self.losses = LossLog(1)
+        self.meter = Meter(0.0)
+        self.rows_factor = float(world_size)
+        """Rows of all ranks over rows here."""
+        self.rows_per_step = 0
+        """Rows of a step over all ranks, where this rank makes some of the steps only; 0: it has a part in all."""
+        self.rank_values: Callable[[], dict[str, float]] = dict
+        """What else this rank tells with its pace."""
+        self._first = reporter.rank == 0
+        self._running_told = False
+        self._last_rate = 0.0
+        self._last_progress = 0.0
+        self.reset_clock()
+
+    def plan(self, steps_per_epoch: int, evaluation_share: float) -> None:
+        """Take the length of an epoch, and evaluated over trained rows per epoch."""
+        self.steps_per_epoch = steps_per_epoch
+        self.losses = LossLog(steps_per_epoch * self.epochs)
+        self.meter = Meter(evaluation_share)
+
+    @property
+    def steps_total(self) -> int:
+        """Steps of the whole run, if it is not stopped early."""
+        return self.steps_per_epoch * self.epochs
+
+    def step(self, loss: Tensor | float, learning_rate: float | None, rows: int) -> bool:
+        """Take one step; says whether it is time to `sync`."""
+        self._steps += 1
+        self._rows += rows
+        self.losses.add(loss, learning_rate, self.position.step)
+        return time.monotonic() >= self._next_sync or not self._running_told
+
+    def sync(self) -> None:
+        """Read the losses and tell what is new. Raises `ProgramFailure` if one is not finite."""
+        points = self.losses.drain()  # waits for the device, so the clock is read after it
+        now = time.monotonic()
+        if self._steps and not self._running_told:
+            self._running_told = True
+            if self._first:
+                self.reporter.emit(EventKind.RUNNING, start_s=time.time() - self.started_s)
+        if self._first:
+            for point in points:
+                rate = {} if point.learning_rate is None else {"train/learning_rate": point.learning_rate}
+                self.metric(point.step, {"train/loss": point.loss, **rate})
+        elapsed = now - self._clock
+        if self._steps and elapsed > 0:
+            made = self.position.step - self._from_step
+            rows = made * self.rows_per_step or round(self._rows * self.rows_factor)
+            self.meter.steps(made, rows, elapsed)
+            if now - self._last_rate >= RATE_S:
+                self._last_rate = now
+                rate = {f"rank{self.reporter.rank}/samples_per_s": self._rows / elapsed}
+                self.metric(self.position.step, rate | self.rank_values())
+        self.reset_clock()
+        if self._first and now - self._last_progress >= SYNC_S:
+            self.progress("training")
+
+    def reset_clock(self) -> None:
+        """Start timing steps anew: what came before was no training step."""
+        self._clock = time.monotonic()
+        self._next_sync = self._clock + SYNC_S
+        self._from_step = self.position.step
+        self._steps = self._rows = 0
+
+    def metric(self, step: int, values: dict[str, float]) -> None:
+        """Tell values at a step."""
+        self.reporter.emit(EventKind.METRIC, step=step, epoch=step / self.steps_per_epoch, values=values)
+
+    def epoch(self, values: dict[str, float], metric_name: str) -> None:
+        """Say in a line of the log how the epoch went."""
+        shown = [f"epoch {self.position.epoch + 1}/{self.epochs}  train/loss {self.losses.last or 0:.4f}"]
+        shown += [f"{name} {values[name]:.4f}" for name in (f"val/{metric_name}", "val/loss") if name in values]
+        self.reporter.say("  ".join(shown) + ("  (best so far)" if self.position.is_best else ""))
+
+    def progress(self, phase: str, **more: int) -> None:
+        """Tell where the run stands, and `more` about it (first rank only).
+
+        The others tell that they live: on another node than the first they have a watchdog of their own.
+        """
+        if not self._first:
+            if self._running_told:
+                self.metric(self.position.step, {})
+            return
+        self._last_progress = time.monotonic()
+        position, planned = self.position, self.steps_per_epoch > 1 or self.position.step > 0
+        left = 0 if position.stopped else max(0, self.steps_total - position.step)
+        self.reporter.emit(
+            EventKind.PROGRESS,
+            step=position.step,
+            steps_total=self.steps_total if planned else None,
+            epoch=position.epoch,
+            epochs=self.epochs,
+            samples_per_s=self.meter.samples_per_s,
+            eta_s=self.meter.eta_s(left, self.steps_per_epoch),
+            phase=phase,
+            **more,
+        )

@@ -1,0 +1,44 @@
+"""Shut a program in: `run_sandboxed` runs one to its end, `start` leaves it running, `host` tells the level.
+
+Imports nothing of the node's launch or supervision, so that control can profile datasets in it as well.
+"""
+
+from worker.sandbox.command import EPHEMERAL_PORTS, PORTS_ABI
+from worker.sandbox.model import (
+    Completed,
+    SandboxError,
+    SandboxLevel,
+    SandboxLimits,
+    SandboxSpec,
+    SandboxTooWeak,
+)
+from worker.sandbox.probe import Host, host
+from worker.sandbox.run import (
+    SandboxProcess,
+    package_folder,
+    python_environment,
+    remove_leftovers,
+    run_sandboxed,
+    start,
+)
+from worker.sandbox.trees import tree_remove
+
+__all__ = [
+    "EPHEMERAL_PORTS",
+    "PORTS_ABI",
+    "Completed",
+    "Host",
+    "SandboxError",
+    "SandboxLevel",
+    "SandboxLimits",
+    "SandboxProcess",
+    "SandboxSpec",
+    "SandboxTooWeak",
+    "host",
+    "package_folder",
+    "python_environment",
+    "remove_leftovers",
+    "run_sandboxed",
+    "start",
+    "tree_remove",
+]

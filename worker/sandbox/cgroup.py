@@ -1,0 +1,119 @@
+"""Memory and process limits by cgroups, where this process may write them (version 1 and 2)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PARENT = "dlh"
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """One control group per sandbox: one folder (version 2) or one per controller (version 1)."""
+
+    folders: tuple[Path, ...]
+    version: int
+
+    @property
+    def procs_files(self) -> list[Path]:
+        """Files a process writes `0` to, in order to join."""
+        return [folder / "cgroup.procs" for folder in self.folders]
+
+    def pids(self) -> set[int]:
+        """Processes inside."""
+        found: set[int] = set()
+        for file in self.procs_files:
+            with contextlib.suppress(OSError):
+                found |= {int(line) for line in file.read_text().split()}
+        return found
+
+    def oom_kills(self) -> int:
+        """How often the kernel ended a process here because memory ran out."""
+        name = "memory.events" if self.version == 2 else "memory.oom_control"
+        for folder in self.folders:
+            with contextlib.suppress(OSError, ValueError):
+                lines = (line.split() for line in (folder / name).read_text().splitlines())
+                return next(int(value) for key, value in lines if key == "oom_kill")
+        return 0
+
+    def kill(self) -> None:
+        """SIGKILL everything inside, without waiting."""
+        for pid in self.pids():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def remove(self) -> bool:
+        """Remove the empty group; False while processes are still leaving."""
+        for folder in self.folders:
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    folder.rmdir()
+                except OSError:
+                    return False
+        return True
+
+
+@lru_cache(maxsize=1)
+def hierarchies() -> tuple[int, tuple[Path, ...]]:
+    """(version, parent folders) usable for limits; version 0 with the folders empty where there are none."""
+    unified = ROOT / "cgroup.controllers"
+    if unified.exists():
+        return (2, (ROOT / PARENT,)) if _make_v2_parent() else (0, ())
+    folders = tuple(ROOT / controller / PARENT for controller in ("memory", "pids"))
+    try:
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
+            if not os.access(folder / "cgroup.procs", os.W_OK):
+                return 0, ()
+    except OSError:
+        return 0, ()
+    return 1, folders
+
+
+def _make_v2_parent() -> bool:
+    parent = ROOT / PARENT
+    try:
+        parent.mkdir(exist_ok=True)
+        for folder in (ROOT, parent):
+            enabled = (folder / "cgroup.subtree_control").read_text().split()
+            if missing := {"memory", "pids"} - set(enabled):
+                (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(missing)))
+    except OSError:
+        return False
+    return True
+
+
+def create(name: str, memory_bytes: int | None, processes: int) -> Cgroup | None:
+    """A fresh group with limits, or None where cgroups cannot be used."""
+    version, parents = hierarchies()
+    if not version:
+        return None
+    group = Cgroup(tuple(parent / name for parent in parents), version)
+    try:
+        for folder in group.folders:
+            folder.mkdir(exist_ok=True)
+        (group.folders[-1] / "pids.max").write_text(str(processes))
+        if memory_bytes is not None:
+            _limit_memory(group, memory_bytes)
+    except OSError:
+        group.remove()
+        return None
+    return group
+
+
+def _limit_memory(group: Cgroup, memory_bytes: int) -> None:
+    folder = group.folders[0]
+    if group.version == 2:
+        (folder / "memory.max").write_text(str(memory_bytes))
+        with contextlib.suppress(OSError):
+            (folder / "memory.swap.max").write_text("0")
+        return
+    (folder / "memory.limit_in_bytes").write_text(str(memory_bytes))
+    with contextlib.suppress(OSError):
+        (folder / "memory.memsw.limit_in_bytes").write_text(str(memory_bytes))

@@ -1,0 +1,264 @@
+"""Start a program in the strongest sandbox this host allows, wait for it, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from worker.home import REPOSITORY, run_dir
+from worker.sandbox import cgroup, command, probe, trees, uids
+from worker.sandbox.model import Completed, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
+
+OUTPUT_BYTES = 256 * 1024
+GONE_S = 3.0
+"""How long killed processes may take to leave."""
+NO_LIMITS = SandboxLimits()
+"""The defaults only."""
+
+
+@dataclass
+class SandboxProcess:
+    """A started sandbox. Call `close` when it has ended, whatever happened."""
+
+    popen: subprocess.Popen[bytes]
+    level: SandboxLevel
+    scratch: Path
+    group: cgroup.Cgroup | None
+    uid: uids.UidSlot | None
+    writable: tuple[Path, ...]
+    _closed: bool = False
+    _seen: list[psutil.Process] = field(default_factory=list)
+    """What was inside when last looked."""
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes of the sandbox that can be seen now."""
+        try:
+            self._seen = psutil.Process(self.popen.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+        return self._seen
+
+    def out_of_memory(self) -> bool:
+        """Whether the kernel ended a process of it because its memory limit was reached."""
+        return self.group is not None and self.group.oom_kills() > 0
+
+    def kill(self) -> None:
+        """End everything inside at once, daemons included, and wait until it is gone."""
+        inside = self.processes()
+        if self.level < SandboxLevel.L2:
+            with contextlib.suppress(ProcessLookupError):
+                self.popen.send_signal(signal.SIGTERM)  # enter.py ends its descendants
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(timeout=1.0)
+        self.popen.kill()
+        for process in inside:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        self.popen.wait()
+        self._empty_group(give_up_s=GONE_S)
+        # Without a cgroup: bubblewrap's outer process ends before the kernel has emptied the process namespace.
+        psutil.wait_procs(self._seen, timeout=GONE_S)
+
+    def _empty_group(self, give_up_s: float) -> None:
+        deadline = time.monotonic() + give_up_s
+        while self.group and (pids := self.group.pids()) and time.monotonic() < deadline:
+            self.group.kill()
+            psutil.wait_procs(_alive(pids), timeout=0.05)
+
+    def close(self, *, take_back: bool = True) -> None:
+        """Remove cgroup, scratch folder and user id; take back the ownership of the written files.
+
+        Not `take_back` where another sandbox writes to the same folders by now.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if self.popen.poll() is None:
+            self.kill()
+        self._empty_group(give_up_s=GONE_S)
+        if self.group:
+            self.group.remove()
+        if self.uid:
+            for path in self.writable if take_back else ():
+                trees.give_tree(path, os.getuid())
+            self.uid.release()
+        trees.tree_remove(self.scratch)
+
+
+def start(
+    spec: SandboxSpec,
+    *,
+    at_level: SandboxLevel | None = None,
+    stdout: int | IO[bytes] | None = subprocess.DEVNULL,
+    stderr: int | IO[bytes] | None = subprocess.DEVNULL,
+) -> SandboxProcess:
+    """Start it. Raises `SandboxTooWeak` below `spec.minimum_level` and `SandboxError` or `OSError` on failure."""
+    host = probe.host() if at_level is None else probe.ingredients()
+    level = host.level if at_level is None else at_level
+    if spec.share_network:
+        level = min(level, SandboxLevel.L2)
+    if level < spec.minimum_level:
+        raise SandboxTooWeak(level, spec.minimum_level, host.reason)
+    own_uid = os.getuid() == 0 and (level >= SandboxLevel.L2 or host.uid_reaches_python)
+    uid = uids.UidSlot() if own_uid else None
+    scratch = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=run_dir("sandbox")))
+    group = cgroup.create(spec.name, spec.limits.memory_bytes, spec.limits.processes) if os.getuid() == 0 else None
+    writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
+    try:
+        if uid:
+            _hand_over(spec, writable, uid.uid)
+        argv = command.command(spec, level, host, scratch, uid.uid if uid else None, group)
+        environment = {"TMPDIR": "/tmp" if level >= SandboxLevel.L2 else str(scratch / "tmp"), **spec.environment}  # noqa: S108
+        popen = subprocess.Popen(
+            argv, env=environment, cwd="/" if level >= SandboxLevel.L2 else spec.workdir,
+            stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, pass_fds=spec.pass_fds, start_new_session=True,
+        )  # fmt: skip
+    except BaseException:
+        _undo(scratch, group, uid)
+        raise
+    return SandboxProcess(popen, level, scratch, group, uid, spec.writable)
+
+
+def _undo(scratch: Path, group: cgroup.Cgroup | None, uid: uids.UidSlot | None) -> None:
+    if group:
+        group.remove()
+    if uid:
+        uid.release()
+    trees.tree_remove(scratch)
+
+
+def remove_leftovers(name: str) -> None:
+    """Clean up after a sandbox whose caller was killed: whatever still runs in it, its cgroup, its scratch folder."""
+    version, parents = cgroup.hierarchies() if os.getuid() == 0 else (0, ())
+    group = cgroup.Cgroup(tuple(parent / name for parent in parents), version)
+    if group.pids():
+        group.kill()
+        psutil.wait_procs(_alive(group.pids()), timeout=GONE_S)
+    group.remove()
+    for folder in run_dir("sandbox").glob(f"{name}-*"):
+        trees.tree_remove(folder)
+
+
+def _alive(pids: Iterable[int]) -> list[psutil.Process]:
+    """Those of the process ids that still name a process; one may end while we look."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            found.append(psutil.Process(pid))
+    return found
+
+
+def _private_tmp(scratch: Path) -> Path:
+    folder = scratch / "tmp"
+    folder.mkdir()
+    scratch.chmod(0o755)
+    return folder
+
+
+def _hand_over(spec: SandboxSpec, writable: tuple[Path, ...], uid: int) -> None:
+    for path in writable:
+        trees.give_tree(path, uid)
+        path.chmod(path.stat().st_mode | 0o111)  # bubblewrap enters it before it becomes that user
+    for path in spec.readonly:
+        trees.make_readable(path)
+
+
+def package_folder(name: str) -> Path:
+    """Folder of one of our packages, to be bound read-only for a program that imports it."""
+    return REPOSITORY / name
+
+
+def python_environment(**more: str) -> dict[str, str]:
+    """A small, clean environment for a Python program of ours: no secret of the caller is in it."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8",  # noqa: S108
+        "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1", **more,
+    }  # fmt: skip
+
+
+class _Reader(threading.Thread):
+    """Drains a pipe; keeps the last `OUTPUT_BYTES` and hands on whole lines."""
+
+    def __init__(self, pipe: IO[bytes], on_line: Callable[[str], None] | None) -> None:
+        super().__init__(daemon=True)
+        self.pipe, self.on_line, self.kept = pipe, on_line, bytearray()
+        self.start()
+
+    def run(self) -> None:
+        while line := self.pipe.readline(OUTPUT_BYTES):
+            self.kept += line
+            del self.kept[:-OUTPUT_BYTES]
+            if self.on_line:
+                self.on_line(line.decode(errors="replace").rstrip("\n"))
+
+    @property
+    def text(self) -> str:
+        return self.kept.decode(errors="replace")
+
+
+def run_sandboxed(  # noqa: PLR0913 - keywords only; each is a thing a caller must be able to say
+    argv: list[str],
+    *,
+    name: str,
+    workdir: Path,
+    readonly: tuple[Path, ...] = (),
+    writable: tuple[Path, ...] = (),
+    packages: tuple[str, ...] = (),
+    limits: SandboxLimits = NO_LIMITS,
+    environment: dict[str, str] | None = None,
+    minimum_level: int = 0,
+    gpus: tuple[int, ...] = (),
+    loopback: bool = False,
+    timeout_s: float = 600.0,
+    on_line: Callable[[str], None] | None = None,
+    at_level: SandboxLevel | None = None,
+) -> Completed:
+    """Run one program to its end in the sandbox and return how it ended.
+
+    `packages`: names of our own packages the program may import. `on_line` gets each line of its standard
+    output from another thread. No network but `loopback`, for ranks. Raises as `start` does.
+    """
+    folders = tuple(package_folder(package) for package in packages)
+    spec = SandboxSpec(
+        name=name, argv=tuple(argv), workdir=workdir.resolve(), limits=limits, minimum_level=minimum_level,
+        readonly=tuple(path.resolve() for path in (*readonly, *folders)),
+        writable=tuple(path.resolve() for path in writable),
+        environment=environment if environment is not None else python_environment(), gpus=gpus, loopback=loopback,
+    )  # fmt: skip
+    process = start(spec, at_level=at_level, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return _to_its_end(process, timeout_s, on_line)
+
+
+def _to_its_end(process: SandboxProcess, timeout_s: float, on_line: Callable[[str], None] | None) -> Completed:
+    timed_out = False
+    try:
+        assert process.popen.stdout and process.popen.stderr  # noqa: S101 - PIPE was asked for
+        readers = [_Reader(process.popen.stdout, on_line), _Reader(process.popen.stderr, None)]
+        try:
+            process.popen.wait(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            process.kill()
+        for reader in readers:
+            reader.join(timeout=5.0)
+        code = process.popen.returncode
+        return Completed(
+            returncode=128 - code if 128 < code < 160 else code,
+            stdout=readers[0].text, stderr=readers[1].text, level=process.level,
+            timed_out=timed_out, out_of_memory=process.out_of_memory(),
+        )  # fmt: skip
+    finally:
+        process.close()

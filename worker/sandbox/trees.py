@@ -1,0 +1,66 @@
+"""Folders that a hostile program filled: owners, modes and removal, with no link followed and no depth too great."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+DEPTH_MAX = 64
+"""Folders deeper than this are left as they are: no program of ours makes them, and walking them breaks Python."""
+
+
+def _walk(root: Path) -> Iterator[tuple[int, list[str], list[str]]]:
+    """(open folder, names of folders, names of files) of every folder down to `DEPTH_MAX`."""
+    above = str(root).count(os.sep)
+    for path, folders, files, folder_fd in os.fwalk(root, follow_symlinks=False):
+        yield folder_fd, folders, files
+        if path.count(os.sep) - above >= DEPTH_MAX:
+            folders.clear()
+
+
+def give_tree(root: Path, uid: int) -> None:
+    """Make `uid` the owner of everything below `root`, links themselves, never what they point to."""
+    for folder_fd, folders, files in _walk(root):
+        os.fchown(folder_fd, uid, uid)
+        for name in (*folders, *files):
+            with contextlib.suppress(FileNotFoundError):
+                os.chown(name, uid, uid, dir_fd=folder_fd, follow_symlinks=False)
+
+
+def make_readable(root: Path) -> None:
+    """Let other user ids read what was written with a strict umask. Links are left alone, whoever swaps them in.
+
+    A program may be writing there: what has gone meanwhile needs no right.
+    """
+    if root.is_file():
+        _open_up(str(root), None)
+        return
+    for folder_fd, _, files in _walk(root):
+        os.fchmod(folder_fd, stat.S_IMODE(os.fstat(folder_fd).st_mode) | 0o055)
+        for name in files:
+            with contextlib.suppress(OSError):
+                _open_up(name, folder_fd)
+
+
+def _open_up(name: str, folder_fd: int | None) -> None:
+    mode = os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode
+    if not stat.S_ISREG(mode) or mode & 0o044 == 0o044:
+        return
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
+    try:
+        os.fchmod(fd, stat.S_IMODE(mode) | 0o044)
+    finally:
+        os.close(fd)
+
+
+def tree_remove(root: Path) -> None:
+    """Remove a folder and all in it, as far as it can be; `rm` where it is too deep for Python's own way."""
+    try:
+        shutil.rmtree(root, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", str(root)], check=False, stderr=subprocess.DEVNULL)

@@ -1,0 +1,185 @@
+"""How the rows of a step are shared out over ranks of unlike speed: all end at the same time, in whole rows.
+
+Rank i takes t_i(B) seconds for B rows. Wanted are whole B_i with sum B_i = B whose latest finish, max_i t_i(B_i), is
+least. Since t_i never falls, a finish T can be kept if and only if the most rows that each rank does by T add up to B:
+bisection finds the least such T exactly, and rows above B are taken from those that would end last.
+
+Pure and of the standard library alone: the planner (`scheduler.split`) and a run use the same rule.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+SecondsOf = Callable[[int], float]
+"""Seconds that a rank takes for so many rows, from 1 on; never falls."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """t(B) = a + b B: the law of most programs from a few rows on."""
+
+    fixed_s: float
+    """a: whatever the rows."""
+    row_s: float
+    """b: per row."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no device does."""
+        if not (math.isfinite(self.fixed_s) and math.isfinite(self.row_s) and self.fixed_s >= 0 and self.row_s >= 0):
+            raise ValueError(f"not a step time: {self.fixed_s} s + {self.row_s} s a row")
+
+    def __call__(self, rows: int) -> float:
+        """Seconds for so many rows."""
+        return self.fixed_s + self.row_s * rows
+
+    def scaled(self, factor: float) -> Line:
+        """The same device, so many times as slow."""
+        return Line(self.fixed_s * factor, self.row_s * factor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What the platform planned for a gang of unlike devices; a rank gets it as the variable `DLH_SPLIT`."""
+
+    rows: tuple[int, ...]
+    """Per rank, of a whole batch."""
+    most: tuple[int, ...] = ()
+    """Rows that fit in the memory of each rank's device; 0 or missing: any number."""
+    lines: tuple[Line, ...] = ()
+    """What each rank is expected to take."""
+    correct: bool = True
+    """Whether the run may change it by what it measures."""
+
+    def to_json(self) -> str:
+        """JSON text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def read(text: str | None) -> Planned | None:
+        """Inverse of `to_json`; None where nothing was planned. Raises `ValueError` for what is no plan."""
+        if not text:
+            return None
+        try:
+            body: dict[str, Any] = json.loads(text)
+            return Planned(
+                rows=tuple(map(int, body["rows"])),
+                most=tuple(map(int, body.get("most", ()))),
+                lines=tuple(Line(float(line["fixed_s"]), float(line["row_s"])) for line in body.get("lines", ())),
+                correct=bool(body.get("correct", True)),
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a split: {error}") from error
+
+
+def even(rows: int, ranks: int) -> tuple[int, ...]:
+    """As even as whole rows allow."""
+    return tuple(rows * (rank + 1) // ranks - rows * rank // ranks for rank in range(ranks))
+
+
+def equal_finish(
+    seconds_of: Sequence[SecondsOf], rows: int, *, least: int = 1, most: Sequence[int] = ()
+) -> tuple[int, ...]:
+    """Rows per rank with the earliest common finish. Exact for any t_i that never fall.
+
+    `least` rows per rank at least; with 0 a rank may be left out, where already its first row would end later than
+    all the others. `most`: what fits in each rank's memory; 0 or missing: any number. Raises `ValueError` where `rows`
+    are fewer than that or do not fit.
+    """
+    caps = [min(rows, cap) if cap > 0 else rows for cap in (most or [0] * len(seconds_of))]
+    if rows < least * len(seconds_of) or any(cap < least for cap in caps):
+        raise ValueError(
+            f"{rows} row(s) are too few, or the memory too small, for {least} on each of {len(caps)} ranks"
+        )
+    if sum(caps) < rows:
+        raise ValueError(f"{rows} rows do not fit in the memory of these devices: {sum(caps)} do")
+    shares = _kept_by(_earliest(seconds_of, caps, rows, least), seconds_of, caps, least)
+    return tuple(_without_surplus(shares, seconds_of, sum(shares) - rows, least))
+
+
+def _earliest(seconds_of: Sequence[SecondsOf], caps: Sequence[int], rows: int, least: int) -> float:
+    """The least finish, in seconds, by which all rows can be done."""
+    low = max(seconds(least) if least else 0.0 for seconds in seconds_of)
+    high = max(seconds(cap) for seconds, cap in zip(seconds_of, caps, strict=True))
+    if sum(_kept_by(low, seconds_of, caps, least)) >= rows:
+        return low
+    while True:
+        middle = low + (high - low) / 2
+        if not low < middle < high:
+            return high  # neighbours among floating-point numbers: nothing lies between
+        if sum(_kept_by(middle, seconds_of, caps, least)) >= rows:
+            high = middle
+        else:
+            low = middle
+
+
+def _kept_by(finish_s: float, seconds_of: Sequence[SecondsOf], caps: Sequence[int], least: int) -> list[int]:
+    """The most rows of each rank that are done by then; asked once of ranks that are the same."""
+    known: dict[tuple[int, int], int] = {}
+    for seconds, cap in zip(seconds_of, caps, strict=True):
+        if (id(seconds), cap) in known:
+            continue
+        low, high = least, cap
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if seconds(middle) <= finish_s else (low, middle - 1)
+        known[id(seconds), cap] = low
+    return [known[id(seconds), cap] for seconds, cap in zip(seconds_of, caps, strict=True)]
+
+
+def _without_surplus(shares: list[int], seconds_of: Sequence[SecondsOf], surplus: int, least: int) -> list[int]:
+    """Take rows from those that would end last, of equals from those with most rows."""
+
+    def entry(rank: int) -> tuple[float, int, int]:
+        return -seconds_of[rank](shares[rank]), -shares[rank], rank
+
+    latest = [entry(rank) for rank in range(len(shares)) if shares[rank] > least]
+    heapq.heapify(latest)
+    for _ in range(surplus):
+        _, _, rank = heapq.heappop(latest)
+        shares[rank] -= 1
+        if shares[rank] > least:
+            heapq.heappush(latest, entry(rank))
+    return shares
+
+
+def finish_s(seconds_of: Sequence[SecondsOf], shares: Sequence[int]) -> float:
+    """When the last rank has done its rows; one without rows does nothing."""
+    return max(seconds(rows) if rows else 0.0 for seconds, rows in zip(seconds_of, shares, strict=True))
+
+
+def in_proportion(shares: Sequence[int], count: int, *, least: int = 1, most: Sequence[int] = ()) -> tuple[int, ...]:
+    """`count` rows (a last batch is smaller or larger than the others) shared out as `shares` are.
+
+    By largest remainder, in whole numbers alone, so that every rank finds the same. `least` and `most` are kept where
+    `count` allows it.
+    """
+    total = sum(shares)
+    found = [count * share // total for share in shares]
+    order = sorted(range(len(shares)), key=lambda rank: (-(count * shares[rank] % total), rank))
+    for rank in order[: count - sum(found)]:
+        found[rank] += 1
+    caps = [cap if cap > 0 else count for cap in (most or [0] * len(shares))]
+    if count >= least * len(shares):
+        _level(found, [max(0, least - rows) for rows in found], [rows - least for rows in found])
+    if sum(caps) >= count:
+        over = [max(0, rows - cap) for cap, rows in zip(caps, found, strict=True)]
+        _level(found, [cap - rows for cap, rows in zip(caps, found, strict=True)], over)
+    return tuple(found)
+
+
+def _level(found: list[int], room: list[int], spare: list[int]) -> None:
+    """Move rows from ranks with some to spare to ranks with room, the largest first."""
+    for taker in range(len(found)):
+        for giver in sorted(range(len(found)), key=lambda rank: (-spare[rank], rank)):
+            moved = min(room[taker], spare[giver])
+            if moved > 0 and taker != giver:
+                found[taker] += moved
+                found[giver] -= moved
+                room[taker] -= moved
+                spare[giver] -= moved

@@ -1,0 +1,297 @@
+"""One attempt of a job on this node, from the start of its sandbox to the record of its end.
+
+`python -m worker.supervisor JOB_DIR TOKEN`, in a session of its own: it outlives the agent that started it.
+It trusts nothing the ranks write, keeps the run's files as the truth, and is the only one to talk to Redis.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from worker import registry
+from worker.attempt import Attempt, load, network_note
+from worker.cause import Seen, broken, failure, judge
+from worker.channels import Channels
+from worker.events import Event, EventKind, FailureCode, Outcome
+from worker.forward import Forwarder
+from worker.home import node_name, redis_url
+from worker.launch import CANCEL_FILE, STACKS_FILE
+from worker.logs import RankLog, StreamReader
+from worker.meeting import Meeting
+from worker.monitor import Monitor
+from worker.sandbox import SandboxProcess, SandboxTooWeak, start
+from worker.tail import EventTail
+from worker.watchdog import Verdict, Watchdog, folder_bytes
+
+PAUSE_FILE = "pause"
+PAUSE_S = float(os.environ.get("DLH_PAUSE_S", "120"))
+"""Time the ranks have to save and leave."""
+LOOP_S, BREATH_S = 0.1, 0.02
+"""Longest wait and least length of a loop: the second bounds what a flood of output can cost."""
+DRAIN_S, DRAIN_LIMIT_S = 0.5, 5.0
+SAMPLE_S, DISK_S = 1.0, 2.0
+CANCEL_GRACE_S = 1.0
+STACKS_S = 1.0
+"""Time that ranks without progress have to print where they stand."""
+BROKER_WAIT_S = 120.0
+"""How long to wait for an absent broker at the end; the exit record lies on disk anyway."""
+SHUTDOWN_WAIT_S = 2.0
+_log = logging.getLogger("worker.supervisor")
+
+
+class Supervisor:
+    """State of one attempt while it runs."""
+
+    def __init__(self, attempt: Attempt, forwarder: Forwarder) -> None:
+        self.attempt, self.plan, self.paths = attempt, attempt.plan, attempt.paths
+        self.forwarder = forwarder
+        self.started_s = time.monotonic()
+        limits = self.plan.limits
+        ranks = [rank.rank for rank in attempt.local_ranks]
+        self.seen = Seen(limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes)
+        self.watchdog = Watchdog(limits, self.started_s)
+        self.monitor = Monitor(attempt.gpus)
+        self.logs = {rank: RankLog(rank, self.paths.rank_log(self.plan.token, rank)) for rank in ranks}
+        self.tails = [
+            EventTail(self.paths.work, attempt.events_file(rank), self.plan.job_id, self.plan.token, rank)
+            for rank in ranks
+        ]
+        self.sandbox: SandboxProcess | None = None
+        self.meeting: Meeting | None = None
+        self._channels = Channels(self._lines, self._status)
+        self._seq = 0
+        self._running = False
+        self._pause_s: float | None = None
+        self._cancel_s: float | None = None
+        self._kill_s: float | None = None
+        self._next_sample_s = self._next_disk_s = 0.0
+
+    def emit(self, kind: EventKind, **data: Any) -> Event:
+        """An event of the supervisor's own."""
+        event = Event(
+            kind=kind, job_id=self.plan.job_id, token=self.plan.token, rank=self.attempt.supervisor_rank, seq=self._seq,
+            time_s=time.time(), data=data,
+        )  # fmt: skip
+        self._seq += 1
+        if kind is not EventKind.EXITED:
+            self.forwarder.send([event])
+        return event
+
+    def run(self) -> Outcome:
+        """The whole attempt. Never raises: whatever happens ends in an exit record."""
+        signal.signal(signal.SIGTERM, self._shut_down)
+        try:
+            self._start()
+            while self.sandbox and self.sandbox.popen.poll() is None:
+                self._turn()
+            outcome, cause = self._ended()
+        except SandboxTooWeak as error:
+            hint = "Ask for a node with a stronger sandbox, or let an administrator lower the pool's least level."
+            outcome, cause = Outcome.FAILED, failure(FailureCode.SANDBOX_TOO_WEAK, str(error), hint)
+        except Exception as error:
+            _log.exception("attempt broke")
+            outcome, cause = broken(error, node_name())
+        self._record(outcome, cause)
+        return outcome
+
+    def _shut_down(self, *_: object) -> None:
+        self.seen.shut_down = True
+
+    def _start(self) -> None:
+        attempt, token, pipe = self.attempt, self.plan.token, self._channels.rank_pipe
+        if attempt.several_nodes:
+            self.meeting = Meeting(redis_url(), self.plan, attempt.node)
+        attempt.make_folders()
+        writers = {rank: (pipe("stdout", log), pipe("stderr", log)) for rank, log in self.logs.items()}
+        status_writer, launcher_writer = self._channels.status_pipe(), self._channels.launcher_pipe()
+        config_file = self.paths.attempt(token) / "launch.json"
+        registry.write_json(config_file, attempt.launch_config(status_writer, writers).to_json())
+        fds = (status_writer, *(fd for pair in writers.values() for fd in pair))
+        try:
+            spec = attempt.sandbox(config_file, fds)
+            self.sandbox = start(spec, stdout=launcher_writer, stderr=launcher_writer)
+        finally:
+            for fd in (*fds, launcher_writer):
+                os.close(fd)
+        self.emit(
+            EventKind.STARTED, sandbox_level=int(self.sandbox.level), node=attempt.node, pid=os.getpid(),
+            world_size=self.plan.world_size,
+        )  # fmt: skip
+        if self.meeting is not None:
+            self.meeting.start()
+            if attempt.first:
+                self.emit(EventKind.NOTE, message=network_note(self.plan.nodes, self.sandbox.level))
+
+    def _turn(self) -> None:
+        """One round: output, events, requests, and once a second the rest."""
+        began_s = time.monotonic()
+        self._channels.read(LOOP_S)
+        self._meet()
+        self._follow()
+        now_s = time.monotonic()
+        self._requests(now_s)
+        if now_s >= self._next_sample_s:
+            self._next_sample_s = now_s + SAMPLE_S
+            self._each_second(now_s)
+        time.sleep(max(0.0, BREATH_S - (time.monotonic() - began_s)))
+
+    def _lines(self, reader: StreamReader, line_start: int, lines: list[str]) -> None:
+        self.emit(EventKind.LOG, rank=reader.log.rank, stream=reader.stream, line_start=line_start, lines=lines)
+
+    def _status(self, line: bytes) -> None:
+        self.seen.status(line, self.logs.keys())
+        if self.meeting is not None and self.seen.port:
+            self.meeting.tell(self.seen.port)
+
+    def _meet(self) -> None:
+        """Let the ranks start once all nodes are there."""
+        if self.meeting is None:
+            return
+        if self.meeting.port is None:
+            self.watchdog.waits(time.monotonic())  # others may be fetching their data still
+            return
+        registry.write_json(self.attempt.port_file, str(self.meeting.port))
+        self.attempt.port_file.chmod(0o644)
+        self.meeting.close()
+        self.meeting = None
+
+    def _follow(self) -> None:
+        events: list[Event] = []
+        now_s = time.monotonic()
+        for tail in self.tails:
+            for event in tail.poll():
+                self.watchdog.saw(event, now_s)
+                events += self._accept(event)
+        self.forwarder.send(events)
+
+    def _accept(self, event: Event) -> list[Event]:
+        self.seen.event(event)
+        stepped = event.kind is EventKind.PROGRESS and _is_step(event.data.get("step"))
+        if not self._running and (stepped or event.kind in (EventKind.RUNNING, EventKind.METRIC)):
+            self._running = True
+            self.emit(EventKind.RUNNING, start_s=round(time.monotonic() - self.started_s, 3))
+        return [] if event.kind is EventKind.RUNNING else [event]
+
+    def _notice_requests(self, now_s: float) -> None:
+        folder = self.paths.requests(self.plan.token)
+        if self._cancel_s is None and (folder / CANCEL_FILE).exists():
+            self._cancel_s, self.seen.cancelled = now_s, True
+        if self._pause_s is None and (folder / PAUSE_FILE).exists():
+            self._pause_s, self.seen.pause_wanted = now_s, True
+
+    def _requests(self, now_s: float) -> None:
+        assert self.sandbox  # noqa: S101 - only called while it runs
+        self._notice_requests(now_s)
+        if self._pause_s is not None and now_s - self._pause_s > PAUSE_S:
+            self.seen.pause_overdue = True
+        if self.forwarder.fenced.is_set():
+            self.seen.shut_down = True
+        cancel_due = self._cancel_s is not None and now_s - self._cancel_s >= CANCEL_GRACE_S
+        verdict_due = self._kill_s is not None and now_s >= self._kill_s
+        if cancel_due or verdict_due or self.seen.pause_overdue or self.seen.shut_down:
+            self.sandbox.kill()
+
+    def _each_second(self, now_s: float) -> None:
+        assert self.sandbox  # noqa: S101
+        sample = self.monitor.sample(self.sandbox.processes())
+        self.emit(EventKind.SAMPLE, **sample, **({"node": self.attempt.node} if self.attempt.several_nodes else {}))
+        if self._superseded():
+            self.seen.shut_down = True
+        if self._kill_s is not None:
+            return
+        verdict = self.watchdog.check_time(now_s)
+        if verdict is None and now_s >= self._next_disk_s:
+            self._next_disk_s = now_s + DISK_S
+            # where a cgroup holds the memory limit, the kernel counts better than we do
+            memory_bytes = 0 if self.sandbox.group else self.monitor.memory_bytes
+            verdict = self.watchdog.check_use(memory_bytes=memory_bytes, disk_bytes=folder_bytes(self.paths.work))
+        if verdict is not None:
+            self._condemn(verdict, now_s)
+
+    def _condemn(self, verdict: Verdict, now_s: float) -> None:
+        """End the attempt; ranks without progress first say where they stand."""
+        stalled = verdict.code is FailureCode.STALLED
+        self.seen.verdict, self._kill_s = verdict, now_s + (STACKS_S if stalled else 0.0)
+        if stalled:
+            with suppress(OSError):
+                (self.paths.requests(self.plan.token) / STACKS_FILE).touch()
+
+    def _superseded(self) -> bool:
+        """A newer attempt of the job has begun somewhere."""
+        return registry.fence_read(self.paths) > self.plan.token
+
+    def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
+        """Read what is left, clean up, and judge."""
+        assert self.sandbox  # noqa: S101
+        sandbox = self.sandbox
+        sandbox.kill()
+        self._notice_requests(time.monotonic())  # the launcher reads them too, and on a busy host it is first
+        self.seen.sandbox_code = sandbox.popen.returncode
+        self.seen.out_of_memory = sandbox.out_of_memory()
+        end_s = time.monotonic() + DRAIN_LIMIT_S
+        while self._channels.open and self._channels.read(DRAIN_S) and time.monotonic() < end_s:
+            pass  # every pipe ends with the sandbox, but for a process that got away from a weak one
+        for _ in range(64):
+            self._follow()
+        sandbox.close(take_back=not self._superseded())
+        for log in self.logs.values():
+            self.seen.tails[log.rank] = list(log.tail)
+            log.close()
+        dropped = sum(tail.dropped for tail in self.tails)
+        if dropped:
+            self.emit(EventKind.NOTE, message=f"{dropped} events of the program were not valid and were left out.")
+        if self.seen.pause_overdue:
+            self.emit(EventKind.NOTE, message=f"The run did not save within {PAUSE_S:.0f} s of the pause request.")
+        self.seen.sandbox_text = self._channels.launcher_text.decode(errors="replace")
+        return judge(self.seen)
+
+    def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
+        if self.sandbox:
+            self.sandbox.close(take_back=not self._superseded())
+        if self.meeting is not None:
+            self.meeting.close()
+        for tail in self.tails:
+            tail.close()
+        event = self.emit(EventKind.EXITED, outcome=str(outcome), failure=cause, node=self.attempt.node)
+        try:
+            registry.write_json(self.paths.exit_file(self.plan.token), event.to_json())
+        except OSError as error:  # a full disk: then the message alone tells how it ended
+            _log.warning("cannot record the end: %s", error)
+        self.forwarder.send([event])
+        self.forwarder.close(SHUTDOWN_WAIT_S if self.seen.shut_down else BROKER_WAIT_S)
+        # Last: as long as we are known here, nobody else tells control how the attempt ended.
+        registry.remove(self.plan.job_id, self.plan.token)
+
+
+def _is_step(value: object) -> bool:
+    return isinstance(value, (int, float)) and value >= 1
+
+
+def main(kind: type[Supervisor] = Supervisor) -> int:
+    """Run the attempt named on the command line; exit code 0 once its end is recorded."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    attempt = load(Path(sys.argv[1]), int(sys.argv[2]), node_name(), *sys.argv[3:4])
+    if registry.fence_read(attempt.paths) > attempt.plan.token:
+        _log.error("a newer attempt of job %s is known here: not started", attempt.plan.job_id)
+        return 1
+    if attempt.paths.exit_file(attempt.plan.token).exists():
+        _log.error("attempt %d of job %s has ended already", attempt.plan.token, attempt.plan.job_id)
+        return 1
+    if not registry.enter(attempt.paths, attempt.plan.job_id, attempt.plan.token):
+        _log.error("attempt %d of job %s runs already", attempt.plan.token, attempt.plan.job_id)
+        return 1
+    forwarder = Forwarder(redis_url(), attempt.plan.job_id, attempt.plan.token, attempt.paths.part)
+    outcome = kind(attempt, forwarder).run()
+    _log.info("attempt %d of job %s: %s", attempt.plan.token, attempt.plan.job_id, outcome)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

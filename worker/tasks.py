@@ -1,0 +1,82 @@
+"""Celery tasks of a node: each translates a message and calls one function. Short and idempotent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from worker import agent, inspection, programs, rate_range
+from worker.celery_app import app, send_to_control
+from worker.plan import RunPlan
+from worker.transfer.depot import run_paths
+from worker.transfer.requests import with_files
+
+
+def _to(task: str) -> Callable[[dict[str, Any]], None]:
+    """Sends an answer to control."""
+    return lambda answer: send_to_control(task, [answer])
+
+
+@app.task(name="node.start")
+def start(plan: dict[str, Any]) -> bool:
+    """Start this node's part of an attempt."""
+    run_plan = RunPlan.from_dict(plan)
+    started = agent.attempt_start(run_plan, run_paths(run_plan))
+    agent.heartbeat().now()
+    return started
+
+
+@app.task(name="node.stop")
+def stop(job_id: str, token: int, how: str) -> bool:
+    """Pause (`how` is `pause`) or cancel (`cancel`) an attempt."""
+    return agent.attempt_stop(job_id, token, how)
+
+
+@app.task(name="node.probe")
+def probe() -> None:
+    """Report the node's state now."""
+    agent.heartbeat().now()
+
+
+@app.task(name="node.predict")
+def predict(request: dict[str, Any]) -> None:
+    """Have a job's predict.py run on an input and tell control."""
+    programs.queue().put(lambda: send_to_control("control.prediction_done", [programs.predict(request)]))
+
+
+@app.task(name="node.check")
+def check(request: dict[str, Any]) -> None:
+    """Have a job's program tried on a few rows and tell control."""
+    send = _to("control.check_done")
+    programs.queue().put(lambda: with_files(request, lambda here: send(programs.check(here)), send))
+
+
+@app.task(name="node.inspect")
+def inspect(request: dict[str, Any]) -> None:
+    """Have a program read without running it, and tell control what a step of it does."""
+    send = _to("control.inspect_done")
+    programs.queue().put(lambda: with_files(request, lambda here: send(inspection.inspect(here)), send))
+
+
+@app.task(name="node.measure")
+def measure(request: dict[str, Any]) -> None:
+    """Have some real steps of a program timed (or a link), and tell control each answer as it comes."""
+    send = _to("control.measure_done")
+    programs.measuring_queue().put(
+        lambda: with_files(request, lambda here: inspection.measure(here, send), send),
+    )
+
+
+@app.task(name="node.rate_range")
+def rate_test(request: dict[str, Any]) -> None:
+    """Have a learning-rate range test of a program made, and tell control how far it is and what came of it."""
+    send = _to("control.rate_range_done")
+    programs.measuring_queue().put(
+        lambda: with_files(request, lambda here: rate_range.rate_test(here, send), send),
+    )
+
+
+@app.task(name="node.purge")
+def purge(job_id: str) -> None:
+    """Forget a job."""
+    agent.job_purge(job_id)

@@ -1,0 +1,186 @@
+"""The cache of a node: contents by hash and folders of jobs, limited in size, the least recently used removed first.
+
+What is in use is locked (`flock`) by the process that uses it: the kernel lets go of the lock when that process ends,
+however it ends, so nothing in use is ever removed and nothing is kept for the dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from worker.sandbox import tree_remove
+from worker.transfer.portal import Stopped, TransferError
+
+KINDS = ("contents", "incoming", "jobs")
+YOUNG_S = 60.0
+"""What was used so short a time ago stays: whoever asked for it may be about to lock it."""
+LOOK_S = 0.1
+
+
+class CacheFull(TransferError):
+    """There is no room, even without all that nobody uses."""
+
+
+class Hold:
+    """A lock on one entry, given up by `release` or by the end of the process."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give it up; again does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Cache:
+    """The folder `root`. Entries are named `contents/<digest>`, `incoming/<digest>` and `jobs/<id>`."""
+
+    def __init__(self, root: Path, limit_bytes: int) -> None:
+        self.root, self.limit_bytes = root, limit_bytes
+
+    def path(self, name: str) -> Path:
+        """Where an entry lies."""
+        return self.root / name
+
+    def hold(self, name: str) -> Hold:
+        """Keep an entry from being removed. Many may hold one."""
+        found = self._lock(name, fcntl.LOCK_SH)
+        assert found is not None  # noqa: S101 - a blocking lock is got
+        return found
+
+    @contextmanager
+    def alone(self, name: str, stopped: Callable[[], bool]) -> Iterator[None]:
+        """Be the only one that makes an entry. Raises `Stopped`."""
+        while (hold := self._lock(name, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None:
+            if stopped():
+                raise Stopped("it is not wanted any more")
+            time.sleep(LOOK_S)
+        try:
+            yield
+        finally:
+            if not self.path(name).exists():  # it has moved to its place
+                self._lock_path(name).unlink(missing_ok=True)
+            hold.release()
+
+    def _lock_path(self, name: str) -> Path:
+        return self.root / "locks" / name.replace("/", "-")
+
+    def _lock(self, name: str, how: int) -> Hold | None:
+        """Lock an entry and note its use; None where another process has it and `how` says not to wait."""
+        path = self._lock_path(name)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        while True:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(fd, how)
+                # Whoever removed the entry removed this file as well: then the lock is on nothing.
+                if path.stat().st_ino == os.fstat(fd).st_ino:
+                    os.utime(fd)
+                    return Hold(fd)
+            except BlockingIOError:
+                os.close(fd)
+                return None
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+
+    def used_bytes(self) -> int:
+        """Of all entries."""
+        return sum(tree_bytes(self.path(name)) for name in self._names())
+
+    def _names(self) -> list[str]:
+        """Entries, the one unused for longest first."""
+        names = [f"{kind}/{path.name}" for kind in KINDS for path in _children(self.root / kind)]
+        return sorted(names, key=self._used_s)
+
+    def _used_s(self, name: str) -> float:
+        """When an entry was last used (Unix time); 0 where nobody knows."""
+        try:
+            return self._lock_path(name).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def room_make(self, need_bytes: int) -> int:
+        """Remove what was unused for longest until `need_bytes` more fit; return how many bytes went.
+
+        Raises `CacheFull`. Call with no entry locked alone but the one that is being made.
+        """
+        if need_bytes > self.limit_bytes:
+            raise CacheFull(_no_room(need_bytes, self.limit_bytes))
+        self._gone_clear()
+        free_bytes = self.limit_bytes - self.used_bytes()
+        removed = 0
+        for name in self._names():
+            if need_bytes <= free_bytes + removed:
+                return removed
+            if time.time() - self._used_s(name) >= YOUNG_S:
+                removed += self.remove(name)
+        if need_bytes > free_bytes + removed:
+            raise CacheFull(_no_room(need_bytes, self.limit_bytes))
+        return removed
+
+    def _gone_clear(self) -> None:
+        """Remove what was on its way out when its process was killed."""
+        for path in _children(self.root / "gone"):
+            if not Path("/proc", path.name.rpartition(".")[2]).exists():
+                tree_remove(path)
+
+    def remove(self, name: str) -> int:
+        """Remove an entry unless somebody uses it; its size, 0 where it stays."""
+        before_s = self._used_s(name)
+        hold = self._lock(name, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if hold is None:
+            return 0
+        try:
+            size = tree_bytes(self.path(name))
+            gone = self.root / "gone" / f"{name.replace('/', '-')}.{os.getpid()}"
+            gone.parent.mkdir(exist_ok=True, mode=0o700)
+            with contextlib.suppress(FileNotFoundError):
+                self.path(name).rename(gone)  # out of sight in one moment: never half an entry
+            tree_remove(gone)
+            self._lock_path(name).unlink(missing_ok=True)
+            return size
+        except OSError:
+            os.utime(self._lock_path(name), (before_s, before_s))
+            return 0
+        finally:
+            hold.release()
+
+
+def _no_room(need_bytes: int, limit_bytes: int) -> str:
+    return (
+        f"The node's cache of {limit_bytes / 2**30:.1f} GiB has no room for {need_bytes / 2**30:.1f} GiB beside what "
+        "is in use."
+    )
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def tree_bytes(root: Path) -> int:
+    """Sum of the sizes of files below `root`, links not followed."""
+    total, waiting = 0, [str(root)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total

@@ -1,0 +1,99 @@
+"""One attempt's way from the store to a node without its folder, and back."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from worker.attempt import Attempt
+from worker.cause import failure
+from worker.events import Event, FailureCode, Outcome
+from worker.transfer.depot import Brought, Depot
+from worker.transfer.returning import Returner
+
+RETURN_S = 900.0
+"""So long a run that has ended tries to return what it made."""
+CANCELLED_S, HURRY_S = 20.0, 2.0
+RECORD_S = 5.0
+CHECKPOINT_KEYS = ("name", "step", "epoch", "metric", "bytes", "best", "removed")
+_NEEDED = frozenset({Outcome.SUCCEEDED, Outcome.PAUSED})
+"""Ends that are true only if the store has what the run made."""
+
+
+class Carrier:
+    """Before `bring` has ended well the other calls do nothing."""
+
+    def __init__(self, attempt: Attempt, depot: Depot) -> None:
+        self._attempt, self._depot = attempt, depot
+        self._brought: Brought | None = None
+        self._returner: Returner | None = None
+
+    def bring(self, unwanted: Callable[[], bool]) -> tuple[Attempt, dict[str, Any]]:
+        """(the attempt with its files on this machine, data of a note about it).
+
+        Raises `Stopped` once `unwanted` says so, `TransferError`, `OSError`, `ValueError`.
+        """
+        attempt = self._attempt
+        attempt.make_folders()
+        paths = attempt.paths
+        self._brought = self._depot.run_bring(attempt.plan, paths, first=attempt.first, stopped=unwanted)
+        ranks = [rank.rank for rank in attempt.local_ranks]
+        self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
+        self._returner.start()
+        here = replace(attempt, plan=replace(attempt.plan, dataset_dir=str(self._brought.dataset_dir)))
+        return here, self._brought.told(attempt.node)
+
+    @property
+    def refused(self) -> bool:
+        """Another attempt has taken over: the portal takes nothing of this one any more."""
+        return self._returner is not None and self._returner.refused.is_set()
+
+    def pass_on(self, events: list[Event]) -> list[Event]:
+        """Events that may be told now."""
+        return events if self._returner is None else self._returner.hold(events)
+
+    def kept(self) -> list[dict[str, Any]]:
+        """Data of CHECKPOINT events that may be told now, since the store has their files."""
+        found: list[dict[str, Any]] = []
+        while self._returner is not None:
+            try:
+                data = self._returner.kept.get_nowait()
+            except queue.Empty:
+                break
+            found.append({key: data.get(key) for key in CHECKPOINT_KEYS})
+        return found
+
+    def ended(
+        self, outcome: Outcome, cause: dict[str, Any] | None, hurried: Callable[[], bool]
+    ) -> tuple[Outcome, dict[str, Any] | None]:
+        """Return the rest. What a run made and the store did not get, it did not make."""
+        if self._returner is None:
+            return outcome, cause
+        problem = self._finish(CANCELLED_S if outcome is Outcome.CANCELLED else RETURN_S, hurried)
+        if problem and outcome in _NEEDED:
+            text = f"What the run made could not be returned to the store: {problem}"
+            return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
+        return outcome, cause
+
+    def _finish(self, limit_s: float, hurried: Callable[[], bool]) -> str:
+        assert self._returner is not None  # noqa: S101 - `ended` looked
+        self._returner.finish_begin(limit_s)
+        end_s = time.monotonic() + limit_s
+        while (left_s := end_s - time.monotonic()) > 0 and not self._returner.finished(min(0.5, left_s)):
+            if hurried() and left_s > HURRY_S:
+                end_s = time.monotonic() + HURRY_S
+                self._returner.finish_begin(HURRY_S)
+        return self._returner.problem()
+
+    def exit_record(self, text: str, *, hurry: bool) -> None:
+        """Leave the record of the end in the store, for control that did not hear of it."""
+        if self._returner is not None and not self.refused:
+            self._returner.exit_record(text, 0.0 if hurry else RECORD_S)
+
+    def close(self) -> None:
+        """What was brought may be removed."""
+        if self._brought is not None:
+            self._brought.release()

@@ -1,0 +1,254 @@
+"""A node's own cache and the portal behind it: what a run or a request needs is brought here before it starts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from worker.home import cache_dir, cache_limit_bytes, node_name, node_secret, portal_url
+from worker.plan import RunPaths, RunPlan
+from worker.sandbox import tree_remove
+from worker.tail import open_below
+from worker.transfer.cache import Cache, Hold
+from worker.transfer.fetch import AWAY_LIMIT_S, Damaged, Source, tree_fetch
+from worker.transfer.portal import Portal, PortalRefused, patiently
+from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder
+
+LISTINGS_MAX = 3
+"""A folder may change between its listing and its last file: so often it is listed anew."""
+USE_FRESH_S = 60.0
+"""So old the use of the cache may be in a report."""
+Stop = Callable[[], bool]
+
+
+@dataclass
+class Brought:
+    """What was brought for one run, and kept from being removed until `release`."""
+
+    fetched_bytes: int = 0
+    """Over the network."""
+    cached_bytes: int = 0
+    """It was here already."""
+    began_s: float = field(default_factory=time.monotonic)
+    holds: list[Hold] = field(default_factory=list)
+    dataset_dir: Path | None = None
+
+    def release(self) -> None:
+        """Nothing of it is in use any more."""
+        for hold in self.holds:
+            hold.release()
+
+    def told(self, node: str) -> dict[str, Any]:
+        """Data of the note for the job's history."""
+        took_s = time.monotonic() - self.began_s
+        what = f"{_size(self.fetched_bytes)} fetched in {took_s:.1f} s" if self.fetched_bytes else "nothing to fetch"
+        message = f"Data and program on {node}: {what}, {_size(self.cached_bytes)} were in its cache."
+        return {
+            "message": message, "node": node, "fetched_bytes": self.fetched_bytes, "cached_bytes": self.cached_bytes,
+            "preload_s": round(took_s, 3),
+        }  # fmt: skip
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count} bytes"
+
+
+@dataclass(frozen=True)
+class Depot:
+    """Where a node without the store keeps things, and whom it asks."""
+
+    cache: Cache
+    portal: Portal
+
+    def run_paths(self, plan: RunPlan) -> RunPaths:
+        """Files of a job on this node. Raises `ValueError`."""
+        folder = job_folder(plan.job_dir)
+        self.cache.hold(folder).release()  # used now: it stays until the supervisor holds it
+        return RunPaths(self.cache.path(folder), plan.part(node_name()))
+
+    def forget(self, job_id: str) -> None:
+        """Remove what is kept of a job here."""
+        folder = f"jobs/{job_id}"
+        if JOB_FOLDER.fullmatch(folder):
+            self.cache.remove(folder)
+
+    def content(self, folder: str, brought: Brought, stopped: Stop) -> Path:
+        """A folder of the store as this cache has it, fetched if need be. Raises `TransferError`, `OSError`."""
+        tree = self._listed(folder, stopped)
+        for left in reversed(range(LISTINGS_MAX)):
+            try:
+                return self._content(folder, tree, brought, stopped)
+            except (PortalRefused, Damaged):  # a file of the listing was changed, or removed, meanwhile
+                before, tree = tree, self._listed(folder, stopped)
+                if tree == before or not left:
+                    raise
+        raise AssertionError  # pragma: no cover
+
+    def _listed(self, folder: str, stopped: Stop) -> Tree:
+        body = patiently(
+            lambda: self.portal.json("GET", "/trees", folder=folder), limit_s=AWAY_LIMIT_S, stopped=stopped
+        )
+        return Tree.from_list(body["files"])
+
+    def _content(self, folder: str, tree: Tree, brought: Brought, stopped: Stop) -> Path:
+        name, making = f"contents/{tree.digest}", f"incoming/{tree.digest}"
+        place = self.cache.path(name)
+        brought.holds.append(self.cache.hold(name))
+        with self.cache.alone(making, stopped):
+            if place.is_dir():
+                brought.cached_bytes += tree.bytes
+                return place
+            kept = self._fetch(Source("/files", {"folder": folder}), tree, making, brought, stopped)
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+            kept.rename(place)
+        return place
+
+    def _fetch(self, source: Source, tree: Tree, making: str, brought: Brought, stopped: Stop) -> Path:
+        """The tree in a folder that is ready to be renamed into its place."""
+        place = self.cache.path(making)
+        place.mkdir(parents=True, exist_ok=True, mode=0o755)
+        here = sum(path.stat().st_size for path in place.iterdir() if not path.name.startswith("."))
+        self.cache.room_make(max(0, tree.bytes - here))
+        fetched = tree_fetch(self.portal, source, tree, place, stopped=stopped)
+        brought.fetched_bytes += fetched
+        brought.cached_bytes += max(0, tree.bytes - fetched)
+        return place
+
+    def checkpoints(self, plan: RunPlan, paths: RunPaths, brought: Brought, stopped: Stop) -> None:
+        """Make this node's checkpoints of a job those that the store has. Raises `TransferError`, `OSError`."""
+        base = f"/runs/{plan.job_id}/{plan.token}/checkpoints"
+        body = patiently(lambda: self.portal.json("GET", base), limit_s=AWAY_LIMIT_S, stopped=stopped)
+        wanted = {str(row["name"]): Tree.from_list(row["files"]) for row in body["checkpoints"]}
+        if not all(CHECKPOINT_NAME.fullmatch(name) for name in wanted):
+            raise ValueError("the store has a checkpoint with a name that may not be written")
+        for path in [*paths.checkpoints.iterdir()]:
+            if path.name not in wanted or not _is_same(paths.work, path.name, wanted[path.name]):
+                tree_remove(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        for name, tree in wanted.items():
+            if (paths.checkpoints / name).is_dir():
+                brought.cached_bytes += tree.bytes
+                continue
+            making = f"incoming/{tree.digest}"
+            with self.cache.alone(making, stopped):
+                made = self._fetch(Source(f"{base}/{name}", {}), tree, making, brought, stopped)
+                made.rename(paths.checkpoints / name)
+
+    def program(self, folder: str, target: Path, brought: Brought, stopped: Stop) -> None:
+        """Make `target` hold the program of a job folder of the store. Raises as `content`."""
+        files_copy(self.content(f"{folder}/program", brought, stopped), target)
+
+    def run_bring(self, plan: RunPlan, paths: RunPaths, *, first: bool, stopped: Stop) -> Brought:
+        """All that this node's part of an attempt needs. Raises `TransferError`, `OSError`, `ValueError`.
+
+        Where it fails nothing is held.
+        """
+        folder = job_folder(plan.job_dir)
+        brought = Brought()
+        brought.holds.append(self.cache.hold(folder))
+        try:
+            self.program(folder, paths.program, brought, stopped)
+            brought.dataset_dir = self.content(dataset_folder(plan.dataset_dir), brought, stopped)
+            if first:
+                self.checkpoints(plan, paths, brought, stopped)
+        except BaseException:
+            brought.release()
+            raise
+        return brought
+
+    @contextmanager
+    def request_here(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """A request for a short run with its folders brought here. Raises as `run_bring`."""
+        with ExitStack() as stack:
+            brought = Brought()
+            stack.callback(brought.release)
+            here = dict(request)
+            if request.get("job_dir"):
+                folder = job_folder(str(request["job_dir"]))
+                entry = f"jobs/request-{request_id(request)}"
+                root, hold = self.cache.path(entry), self.cache.hold(entry)
+                stack.callback(self.cache.remove, entry)
+                stack.callback(hold.release)
+                self.program(folder, RunPaths(root).program, brought, lambda: False)
+                here["job_dir"] = str(root)
+            if request.get("dataset_dir"):
+                data = self.content(dataset_folder(str(request["dataset_dir"])), brought, lambda: False)
+                here["dataset_dir"] = str(data)
+            yield here
+
+
+def request_id(request: dict[str, Any]) -> str:
+    """Of a short run, fit for a file name. Raises `ValueError`."""
+    found = str(request.get("request_id") or request.get("check_id") or "")
+    if not FILE_NAME.fullmatch(found):
+        raise ValueError(f"{found!r} is no id of a request")
+    return found
+
+
+def files_copy(source: Path, target: Path) -> None:
+    """Make `target` a copy of a flat folder, in one step."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    tree_remove(draft)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(source, draft)
+    tree_remove(target)
+    draft.rename(target)
+
+
+def tree_here(root: Path, folder: Path, names: Sequence[str] | None = None) -> Tree | None:
+    """The flat folder `folder` below `root`, which ranks may write, as a tree; no link is followed.
+
+    Of the files `names`, else of all whose names do not begin with a dot (those are being made). None where it is none.
+    """
+    files = []
+    try:
+        if names is None:
+            names = sorted(path.name for path in (root / folder).iterdir() if not path.name.startswith("."))
+        for name in names:
+            fd = open_below(root, folder / name)
+            if fd is None:
+                return None
+            with os.fdopen(fd, "rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                files.append({"name": name, "bytes": stream.tell(), "sha256": digest})
+        return Tree.from_list(files)
+    except (OSError, ValueError):
+        return None
+
+
+def _is_same(work: Path, name: str, tree: Tree) -> bool:
+    return tree_here(work, Path("checkpoints") / name) == tree
+
+
+def depot_here() -> Depot | None:
+    """This node's depot; None on a node that sees the store's folder."""
+    root = cache_dir()
+    return Depot(Cache(root, cache_limit_bytes()), Portal(portal_url(), node_secret())) if root else None
+
+
+def run_paths(plan: RunPlan) -> RunPaths:
+    """Where the files of a job lie for this node. Raises `ValueError` for a plan that names no job of the store."""
+    depot = depot_here()
+    return RunPaths(Path(plan.job_dir), plan.part(node_name())) if depot is None else depot.run_paths(plan)
+
+
+def cache_report() -> dict[str, Any]:
+    """For the node's report: how full its cache is; nothing on a node that sees the store."""
+    depot = depot_here()
+    if depot is None:
+        return {}
+    used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
+    return {"cache": {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes}}
+
+
+@lru_cache(maxsize=1)
+def _used_bytes(root: Path, moment: int) -> int:
+    """Counted anew for each `moment`: it takes a walk over all files."""
+    return Cache(root, 0).used_bytes()

@@ -1,0 +1,202 @@
+"""Fetch a tree: byte ranges over several connections, gone on with after a cut, every file checked by its SHA-256."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from worker.transfer.portal import Portal, Stopped, TransferError, patiently
+from worker.transfer.tree import Tree, TreeFile
+
+CHUNK_BYTES = 4 << 20
+CONNECTIONS = 4
+AWAY_LIMIT_S = 600.0
+"""So long one range may stay without an answer."""
+READ_BYTES = 1 << 20
+_MARKS = ".{}.chunks"
+"""Name of the file beside a half-fetched one that tells, a number a line, which of its chunks are there."""
+
+
+class Source(NamedTuple):
+    """Where the portal serves files of a tree: a path of its API, and what is asked for beside `name`."""
+
+    path: str
+    query: dict[str, str]
+
+
+class Damaged(TransferError):
+    """A file did not arrive as the store has it, twice."""
+
+
+@dataclass
+class _Half:
+    """One file while it arrives."""
+
+    file: TreeFile
+    path: Path
+    fd: int
+    marks: int
+    """Open file of the chunks that are there."""
+    done: set[int]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    hashed: int = 0
+    """Chunks at its beginning that went through `digest`."""
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.file.bytes // CHUNK_BYTES)
+
+    def span(self, chunk: int) -> tuple[int, int]:
+        return chunk * CHUNK_BYTES, min(self.file.bytes, (chunk + 1) * CHUNK_BYTES)
+
+    def keep(self, chunk: int) -> None:
+        """A chunk has been written."""
+        with self.lock:
+            os.write(self.marks, f"{chunk}\n".encode())
+            self.done.add(chunk)
+
+    def hash_on(self) -> None:
+        """Hash what has arrived without a gap, so that little is left to do at the end."""
+        while self.hashed in self.done:
+            start, stop = self.span(self.hashed)
+            while start < stop and (block := os.pread(self.fd, min(READ_BYTES, stop - start), start)):
+                self.digest.update(block)
+                start += len(block)
+            self.hashed += 1
+
+    def close(self) -> None:
+        os.close(self.fd)
+        os.close(self.marks)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.path.unlink(missing_ok=True)
+        self.path.with_name(_MARKS.format(self.file.name)).unlink(missing_ok=True)
+
+
+def tree_fetch(
+    portal: Portal, source: Source, tree: Tree, folder: Path, *, stopped: Callable[[], bool] = lambda: False
+) -> int:
+    """Make `folder` hold the tree; return how many bytes were fetched. What an earlier call got is kept.
+
+    Raises `TransferError`, `OSError`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    fetched = 0
+    for last in (False, True):
+        bad, count = _round(portal, source, tree, folder, stopped)
+        fetched += count
+        if not bad:
+            break
+        if last:
+            raise Damaged(f"{', '.join(bad)} did not arrive as the store has it, twice")
+    _keep_only(folder, tree)
+    return fetched
+
+
+def _round(
+    portal: Portal, source: Source, tree: Tree, folder: Path, stopped: Callable[[], bool]
+) -> tuple[list[str], int]:
+    """(files that are not as they should be, bytes fetched)."""
+    halves = [_open(file, folder) for file in tree.files]
+    bad: list[str] = []
+    try:
+        with portal.apart() as own:
+            fetched = _chunks_fetch(own, source, halves, stopped)
+        for half in halves:
+            half.hash_on()
+            if half.digest.hexdigest() != half.file.sha256:
+                half.forget()
+                bad.append(half.file.name)
+            else:
+                os.fsync(half.fd)
+    finally:
+        for half in halves:
+            half.close()
+    return bad, fetched
+
+
+def _open(file: TreeFile, folder: Path) -> _Half:
+    path = folder / file.name
+    marks_path = path.with_name(_MARKS.format(file.name))
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    marks = os.open(marks_path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    done: set[int] = set()
+    if os.fstat(fd).st_size == file.bytes:
+        done = {int(line) for line in marks_path.read_text().split() if line.isdigit()}
+    else:
+        os.ftruncate(marks, 0)
+        os.ftruncate(fd, file.bytes)
+    return _Half(file, path, fd, marks, {chunk for chunk in done if chunk * CHUNK_BYTES < file.bytes})
+
+
+def _missing(halves: list[_Half]) -> Iterator[tuple[_Half, int]]:
+    for half in halves:
+        yield from ((half, chunk) for chunk in range(half.chunks) if chunk not in half.done)
+
+
+def _chunks_fetch(portal: Portal, source: Source, halves: list[_Half], stopped: Callable[[], bool]) -> int:
+    """Fetch what is missing; return how many bytes that was. The caller's thread hashes meanwhile."""
+    waiting = deque(_missing(halves))
+    fetched, ended = 0, threading.Event()
+
+    def stop() -> bool:
+        return ended.is_set() or stopped()
+
+    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="fetch") as pool:
+        running: dict[Future[int], _Half] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < CONNECTIONS * 2:
+                    half, chunk = waiting.popleft()
+                    running[pool.submit(_chunk_fetch, portal, source, half, chunk, stop)] = half
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    fetched += future.result()
+                    running.pop(future).hash_on()
+        finally:
+            ended.set()
+            for future in running:
+                future.cancel()
+    return fetched
+
+
+def _chunk_fetch(portal: Portal, source: Source, half: _Half, chunk: int, stopped: Callable[[], bool]) -> int:
+    start, stop = half.span(chunk)
+
+    def once() -> int:
+        position = start
+        for block in portal.span(source.path, start, stop, **source.query, name=half.file.name):
+            if stopped():
+                raise Stopped("it is not wanted any more")
+            rest = memoryview(block)
+            while rest:
+                count = os.pwrite(half.fd, rest, position)
+                position, rest = position + count, rest[count:]
+        return position - start
+
+    count = patiently(once, limit_s=AWAY_LIMIT_S, stopped=stopped)
+    half.keep(chunk)
+    return count
+
+
+def _keep_only(folder: Path, tree: Tree) -> None:
+    """Remove whatever is not of the tree: notes of chunks, files of an older listing."""
+    names = {file.name for file in tree.files}
+    for path in folder.iterdir():
+        if path.name not in names:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()

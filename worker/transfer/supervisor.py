@@ -1,0 +1,92 @@
+"""The supervisor of a node without the store's folder: brings data and program first, gives back what the run makes.
+
+`python -m worker.transfer.supervisor JOB_DIR TOKEN [PART]`, as `worker.supervisor`, from which all else comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from typing import Any
+
+from worker.attempt import Attempt
+from worker.cause import judge
+from worker.events import Event, EventKind, Outcome
+from worker.forward import Forwarder
+from worker.supervisor import Supervisor, main
+from worker.transfer.carrier import Carrier
+from worker.transfer.depot import depot_here
+from worker.transfer.portal import Stopped
+from worker.watchdog import Watchdog
+
+_log = logging.getLogger("worker.supervisor")
+
+
+class CarryingSupervisor(Supervisor):
+    """State of one attempt on such a node."""
+
+    def __init__(self, attempt: Attempt, forwarder: Forwarder) -> None:
+        super().__init__(attempt, forwarder)
+        depot = depot_here()
+        if depot is None:
+            raise RuntimeError("this node has no cache: DLH_CACHE is not set")
+        self.carrier = Carrier(attempt, depot)
+
+    def _start(self) -> None:
+        try:
+            self.attempt, note = self.carrier.bring(self._unwanted)
+        except Stopped:
+            self.seen.pause_overdue = self.seen.pause_wanted  # there is nothing to save yet
+            return
+        self.plan = self.attempt.plan
+        self.watchdog = Watchdog(self.plan.limits, time.monotonic())  # what fetching took is not the program's
+        self.emit(EventKind.NOTE, **note)
+        super()._start()
+
+    def _unwanted(self) -> bool:
+        """Whether somebody wants the attempt to leave."""
+        self._notice_requests(time.monotonic())
+        if self.forwarder.fenced.is_set() or self._superseded():
+            self.seen.shut_down = True
+        return self.seen.cancelled or self.seen.pause_wanted or self.seen.shut_down
+
+    def _turn(self) -> None:
+        super()._turn()
+        self._kept_tell()
+
+    def _kept_tell(self) -> None:
+        for data in self.carrier.kept():
+            self.emit(EventKind.CHECKPOINT, **data)
+
+    def _accept(self, event: Event) -> list[Event]:
+        return self.carrier.pass_on(super()._accept(event))
+
+    def _requests(self, now_s: float) -> None:
+        if self.carrier.refused:
+            self.seen.shut_down = True
+        super()._requests(now_s)
+
+    def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
+        return super()._ended() if self.sandbox is not None else judge(self.seen)
+
+    def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
+        def hurried() -> bool:
+            self._notice_requests(time.monotonic())
+            return self.seen.shut_down or (self.seen.cancelled and outcome is not Outcome.CANCELLED)
+
+        if self.sandbox is not None:
+            self.sandbox.kill()  # after a fault of our own the ranks must not write what is being returned
+        try:
+            outcome, cause = self.carrier.ended(outcome, cause, hurried)
+            self._kept_tell()
+        finally:
+            super()._record(outcome, cause)
+        file = self.paths.exit_file(self.plan.token)
+        if file.exists():
+            self.carrier.exit_record(file.read_text(), hurry=self.seen.shut_down)
+        self.carrier.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(CarryingSupervisor))

@@ -1,0 +1,89 @@
+"""What travels between the store and a node's cache: flat folders whose files are known by size and SHA-256.
+
+Portal and nodes both speak it, so names are checked in one place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILES_MAX = 500
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_PART = r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}"
+CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+JOB_FOLDER = re.compile(rf"(?:jobs|inspections)/{_PART}|calibration/{_PART}/{_PART}")
+"""Folders of the store that hold a `program/`."""
+DATASET_FOLDER = re.compile(r"datasets/[0-9a-f]{64}/packed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeFile:
+    """One file of a tree."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A flat folder: its files, in the order of their names."""
+
+    files: tuple[TreeFile, ...]
+
+    @property
+    def digest(self) -> str:
+        """Name of the content: SHA-256 over names, sizes and hashes."""
+        body = [[file.name, file.bytes, file.sha256] for file in self.files]
+        return hashlib.sha256(json.dumps(body, separators=(",", ":")).encode()).hexdigest()
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(file.bytes for file in self.files)
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Plain values."""
+        return [{"name": file.name, "bytes": file.bytes, "sha256": file.sha256} for file in self.files]
+
+    @staticmethod
+    def from_list(body: object) -> Tree:
+        """Inverse of `to_list`. Raises `ValueError` for what is no tree, or has a name that may not be written."""
+        if not isinstance(body, list) or len(body) > FILES_MAX:
+            raise ValueError("this is no list of files")
+        try:
+            files = [TreeFile(name=str(row["name"]), bytes=row["bytes"], sha256=str(row["sha256"])) for row in body]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is no list of files: {error}") from error
+        for file in files:
+            sized = isinstance(file.bytes, int) and not isinstance(file.bytes, bool) and file.bytes >= 0
+            if not FILE_NAME.fullmatch(file.name) or not sized or not _SHA256.fullmatch(file.sha256):
+                raise ValueError(f"{file.name!r} is no file of a tree")
+        if len({file.name for file in files}) != len(files):
+            raise ValueError("a file is named twice")
+        return Tree(tuple(sorted(files, key=lambda file: file.name)))
+
+
+def job_folder(path: str) -> str:
+    """`jobs/<id>` and the like: the part of a path in control's store that a node may ask for. Raises `ValueError`."""
+    return _tail(path, JOB_FOLDER)
+
+
+def dataset_folder(path: str) -> str:
+    """`datasets/<sha256>/packed` of a path in control's store. Raises `ValueError`."""
+    return _tail(path, DATASET_FOLDER)
+
+
+def _tail(path: str, wanted: re.Pattern[str]) -> str:
+    parts = Path(path).parts
+    for length in (2, 3):
+        tail = "/".join(parts[-length:])
+        if wanted.fullmatch(tail):
+            return tail
+    raise ValueError(f"{path} is no folder of the store that a node may ask for")

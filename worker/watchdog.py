@@ -1,0 +1,137 @@
+"""Ends what makes no progress or takes too much: Horovod's own stall check never fires under Gloo."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from worker.events import Event, EventKind, FailureCode
+from worker.plan import Limits
+
+ENTRIES_MAX = 50_000
+DEPTH_MAX = 32
+_ALIVE = frozenset({EventKind.METRIC, EventKind.CHECKPOINT, EventKind.RUNNING})
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why an attempt is to be ended."""
+
+    code: FailureCode
+    message: str
+    hint: str
+
+
+@dataclass
+class Watchdog:
+    """Pure: told what happens and what time it is, it says when to end the attempt."""
+
+    limits: Limits
+    started_s: float
+    """Monotonic clock, as every time here."""
+    _moved_s: float = field(init=False)
+    _last: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._moved_s = self.started_s
+
+    def saw(self, event: Event, now_s: float) -> None:
+        """Progress is a change of step, epoch or phase, a metric or a checkpoint; printing is not."""
+        if event.kind is EventKind.PROGRESS:
+            place = tuple(event.data.get(key) for key in ("step", "epoch", "phase"))
+            if place == self._last:
+                return
+            self._last = place
+        elif event.kind not in _ALIVE:
+            return
+        self._moved_s = now_s
+
+    def waits(self, now_s: float) -> None:
+        """The ranks have not been started: other nodes are not there yet, and control sees to those that never come."""
+        self._moved_s = now_s
+
+    def check_time(self, now_s: float) -> Verdict | None:
+        """Over the wall clock limit, or without progress for too long."""
+        limits = self.limits
+        if limits.wall_s is not None and now_s - self.started_s > limits.wall_s:
+            return Verdict(
+                FailureCode.TIME_LIMIT,
+                f"The run was ended at its time limit of {limits.wall_s:.0f} s.",
+                "Resume from the last checkpoint with a higher limit.",
+            )
+        if now_s - self._moved_s > limits.stall_s:
+            return Verdict(
+                FailureCode.STALLED,
+                f"No step, metric or checkpoint for {limits.stall_s:.0f} s.",
+                "Look at the end of the log; a loop that never ends or a wait for another rank is the usual cause.",
+            )
+        return None
+
+    def check_use(self, *, memory_bytes: int, disk_bytes: int | None) -> Verdict | None:
+        """Over the memory or disk limit; `disk_bytes` is None for a folder that cannot be measured."""
+        if memory_bytes > self.limits.memory_bytes:
+            return out_of_memory(self.limits.memory_bytes)
+        if disk_bytes is None:
+            return too_many_files()
+        if disk_bytes > self.limits.disk_bytes:
+            return disk_full(self.limits.disk_bytes)
+        return None
+
+
+def out_of_memory(limit_bytes: int, fitting_batch: int | None = None) -> Verdict:
+    """The words for a reached memory limit. `fitting_batch`: 0 if not even a row fits, None if that is not known."""
+    message = f"The run reached its memory limit of {limit_bytes / 2**20:.0f} MiB."
+    hint = "Choose a smaller model, smaller pictures or a smaller batch, or raise resources.memory_gib."
+    if fitting_batch is None:
+        message += " It ran out before the model could be tried."
+    elif fitting_batch == 0:
+        message += " Not even a batch of one or two rows fits."
+        hint = "Choose a smaller model or smaller pictures, or raise resources.memory_gib."
+    else:
+        message += f" A batch size of about {fitting_batch} would fit."
+        hint = f"Set training.batch_size to {fitting_batch}, or raise resources.memory_gib."
+    return Verdict(FailureCode.OUT_OF_MEMORY, message, hint)
+
+
+def disk_full(limit_bytes: int) -> Verdict:
+    """The words for a reached disk limit."""
+    return Verdict(
+        FailureCode.DISK_FULL,
+        f"The run's folder reached its limit of {limit_bytes / 2**20:.0f} MiB.",
+        "Keep fewer checkpoints or write less; checkpoints already made are kept.",
+    )
+
+
+def too_many_files() -> Verdict:
+    """The words for a folder that cannot be measured any more."""
+    return Verdict(
+        FailureCode.DISK_FULL,
+        f"The run's folder holds more than {ENTRIES_MAX} files, or folders in folders beyond {DEPTH_MAX}.",
+        "Write fewer and larger files; checkpoints already made are kept.",
+    )
+
+
+def folder_bytes(root: Path, entries_max: int = ENTRIES_MAX) -> int | None:
+    """Bytes on disk below `root`, links not followed; None where there is too much, or too deep, to count.
+
+    What cannot be counted must not count as nothing: it would be the place to hide a full disk in.
+    """
+    total, seen, waiting = 0, 0, [(str(root), 0)]
+    while waiting:
+        folder, depth = waiting.pop()
+        if seen > entries_max or depth > DEPTH_MAX:
+            return None
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, depth + 1))
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if seen > entries_max:
+                        return None
+        except OSError:
+            continue  # the program is writing and removing at the same time
+    return total
