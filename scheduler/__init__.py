@@ -1,0 +1,1 @@
+"""Scheduling: pure functions of values, no clock, no I/O."""

@@ -1,0 +1,131 @@
+"""`admit`: can a finish time be promised, which is the earliest that can be kept, what would have to change? Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scheduler.capacity import Shown, shown
+from scheduler.policies import policy_of
+from scheduler.policies.deadline_energy import DeadlineEnergy
+from scheduler.types import Admission, JobView, Option, Plan, Policy, PoolView, Quotas
+from scheduler.words import duration_words
+
+
+def admit(
+    job: JobView,
+    jobs: Sequence[JobView],
+    pool: PoolView,
+    now_s: float,
+    *,
+    policy: str | Policy = "deadline_energy",
+    quotas: Quotas | None = None,
+) -> Admission:
+    """Whether `job`, added to `jobs`, can be promised its deadline without breaking a promise that was given.
+
+    Raises `ValueError` for a policy that does not exist.
+    """
+    chosen = policy_of(policy) if isinstance(policy, str) else policy
+    quotas = quotas or {}
+    job = replace(job, promised=False, running=None)
+    others = [other for other in jobs if other.job_id != job.job_id]
+    problem = _problem(job, now_s)
+    if problem:
+        return Admission(accepted=False, finish_s=None, earliest_finish_s=None, text=problem)
+    view = shown([*others, job], pool, now_s, quotas)
+    seen = next((other for other in view.jobs if other.job_id == job.job_id), None)
+    if seen is None:
+        text = "No node that takes work can run it as it asks, even idle."
+        helps = ("Ask for fewer devices, less memory or another kind of device, or wait for a larger node.",)
+        return Admission(
+            accepted=False, finish_s=None, earliest_finish_s=None, text=text, changes_that_would_help=helps
+        )
+    finish_s, earliest_s = _ask(chosen, seen, view, now_s, quotas)
+    return _answer(job, seen, finish_s, earliest_s, now_s, quotas)
+
+
+def _problem(job: JobView, now_s: float) -> str:
+    """Why nothing can be promised whatever the pool looks like; empty where it may be."""
+    if job.deadline_s is not None and job.deadline_s <= now_s:
+        return "The deadline has passed."
+    if not any(option.rate_per_s for option in job.options):
+        return "Nobody has estimated how long it takes, so no finish can be promised."
+    return ""
+
+
+def _ask(chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas) -> tuple[float | None, float]:
+    """(middle of its finish if its deadline can be kept, earliest upper end that can be kept)."""
+    before = [other for other in view.jobs if other.job_id != job.job_id]
+    if isinstance(chosen, DeadlineEnergy):
+        return chosen.offer(job, before, view.capacity, now_s, quotas)
+    plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
+    times = plan.expected.get(job.job_id)
+    if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
+        return None, math.inf
+    start_s, finish_s = times
+    upper_s = start_s + (finish_s - start_s) * job.slowdown
+    return (finish_s if upper_s <= _deadline(job) else None), upper_s
+
+
+def _late(plan: Plan, jobs: Sequence[JobView]) -> set[str]:
+    """Promised jobs that the plan lets end late, or never."""
+    ends = {job.job_id: plan.expected.get(job.job_id, (math.inf, math.inf))[1] for job in jobs if job.promised}
+    return {job.job_id for job in jobs if job.promised and ends[job.job_id] > _deadline(job)}
+
+
+def _deadline(job: JobView) -> float:
+    return math.inf if job.deadline_s is None else job.deadline_s
+
+
+def _answer(
+    job: JobView, seen: JobView, finish_s: float | None, earliest_s: float, now_s: float, quotas: Quotas
+) -> Admission:
+    earliest = earliest_s if math.isfinite(earliest_s) else None
+    if finish_s is not None:
+        if job.deadline_s is None:
+            text = f"It is expected to end in {duration_words(finish_s - now_s)}."
+        else:
+            left = duration_words(job.deadline_s - finish_s) if job.deadline_s > finish_s else "no time"
+            text = (
+                f"It is expected to end in {duration_words(finish_s - now_s)}, with {left} to spare; that is promised."
+            )
+        return Admission(accepted=True, finish_s=finish_s, earliest_finish_s=earliest, text=text)
+    fastest_s = min(seen.left_high_s(option) for option in seen.options)
+    if now_s + fastest_s > _deadline(job):
+        text = (
+            f"The deadline is in {duration_words(_deadline(job) - now_s)}; "
+            f"on the devices it may use it takes up to {duration_words(fastest_s)} even if they were all free."
+        )
+    else:
+        text = "The devices it would need until its deadline are promised to other jobs."
+    helps = tuple(_helps(job, seen, earliest, fastest_s, now_s, quotas))
+    return Admission(
+        accepted=False, finish_s=None, earliest_finish_s=earliest, text=text, changes_that_would_help=helps
+    )
+
+
+def _helps(
+    job: JobView, seen: JobView, earliest_s: float | None, fastest_s: float, now_s: float, quotas: Quotas
+) -> list[str]:
+    """Whole sentences, the easiest first."""
+    helps = []
+    if earliest_s is not None:
+        helps.append(f"Set a deadline {duration_words(earliest_s - now_s)} from now, or later.")
+    if len(job.options) == 1:
+        helps.append("Leave the kind and number of devices open, if others are faster.")
+    left_s = _deadline(job) - now_s
+    if fastest_s > left_s > 0:
+        share = math.floor(100 * left_s / fastest_s)
+        helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
+    if any(_over_quota(job, option, quotas) for option in seen.options):
+        helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may hold.")
+    if fastest_s <= left_s:
+        helps.append("It fits if a job that is promised ends early or is cancelled.")
+    return helps
+
+
+def _over_quota(job: JobView, option: Option, quotas: Quotas) -> bool:
+    quota = quotas.get(job.project)
+    limit = quota.limit(option.kind) if quota else None
+    return limit is not None and option.count > limit

@@ -1,0 +1,209 @@
+"""What policies are shown: the pool as counts, and jobs with only those options that some present node could run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from scheduler.types import (
+    Capacity,
+    DeviceKey,
+    DeviceView,
+    JobView,
+    NodeSize,
+    NodeView,
+    Option,
+    PoolView,
+    Quotas,
+    count_of,
+)
+
+_Shape = tuple[str, str, int, int, int, bool]
+
+
+@dataclass
+class Shown:
+    """What a policy decides on."""
+
+    jobs: list[JobView]
+    """Without those that no present node could run; who leaves is queued; who cannot be changed has one option."""
+    capacity: Capacity
+    hopeless: set[str] = field(default_factory=set)
+    """Jobs left out."""
+
+
+def shown(jobs: Sequence[JobView], pool: PoolView, now_s: float, quotas: Quotas) -> Shown:
+    """Prepare jobs and pool for a policy."""
+    left = _without_leavers(jobs, pool)
+    sizes = _Sizes(left)
+    fixed = _fixed_devices(left, now_s)
+    view = Shown(jobs=[], capacity=_capacity(jobs, left, now_s))
+    for job in jobs:
+        if job.running is not None and not job.running.leaving:
+            view.jobs.append(_as_running(job, fixed))
+            continue
+        options = sizes.fitting(job)
+        if job.project in quotas:
+            options = tuple(option for option in options if _allowed(job, option, quotas))
+        if not options:
+            view.hopeless.add(job.job_id)
+        elif options == job.options and job.running is None:
+            view.jobs.append(job)
+        else:
+            view.jobs.append(replace(job, options=options, running=None))
+    return view
+
+
+def _as_running(job: JobView, fixed: set[str]) -> JobView:
+    """A running job; one that cannot be changed, or whose devices nobody else may have, stays as it is."""
+    running = job.running
+    if running is None or (job.can_pause and not fixed.intersection(running.device_ids)):
+        return job
+    if not job.can_pause and len(job.options) == 1 and job.options[0] is running.option:
+        return job
+    return replace(job, options=(running.option,), can_pause=False)
+
+
+def _fixed_devices(pool: PoolView, now_s: float) -> set[str]:
+    """Devices that are of no use to anybody else now: their node drains or is down, or an admin keeps them."""
+    return {
+        device.device_id
+        for node in pool.nodes
+        if not node.takes_work or node.is_kept
+        for device in node.devices
+        if not node.takes_work or (device.reserved and _is_kept(device, now_s))
+    }
+
+
+def _is_kept(device: DeviceView, now_s: float) -> bool:
+    return any(keep.start_s <= now_s < keep.end_s for keep in device.reserved)
+
+
+def _allowed(job: JobView, option: Option, quotas: Quotas) -> bool:
+    """Whether the project may ever hold so many devices."""
+    quota = quotas.get(job.project)
+    limit = quota.limit(option.kind) if quota else None
+    return quota is None or limit is None or option.count <= limit or quota.borrows(option.kind)
+
+
+class _Sizes:
+    """Which nodes there are, busy or not; alike questions are answered once."""
+
+    def __init__(self, pool: PoolView) -> None:
+        self._spans = pool.spans_nodes
+        self._nodes = [(node, node.counts) for node in pool.nodes if node.takes_work]
+        self._levels: dict[int, Counter[DeviceKey]] = {}
+        for node, counts in self._nodes:
+            self._levels.setdefault(node.sandbox_level, Counter()).update(counts)
+        self._known: dict[_Shape, bool] = {}
+
+    def fitting(self, job: JobView) -> tuple[Option, ...]:
+        """Options by which the job could run if the pool were idle."""
+        level = job.minimum_sandbox_level
+        found = []
+        for option in job.options:
+            spans = self._spans and option.may_span(level)
+            shape = (option.kind, option.model_name, option.count, option.memory_bytes, level, spans)
+            fits = self._known.get(shape)
+            if fits is None:
+                fits = self._known[shape] = self._fits(level, option, spans=spans)
+            if fits:
+                found.append(option)
+        return tuple(found)
+
+    def _fits(self, least_level: int, option: Option, *, spans: bool) -> bool:
+        if spans:
+            levels = (counts for level, counts in self._levels.items() if level >= least_level)
+            return any(count_of(counts, option) >= option.count for counts in levels)
+        return any(
+            node.memory_bytes >= option.memory_bytes and count_of(counts, option) >= option.count
+            for node, counts in self._nodes
+            if node.sandbox_level >= least_level
+        )
+
+
+def _counted(devices: Iterable[DeviceView]) -> dict[DeviceKey, int]:
+    counts: dict[DeviceKey, int] = {}
+    for device in devices:
+        key = (device.kind, device.model_name)
+        counts[key] = counts.get(key, 0) + 1
+    return counts
+
+
+def _without_leavers(jobs: Sequence[JobView], pool: PoolView) -> PoolView:
+    """The pool as it will be when those have left that leave."""
+    gone = [job.running for job in jobs if job.running and job.running.leaving]
+    if not gone:
+        return pool
+    devices = {device for running in gone for device in running.device_ids}
+    freed: Counter[str] = Counter()
+    for running in gone:
+        for name in running.nodes:
+            freed[name] += running.option.memory_bytes // max(1, len(running.nodes))
+    touched = {name for running in gone for name in running.nodes}
+    return replace(
+        pool,
+        nodes=tuple(_freed(node, devices, freed[node.name]) if node.name in touched else node for node in pool.nodes),
+    )
+
+
+def _freed(node: NodeView, devices: set[str], memory_bytes: int) -> NodeView:
+    return replace(
+        node,
+        memory_held_bytes=max(0, node.memory_held_bytes - memory_bytes),
+        devices=tuple(replace(device, free=True) if device.device_id in devices else device for device in node.devices),
+    )
+
+
+def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity:
+    held: dict[str, str] = {}
+    for job in jobs:
+        if job.running and not job.running.leaving:
+            held.update(dict.fromkeys(job.running.device_ids, job.job_id))
+    taken = frozenset(held)
+    total: dict[DeviceKey, int] = {}
+    sizes = []
+    for node in pool.nodes:
+        both, free = _usable(node, taken, now_s)
+        for key, count in both.items():
+            total[key] = total.get(key, 0) + count
+        if node.takes_work:
+            sizes.append(_size(node, both, free))
+    return Capacity(
+        total=total,
+        nodes=tuple(sorted(sizes, key=lambda size: size.name)),
+        spans_nodes=pool.spans_nodes,
+        pool=pool,
+    )
+
+
+def _usable(
+    node: NodeView, taken: frozenset[str], now_s: float
+) -> tuple[Mapping[DeviceKey, int], Mapping[DeviceKey, int]]:
+    """(devices that may be planned with, those of them that nobody holds) of one node."""
+    if node.device_ids <= taken:
+        return node.counts, {}
+    if node.takes_work and node.all_free and not node.is_kept and node.device_ids.isdisjoint(taken):
+        return node.counts, node.counts
+    free = _counted(
+        device
+        for device in (node.devices if node.takes_work else ())
+        if device.free and device.device_id not in taken and not (device.reserved and _is_kept(device, now_s))
+    )
+    both = _counted(device for device in node.devices if device.device_id in taken)
+    for key, count in free.items():
+        both[key] = both.get(key, 0) + count
+    return both, free
+
+
+def _size(node: NodeView, total: Mapping[DeviceKey, int], free: Mapping[DeviceKey, int]) -> NodeSize:
+    return NodeSize(
+        name=node.name,
+        sandbox_level=node.sandbox_level,
+        memory_bytes=node.memory_bytes,
+        memory_free_bytes=max(0, node.memory_bytes - node.memory_held_bytes),
+        total=total,
+        free=free,
+        near=node.near,
+    )

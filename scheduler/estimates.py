@@ -1,0 +1,88 @@
+"""Values of the estimator: an interval, its basis, and the estimate of one job on one allocation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from scheduler.kinds import Parts, checked_parts
+
+
+class Basis(StrEnum):
+    """Where a figure comes from. Shown with every figure."""
+
+    MEASURED = "measured"
+    """On this device kind, with this program."""
+    MODELLED = "modelled"
+    """From a model fitted to measurements on this device kind."""
+    ASSUMED = "assumed"
+    """From a table, or from measurements on other kinds of device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interval:
+    """A figure and the range that holds it with probability `level`."""
+
+    low: float
+    mid: float
+    high: float
+    level: float = 0.8
+
+    def __post_init__(self) -> None:
+        """Refuse what is no range."""
+        if not 0 <= self.low <= self.mid <= self.high:
+            raise ValueError(f"not a range: {self.low}, {self.mid}, {self.high}")
+
+    def scaled(self, factor: float) -> Interval:
+        """All three times `factor`."""
+        return Interval(low=self.low * factor, mid=self.mid * factor, high=self.high * factor, level=self.level)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allocation:
+    """Devices that a job could run on, and how its batch is shared out."""
+
+    kind: str
+    """`cpu` or `cuda`."""
+    model_name: str
+    """Kind of device as its maker names it; with `kind` the key of a fitted `DeviceModel`."""
+    count: int
+    mode: str
+    """`single` or `replicated` (one process drives all), or one rank per device: `sync`, `async`, `pipeline`, ..."""
+    batch_split: tuple[int, ...]
+    """Rows per rank of a step."""
+    threads: int = 1
+    """CPU threads per rank."""
+    parts: Parts = ()
+    """Of unlike devices: (model, devices) each, in the order of the ranks; `model_name` names the mixture."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no mixture; plain values hold lists."""
+        object.__setattr__(self, "parts", checked_parts(self.parts, self.count) if self.parts else ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Cost of one run on one allocation."""
+
+    allocation: Allocation
+    step_s: Interval
+    run_s: Interval
+    """From the start of the ranks to the results, without waiting in the queue."""
+    peak_bytes: Interval
+    """Per rank, above an idle process that has loaded torch."""
+    power_w: float
+    """All devices of the allocation while it runs, idle share included."""
+    energy_j: Interval
+    fits: bool
+    """The upper end of `peak_bytes` is below the memory of a device."""
+    time_basis: Basis
+    memory_basis: Basis
+    energy_basis: Basis
+    note: str = ""
+    """In words, what the figures rest on: number of calibration points, probe steps, finished jobs."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)

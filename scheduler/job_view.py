@@ -1,0 +1,143 @@
+"""A job as the scheduler sees it: the ways to run it, what is left of it, where it runs. Part of `scheduler.types`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from codegen.modes import ONE_PROCESS
+from scheduler.kinds import Parts, checked_parts
+
+SPAN_LEVEL = 2
+"""Sandbox level that a run on several nodes reaches at most: it shares the network of its hosts."""
+DeviceKey = tuple[str, str]
+"""(kind, model name) of a device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One way to run a job: a gang of like devices, or of a mixture of models."""
+
+    kind: str
+    """`cpu` or `cuda`."""
+    count: int
+    """Devices of the gang: all or none."""
+    model_name: str = ""
+    """Kind of device as its maker names it; empty: any of `kind`."""
+    mode: str = ""
+    """`single`, `sync` ...; empty: the default for `count`."""
+    rate_per_s: float = 0.0
+    """Share of the whole run done per second, 1 / run_s by the middle of the estimate; 0: no estimate."""
+    power_w: float = 0.0
+    """All devices of the gang while it runs."""
+    memory_bytes: int = 0
+    """Memory of the host for the whole gang; 0: the share that goes with the devices. Of a running gang over several
+    nodes each is taken to hold the same."""
+    parts: Parts = ()
+    """Of a mixture: (model, devices) each, and `model_name` is the name of the mixture."""
+
+    def __post_init__(self) -> None:
+        """Refuse a gang of nothing, and rates that are no rates."""
+        if self.count < 1:
+            raise ValueError(f"an option asks for {self.count} devices")
+        if not (math.isfinite(self.rate_per_s) and self.rate_per_s >= 0):
+            raise ValueError(f"a job does not progress by {self.rate_per_s} per second")
+        if not (math.isfinite(self.power_w) and self.power_w >= 0) or self.memory_bytes < 0:
+            raise ValueError(f"not a power or memory: {self.power_w} W, {self.memory_bytes} bytes")
+        object.__setattr__(self, "parts", checked_parts(self.parts, self.count) if self.parts else ())
+
+    @property
+    def key(self) -> DeviceKey:
+        """Kind and model."""
+        return (self.kind, self.model_name)
+
+    def may_span(self, minimum_sandbox_level: int) -> bool:
+        """Whether its devices may lie on several nodes: it has a process for each, and need not be shut in too well."""
+        return self.mode not in ONE_PROCESS and minimum_sandbox_level <= SPAN_LEVEL
+
+    def takes(self, model_name: str) -> bool:
+        """Whether devices of this model may be part of the gang."""
+        if self.parts:
+            return any(name == model_name for name, _ in self.parts)
+        return self.model_name in {"", model_name}
+
+    def part_options(self) -> tuple[Option, ...]:
+        """Of a mixture: each part as an option of its own, with its share of the memory."""
+        found = []
+        for name, count in self.parts:
+            share = -(-self.memory_bytes * count // self.count)
+            found.append(replace(self, model_name=name, count=count, parts=(), memory_bytes=share))
+        return tuple(found)
+
+    @property
+    def run_s(self) -> float:
+        """Middle of the estimated time of the whole run; infinite without an estimate."""
+        return 1.0 / self.rate_per_s if self.rate_per_s else math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """Where a job runs now."""
+
+    option: Option
+    nodes: tuple[str, ...]
+    device_ids: tuple[str, ...]
+    """In rank order."""
+    started_s: float
+    """Start of this stretch: since when it holds devices without a pause."""
+    last_change_s: float
+    """When it last started, grew or shrank; `JobView.work_left` is as of now."""
+    leaving: bool = False
+    """It was told to pause (or ends) and gives its devices back soon: they may be planned for others, who start once
+    it has left. The job itself is planned like a queued one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """One job at one moment: queued, running or leaving."""
+
+    job_id: str
+    options: tuple[Option, ...]
+    """In order of preference; one option is a fixed wish."""
+    submitted_s: float
+    """When it was first queued; a pause keeps it."""
+    project: str = ""
+    priority: int = 0
+    """Higher goes first."""
+    rank: int = 0
+    """An admin's own order among jobs of one priority: lower goes first."""
+    work_left: float = 1.0
+    """Share of the whole run that is still to do, now: 1 = all of it."""
+    deadline_s: float | None = None
+    promised: bool = False
+    """Admitted with its deadline: the promise is kept before anything else."""
+    running: Running | None = None
+    minimum_sandbox_level: int = 0
+    slowdown: float = 1.0
+    """Upper end over middle of the estimated run time, >= 1."""
+    can_pause: bool = False
+    """It can go on from a checkpoint, so that it may be paused or get other devices."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no policy could plan with."""
+        if not self.options:
+            raise ValueError(f"job {self.job_id} has no option")
+        if not math.isfinite(self.submitted_s):
+            raise ValueError(f"job {self.job_id} was submitted at {self.submitted_s}")
+        if not 0 <= self.work_left <= 1:
+            raise ValueError(f"job {self.job_id} has {self.work_left} of its run left")
+        if not self.slowdown >= 1:
+            raise ValueError(f"job {self.job_id} has a slowdown of {self.slowdown}")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it holds devices and goes on."""
+        return self.running is not None and not self.running.leaving
+
+    def left_s(self, option: Option) -> float:
+        """Middle of the time that the rest of the run takes on the option; infinite without an estimate."""
+        return self.work_left * option.run_s if self.work_left else 0.0
+
+    def left_high_s(self, option: Option) -> float:
+        """Upper end of `left_s`."""
+        return self.left_s(option) * self.slowdown

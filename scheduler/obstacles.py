@@ -1,0 +1,202 @@
+"""What stands between one job and the devices of its kind, as a `WaitReason`. Texts name no moments: they stay the same
+until something happens; expected times are told beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.types import NodeView, Option, WaitCode, WaitReason
+
+_KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
+_NAMED = 3
+"""So many jobs are named at most."""
+NEVER = frozenset(
+    {
+        WaitCode.NO_NODES,
+        WaitCode.NO_SUCH_DEVICE,
+        WaitCode.TOO_MANY_DEVICES,
+        WaitCode.NOT_ENOUGH_MEMORY,
+        WaitCode.SANDBOX_TOO_WEAK,
+        WaitCode.QUOTA_TOO_SMALL,
+    }
+)
+"""No waiting helps against these."""
+
+
+def device_words(count: int, kind: str, model_name: str = "") -> str:
+    """`2 GPUs`, `1 CPU core`, `4 GPUs (A100)`."""
+    one, many = _KINDS.get(kind, (kind, kind))
+    return f"{count} {one if count == 1 else many}{f' ({model_name})' if model_name else ''}"
+
+
+def _wanted(option: Option) -> str:
+    return device_words(option.count, option.kind, option.model_name)
+
+
+def _gib(memory_bytes: int) -> str:
+    return f"{memory_bytes / 2**30:.1f} GiB"
+
+
+@dataclass(frozen=True)
+class NodeNow:
+    """One node that takes work, for one kind and model of device, after the decision."""
+
+    node: NodeView
+    total: int
+    free: int
+    kept: int
+    """Not held, but kept by an admin."""
+    memory_free_bytes: int
+    holders: tuple[str, ...]
+    """Jobs on such devices, those that are expected to end first first."""
+    purposes: tuple[str, ...] = ()
+    """What the kept ones are kept for."""
+
+
+def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool) -> WaitReason | None:
+    """Why no present node could ever run it; None where one could."""
+    if not nodes:
+        return WaitReason(
+            code=WaitCode.NO_NODES,
+            text="No node takes work.",
+            remedy=f"It starts when a node with {_wanted(option)} is up.",
+        )
+    most = _most(nodes, spans_nodes=spans_nodes)
+    if most == 0:
+        return WaitReason(
+            code=WaitCode.NO_SUCH_DEVICE,
+            text=f"No node that takes work has a {device_words(1, option.kind, option.model_name)[2:]}.",
+            remedy="It starts when such a node is up; or clone it for another device.",
+        )
+    if most < option.count:
+        where, has = ("", "the pool has") if spans_nodes else (" on one node", "the largest that takes work has")
+        return WaitReason(
+            code=WaitCode.TOO_MANY_DEVICES,
+            text=f"It needs {_wanted(option)}{where}; {has} {most}.",
+            remedy="It starts when a larger node is up; or clone it with fewer devices.",
+        )
+    return _never_memory(nodes, option, spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
+
+
+def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -> WaitReason | None:
+    most_bytes = max(now.node.memory_bytes for now in nodes if spans_nodes or now.total >= option.count)
+    if spans_nodes or most_bytes >= option.memory_bytes:
+        return None
+    return WaitReason(
+        code=WaitCode.NOT_ENOUGH_MEMORY,
+        text=f"It asks for {_gib(option.memory_bytes)}; the largest fitting node has {_gib(most_bytes)}.",
+        remedy="Clone it with less memory.",
+    )
+
+
+def _never_sandbox(nodes: Sequence[NodeNow], option: Option, level: int, spans_nodes: bool) -> WaitReason | None:
+    fitting = [now for now in nodes if spans_nodes or _holds(now, option)]
+    strong = [now for now in fitting if now.node.sandbox_level >= level]
+    if _most(strong, spans_nodes=spans_nodes) >= option.count:
+        return None
+    best = max(now.node.sandbox_level for now in fitting if now.total)
+    reach = f"{'fitting nodes' if best < level else 'too few nodes'} reach {best if best < level else level}"
+    return WaitReason(
+        code=WaitCode.SANDBOX_TOO_WEAK,
+        text=f"This program needs sandbox level {level}; {reach}.",
+        remedy="It starts on a node with a stronger sandbox, or when an admin lowers the least level.",
+    )
+
+
+def quota(held: int, limit: int, option: Option, project: str, *, borrows: bool) -> WaitReason | None:
+    """Why its project may not hold more; None where it may."""
+    if option.count > limit and not borrows:
+        return WaitReason(
+            code=WaitCode.QUOTA_TOO_SMALL,
+            text=f"It needs {device_words(option.count, option.kind)}; project {project} may hold {limit}.",
+            remedy="Ask an admin for a larger quota, or clone it with fewer devices.",
+        )
+    over = held + option.count - limit
+    if over <= 0:
+        return None
+    may = f"may hold {device_words(limit, option.kind)}{' without borrowing' if borrows else ''}"
+    if option.count > limit:
+        remedy = "It starts while other projects leave theirs unused."
+    else:
+        or_borrow = ", or while other projects leave theirs unused" if borrows else ""
+        remedy = f"It starts when jobs of the project give {over} back{or_borrow}."
+    return WaitReason(
+        code=WaitCode.QUOTA_USED,
+        text=f"Project {project} {may} and holds {held}; this job needs {option.count}.",
+        remedy=remedy,
+    )
+
+
+def busy(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool) -> WaitReason:
+    """Why it waits though some present node could run it."""
+    strong = [now for now in nodes if now.node.sandbox_level >= level]
+    if spans_nodes:
+        return _busy_pool(strong, option)
+    fitting = [now for now in strong if _holds(now, option)]
+    with_devices = [now for now in fitting if now.free >= option.count]
+    if any(now.memory_free_bytes >= option.memory_bytes for now in with_devices):
+        return _behind(option)
+    if with_devices:
+        best = max(with_devices, key=lambda now: now.memory_free_bytes)
+        left = _gib(max(0, best.memory_free_bytes))
+        return WaitReason(
+            code=WaitCode.MEMORY_BUSY,
+            text=f"It asks for {_gib(option.memory_bytes)} and {best.node.name} has {left} left.",
+            remedy="It starts when running jobs end there.",
+            holders=best.holders[:_NAMED],
+        )
+    best = max(fitting, key=lambda now: (now.free, now.free + now.kept))
+    if best.free + best.kept >= option.count:
+        return _reserved(option, f"on {best.node.name} ", best.purposes)
+    return WaitReason(
+        code=WaitCode.DEVICES_BUSY,
+        text=f"It needs {_wanted(option)} on one node; {best.node.name} has {best.free} free.",
+        remedy=f"It starts when {_more(option.count - best.free)} given back.",
+        holders=best.holders[:_NAMED],
+    )
+
+
+def _busy_pool(nodes: Sequence[NodeNow], option: Option) -> WaitReason:
+    free, kept = sum(now.free for now in nodes), sum(now.kept for now in nodes)
+    if free >= option.count:
+        return _behind(option)
+    if free + kept >= option.count:
+        return _reserved(option, "", [purpose for now in nodes for purpose in now.purposes])
+    return WaitReason(
+        code=WaitCode.DEVICES_BUSY,
+        text=f"It needs {_wanted(option)}; {free} {'is' if free == 1 else 'are'} free.",
+        remedy=f"It starts when {_more(option.count - free)} given back.",
+    )
+
+
+def _holds(now: NodeNow, option: Option) -> bool:
+    return now.total >= option.count and now.node.memory_bytes >= option.memory_bytes
+
+
+def _most(nodes: Sequence[NodeNow], *, spans_nodes: bool) -> int:
+    counts = [now.total for now in nodes]
+    return sum(counts) if spans_nodes else max(counts, default=0)
+
+
+def _more(missing: int) -> str:
+    return f"{missing} more {'is' if missing == 1 else 'are'}"
+
+
+def _behind(option: Option) -> WaitReason:
+    wanted = _wanted(option)
+    return WaitReason(
+        code=WaitCode.BEHIND,
+        text=f"{wanted} {'is' if option.count == 1 else 'are'} free, but kept for jobs before it.",
+        remedy="It starts after these, or as soon as it would not delay them.",
+    )
+
+
+def _reserved(option: Option, where: str, purposes: Sequence[str]) -> WaitReason:
+    named = list(dict.fromkeys(filter(None, purposes)))[:_NAMED]
+    for_what = f" ({'; '.join(named)})" if named else ""
+    return WaitReason(
+        code=WaitCode.RESERVED,
+        text=f"It needs {_wanted(option)}; what is free {where}is reserved{for_what}, now or before it would end.",
+        remedy="It starts when the reservation ends or is lifted.",
+    )

@@ -1,0 +1,50 @@
+"""`deadline_energy`: keep what is promised, by the least energy; promise what still fits; waste nothing, starve nobody.
+
+One pass, all by upper ends of the estimates. (1) What cannot be changed goes on. (2) Promised jobs, earliest deadline
+first, each by the thriftiest option that keeps its deadline. (3) Jobs that are overdue; until they have started nothing
+new is promised. (4) Deadlines not promised yet:
+those that need the smallest share of the pool first, while they fit around what is planned; the smallest of them are
+promised. (5) Deadlines that only luck can keep run on what is free. (6) All others, first come first served. (7) Free
+devices go where they are used almost as well as the first ones. `docs/decisions/` tells why, and what failed.
+
+A promise is planned before anything that is not promised, so no job is ever let in at its cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.policies.deadline_pass import DeadlinePass, Settings
+from scheduler.types import Capacity, JobView, Plan, Quotas
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadlineEnergy(Settings):
+    """The policy and its settings."""
+
+    name: str = "deadline_energy"
+
+    def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
+        """See the module."""
+        found = DeadlinePass(self, jobs, capacity, now_s, quotas)
+        plan = found.plan()
+        if plan.warnings and found.has_stays:
+            found = DeadlinePass(self, jobs, capacity, now_s, quotas, with_stays=False)
+            plan = found.plan()
+        if plan.warnings and found.has_settled:
+            # A promise comes first, even before those that have waited longest.
+            return DeadlinePass(self, jobs, capacity, now_s, quotas, settled_first=False, with_stays=False).plan()
+        return plan
+
+    def offer(
+        self, job: JobView, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas
+    ) -> tuple[float | None, float]:
+        """(middle of the finish beside all promises, none if late; earliest upper end of a finish that can be kept)."""
+        slot, earliest_s = DeadlinePass(self, jobs, capacity, now_s, quotas).offer(job)
+        return slot.start_s + job.left_s(slot.option) if slot else None, earliest_s
+
+
+def deadline_only() -> DeadlineEnergy:
+    """The same with energy ignored: every free device that speeds a job up is used."""
+    return DeadlineEnergy(name="deadline", least_gain=0.0)

@@ -1,0 +1,295 @@
+"""One pass of `deadline_energy` over all jobs; see there for the order."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from scheduler.policies.deadline_plan import Found, plan_of, too_late
+from scheduler.policies.order import PATIENCE_S, is_overdue, order_key
+from scheduler.policies.rooms import Rooms, Slot
+from scheduler.policies.ways import Rescale, Ways, gain
+from scheduler.types import Capacity, JobView, Option, Plan, Quotas
+
+LEAST_LEFT_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What can be set. Chosen after a few tries over the public traces that the figures are given for, so these lean
+    towards them; `docs/decisions/` has the tries."""
+
+    least_gain: float = 0.8
+    """Free devices are given out while the marginal efficiency is at least this; 0: whatever speeds a job up."""
+    promise_at_once: bool = False
+    """Promise every deadline that fits; else only the smaller ones while the pool is loaded, and the rest later."""
+    smallest: float = 0.25
+    """This part of the jobs with deadlines, those with the smallest shares of the pool, is promised at any load."""
+    light_load: float = 0.1
+    """Below this planned load everything that fits is promised."""
+    patience_s: float = PATIENCE_S
+    """A job without a deadline that has waited so long goes before every deadline that is not promised."""
+    rescale: Rescale = field(default_factory=Rescale)
+    stay: float = 20.0
+    """A job without a deadline that has just begun is not paused for a promise that has slack, until it ran for so many
+    times what a start costs: then starting and stopping take at most a twentieth of its time."""
+
+
+class DeadlinePass:
+    """All jobs at one moment."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        jobs: Sequence[JobView],
+        capacity: Capacity,
+        now_s: float,
+        quotas: Quotas,
+        *,
+        settled_first: bool = True,
+        with_stays: bool = True,
+    ) -> None:
+        """Nothing is planned yet; `settled_first`: running jobs that were overdue keep what they have if they can;
+        `with_stays`: so do those that have just begun, for a while."""
+        self.has_settled = False
+        self._settled_first = settled_first
+        self._with_stays = with_stays
+        self._set = settings
+        self._now_s = now_s
+        self._rooms = Rooms(capacity, jobs, quotas, now_s)
+        self._out = Found()
+        self._jobs = jobs
+        self._ways: dict[str, Ways] = {}
+        self._quotas = quotas
+
+    def plan(self) -> Plan:
+        """Serve everybody in turn."""
+        fixed, promised, dated, others = self._sorted()
+        if self._with_stays:
+            self._stay(promised, dated, others)
+        stays = self._out.stays
+        overdue = [job for job in others if self._is_overdue(job)]
+        self._begin(fixed, promised, overdue)
+        for job in self._admit(dated, promised, may_promise=not self._somebody_waits(overdue)):
+            self._try(job)
+        for job in [job for job in others if job.job_id not in stays and not self._is_overdue(job)]:
+            self._serve(job)
+        self._lend([job for job in (*dated, *others) if job.job_id not in stays])
+        self._widen()
+        return plan_of(self._jobs, [*promised, *dated, *others], self._out, self._now_s)
+
+    @property
+    def has_stays(self) -> bool:
+        """Whether a job goes on only because it has just begun."""
+        return bool(self._out.stays)
+
+    def _stay(self, promised: Sequence[JobView], dated: Sequence[JobView], others: Sequence[JobView]) -> None:
+        """Let jobs that have just begun keep their devices for a while; only what is promised and waits matters here:
+        who outranks them, or is overdue, does so at once."""
+        waiting = [job for job in (*dated, *others) if not job.is_running]
+        if all(job.is_running for job in promised) or any(map(self._is_overdue, waiting)):
+            return
+        least = max((job.priority for job in waiting), default=-math.inf)
+        for job in others:
+            if job.running is None or not job.is_running or job.priority < least or self._is_overdue(job):
+                continue
+            option = job.running.option
+            until_s = job.running.last_change_s + self._set.stay * self._set.rescale.cost_s(option.count)
+            if until_s > self._now_s and self._rooms.fits_quota(job, option):
+                self._rooms.hold(job, min(until_s, self._now_s + max(LEAST_LEFT_S, job.left_high_s(option))))
+                self._out.stays.add(job.job_id)
+
+    def _begin(self, fixed: Sequence[JobView], promised: Sequence[JobView], overdue: Sequence[JobView]) -> None:
+        """Those that go before every deadline that is not promised."""
+        for job in fixed:
+            self._go_on(job)
+        settled = [job for job in overdue if job.is_running] if self._settled_first else []
+        self.has_settled = bool(settled)
+        for job in settled:
+            self._serve(job)
+        for job in promised:
+            self._keep(job)
+        for job in [job for job in overdue if job not in settled]:
+            self._serve(job)
+
+    def _somebody_waits(self, overdue: Sequence[JobView]) -> bool:
+        """Whether an overdue job has not started: then nothing new is promised, so that its turn comes."""
+        slots = (self._out.slots.get(job.job_id) for job in overdue)
+        return any(slot is not None and slot.start_s > self._now_s for slot in slots)
+
+    def offer(self, job: JobView) -> tuple[Slot | None, float]:
+        """(slot that keeps the deadline beside all promises, earliest upper end that could be kept); see `admit`."""
+        fixed, promised, _, others = self._sorted()
+        self._begin(fixed, promised, [other for other in others if self._is_overdue(other)])
+        ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
+        soonest = self._soonest(job, ways.options)
+        return self._in_time(job), soonest.end_s if soonest else math.inf
+
+    def _sorted(self) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
+        """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""
+        fixed, promised, dated, others = [], [], [], []
+        for job in self._jobs:
+            ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
+            if job.is_running and not job.can_pause:
+                fixed.append(job)
+            elif not ways.options or job.deadline_s is None:
+                others.append(job)
+            elif job.promised:
+                promised.append(job)
+            elif self._now_s + min(job.left_s(option) for option in ways.options[-1:]) > job.deadline_s:
+                others.append(job)
+                self._out.waits[job.job_id] = too_late()
+            else:
+                ways.share = self._share(ways)
+                dated.append(job)
+        promised.sort(key=lambda job: (job.deadline_s, job.job_id))
+        dated.sort(key=lambda job: (-job.priority, job.rank, self._ways[job.job_id].share, job.job_id))
+        others.sort(key=lambda job: order_key(job, self._now_s, self._set.patience_s))
+        return fixed, promised, dated, others
+
+    def _is_overdue(self, job: JobView) -> bool:
+        return is_overdue(job, self._now_s, self._set.patience_s)
+
+    def _share(self, ways: Ways) -> float:
+        """See `Ways.share`; by the fastest option where none keeps the deadline."""
+        left_s = (ways.job.deadline_s or math.inf) - self._now_s
+        option = next((option for option in ways.options if ways.run_s(option) <= left_s), ways.options[-1])
+        return option.count * ways.run_s(option) / max(1, self._rooms.total(option))
+
+    def _go_on(self, job: JobView) -> None:
+        if job.running is None:
+            return
+        left_s = job.left_high_s(job.running.option)
+        self._rooms.hold(job, self._now_s + max(LEAST_LEFT_S, left_s))
+
+    def _enter(self, job: JobView, slot: Slot) -> None:
+        self._rooms.take(job, slot)
+        self._out.slots[job.job_id] = slot
+
+    def _in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
+        """The thriftiest slot that keeps the deadline."""
+        ways = self._ways[job.job_id]
+        for option in ways.by_energy():
+            run_s = ways.run_s(option)
+            latest_s = (job.deadline_s or math.inf) - run_s
+            if latest_s < self._now_s or not (borrow or self._rooms.fits_quota(job, option)):
+                continue
+            slot = self._rooms.find(job, option, run_s, latest_s, borrow=borrow)
+            if slot:
+                return slot
+        return None
+
+    def _soonest(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> Slot | None:
+        """The slot with the earliest finish."""
+        ways = self._ways[job.job_id]
+        slots = (
+            self._rooms.find(job, option, ways.run_s(option), math.inf, borrow=borrow)
+            for option in options
+            if borrow or self._rooms.fits_quota(job, option)
+        )
+        return min((slot for slot in slots if slot), key=lambda slot: slot.end_s, default=None)
+
+    def _keep(self, job: JobView) -> None:
+        """A promise: by the upper end if it can be, else as soon as it can be."""
+        slot = self._in_time(job, borrow=True)
+        if slot is None:
+            slot = self._soonest(job, self._ways[job.job_id].options, borrow=True)
+            self._out.warnings[job.job_id] = (
+                "Its slack is used up: by the upper end of its estimate it ends after its deadline. "
+                "It runs with the most devices that help."
+            )
+        if slot:
+            self._enter(job, slot)
+
+    def _admit(self, dated: Sequence[JobView], promised: Sequence[JobView], *, may_promise: bool) -> list[JobView]:
+        """Plan deadlines around what is promised, and promise some; return those that do not fit."""
+        shares = sorted(
+            [self._ways[job.job_id].share for job in dated] + [self._share(self._ways[job.job_id]) for job in promised]
+        )
+        small = shares[int(self._set.smallest * (len(shares) - 1))] if shares else 0.0
+        left = []
+        for job in dated:
+            slot = self._in_time(job)
+            if slot is None:
+                left.append(job)
+                continue
+            self._enter(job, slot)
+            if not may_promise:
+                continue
+            if self._set.promise_at_once or self._ways[job.job_id].share <= small or self._is_light(job, slot):
+                self._out.promised.add(job.job_id)
+        return left
+
+    def _is_light(self, job: JobView, slot: Slot) -> bool:
+        return self._rooms.load(slot.option, job.deadline_s or math.inf) <= self._set.light_load
+
+    def _try(self, job: JobView) -> None:
+        """A deadline that does not fit: use what is free, at most as much as it would need."""
+        ways = self._ways[job.job_id]
+        left_s = (job.deadline_s or math.inf) - self._now_s
+        enough = next((option for option in ways.options if ways.run_s(option) <= left_s), ways.options[-1])
+        self._start_now(job, [option for option in reversed(ways.options) if option.count <= enough.count])
+
+    def _start_now(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> None:
+        """Start on free devices. Who can be paused again holds nobody up, so it need not fit to its end."""
+        for option in options:
+            if not (self._rooms.may_borrow(job, option) if borrow else self._rooms.fits_quota(job, option)):
+                continue
+            run_s = 0.0 if job.can_pause else self._ways[job.job_id].run_s(option)
+            slot = self._rooms.find(job, option, run_s, self._now_s, borrow=borrow)
+            if slot:
+                end_s = math.nextafter(self._now_s, math.inf) if job.can_pause else slot.end_s
+                self._enter(job, replace(slot, end_s=end_s))
+                return
+
+    def _serve(self, job: JobView) -> None:
+        """No deadline to keep: the first option that starts now, else the one that starts soonest."""
+        within = [option for option in self._choices(job) if self._rooms.fits_quota(job, option)]
+        best: Slot | None = None
+        for option in within:
+            slot = self._rooms.find(job, option, self._ways[job.job_id].run_s(option), math.inf)
+            if slot and (best is None or slot.start_s < best.start_s):
+                best = slot
+            if best and best.start_s <= self._now_s:
+                break
+        if best:
+            self._enter(job, best)
+
+    def _choices(self, job: JobView) -> Sequence[Option]:
+        """Options in order of preference; who runs stays on its kind of device."""
+        if job.running is None or job.running.leaving:
+            return job.options
+        key = job.running.option.key
+        return [option for option in job.options if option.key == key] or job.options
+
+    def _lend(self, jobs: Sequence[JobView]) -> None:
+        """Projects get more than their quota of what is free; they give it back when owners come."""
+        for job in jobs:
+            planned = self._out.slots.get(job.job_id)
+            if job.project in self._quotas and (planned is None or planned.start_s > self._now_s):
+                self._start_now(job, self._ways[job.job_id].options or job.options, borrow=True)
+
+    def _widen(self) -> None:
+        """Free devices where they are used best, until they are used too badly."""
+        heap: list[tuple[float, str, Option]] = []
+        jobs = {job.job_id: job for job in self._jobs}
+        for job_id in self._out.slots:
+            self._offer(heap, jobs[job_id])
+        while heap:
+            _, job_id, option = heapq.heappop(heap)
+            job, slot = jobs[job_id], self._out.slots[job_id]
+            more = option.count - slot.option.count
+            if self._rooms.room_to_grow(job, slot, more):
+                self._rooms.grow(job, slot, more)
+                self._out.slots[job_id] = Slot(option, slot.room, slot.start_s, slot.end_s)
+                self._offer(heap, job)
+
+    def _offer(self, heap: list[tuple[float, str, Option]], job: JobView) -> None:
+        slot = self._out.slots[job.job_id]
+        if slot.start_s > self._now_s or not job.can_pause:
+            return
+        option = self._ways[job.job_id].next_faster(slot.option)
+        if option is not None and gain(slot.option, option) >= max(self._set.least_gain, 1e-9):
+            heapq.heappush(heap, (-gain(slot.option, option), job.job_id, option))

@@ -1,0 +1,93 @@
+"""What a pass of `deadline_energy` has found, told as a `Plan` with times, reasons and warnings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.obstacles import device_words
+from scheduler.policies.rooms import Slot
+from scheduler.policies.ways import same
+from scheduler.types import JobView, Option, Plan, WaitCode, WaitReason
+
+
+@dataclass
+class Found:
+    """What has been planned so far."""
+
+    slots: dict[str, Slot] = field(default_factory=dict)
+    promised: set[str] = field(default_factory=set)
+    warnings: dict[str, str] = field(default_factory=dict)
+    waits: dict[str, WaitReason] = field(default_factory=dict)
+    stays: set[str] = field(default_factory=set)
+    """Running jobs that keep what they have."""
+
+
+def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now_s: float) -> Plan:
+    """The plan; `order` is that in which the jobs that can be changed were served."""
+    allotments = {
+        job.job_id: job.running.option for job in jobs if job.running and job.is_running and not job.can_pause
+    }
+    allotments |= {job.job_id: job.running.option for job in jobs if job.running and job.job_id in found.stays}
+    allotments |= {job_id: slot.option for job_id, slot in found.slots.items() if slot.start_s <= now_s}
+    waiting = [job for job in order if job.job_id not in allotments]
+    times = {job.job_id: _expected(job, found, now_s) for job in jobs}
+    return Plan(
+        allotments=allotments,
+        expected={job_id: span for job_id, span in times.items() if math.isfinite(span[1])},
+        waits={job.job_id: reason for job in waiting for reason in [_wait(job, found)] if reason},
+        order=tuple(job.job_id for job in waiting),
+        hints={job_id: slot.room.hint for job_id, slot in found.slots.items()},
+        reasons={job.job_id: why for job in jobs for why in [_why(job, allotments)] if why},
+        warnings=found.warnings,
+        promised=frozenset(found.promised),
+    )
+
+
+def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:
+    running, slot = job.running, found.slots.get(job.job_id)
+    if running and job.is_running and (slot is None or slot.start_s <= now_s):
+        if slot is None and job.can_pause and job.job_id not in found.stays:
+            return math.inf, math.inf
+        return running.started_s, now_s + job.left_s(slot.option if slot else running.option)
+    return (slot.start_s, slot.start_s + job.left_s(slot.option)) if slot else (math.inf, math.inf)
+
+
+def _wait(job: JobView, found: Found) -> WaitReason | None:
+    """Only for jobs that have a slot later on, or whose deadline is lost; `place` knows the other reasons."""
+    if job.job_id in found.waits:
+        return found.waits[job.job_id]
+    slot = found.slots.get(job.job_id)
+    if slot is None:
+        return None
+    words = device_words(slot.option.count, slot.option.kind)
+    return WaitReason(
+        code=WaitCode.LATER,
+        text=f"It is planned on {words}, once the jobs before it have ended.",
+        remedy="A higher priority or fewer devices would let it start sooner.",
+    )
+
+
+def _why(job: JobView, allotments: Mapping[str, Option]) -> str:
+    """Why a running job is changed; empty where it goes on as it is."""
+    if job.running is None or not job.is_running or not job.can_pause:
+        return ""
+    option, held = allotments.get(job.job_id), job.running.option
+    if option is None:
+        return "It makes room for jobs whose deadline is promised or that need less of the pool. Its place is kept."
+    if same(option, held):
+        return ""
+    words = device_words(option.count, option.kind)
+    if option.rate_per_s < held.rate_per_s:
+        return f"It goes on with {words}: enough for what it has to keep, by less energy or to make room for others."
+    return f"It goes on with {words}: they are free and make it faster, or its deadline needs them."
+
+
+def too_late() -> WaitReason:
+    """For a job whose deadline was never promised and is lost."""
+    return WaitReason(
+        code=WaitCode.BEHIND,
+        text="Its deadline cannot be kept any more, even on the most devices that help; it waits like one without.",
+        remedy="Set a later deadline.",
+    )

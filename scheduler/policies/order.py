@@ -1,0 +1,34 @@
+"""In what order jobs are served, and why nobody waits for ever.
+
+Jobs are served by priority, then by an admin's own order, then first come first served. A job that has waited for
+`patience_s` since it was submitted is *overdue*: overdue jobs go before all others, among themselves by an admin's
+order and then by submission, whatever their priority. So from that moment on only jobs that were submitted earlier
+can be before it, and these are finitely many.
+"""
+
+from __future__ import annotations
+
+from scheduler.types import JobView
+
+PATIENCE_S = 24 * 3600.0
+"""Until then a higher priority wins; afterwards the longer wait does."""
+
+OrderKey = tuple[bool, int, int, float, str]
+
+
+def is_overdue(job: JobView, now_s: float, patience_s: float = PATIENCE_S) -> bool:
+    """Whether it has waited so long that nobody who came later may go before it."""
+    return now_s - job.submitted_s >= patience_s
+
+
+def order_key(job: JobView, now_s: float, patience_s: float = PATIENCE_S) -> OrderKey:
+    """Sort key of the queue: who is served first has the smallest."""
+    overdue = is_overdue(job, now_s, patience_s)
+    return (not overdue, 0 if overdue else -job.priority, job.rank, job.submitted_s, job.job_id)
+
+
+def is_settled(job: JobView, patience_s: float = PATIENCE_S) -> bool:
+    """Whether a running job is never paused for others: it is promised, or has waited long enough for its devices."""
+    if job.running is None or not job.can_pause or job.promised:
+        return True
+    return is_overdue(job, job.running.started_s, patience_s)

@@ -1,0 +1,225 @@
+"""Planning job by job in a given order, with reservations, backfill, quotas and pauses. Shared by several policies.
+
+Each job in turn: it starts if it fits now without delaying anybody before it; else it makes room by pausing lesser
+jobs, where that lets it start at once; else it is promised the earliest start behind everything that is planned. All
+by the upper ends of the estimates. Where nobody can tell when devices come free, they are kept for the first who waits.
+
+**Bound.** Let a job j fit the idle pool and the quota of its project, let upper ends hold, and let decisions come at
+the start and end of each job and at least every `d` seconds. From `patience_s` after its submission j waits at most
+
+    R + sum of the upper run times left of A + (|A| + 2) d
+
+where A are the unfinished jobs that were submitted no later than j or that an admin put before it, and R is the longest
+upper run time left of the jobs that run at that moment. Why: an overdue job that waits closes all places it could use
+to later jobs that would run past its promised start (`Ledger.gate`), so these places are empty, or used by A only,
+within the bound; and a job of A is paused at most once more, for then it is settled. A job above the quota of its
+project has no such claim. `tests/scheduler/policies/test_bounded_waiting.py` holds it against hostile arrivals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from scheduler.ledger import Ledger
+from scheduler.places import LEAST_LEFT_S
+from scheduler.policies.order import is_overdue, is_settled
+from scheduler.policies.quotas import QuotaBook
+from scheduler.types import Capacity, JobView, Option, Plan, Quotas
+
+MOST_SEARCHES = 8
+"""So many searches for jobs to pause per decision: the rest make room in the next one."""
+
+
+class Rules(Protocol):
+    """What differs between the policies."""
+
+    @property
+    def patience_s(self) -> float:
+        """See `scheduler.policies.order`."""
+        ...
+
+    def queue(self, now_s: float) -> Sequence[JobView]:
+        """Waiting jobs, in the order they are served."""
+        ...
+
+    def victims(self, job: JobView, option: Option, borrowed: set[str]) -> Sequence[JobView]:
+        """Running jobs that may be paused for the job, the first to go first."""
+        ...
+
+    def moved(self, job: JobView, option: Option, sign: int) -> None:
+        """A job starts (1) or is paused (-1)."""
+        ...
+
+
+@dataclass
+class _Outcome:
+    allotments: dict[str, Option] = field(default_factory=dict)
+    expected: dict[str, tuple[float, float]] = field(default_factory=dict)
+    hints: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    room_for: dict[str, str] = field(default_factory=dict)
+
+
+class Queueing:
+    """One pass over the queue."""
+
+    def __init__(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas, rules: Rules) -> None:
+        """Enter what runs; all of it goes on unless it is paused."""
+        self._now_s = now_s
+        self._rules = rules
+        self._ledger = Ledger(jobs, capacity.pool, now_s)
+        self._quotas = QuotaBook(jobs, quotas, now_s)
+        self._out = _Outcome()
+        self._hopeless: dict[tuple[object, ...], float] = {}
+        """Like jobs that could make no room -> upper time left of the shortest."""
+        self._searches = 0
+        self._jobs = {job.job_id: job for job in jobs}
+        for job in jobs:
+            if job.running and job.is_running:
+                self._out.allotments[job.job_id] = job.running.option
+                end_s = now_s + job.left_s(job.running.option)
+                if math.isfinite(end_s):
+                    self._out.expected[job.job_id] = (job.running.started_s, end_s)
+
+    def plan(self) -> Plan:
+        """Serve all; those above their quota come last, with what the owners leave."""
+        queue = self._rules.queue(self._now_s)
+        later = [job for job in queue if not self._serve(job)]
+        for job in later:
+            self._borrow(job)
+        out = self._out
+        return Plan(
+            allotments=out.allotments,
+            expected=out.expected,
+            order=tuple(job.job_id for job in queue),
+            hints=out.hints,
+            reasons=out.reasons,
+            room_for=out.room_for,
+        )
+
+    def _serve(self, job: JobView) -> bool:
+        """Whether the job is done with; False: it may still start on what its project borrows."""
+        options = [
+            option
+            for option in job.options
+            if self._ledger.fits_ever(job, option) and self._quotas.fits_ever(job, option)
+        ]
+        if not options or self._start_in_quota(job, options) or self._start_by_pausing(job, options):
+            return True
+        overdue = is_overdue(job, self._now_s, self._rules.patience_s)
+        if overdue and self._borrow(job):
+            return True
+        return self._promise(job, options, overdue)
+
+    def _start_in_quota(self, job: JobView, options: Sequence[Option]) -> bool:
+        for option in options:
+            end_s = self._end_s(job, option)
+            if not self._quotas.fits_now(job, option, end_s):
+                continue
+            place = self._ledger.fits_now(job, option, end_s)
+            if place is not None:
+                self._quotas.start(job, option, end_s)
+                self._start(job, option, place, end_s)
+                return True
+        return False
+
+    def _start_by_pausing(self, job: JobView, options: Sequence[Option]) -> bool:
+        for option in options:
+            shape = (job.project, job.priority, job.minimum_sandbox_level, *option.key, option.count)
+            left_s = job.left_high_s(option)
+            hopeless = shape in self._hopeless and left_s >= self._hopeless[shape]
+            if hopeless or self._searches >= MOST_SEARCHES:
+                continue
+            found = self._victims(job, option)
+            if found is None:
+                self._hopeless[shape] = left_s
+                continue
+            self._hopeless.clear()
+            place, names = found
+            for name in names:
+                self._pause(self._jobs[name], job)
+            end_s = self._end_s(job, option)
+            self._quotas.start(job, option, end_s)
+            self._start(job, option, place, end_s)
+            return True
+        return False
+
+    def _victims(self, job: JobView, option: Option) -> tuple[int, list[str]] | None:
+        candidates = [
+            victim.job_id
+            for victim in self._rules.victims(job, option, self._quotas.borrowed)
+            if victim.job_id in self._out.allotments and not is_settled(victim, self._rules.patience_s)
+        ]
+        if not candidates:
+            return None
+        self._searches += 1
+        end_s = self._end_s(job, option)
+
+        def enough(gone: Collection[str]) -> bool:
+            return self._quotas.fits_now(job, option, end_s, gone)
+
+        return self._ledger.victims(job, option, end_s, candidates, enough)
+
+    def _pause(self, victim: JobView, job: JobView) -> None:
+        borrowed = victim.job_id in self._quotas.borrowed and victim.project != job.project
+        why = "which is within the quota of its project" if borrowed else "which goes before it"
+        self._out.reasons[victim.job_id] = f"It makes room for a job {why}. It keeps its place in the queue."
+        self._out.room_for[victim.job_id] = job.job_id
+        option = self._out.allotments.pop(victim.job_id)
+        self._out.expected.pop(victim.job_id, None)
+        self._ledger.release(victim.job_id)
+        self._quotas.release(victim.job_id)
+        self._rules.moved(victim, option, -1)
+
+    def _start(self, job: JobView, option: Option, place: int, end_s: float) -> None:
+        self._ledger.start(job, option, place, end_s)
+        self._rules.moved(job, option, 1)
+        self._out.allotments[job.job_id] = option
+        self._expect(job, option, self._now_s)
+        self._out.hints[job.job_id] = self._ledger.places[place].name
+
+    def _promise(self, job: JobView, options: Sequence[Option], overdue: bool) -> bool:
+        """Keep the earliest start for the job. Returns whether that needs devices, and not only a share of a quota."""
+        ways = []
+        for number, option in enumerate(options):
+            ready_s, place = self._ledger.soonest(job, option)
+            quota_s = self._quotas.soonest(job, option)
+            start_s = max(ready_s, quota_s)
+            ways.append((start_s + job.left_high_s(option), start_s, number, option, place, quota_s > ready_s))
+        _, start_s, _, option, place, by_quota = min(ways, key=lambda way: way[:3])
+        end_s = start_s + max(LEAST_LEFT_S, job.left_high_s(option))
+        self._quotas.reserve(job, option, start_s, end_s)
+        if math.isfinite(start_s):
+            self._expect(job, option, start_s)
+        if by_quota and not (overdue and math.isfinite(start_s)):
+            return False
+        if place is None or math.isinf(start_s):
+            self._ledger.gate(job, option, self._now_s)
+            return True
+        self._ledger.reserve(job, option, place, start_s, end_s)
+        for other in options if overdue else ():
+            self._ledger.gate(job, other, start_s)
+        return True
+
+    def _borrow(self, job: JobView) -> bool:
+        """Start above the quota if nobody is delayed by that."""
+        for option in job.options:
+            end_s = self._end_s(job, option)
+            if not self._ledger.fits_ever(job, option) or not self._quotas.may_borrow(job, option, end_s):
+                continue
+            place = self._ledger.fits_now(job, option, end_s)
+            if place is not None:
+                self._quotas.borrow(job, option)
+                self._start(job, option, place, end_s)
+                return True
+        return False
+
+    def _end_s(self, job: JobView, option: Option) -> float:
+        """Upper end of the finish if it starts now."""
+        return self._now_s + max(LEAST_LEFT_S, job.left_high_s(option))
+
+    def _expect(self, job: JobView, option: Option, start_s: float) -> None:
+        self._out.expected[job.job_id] = (start_s, start_s + job.left_s(option))

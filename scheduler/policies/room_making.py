@@ -1,0 +1,65 @@
+"""Makes the rooms of a decision: what is there, reservations that come, and the memory that running jobs give back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from scheduler.policies.room_groups import FEW, Room
+from scheduler.policies.timeline import Brief, Timeline
+from scheduler.types import Capacity, DeviceKey, JobView, NodeSize
+
+
+def rooms_of(capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> list[Room]:
+    """An idle pool, coming reservations aside; `jobs` say whose memory comes back."""
+    with_memory = not capacity.spans_nodes and any(option.memory_bytes for job in jobs for option in job.options)
+    rooms = list(_wide(capacity, now_s) if capacity.spans_nodes else _narrow(capacity.nodes, now_s))
+    if with_memory:
+        _add_memory(rooms, capacity.nodes, jobs, now_s)
+    _keep_reserved(rooms, capacity, now_s)
+    return rooms
+
+
+def _narrow(nodes: Sequence[NodeSize], now_s: float) -> Iterator[Room]:
+    line = Brief if len(nodes) > FEW else Timeline
+    for node in sorted(nodes, key=lambda node: node.name):
+        for key, total in node.total.items():
+            if total:
+                yield Room(node.name, key, node.sandbox_level, total, line(now_s, total), node.memory_bytes)
+
+
+def _wide(capacity: Capacity, now_s: float) -> Iterator[Room]:
+    sums: dict[tuple[DeviceKey, int], int] = {}
+    for node in capacity.nodes:
+        for key, total in node.total.items():
+            sums[key, node.sandbox_level] = sums.get((key, node.sandbox_level), 0) + total
+    for (key, level), total in sorted(sums.items()):
+        if total:
+            yield Room("", key, level, total, Timeline(now_s, total))
+
+
+def _add_memory(rooms: Sequence[Room], nodes: Sequence[NodeSize], jobs: Sequence[JobView], now_s: float) -> None:
+    """Free now, and what running jobs give back: they are entered again one by one."""
+    free = {node.name: node.memory_free_bytes for node in nodes}
+    for job in jobs:
+        running = job.running
+        if running and not running.leaving:
+            for name in running.nodes:
+                if name in free:
+                    free[name] += running.option.memory_bytes // len(running.nodes)
+    lines = {node.name: Timeline(now_s, min(free[node.name], node.memory_bytes)) for node in nodes}
+    for room in rooms:
+        room.memory = lines[room.name]
+
+
+def _keep_reserved(rooms: Sequence[Room], capacity: Capacity, now_s: float) -> None:
+    """Coming reservations of single devices; those that are kept now are not in the capacity."""
+    kept = [(node, device) for node in capacity.pool.nodes if node.is_kept for device in node.devices]
+    by_node = {(room.name, room.key): room for room in rooms}
+    by_level = {(room.level, room.key): room for room in rooms}
+    for node, device in kept:
+        key = (device.kind, device.model_name)
+        room = by_level.get((node.sandbox_level, key)) if capacity.spans_nodes else by_node.get((node.name, key))
+        if room and not any(keep.start_s <= now_s < keep.end_s for keep in device.reserved):
+            for keep in device.reserved:
+                if keep.start_s > now_s:
+                    room.devices.take(1, keep.start_s, keep.end_s)

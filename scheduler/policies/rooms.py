@@ -1,0 +1,233 @@
+"""`Rooms`: what is free where and when, in the plan of one decision.
+
+A room is what one gang may use together: the devices of one model on one node, or on all nodes of one sandbox level
+where gangs span nodes. Memory of nodes and quotas of projects are kept as timelines beside it: a job fits when all do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scheduler.policies.room_groups import Group, Parts, Room, mixture_of
+from scheduler.policies.room_making import rooms_of
+from scheduler.policies.timeline import Brief, Load, Timeline
+from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A job's place in the plan."""
+
+    option: Option
+    room: Room
+    """Of a mixture the first one."""
+    start_s: float
+    end_s: float
+    """By the upper end of the estimate."""
+    parts: Parts = ()
+    """Of a mixture: all its rooms, and the devices in each."""
+
+
+class Rooms:
+    """The pool over time. Mutable: it lives within one decision."""
+
+    def __init__(self, capacity: Capacity, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> None:
+        """An idle pool, coming reservations aside; `jobs` say whose memory comes back."""
+        self.now_s = now_s
+        rooms = rooms_of(capacity, jobs, now_s)
+        by_key: dict[DeviceKey, list[Room]] = {}
+        self._at: dict[str, list[Room]] = {}
+        """Node, or level where gangs span nodes -> its rooms."""
+        for room in rooms:
+            by_key.setdefault(room.key, []).append(room)
+            self._at.setdefault(room.hint, []).append(room)
+        self._groups = {key: Group(members) for key, members in by_key.items()}
+        self._models = Counter(kind for kind, _ in by_key)
+        self._by_node = {(room.name, room.key): room for room in rooms}
+        self._by_level = {(room.level, room.key): room for room in rooms} if capacity.spans_nodes else {}
+        self._nodes = {node.name: node for node in capacity.pool.nodes if node.takes_work}
+        self.totals = {key: sum(room.total for room in members) for key, members in by_key.items()}
+        self._loads = {key: Load(now_s) for key in self.totals}
+        self._quotas = quotas
+        self._tokens = {
+            (project, kind): Timeline(now_s, limit)
+            for project, quota in quotas.items()
+            for kind, limit in quota.devices.items()
+        }
+
+    def total(self, option: Option) -> int:
+        """Devices of the option's kind and model in the whole pool."""
+        return sum(self.totals[key] for key in self._keys(option))
+
+    def fits_quota(self, job: JobView, option: Option) -> bool:
+        """Whether the project could hold so many devices without borrowing."""
+        quota = self._quotas.get(job.project)
+        limit = quota.limit(option.kind) if quota else None
+        return limit is None or option.count <= limit
+
+    def may_borrow(self, job: JobView, option: Option) -> bool:
+        """Whether the project may go over its quota."""
+        quota = self._quotas.get(job.project)
+        return quota is None or quota.borrows(option.kind)
+
+    def find(self, job: JobView, option: Option, run_s: float, latest_s: float, *, borrow: bool = False) -> Slot | None:
+        """The first slot that starts by `latest_s`; a running job stays on its node where it can start there now."""
+        tokens = None if borrow else self._tokens.get((job.project, option.kind))
+        if option.parts:
+            return self._find_mixed(job, option, run_s, latest_s, tokens)
+        here = self._here(job, option)
+        best: tuple[float, Room] | None = None
+        candidates = (
+            room
+            for key in self._keys(option)
+            for room in self._groups[key].candidates(option.count, job.minimum_sandbox_level)
+        )
+        for room in [here] if here else []:
+            start_s = self._start(((room, option.count),), option, run_s, latest_s, tokens)
+            if start_s <= self.now_s:
+                return Slot(option, room, start_s, start_s + run_s)
+        for room in candidates:
+            start_s = self._start(((room, option.count),), option, run_s, latest_s, tokens)
+            if math.isfinite(start_s) and (best is None or start_s < best[0]):
+                best = (start_s, room)
+                if start_s <= self.now_s:
+                    break
+        if best is None and not option.model_name and self._models[option.kind] > 1:
+            return self._find_mixed(job, option, run_s, latest_s, tokens)
+        return Slot(option, best[1], best[0], best[0] + run_s) if best else None
+
+    def _find_mixed(
+        self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None
+    ) -> Slot | None:
+        """The first slot of a gang over several models; on the nodes where it runs where it can start there now."""
+        mine = job.running.nodes if job.running else ()
+        best: Slot | None = None
+        for name in sorted(self._at, key=lambda name: (name not in mine, name)):
+            rooms = self._at[name]
+            parts = mixture_of(rooms, option) if rooms[0].level >= job.minimum_sandbox_level else ()
+            if not parts:
+                continue
+            start_s = self._start(parts, option, run_s, latest_s, tokens)
+            if math.isfinite(start_s) and (best is None or start_s < best.start_s):
+                best = Slot(option, parts[0][0], start_s, start_s + run_s, parts)
+                if start_s <= self.now_s:
+                    break
+        return best
+
+    def take(self, job: JobView, slot: Slot) -> None:
+        """Enter a slot into the plan."""
+        memory = slot.option.memory_bytes
+        for room, width in slot.parts or ((slot.room, slot.option.count),):
+            self._move(job, room, slot.option, slot.start_s, slot.end_s, width=width, memory=memory)
+            memory = 0
+
+    def hold(self, job: JobView, end_s: float) -> None:
+        """A running job that cannot be changed keeps its devices until `end_s`."""
+        running = job.running
+        if running is None:
+            return
+        option, share = running.option, running.option.memory_bytes // max(1, len(running.nodes))
+        for node, widths in self._held(running).items():
+            memory = share
+            for key, width in widths.items():
+                room = self._room_at(node, key)
+                if room:
+                    self._move(job, room, option, self.now_s, end_s, width=width, memory=memory)
+                    memory = 0  # once per node, however many models the gang has there
+
+    def room_to_grow(self, job: JobView, slot: Slot, width: int, *, borrow: bool = False) -> bool:
+        """Whether so many more devices are free now where the job runs; a mixture stays as it is."""
+        if slot.parts:
+            return False
+        tokens = None if borrow else self._tokens.get((job.project, slot.option.kind))
+        return slot.room.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
+
+    def grow(self, job: JobView, slot: Slot, width: int) -> None:
+        """Give more devices until the next decision: what is planned for later is not touched."""
+        for line in (slot.room.devices, self._tokens.get((job.project, slot.option.kind))):
+            if line:
+                line.take(width, self.now_s, math.nextafter(self.now_s, math.inf))
+
+    def load(self, option: Option, until_s: float) -> float:
+        """Share of the devices of this kind that is planned for, from now to `until_s`."""
+        keys = self._keys(option)
+        return max((self._loads[key].used_share(self.totals[key], until_s) for key in keys), default=1.0)
+
+    def _keys(self, option: Option) -> list[DeviceKey]:
+        if option.parts:
+            keys = [(option.kind, name) for name, _ in option.parts]
+            return keys if all(key in self._groups for key in keys) else []
+        if option.model_name:
+            return [option.key] if option.key in self._groups else []
+        return [key for key in self._groups if key[0] == option.kind]
+
+    def _held(self, running: Running) -> dict[str, Counter[DeviceKey]]:
+        """Node -> what it holds there: an option may leave the model open, so the devices themselves tell."""
+        keys = self._keys(running.option)
+        places = running.nodes or ("",)
+        if len(keys) == len(places) == 1 == self._models[running.option.kind]:
+            return {places[0]: Counter({keys[0]: running.option.count})}
+        found = {name: self._held_at(running, name) for name in places if name in self._nodes}
+        if any(found.values()) or not keys:
+            return found
+        # Nobody told which devices: as if all were of the first model.
+        return {name: Counter({keys[0]: -(-running.option.count // len(places))}) for name in places}
+
+    def _held_at(self, running: Running, node: str) -> Counter[DeviceKey]:
+        key_of = self._nodes[node].key_of
+        return Counter(key_of[device_id] for device_id in running.device_ids if device_id in key_of)
+
+    def _room_at(self, node: str, key: DeviceKey) -> Room | None:
+        """The room that devices of a node belong to."""
+        if self._by_level and node in self._nodes:
+            return self._by_level.get((self._nodes[node].sandbox_level, key))
+        return self._by_node.get((node, key))
+
+    def _here(self, job: JobView, option: Option) -> Room | None:
+        """Where a running job could go on: of the models that it holds, the one it holds most of."""
+        if job.running is None or job.running.leaving or not job.running.nodes:
+            return None
+        node, keys = job.running.nodes[0], set(self._keys(option))
+        held = self._held(job.running).get(node, Counter())
+        found = (self._room_at(node, key) for key, _ in held.most_common() if key in keys)
+        return next((room for room in found if room and room.total >= option.count), None)
+
+    def _start(self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None) -> float:
+        """When all of it is free at once."""
+        (room, width), *more = parts
+        start_s = room.devices.earliest(width, run_s, latest_s)
+        others: list[tuple[Timeline | Brief, float]] = [(other.devices, float(number)) for other, number in more]
+        if tokens:
+            others.append((tokens, float(option.count)))
+        if option.memory_bytes and room.memory:
+            others.append((room.memory, float(option.memory_bytes)))
+        while others and math.isfinite(start_s):
+            later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
+            if later_s <= start_s:
+                return start_s
+            start_s = room.devices.earliest(width, run_s, latest_s, later_s)
+        return start_s
+
+    def _move(
+        self,
+        job: JobView,
+        room: Room,
+        option: Option,
+        start_s: float,
+        end_s: float,
+        *,
+        width: int,
+        memory: int,
+    ) -> None:
+        room.devices.take(width, start_s, end_s)
+        if len(self._groups[room.key].rooms) > 1:
+            self._groups[room.key].changed(room)
+        self._loads[room.key].take(width, start_s, end_s)
+        if room.memory and option.memory_bytes:
+            room.memory.take(memory, start_s, end_s)
+        tokens = self._tokens.get((job.project, option.kind))
+        if tokens:
+            tokens.take(width, start_s, end_s)

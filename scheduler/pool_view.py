@@ -1,0 +1,99 @@
+"""The pool as the scheduler sees it: devices, nodes, reservations. Part of `scheduler.types`.
+
+What every decision asks of a node is counted once and kept with it: most nodes are the same throughout a decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from scheduler.job_view import DeviceKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reserved:
+    """A time over which an admin keeps a device."""
+
+    start_s: float
+    end_s: float
+    project: str = ""
+    """Whose jobs may use it meanwhile; empty: no job."""
+    purpose: str = ""
+    """What for, in a few words: told to those who wait for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceView:
+    """One device at one moment."""
+
+    device_id: str
+    kind: str
+    index: int
+    free: bool
+    model_name: str = ""
+    reserved: tuple[Reserved, ...] = ()
+    """Present and coming: other jobs get the device only if they end before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeView:
+    """One node at one moment."""
+
+    name: str
+    takes_work: bool
+    """Up and not draining."""
+    sandbox_level: int
+    memory_bytes: int
+    memory_held_bytes: int = 0
+    """Asked for by jobs that run there."""
+    devices: tuple[DeviceView, ...] = ()
+    near: str = ""
+    """Rack or switch: gangs over several nodes stay within one where they can."""
+
+    @cached_property
+    def by_key(self) -> Mapping[DeviceKey, tuple[DeviceView, ...]]:
+        """Its devices by kind and model, each by index."""
+        found: dict[DeviceKey, list[DeviceView]] = {}
+        for device in sorted(self.devices, key=lambda item: item.index):
+            found.setdefault((device.kind, device.model_name), []).append(device)
+        return {key: tuple(devices) for key, devices in found.items()}
+
+    @cached_property
+    def key_of(self) -> Mapping[str, DeviceKey]:
+        """Kind and model of each of its devices, by id."""
+        return {device.device_id: (device.kind, device.model_name) for device in self.devices}
+
+    @cached_property
+    def counts(self) -> Mapping[DeviceKey, int]:
+        """How many devices of each kind and model it has."""
+        return {key: len(devices) for key, devices in self.by_key.items()}
+
+    @cached_property
+    def device_ids(self) -> frozenset[str]:
+        """Of all its devices."""
+        return frozenset(device.device_id for device in self.devices)
+
+    @cached_property
+    def all_free(self) -> bool:
+        """Whether nobody holds any of its devices that the view was not told of."""
+        return all(device.free for device in self.devices)
+
+    @cached_property
+    def is_kept(self) -> bool:
+        """Whether an admin keeps any of its devices, now or later."""
+        return any(device.reserved for device in self.devices)
+
+    def of_kind(self, kind: str) -> tuple[DeviceView, ...]:
+        """Its devices of one kind, by index."""
+        return tuple(sorted((device for device in self.devices if device.kind == kind), key=lambda item: item.index))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolView:
+    """All nodes at one moment."""
+
+    nodes: tuple[NodeView, ...] = ()
+    spans_nodes: bool = False
+    """Whether one gang may use several nodes."""

@@ -1,0 +1,112 @@
+"""`Shelf`: what can be given out on one node. `Index`: shelves by how many devices they have, kept up to date.
+
+A decision places a thousand gangs on a thousand nodes: which node fits best is looked up, not searched for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.buckets import Buckets
+from scheduler.types import DeviceKey, DeviceView, NodeView, Option
+
+
+@dataclass
+class Shelf:
+    """One node that takes work."""
+
+    node: NodeView
+    memory_free_bytes: int
+    """Not asked for by anybody who stays."""
+    free: dict[DeviceKey, tuple[DeviceView, ...]] = field(default_factory=dict)
+    """By index; nobody holds them."""
+    coming: dict[DeviceKey, list[tuple[str, DeviceView]]] = field(default_factory=dict)
+    """(who still holds it, device) of those that leave."""
+    coming_bytes: dict[str, int] = field(default_factory=dict)
+    """Who leaves -> memory that comes back with it."""
+
+    def keys(self, option: Option) -> list[DeviceKey]:
+        """Keys that the option may use on this node."""
+        if option.model_name:
+            return [option.key]
+        return sorted({key for key in (*self.free, *self.coming) if key[0] == option.kind})
+
+
+def fill(shelf: Shelf, held: Mapping[str, str], leaving: Mapping[str, str]) -> None:
+    """What is left on a node where somebody runs."""
+    for key, devices in shelf.node.by_key.items():
+        free = tuple(
+            device
+            for device in devices
+            if device.free and device.device_id not in held and device.device_id not in leaving
+        )
+        if free:
+            shelf.free[key] = free
+        coming = [(leaving[device.device_id], device) for device in devices if device.device_id in leaving]
+        if coming:
+            shelf.coming[key] = coming
+
+
+def remove(shelf: Shelf, devices: Sequence[DeviceView]) -> None:
+    """Take devices that were given out off a node."""
+    taken = {device.device_id for device in devices}
+    for key in {(device.kind, device.model_name) for device in devices}:
+        shelf.free[key] = tuple(device for device in shelf.free.get(key, ()) if device.device_id not in taken)
+        coming = shelf.coming.get(key)
+        if coming:
+            shelf.coming[key] = [pair for pair in coming if pair[1].device_id not in taken]
+
+
+Measure = Callable[[Shelf, DeviceKey], int]
+"""Devices of a shelf; a key without a model means all of the kind."""
+
+
+def free_of(shelf: Shelf, key: DeviceKey) -> int:
+    """Devices that nobody holds."""
+    if key[1]:
+        return len(shelf.free.get(key, ()))
+    return sum(len(devices) for (kind, _), devices in shelf.free.items() if kind == key[0])
+
+
+def coming_of(shelf: Shelf, key: DeviceKey) -> int:
+    """Those that leave, and the free ones beside them; 0 where none leaves."""
+    coming = _leaving_of(shelf, key)
+    return coming + free_of(shelf, key) if coming else 0
+
+
+def plain_of(shelf: Shelf, key: DeviceKey) -> int:
+    """Those that any job may use; 0 on nodes with reservations, which are asked one by one."""
+    return 0 if shelf.node.is_kept else _leaving_of(shelf, key) + free_of(shelf, key)
+
+
+def _leaving_of(shelf: Shelf, key: DeviceKey) -> int:
+    if not shelf.coming:
+        return 0
+    if key[1]:
+        return len(shelf.coming.get(key, ()))
+    return sum(len(pairs) for (kind, _), pairs in shelf.coming.items() if kind == key[0])
+
+
+class Index:
+    """Shelves of one sandbox level (or any) by one count; those that have none are left out."""
+
+    def __init__(self, shelves: Iterable[Shelf], measure: Measure, key: DeviceKey, level: int | None) -> None:
+        """Count all shelves."""
+        self._measure = measure
+        self._key = key
+        self._level = level
+        self.nodes: Buckets[str] = Buckets()
+        self.sums: Counter[int] = Counter()
+        """Sandbox level -> devices."""
+        for shelf in shelves:
+            self.update(shelf)
+
+    def update(self, shelf: Shelf) -> None:
+        """A shelf may have changed."""
+        level = shelf.node.sandbox_level
+        if self._level is None or self._level == level:
+            more = self.nodes.put(shelf.node.name, self._measure(shelf, self._key))
+            if more:
+                self.sums[level] += more

@@ -1,0 +1,1 @@
+"""Replay of traces through the scheduler's own `plan` and `place`: readers, tables, rules, engine, metrics, report."""

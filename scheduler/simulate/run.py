@@ -1,0 +1,69 @@
+"""One replay from a trace file to its figures: what `dlh simulate` and the benchmark share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scheduler.policies import policy_of
+from scheduler.policies.deadline_energy import DeadlineEnergy
+from scheduler.policies.ways import Rescale
+from scheduler.simulate.engine import Engine, Replay, SimJob
+from scheduler.simulate.pool import SimPool
+from scheduler.simulate.rules import SLOT_S, Rules
+from scheduler.simulate.tables import Power, Tables, options_of
+from scheduler.simulate.traces import TraceJob, read_trace
+from scheduler.types import Policy
+
+
+def sim_jobs(trace: Sequence[TraceJob], tables: Tables | None, pool: SimPool) -> list[SimJob]:
+    """The jobs of a trace with their ways to run on this pool. Raises `TraceError`."""
+    powers: dict[str, Power] = {}
+    for part in pool.parts:
+        powers.setdefault(part.kind, part.power)
+    jobs = []
+    for job in trace:
+        power = powers.get(job.kind, Power(idle_w=0.0, busy_w=0.0))
+        options = options_of(job, tables, pool.most(job.kind), power)
+        jobs.append(
+            SimJob(
+                job_id=job.job_id,
+                submitted_s=job.submitted_s,
+                options=options,
+                deadline_s=job.deadline_s,
+                project=job.project,
+                priority=job.priority,
+            )
+        )
+    return jobs
+
+
+def policy_for(name: str, rules: Rules) -> Policy:
+    """A policy by name that knows what a change costs under these rules. Raises `ValueError`."""
+    policy = policy_of(name)
+    if isinstance(policy, DeadlineEnergy):
+        return replace(policy, rescale=Rescale(fixed_s=rules.event_s, per_doubling_s=rules.change_s))
+    return policy
+
+
+def refuses(policy: Policy) -> bool:
+    """Whether a job leaves when the policy can no longer keep its deadline: those that admit do."""
+    return isinstance(policy, DeadlineEnergy)
+
+
+def simulate(
+    trace: Path | Sequence[TraceJob],
+    pool: SimPool,
+    policy: str | Policy,
+    *,
+    tables: Tables | None = None,
+    slot_s: float = SLOT_S,
+    overheads: bool = True,
+) -> Replay:
+    """Replay a trace by the published rules, with their overheads or without. Raises `TraceError`, `ValueError`."""
+    jobs = sim_jobs(read_trace(trace) if isinstance(trace, Path) else trace, tables, pool)
+    rules = Rules.published(pool.devices, slot_s=slot_s)
+    rules = rules if overheads else rules.without_overheads()
+    chosen = policy_for(policy, rules) if isinstance(policy, str) else policy
+    return Engine(jobs, pool, chosen, replace(rules, refuse_late=refuses(chosen))).run()

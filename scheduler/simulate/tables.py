@@ -1,0 +1,117 @@
+"""Throughput tables (iterations/s by model, global batch and device count), the power table, and the ways to run a job.
+
+A table is `MODEL.csv` with the columns `global_batch_size, 1, 2, 4, ...`; an empty or zero cell cannot be run.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from scheduler.simulate.traces import TraceError, TraceJob, read_text
+from scheduler.types import Option
+
+Rates = Mapping[int, float]
+"""Devices -> iterations per second."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """Power of one device: modelled, not measured."""
+
+    idle_w: float
+    busy_w: float
+    """While a job holds it."""
+    note: str = ""
+
+
+POWER_A100 = Power(idle_w=55.0, busy_w=400.0, note="A100 SXM data sheet; idle: usual readings of nvidia-smi; assumed")
+
+
+class Tables:
+    """Rates by (model, global batch)."""
+
+    def __init__(self, rates: Mapping[tuple[str, int], Rates]) -> None:
+        """`rates` hold no zero."""
+        self._rates = dict(rates)
+
+    def rates(self, job: TraceJob) -> Rates:
+        """What the job's model does on 1, 2, 4 ... devices. Raises `TraceError`."""
+        found = self._rates.get((job.model, job.batch_size))
+        if found is None:
+            batches = sorted(batch for model, batch in self._rates if model == job.model)
+            known = f"batches {batches}" if batches else "no such table"
+            raise TraceError(f"job {job.job_id}: no throughput of {job.model} at batch {job.batch_size} ({known})")
+        return found
+
+    @staticmethod
+    def read(folder: Path) -> Tables:
+        """All `*.csv` of a folder. Raises `TraceError`."""
+        rates: dict[tuple[str, int], Rates] = {}
+        files = sorted(folder.glob("*.csv")) + sorted(folder.glob("*.csv.gz"))
+        if not files:
+            raise TraceError(f"there are no throughput tables (*.csv) in {folder.name}/")
+        for path in files:
+            model = path.name.removesuffix(".gz").removesuffix(".csv")
+            for batch, row in _table(path).items():
+                rates[model, batch] = row
+        return Tables(rates)
+
+
+def _table(path: Path) -> dict[int, dict[int, float]]:
+    rows = list(csv.reader(io.StringIO(read_text(path))))
+    try:
+        widths = [int(cell) for cell in rows[0][1:]]
+    except (IndexError, ValueError):
+        raise TraceError(f"{path.name}, row 1: expected global_batch_size and device counts") from None
+    table: dict[int, dict[int, float]] = {}
+    for number, row in enumerate(rows[1:], start=2):
+        if not row:
+            continue
+        try:
+            table[int(row[0])] = _cells(widths, row[1:])
+        except ValueError as error:
+            raise TraceError(f"{path.name}, row {number}: {error}") from None
+    return table
+
+
+def _cells(widths: list[int], cells: list[str]) -> dict[int, float]:
+    rates = {}
+    for width, cell in zip(widths, cells, strict=False):
+        rate = float(cell) if cell.strip() else 0.0
+        if not math.isfinite(rate) or rate < 0:
+            raise ValueError(f"column {width}: {cell} is no rate")
+        if rate:
+            rates[width] = rate
+    return rates
+
+
+def options_of(
+    job: TraceJob, tables: Tables | None, most: int, power: Power, *, model_name: str = ""
+) -> tuple[Option, ...]:
+    """Ways to run a job on up to `most` devices; none where the pool is too small. Raises `TraceError`.
+
+    A job with a model may have any width of its table that does not exceed its batch, what its owner asked for first;
+    one of our own history runs as it ran.
+    """
+    if not job.model:
+        if not job.run_s:
+            raise TraceError(f"job {job.job_id}: neither a model nor a run time")
+        watts = job.power_w or job.count * power.busy_w
+        fixed = Option(kind=job.kind, count=job.count, model_name=model_name, rate_per_s=1 / job.run_s, power_w=watts)
+        return (fixed,) if job.count <= most else ()
+    if tables is None:
+        raise TraceError(f"job {job.job_id} names the model {job.model}: give the folder of throughput tables")
+    rates = {width: rate for width, rate in tables.rates(job).items() if width <= min(most, job.batch_size)}
+    order = sorted(rates, key=lambda width: (width != job.count, width))
+    return tuple(_option(job.kind, model_name, width, rates[width] / job.iterations, power.busy_w) for width in order)
+
+
+@lru_cache(maxsize=200_000)
+def _option(kind: str, model_name: str, width: int, rate_per_s: float, busy_w: float) -> Option:
+    return Option(kind=kind, count=width, model_name=model_name, rate_per_s=rate_per_s, power_w=width * busy_w)

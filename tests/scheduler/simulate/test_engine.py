@@ -1,0 +1,153 @@
+"""Replays of small made traces whose course is worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from scheduler.policies.deadline_energy import DeadlineEnergy
+from scheduler.policies.edf import Edf
+from scheduler.policies.ways import Rescale
+from scheduler.simulate.engine import Engine, SimJob
+from scheduler.simulate.metrics import measure
+from scheduler.simulate.pool import SimPool
+from scheduler.simulate.report import report_html, ticks
+from scheduler.simulate.rules import Rules
+from scheduler.simulate.run import simulate
+from scheduler.simulate.traces import TraceJob
+from scheduler.types import Option
+
+FREE = Rescale(fixed_s=0.0, per_doubling_s=0.0)
+
+
+def made(name, submitted_s, run_s, deadline_s=None, widths=(1, 2, 4), power=0.8):
+    """A job that takes `run_s` on one device, and on w devices 1 / w^power of it."""
+    options = tuple(
+        Option(kind="cuda", model_name="A100", count=w, rate_per_s=w**power / run_s, power_w=400.0 * w) for w in widths
+    )
+    return SimJob(job_id=name, submitted_s=submitted_s, options=options, deadline_s=deadline_s)
+
+
+def replayed(jobs, policy, *, pool="1x4", rules=None):
+    return Engine(jobs, SimPool.parse(pool), policy, rules or Rules()).run()
+
+
+def test_a_job_alone_ends_when_its_work_is_done():
+    replay = replayed([made("a", 100.0, 1000.0, widths=(1,))], Edf())
+    assert replay.outcomes[0].started_s == 100.0
+    assert replay.outcomes[0].finished_s == 1100.0
+    assert measure(replay).device_hours == pytest.approx(1000 / 3600)
+
+
+def test_edf_takes_jobs_in_deadline_order_and_as_wide_as_they_go():
+    late, early = made("late", 0.0, 600.0, 9000.0, power=1.0), made("early", 0.0, 600.0, 900.0, power=1.0)
+    replay = replayed([late, early], Edf())
+    ends = {outcome.job.job_id: outcome.finished_s for outcome in replay.outcomes}
+    assert ends == {"early": 150.0, "late": 300.0}
+
+
+def test_published_overheads_delay_everybody_a_little_and_who_changes_more():
+    rules = Rules.published(512)
+    assert rules.overhead_s(8, changed=False, decision=1) == 7.0
+    assert rules.overhead_s(8, changed=True, decision=1) == 7.0 + 2 * 4
+    assert rules.overhead_s(8, changed=True, decision=60) == 7.0 + 2 * 4 + 47.0
+    small = Rules.published(64)
+    assert small.overhead_s(1, changed=True, decision=120) == 2.0 + 2.0 + 27.0
+    assert small.without_overheads().overhead_s(1, changed=True, decision=60) == 0.0
+
+
+def test_overheads_are_taken_off_the_progress():
+    rules = Rules.published(4)
+    replay = replayed([made("a", 0.0, 1000.0, widths=(1,))], Edf(), rules=rules)
+    assert replay.outcomes[0].finished_s == pytest.approx(1000.0 + 2.0 + 2.0)
+
+
+def test_decisions_are_at_least_a_slot_apart():
+    jobs = [made(f"j{number}", number * 7.0, 30.0, widths=(1,)) for number in range(20)]
+    replay = replayed(jobs, Edf())
+    times = [sample.time_s for sample in replay.samples]
+    assert all(later - earlier >= 60.0 for earlier, later in pairwise(times))
+
+
+def test_energy_is_what_held_devices_draw_and_what_idle_ones_draw():
+    found = measure(replayed([made("a", 0.0, 3600.0, widths=(1,))], Edf()))
+    assert found.energy_kwh == pytest.approx((400 + 3 * 55) / 1000)
+    assert found.utilisation == pytest.approx(0.25)
+
+
+def test_the_thriftiest_width_that_keeps_the_deadline_is_taken():
+    policy = DeadlineEnergy(rescale=FREE)
+    easy = replayed([made("a", 0.0, 1000.0, 1500.0)], policy).outcomes[0]
+    tight = replayed([made("a", 0.0, 1000.0, 700.0)], policy).outcomes[0]
+    assert easy.finished_s == pytest.approx(1000.0, rel=0.5)
+    assert easy.in_time and tight.in_time
+    assert easy.energy_j < tight.energy_j
+
+
+def test_with_energy_ignored_free_devices_are_used_and_more_energy_is_spent():
+    jobs = [made("a", 0.0, 3000.0, 9000.0, power=0.5)]
+    thrifty = measure(replayed(jobs, DeadlineEnergy(rescale=FREE)))
+    blind = measure(replayed(jobs, DeadlineEnergy(rescale=FREE, least_gain=0.0)))
+    assert blind.jct_mean_s < thrifty.jct_mean_s
+    assert blind.device_hours > thrifty.device_hours
+
+
+def test_a_deadline_that_no_width_can_keep_is_refused_where_the_rules_say_so():
+    hopeless = made("a", 0.0, 1000.0, 100.0)
+    refused = replayed([hopeless], DeadlineEnergy(), rules=Rules(refuse_late=True)).outcomes[0]
+    served = replayed([hopeless], DeadlineEnergy(), rules=Rules()).outcomes[0]
+    assert refused.refused_s == 0.0 and refused.finished_s is None
+    assert served.finished_s is not None and not served.in_time
+
+
+def test_a_job_wider_than_the_pool_leaves_and_the_replay_ends():
+    replay = replayed([made("a", 0.0, 10.0, widths=(8,)), made("b", 5.0, 10.0, widths=(1,))], Edf())
+    ends = {outcome.job.job_id: outcome.finished_s is not None for outcome in replay.outcomes}
+    assert ends["b"] and not ends["a"]
+
+
+def test_no_time_to_finish_is_told_where_nothing_finished():
+    replay = replayed([made("a", 0.0, 10.0, widths=(8,))], Edf())
+    page = report_html("trace", [replay], [measure(replay)])
+    assert '<th scope="row">Submission to finish, mean</th><td>-</td>' in page
+    assert '<th scope="row">... median</th><td>-</td>' in page
+
+
+def test_a_trace_of_our_own_history_is_replayed_as_it_ran():
+    trace = [TraceJob(job_id="a", submitted_s=0, count=2, run_s=100.0, kind="cpu", power_w=20.0)]
+    found = measure(simulate(trace, SimPool.parse("1x2:cpu", spans_nodes=False), "fifo", overheads=False))
+    assert (found.finished, found.satisfaction) == (1, None)
+    assert found.jct_mean_s == pytest.approx(100.0)
+
+
+def test_on_one_node_per_gang_wide_gangs_do_not_start():
+    wide = made("wide", 0.0, 100.0, widths=(4,))
+    over_nodes = Engine([wide], SimPool.parse("2x2"), Edf(), Rules()).run()
+    on_one = Engine([wide], SimPool.parse("2x2", spans_nodes=False), Edf(), Rules()).run()
+    assert over_nodes.outcomes[0].finished_s is not None
+    assert on_one.outcomes[0].finished_s is None
+
+
+def test_the_report_is_one_page_that_loads_nothing():
+    replay = replayed([made("<a>", 0.0, 900.0, 4000.0), made("b", 30.0, 500.0)], DeadlineEnergy())
+    page = report_html("trace & pool", [replay, replace_name(replay)], [measure(replay)] * 2, ["note <1>"])
+    assert page.count("<svg") == 5 and page.count("<polyline") == 10
+    assert "trace &amp; pool" in page and "note &lt;1&gt;" in page
+    assert "http" not in page and "<script" not in page and "nan" not in page
+
+
+def replace_name(replay):
+    return replace(replay, policy="other")
+
+
+def test_ticks_are_round_and_lie_inside():
+    assert ticks(0.0, 10.0) == [0, 2, 4, 6, 8, 10]
+    assert all(0.3 <= tick <= 0.9 for tick in ticks(0.3, 0.9))
+
+
+@pytest.mark.parametrize("text", ["", "8", "0x8", "axb", "1x8,,", "999999x999"])
+def test_a_pool_that_is_none_is_refused(text):
+    with pytest.raises(ValueError, match="pool"):
+        SimPool.parse(text)

@@ -1,0 +1,107 @@
+"""Readers of traces and tables: three forms, plain or packed, and errors that say where."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from scheduler.simulate.tables import POWER_A100, Tables, options_of
+from scheduler.simulate.traces import TraceError, TraceJob, read_trace
+
+FLOW = "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
+PHILLY = "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,real_duration,duration,iteration\n"
+
+
+def written(tmp_path, text, name="trace.csv"):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def test_it_reads_the_public_form_in_order_of_submission(tmp_path):
+    text = FLOW + "b,200,50,vgg16,900,64,2,300\na,100,10,bert,400,64,1,250\n"
+    jobs = read_trace(written(tmp_path, text))
+    assert [job.job_id for job in jobs] == ["a", "b"]
+    assert jobs[1] == TraceJob(
+        job_id="b",
+        submitted_s=200,
+        deadline_s=900,
+        model="vgg16",
+        batch_size=64,
+        iterations=50,
+        count=2,
+        run_s=300,
+    )
+
+
+def test_it_reads_the_philly_columns_out_of_a_packed_file(tmp_path):
+    jobs = read_trace(written(tmp_path, PHILLY + "0,5,7,vgg16,99,256,4,50,60,8\n", "philly.csv.gz"))
+    assert (jobs[0].submitted_s, jobs[0].iterations, jobs[0].deadline_s, jobs[0].run_s) == (5, 7, 99, 50)
+
+
+def test_it_reads_our_own_history_as_csv_and_as_json(tmp_path):
+    rows = [{"job_id": "x", "submitted_s": 3.5, "count": 2, "run_s": 60, "kind": "cpu", "project": "p", "power_w": 9}]
+    from_json = read_trace(written(tmp_path, json.dumps({"jobs": rows}), "history.json"))
+    from_csv = read_trace(
+        written(tmp_path, "job_id,submitted_s,deadline_s,count,run_s,kind,project,power_w\nx,3.5,,2,60,cpu,p,9\n")
+    )
+    assert from_json == from_csv
+    assert from_csv[0].deadline_s is None
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("a,x,10,bert,400,64,1,250", "row 2, column submission_time: 'x' is no number"),
+        ("a,100,nan,bert,400,64,1,250", "row 2, column num_iteration: nan is not finite"),
+        ("a,100,10,bert,400,64,0,250", "row 2, column num_gpu: 0 is below 1"),
+        ("a,100,10,,400,64,1,250", "row 2, column model_name: nothing is there"),
+        ("a,100,10,bert,400,64.5,1,250", "row 2, column batch_size: 64.5 is no whole number"),
+        ("a,100,10,bert,400,64,1,250,9", "row 2, column duration: more cells than columns"),
+        ("a,1,1,bert,4,64,1,2\na,1,1,bert,4,64,1,2", "row 3, column job_id: a is there twice"),
+    ],
+)
+def test_an_error_names_row_and_column(tmp_path, row, words):
+    with pytest.raises(TraceError, match=words):
+        read_trace(written(tmp_path, FLOW + row + "\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "is empty"), (FLOW, "has no jobs"), ("a,b\n1,2\n", "lacks the columns"), ("[1]", "expected an object")],
+)
+def test_a_file_that_is_no_trace_is_refused(tmp_path, text, words):
+    with pytest.raises(TraceError, match=words):
+        read_trace(written(tmp_path, text))
+
+
+def test_a_file_cut_short_is_refused(tmp_path):
+    path = tmp_path / "cut.csv.gz"
+    path.write_bytes(gzip.compress(FLOW.encode() * 50)[:40])
+    with pytest.raises(TraceError, match="cut short"):
+        read_trace(path)
+
+
+def test_widths_come_from_the_table_without_zeros_and_not_above_the_batch(tmp_path):
+    (tmp_path / "net.csv").write_text("global_batch_size,1,2,4,8\n4,1.0,1.8,3.0,5.0\n64,2,0,,7\n", "utf-8")
+    tables = Tables.read(tmp_path)
+    job = TraceJob(job_id="a", submitted_s=0, model="net", batch_size=4, iterations=10, count=2)
+    options = options_of(job, tables, 8, POWER_A100)
+    assert [option.count for option in options] == [2, 1, 4], "what its owner asked for comes first"
+    assert options[0].rate_per_s == pytest.approx(0.18)
+    assert tables.rates(TraceJob(job_id="b", submitted_s=0, model="net", batch_size=64)) == {1: 2.0, 8: 7.0}
+
+
+def test_a_model_without_a_table_is_refused_by_name(tmp_path):
+    (tmp_path / "net.csv").write_text("global_batch_size,1\n4,1.0\n", "utf-8")
+    job = TraceJob(job_id="a", submitted_s=0, model="net", batch_size=8, iterations=1)
+    with pytest.raises(TraceError, match=r"no throughput of net at batch 8 \(batches \[4\]\)"):
+        options_of(job, Tables.read(tmp_path), 8, POWER_A100)
+
+
+def test_a_table_with_a_bad_cell_is_refused_with_its_row(tmp_path):
+    (tmp_path / "net.csv").write_text("global_batch_size,1,2\n4,1.0,-2\n", "utf-8")
+    with pytest.raises(TraceError, match=r"net\.csv, row 2: column 2: -2 is no rate"):
+        Tables.read(tmp_path)

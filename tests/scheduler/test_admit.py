@@ -1,0 +1,75 @@
+"""`admit`: yes or no, the earliest finish that can be kept, and what would have to change."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.admit import admit
+from scheduler.policies import names
+from scheduler.simulate.pool import SimPool
+from scheduler.types import JobView, Option, Quota
+
+POOL = SimPool.parse("2x4", spans_nodes=False).view
+
+
+def job(name, run_s=3600.0, deadline_s=None, widths=(1, 2, 4), **fields):
+    options = tuple(
+        Option(kind="cuda", count=w, rate_per_s=w**0.9 / run_s if run_s else 0.0, power_w=400.0 * w) for w in widths
+    )
+    return JobView(
+        job_id=name, options=options, submitted_s=fields.pop("submitted_s", 0.0), deadline_s=deadline_s, **fields
+    )
+
+
+@pytest.mark.parametrize("policy", names())
+def test_a_deadline_that_an_idle_pool_keeps_is_accepted(policy):
+    found = admit(job("a", deadline_s=8_000.0), [], POOL, 0.0, policy=policy)
+    assert found.accepted and found.finish_s is not None and found.finish_s <= 8_000.0
+
+
+def test_a_deadline_that_no_width_keeps_is_refused_with_the_earliest_one_that_can_be_kept():
+    found = admit(job("a", deadline_s=500.0), [], POOL, 0.0)
+    assert not found.accepted and found.earliest_finish_s is not None
+    assert "even if they were all free" in found.text
+    assert any("fewer epochs" in help_ for help_ in found.changes_that_would_help)
+    again = admit(job("a", deadline_s=found.earliest_finish_s), [], POOL, 0.0)
+    assert again.accepted, "the earliest finish it named can be kept"
+
+
+def test_promises_of_others_stand():
+    others = [job(f"p{number}", deadline_s=3_700.0, widths=(1,), promised=True) for number in range(8)]
+    refused = admit(job("a", deadline_s=3_000.0), others, POOL, 1.0)
+    later = admit(job("a", deadline_s=refused.earliest_finish_s), others, POOL, 1.0)
+    assert not refused.accepted and "promised to other jobs" in refused.text
+    assert later.accepted
+
+
+def test_jobs_without_a_promise_do_not_stand_in_the_way():
+    others = [job(f"p{number}", widths=(1,)) for number in range(8)]
+    assert admit(job("a", deadline_s=4_000.0), others, POOL, 1.0).accepted
+
+
+def test_fifo_refuses_what_would_come_too_late():
+    others = [job(f"p{number}", widths=(4,)) for number in range(6)]
+    found = admit(job("a", deadline_s=2_000.0, submitted_s=5.0), others, POOL, 5.0, policy="fifo")
+    assert not found.accepted and found.earliest_finish_s is not None and found.earliest_finish_s > 2_000.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (job("a", deadline_s=-5.0), "has passed"),
+        (job("a", run_s=0.0, deadline_s=100.0), "Nobody has estimated"),
+        (job("a", deadline_s=9_000.0, widths=(16,)), "No node"),
+    ],
+)
+def test_what_cannot_be_promised_is_said_in_words(asked, words):
+    found = admit(asked, [], POOL, 0.0)
+    assert not found.accepted and words in found.text
+
+
+def test_a_quota_that_stands_in_the_way_is_named():
+    quotas = {"p": Quota(devices={"cuda": 1})}
+    found = admit(job("a", deadline_s=1_500.0, project="p"), [], POOL, 0.0, quotas=quotas)
+    assert not found.accepted
+    assert any("quota" in help_ for help_ in found.changes_that_would_help)

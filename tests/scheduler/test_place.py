@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import scheduler.place
+from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, WaitCode
+
+GIB = 2**30
+
+
+def node(name="n1", *, cpus=2, gpus=0, busy=(), level=3, memory_gib=16, held_gib=0, takes_work=True):
+    kinds = [("cpu", index) for index in range(cpus)] + [("cuda", index) for index in range(gpus)]
+    devices = tuple(
+        DeviceView(device_id=f"{name}/{kind}{index}", kind=kind, index=index, free=f"{kind}{index}" not in busy)
+        for kind, index in kinds
+    )
+    return NodeView(
+        name=name,
+        takes_work=takes_work,
+        sandbox_level=level,
+        memory_bytes=memory_gib * GIB,
+        memory_held_bytes=held_gib * GIB,
+        devices=devices,
+    )
+
+
+def job(job_id, *, count=1, kind="cpu", at=0.0, priority=0, memory_gib=0, level=0):
+    return JobView(
+        job_id=job_id,
+        submitted_s=at,
+        options=(Option(kind=kind, count=count, memory_bytes=memory_gib * GIB),),
+        priority=priority,
+        minimum_sandbox_level=level,
+    )
+
+
+def place(queue, pool):
+    return scheduler.place.place(queue, pool, 0.0, policy="fifo")
+
+
+def code(decision, job_id):
+    return decision.waits[job_id].code
+
+
+def test_a_gang_gets_all_its_devices_on_one_node_in_order():
+    decision = place([job("a", count=2)], PoolView(nodes=(node("n1", cpus=1), node("n2", cpus=3))))
+    assert [(p.node, p.device_ids) for p in decision.placements] == [("n2", ("n2/cpu0", "n2/cpu1"))]
+
+
+def test_the_first_node_that_fits_is_taken():
+    decision = place([job("a")], PoolView(nodes=(node("n2"), node("n1"))))
+    assert decision.placements[0].node == "n1"
+
+
+def test_a_gang_is_never_split_over_nodes():
+    decision = place([job("a", count=3)], PoolView(nodes=(node("n1"), node("n2"))))
+    assert not decision.placements
+    assert code(decision, "a") == WaitCode.TOO_MANY_DEVICES
+    assert "3 CPU cores" in decision.waits["a"].text
+
+
+def test_first_come_first_served_within_one_priority():
+    decision = place([job("late", at=2), job("early", at=1)], PoolView(nodes=(node(cpus=1),)))
+    assert [p.job_id for p in decision.placements] == ["early"]
+
+
+def test_a_higher_priority_goes_first():
+    decision = place([job("early", at=1), job("urgent", at=2, priority=5)], PoolView(nodes=(node(cpus=1),)))
+    assert [p.job_id for p in decision.placements] == ["urgent"]
+
+
+def test_a_small_job_does_not_overtake_a_large_one_that_waits_for_the_same_kind():
+    pool = PoolView(nodes=(node(cpus=2, busy=("cpu0",)),))
+    decision = place([job("large", count=2, at=1), job("small", at=2)], pool)
+    assert not decision.placements
+    assert code(decision, "large") == WaitCode.DEVICES_BUSY
+    assert "starts when 1 more is given back" in decision.waits["large"].words
+    assert code(decision, "small") == WaitCode.BEHIND
+
+
+def test_a_job_for_another_kind_of_device_passes():
+    pool = PoolView(nodes=(node(cpus=1, gpus=1, busy=("cpu0",)),))
+    decision = place([job("cpu", at=1), job("gpu", kind="cuda", at=2)], pool)
+    assert [p.job_id for p in decision.placements] == ["gpu"]
+
+
+def test_a_job_that_cannot_run_here_holds_back_nobody():
+    decision = place([job("giant", count=99, at=1), job("small", at=2)], PoolView(nodes=(node(),)))
+    assert [p.job_id for p in decision.placements] == ["small"]
+    assert code(decision, "giant") == WaitCode.TOO_MANY_DEVICES
+
+
+def test_each_reason_for_waiting_is_told():
+    assert code(place([job("a")], PoolView()), "a") == WaitCode.NO_NODES
+    assert code(place([job("a")], PoolView(nodes=(node(takes_work=False),))), "a") == WaitCode.NO_NODES
+    assert code(place([job("a", kind="cuda")], PoolView(nodes=(node(),))), "a") == WaitCode.NO_SUCH_DEVICE
+    assert code(place([job("a", memory_gib=64)], PoolView(nodes=(node(),))), "a") == WaitCode.NOT_ENOUGH_MEMORY
+    assert code(place([job("a", memory_gib=12)], PoolView(nodes=(node(held_gib=8),))), "a") == WaitCode.MEMORY_BUSY
+    weak = place([job("a", level=2)], PoolView(nodes=(node(level=1),)))
+    assert code(weak, "a") == WaitCode.SANDBOX_TOO_WEAK
+    assert "needs sandbox level 2" in weak.waits["a"].text
+
+
+def test_a_draining_node_gets_nothing():
+    decision = place([job("a")], PoolView(nodes=(node("n1", takes_work=False), node("n2"))))
+    assert decision.placements[0].node == "n2"
+
+
+jobs = st.lists(
+    st.builds(
+        job,
+        st.uuids().map(str),
+        count=st.integers(1, 5),
+        kind=st.sampled_from(["cpu", "cuda"]),
+        at=st.floats(0, 100),
+        priority=st.integers(-2, 2),
+        memory_gib=st.sampled_from([0, 0, 4, 20]),
+        level=st.integers(0, 3),
+    ),
+    max_size=12,
+    unique_by=lambda job: job.job_id,
+)
+busy = st.sets(st.sampled_from(["cpu0", "cpu1", "cpu2", "cuda0", "cuda1"])).map(tuple)
+pools = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(0, 3), busy, st.integers(0, 3), st.sampled_from([2, 16]), st.booleans()),
+    max_size=4,
+).map(
+    lambda rows: PoolView(
+        nodes=tuple(
+            node(f"n{i}", cpus=c, gpus=g, busy=b, level=level, memory_gib=m, takes_work=t)
+            for i, (c, g, b, level, m, t) in enumerate(rows)
+        )
+    )
+)
+
+
+@given(jobs, pools)
+def test_no_device_is_given_twice_and_none_that_is_held(queue, pool):
+    devices = {device.device_id: device for node_ in pool.nodes for device in node_.devices}
+    given_out = Counter(device for p in place(queue, pool).placements for device in p.device_ids)
+    assert all(count == 1 for count in given_out.values())
+    assert all(devices[device].free for device in given_out)
+
+
+@given(jobs, pools)
+def test_a_gang_starts_whole_on_one_fitting_node_or_waits_with_a_reason(queue, pool):
+    decision = place(queue, pool)
+    wanted = {job_.job_id: job_ for job_ in queue}
+    by_name = {node_.name: node_ for node_ in pool.nodes}
+    placed = {p.job_id for p in decision.placements}
+    assert placed | set(decision.waits) == set(wanted)
+    assert not placed & set(decision.waits)
+    assert all(reason.words.endswith(".") for reason in decision.waits.values())
+    for p in decision.placements:
+        job_, node_ = wanted[p.job_id], by_name[p.node]
+        assert len(set(p.device_ids)) == job_.options[0].count
+        assert {device.device_id for device in node_.of_kind(job_.options[0].kind)} >= set(p.device_ids)
+        assert node_.takes_work
+        assert node_.sandbox_level >= job_.minimum_sandbox_level
+
+
+@given(jobs, pools)
+def test_memory_that_was_asked_for_is_never_promised_twice(queue, pool):
+    wanted = {job_.job_id: job_ for job_ in queue}
+    promised = Counter()
+    for p in place(queue, pool).placements:
+        promised[p.node] += wanted[p.job_id].options[0].memory_bytes
+    assert all(promised[node_.name] <= node_.memory_bytes for node_ in pool.nodes)
+
+
+@given(jobs, pools)
+def test_nobody_overtakes_a_job_that_could_run_where_he_does_and_waits_for_the_same_kind(queue, pool):
+    decision = place(queue, pool)
+    placed = {p.job_id: p for p in decision.placements}
+    by_name = {node_.name: node_ for node_ in pool.nodes}
+    held = []
+    for job_ in sorted(queue, key=lambda job_: (-job_.priority, job_.submitted_s, job_.job_id)):
+        if job_.job_id in placed:
+            taken = by_name[placed[job_.job_id].node]
+            rivals = [before for before in held if before.options[0].kind == job_.options[0].kind]
+            assert not any(could_ever_run(before, taken) for before in rivals)
+        elif code(decision, job_.job_id) in {WaitCode.DEVICES_BUSY, WaitCode.BEHIND}:
+            held.append(job_)
+
+
+def could_ever_run(job_, node_):
+    wish = job_.options[0]
+    strong, roomy = node_.sandbox_level >= job_.minimum_sandbox_level, node_.memory_bytes >= wish.memory_bytes
+    return node_.takes_work and strong and roomy and len(node_.of_kind(wish.kind)) >= wish.count
+
+
+@given(jobs, pools)
+def test_the_decision_does_not_depend_on_the_order_of_its_inputs(queue, pool):
+    assert place(queue, pool) == place(queue[::-1], PoolView(nodes=pool.nodes[::-1]))
