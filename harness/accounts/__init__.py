@@ -1,0 +1,1 @@
+"""People: users, projects, roles, API tokens."""

@@ -1,0 +1,86 @@
+"""Who may do what: one rule for services, API and pages.
+
+Outsiders get `NotFound`, never a hint that something exists; members with too low a role get `Forbidden`.
+A token narrows what its person may do: by scope, and to one project if it names one.
+"""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+
+from harness.accounts.models import ROLE_ORDER, ApiToken, Membership, Project, Role, Scope, User
+from harness.errors import Forbidden, NotFound
+
+_SCOPE_ROLE = {Scope.READ: Role.VIEWER, Scope.WRITE: Role.MEMBER, Scope.ADMIN: Role.ADMIN}
+
+
+def token_of(user: User, token: ApiToken | None = None) -> ApiToken | None:
+    """The token this request came with: the given one, or the one `token_find` bound to the user."""
+    return token or getattr(user, "api_token", None)
+
+
+def role_rank(role: str) -> int:
+    """Order of roles: viewer 0, member 1, admin 2."""
+    return ROLE_ORDER.index(Role(role))
+
+
+def role_of(user: User, project: Project, token: ApiToken | None = None) -> Role | None:
+    """The role in force, after the token's limits; None for an outsider."""
+    if not user.is_active:
+        return None
+    token = token_of(user, token)
+    if token and token.project_id and token.project_id != project.pk:
+        return None
+    if user.is_superuser:
+        role = Role.ADMIN
+    else:
+        held = Membership.objects.filter(project=project, user=user).values_list("role", flat=True).first()
+        if held is None:
+            return None
+        role = Role(held)
+    if token:
+        ceiling = _SCOPE_ROLE[Scope(token.scope)]
+        role = min(role, ceiling, key=role_rank)
+    return role
+
+
+def require(user: User, project: Project, role: Role, token: ApiToken | None = None) -> Role:
+    """Return the person's role if it is at least `role`. Raises `NotFound` for outsiders, `Forbidden` below."""
+    held = role_of(user, project, token)
+    if held is None:
+        raise NotFound("There is no such thing here.")
+    if role_rank(held) < role_rank(role):
+        raise Forbidden(
+            f"This needs the role {role.value} in the project {project.name}; yours is {held.value}.",
+            hint="Ask an admin of the project, or use a token with a wider scope.",
+        )
+    return held
+
+
+def require_admin(user: User, token: ApiToken | None = None) -> None:
+    """Pass for admins of the installation only. Raises `Forbidden`."""
+    token = token_of(user, token)
+    narrowed = token is not None and (token.scope != Scope.ADMIN or token.project_id is not None)
+    if not (user.is_active and user.is_superuser) or narrowed:
+        raise Forbidden(
+            "This is for admins of the installation.",
+            hint="Ask an admin; a token needs the scope admin and no project.",
+        )
+
+
+def require_write(user: User, token: ApiToken | None = None) -> None:
+    """Pass unless the request came with a token that may only read. Raises `Forbidden`."""
+    token = token_of(user, token)
+    if not user.is_active or (token and token.scope == Scope.READ):
+        raise Forbidden("This token may only read.", hint="Make a token with the scope write.")
+
+
+def visible_projects(user: User, token: ApiToken | None = None) -> QuerySet[Project]:
+    """Projects the person may see."""
+    token = token_of(user, token)
+    if not user.is_active:
+        return Project.objects.none()
+    where = Q() if user.is_superuser else Q(pk__in=Membership.objects.filter(user=user).values("project"))
+    if token and token.project_id:
+        where &= Q(pk=token.project_id)
+    return Project.objects.filter(where)

@@ -1,0 +1,46 @@
+"""`manage.py admin_create NAME`: make the first admin and a project, print a one-time password."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from harness.accounts.models import Project, User
+from harness.accounts.services import project_create, token_create, user_create, user_update
+
+
+class Command(BaseCommand):
+    """Make an admin, or with `--reset` give an existing one a new password."""
+
+    help = "Make an admin with a one-time password and, in an empty installation, the first project."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Options of the command."""
+        parser.add_argument("username", nargs="?", default="admin")
+        parser.add_argument("--project", default="First project", help="name of the first project")
+        parser.add_argument("--reset", action="store_true", help="give an existing user a new password")
+        parser.add_argument("--token", default="", help="also make an API token with this name")
+        parser.add_argument("--json", action="store_true", help="print one JSON line")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run it. With a user that exists and no `--reset` the password is left alone and printed empty."""
+        user = User.objects.filter(username=options["username"]).first()
+        password = ""
+        if user is None:
+            user, password = user_create(actor=None, username=options["username"], is_admin=True)
+        elif options["reset"]:
+            password = secrets.token_urlsafe(12)
+            user_update(actor=None, user=user, password=password)
+        if not Project.objects.exists():
+            project_create(user=user, name=options["project"])
+        token = token_create(user=user, name=options["token"], scope="admin")[1] if options["token"] else ""
+        if options["json"]:
+            self.stdout.write(json.dumps({"username": user.username, "password": password, "token": token}))
+            return
+        self.stdout.write(f"user      {user.username}")
+        self.stdout.write(f"password  {password or '(unchanged; --reset makes a new one)'}")
+        if token:
+            self.stdout.write(f"token     {token}")

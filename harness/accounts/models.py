@@ -1,0 +1,101 @@
+"""Users, projects, memberships and API tokens."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+from harness.ids import new_id
+
+
+class User(AbstractUser):
+    """A person. `is_superuser` makes an admin of the whole installation (pool, users, projects)."""
+
+    last_seen_at = models.DateTimeField(null=True, blank=True)
+
+
+class Role(models.TextChoices):
+    """What a member may do in a project. Order: viewer < member < admin."""
+
+    VIEWER = "viewer", "Viewer: sees everything, changes nothing"
+    MEMBER = "member", "Member: adds datasets, runs jobs, changes them"
+    ADMIN = "admin", "Admin: also manages members and deletes for good"
+
+
+ROLE_ORDER = (Role.VIEWER, Role.MEMBER, Role.ADMIN)
+
+
+class Project(models.Model):
+    """A room that datasets and jobs belong to; nobody outside sees it."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    slug = models.SlugField(max_length=60, unique=True)
+    name = models.CharField(max_length=120)
+    created_at = models.DateTimeField(auto_now_add=True)
+    members = models.ManyToManyField(User, through="Membership", related_name="projects")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    """One person's role in one project."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="one_role_per_project")]
+
+
+class Scope(models.TextChoices):
+    """What a token may do, at most (the person's role still limits it)."""
+
+    READ = "read", "Read"
+    WRITE = "write", "Read and change: upload, submit, cancel"
+    ADMIN = "admin", "Everything the person may do, the pool included"
+
+
+class AuditEvent(models.Model):
+    """Who changed rights or the pool, what, and when. Rows are only ever added."""
+
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+    actor = models.ForeignKey(User, null=True, on_delete=models.SET_NULL, related_name="audit_events")
+    """None: the command line."""
+    token = models.CharField(max_length=12, blank=True)
+    """First letters of the API token it came with."""
+    action = models.CharField(max_length=40)
+    """`<entity>_<verb>`, as the service is called."""
+    target = models.CharField(max_length=160)
+    project = models.ForeignKey(Project, null=True, on_delete=models.SET_NULL, related_name="audit_events")
+    data = models.JSONField(default=dict)
+
+
+class ApiToken(models.Model):
+    """A token for CLI and programs. Only its SHA-256 is stored; the text is shown once."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=80)
+    prefix = models.CharField(max_length=12)
+    digest = models.CharField(max_length=64, unique=True)
+    scope = models.CharField(max_length=10, choices=Scope.choices, default=Scope.WRITE)
+    project = models.ForeignKey(Project, null=True, blank=True, on_delete=models.CASCADE, related_name="tokens")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+
+class SignInFailure(models.Model):
+    """One refused sign-in, kept for as long as it counts against the next ones."""
+
+    name = models.CharField(max_length=150)
+    """User name as typed, in small letters; there need not be such a user."""
+    address = models.CharField(max_length=64)
+    at = models.DateTimeField(auto_now_add=True, db_index=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["name", "at"])]

@@ -1,0 +1,89 @@
+"""Read users, projects, memberships, tokens."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+
+from harness.accounts.access import require, require_admin, token_of, visible_projects
+from harness.accounts.models import ApiToken, Membership, Project, Role, User
+from harness.accounts.services import TOKEN_PREFIX, token_digest
+from harness.database import DATABASE_AWAY
+from harness.errors import NotFound
+
+_LAST_USED_STEP = timedelta(minutes=1)
+"""`last_used_at` is written at most this often, so that reading costs no write."""
+
+
+def project_list(*, user: User) -> QuerySet[Project]:
+    """Projects the person sees, by name, each with `members_count`."""
+    return visible_projects(user).annotate(members_count=Count("memberships", distinct=True)).order_by("name", "pk")
+
+
+def project_get(*, user: User, slug: str) -> Project:
+    """One project by slug. Raises `NotFound`."""
+    project = visible_projects(user).filter(slug=slug).first()
+    if project is None:
+        raise NotFound(f"There is no project {slug}.", hint="See the list of your projects.")
+    return project
+
+
+def project_default(*, user: User) -> Project | None:
+    """The project used where none is named: the person's oldest."""
+    return visible_projects(user).order_by("created_at", "pk").first()
+
+
+def membership_list(*, user: User, project: Project) -> QuerySet[Membership]:
+    """Members of a project with their users. Raises `NotFound` for outsiders."""
+    require(user, project, Role.VIEWER)
+    return Membership.objects.filter(project=project).select_related("user").order_by("user__username")
+
+
+def user_list(*, user: User) -> QuerySet[User]:
+    """All users, for admins. Raises `Forbidden`."""
+    require_admin(user)
+    return User.objects.annotate(projects_count=Count("memberships")).order_by("username")
+
+
+def user_get(*, username: str) -> User:
+    """One active user by name. Raises `NotFound`."""
+    found = User.objects.filter(username=username, is_active=True).first()
+    if found is None:
+        raise NotFound(f"There is no user {username}.", field="username", hint="An admin adds users.")
+    return found
+
+
+def token_list(*, user: User) -> QuerySet[ApiToken]:
+    """The person's live tokens, newest first; asked with a token for one project, those for that project."""
+    rows = ApiToken.objects.filter(user=user, revoked_at=None)
+    held = token_of(user)
+    if held and held.project_id:
+        rows = rows.filter(project=held.project_id)
+    return rows.select_related("project").order_by("-created_at")
+
+
+def token_find(text: str) -> ApiToken | None:
+    """The live token of that text, its user loaded and bound to it (`user.api_token`), or None.
+
+    Found by its digest, so the comparison leaks nothing about other tokens.
+    """
+    if not text.startswith(TOKEN_PREFIX):
+        return None
+    now = timezone.now()
+    token = (
+        ApiToken.objects.select_related("user", "project")
+        .filter(Q(expires_at=None) | Q(expires_at__gt=now), digest=token_digest(text), revoked_at=None)
+        .filter(user__is_active=True)
+        .first()
+    )
+    if token is None:
+        return None
+    if token.last_used_at is None or now - token.last_used_at > _LAST_USED_STEP:
+        with suppress(*DATABASE_AWAY):  # a locked or full disk is no reason to refuse a reader
+            ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+        token.last_used_at = now
+    token.user.api_token = token  # type: ignore[attr-defined]
+    return token

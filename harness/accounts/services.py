@@ -1,0 +1,215 @@
+"""Write users, projects, memberships, tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+from django.utils.text import slugify
+
+from harness.accounts.access import require, require_admin, require_write, token_of
+from harness.accounts.audit import audit_write
+from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
+
+TOKEN_PREFIX = "dlh_"  # noqa: S105  (marks our tokens for secret scanners; no secret itself)
+_SLUG_TRIES = 50
+
+
+def user_create(
+    *, actor: User | None, username: str, email: str = "", password: str = "", is_admin: bool = False
+) -> tuple[User, str]:
+    """Make a user. Without `password` a one-time one is made; the second value is it, else empty.
+
+    `actor` is None only for the command line. Raises `Forbidden`, `Invalid`, `Conflict`.
+    """
+    if actor is not None:
+        require_admin(actor)
+    user = User(username=username.strip(), email=email.strip(), is_superuser=is_admin, is_staff=is_admin)
+    made = "" if password else secrets.token_urlsafe(12)
+    _password_set(user, password or made)
+    try:
+        user.full_clean(exclude=["password"], validate_unique=False)
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        raise Invalid(messages[0], field=field, hint="Use letters, digits and @ . + - _.") from error
+    try:
+        with transaction.atomic():
+            user.save()
+            audit_write(actor, "user_create", user.username, is_admin=is_admin)
+    except IntegrityError as error:
+        raise Conflict(f"The user {username} exists already.", field="username", hint="Take another name.") from error
+    return user, made
+
+
+def user_update(
+    *,
+    actor: User | None,
+    user: User,
+    password: str | None = None,
+    is_admin: bool | None = None,
+    is_active: bool | None = None,
+) -> User:
+    """Change a user: people change their own password, admins everything. Raises `Forbidden`, `Invalid`, `Conflict`."""
+    only_own_password = actor == user and is_admin is None and is_active is None
+    if actor is not None and not (only_own_password and token_of(actor) is None):
+        require_admin(actor)
+    if password is not None:
+        _password_set(user, password)
+    changes: dict[str, Any] = {
+        "is_admin": is_admin,
+        "is_active": is_active,
+        "password": None if password is None else "changed",
+    }
+    with transaction.atomic():
+        if is_admin is False or is_active is False:
+            _keep_an_operator(user)
+        if is_admin is not None:
+            user.is_superuser = user.is_staff = is_admin
+        if is_active is not None:
+            user.is_active = is_active
+        user.save()
+        told = {name: value for name, value in changes.items() if value is not None}
+        audit_write(actor, "user_update", user.username, **told)
+    return user
+
+
+def _keep_an_operator(user: User) -> None:
+    """Raises `Conflict` where nobody else runs the installation; of two who leave at once the second is refused."""
+    rows = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
+    if set(rows.values_list("pk", flat=True)) == {user.pk}:
+        raise Conflict("This is the last admin.", hint="Make another admin first.")
+
+
+def _password_set(user: User, password: str) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), field="password", hint="Take a longer, less common one.") from error
+    user.set_password(password)
+
+
+def project_create(*, user: User, name: str) -> Project:
+    """Make a project; the person becomes its admin. Raises `Invalid`."""
+    require_write(user)
+    token = token_of(user)
+    if token and token.project_id:
+        raise Forbidden("This token is for one project only.", hint="Use a token without a project.")
+    name = name.strip()
+    if not name or len(name) > 120:
+        raise Invalid("A project needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+    base = slugify(name)[:50].strip("-") or "project"
+    for number in range(1, _SLUG_TRIES):
+        slug = base if number == 1 else f"{base}-{number}"
+        try:
+            with transaction.atomic():
+                project = Project.objects.create(name=name, slug=slug)
+                Membership.objects.create(project=project, user=user, role=Role.ADMIN)
+                audit_write(user, "project_create", slug, project=project)
+            return project
+        except IntegrityError:
+            continue
+    raise Conflict(f"There are too many projects called {name}.", field="name", hint="Take another name.")
+
+
+def membership_set(*, actor: User, project: Project, user: User, role: Role | str) -> Membership:
+    """Give a person a role in a project. Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`."""
+    require(actor, project, Role.ADMIN)
+    if role not in Role.values:
+        raise Invalid(f"There is no role {role!r}.", field="role", hint=f"Use one of: {', '.join(Role.values)}.")
+    with transaction.atomic():
+        if role != Role.ADMIN:
+            _keep_an_admin(project, user)
+        membership, _ = Membership.objects.update_or_create(project=project, user=user, defaults={"role": Role(role)})
+        audit_write(actor, "membership_set", user.username, project=project, role=str(Role(role).value))
+    return membership
+
+
+def membership_remove(*, actor: User, project: Project, user: User) -> None:
+    """Take a person out of a project; everyone may leave. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    require(actor, project, Role.VIEWER if actor == user else Role.ADMIN)
+    require_write(actor)
+    with transaction.atomic():
+        _keep_an_admin(project, user)
+        removed, _ = Membership.objects.filter(project=project, user=user).delete()
+        if removed:
+            audit_write(actor, "membership_remove", user.username, project=project)
+    if not removed:
+        raise NotFound(f"{user.username} is not a member of {project.name}.")
+
+
+def _keep_an_admin(project: Project, user: User) -> None:
+    admins = Membership.objects.select_for_update().filter(project=project, role=Role.ADMIN)
+    holders = {membership.user_id for membership in admins}
+    if holders == {user.pk}:
+        raise Conflict(
+            f"{user.username} is the last admin of {project.name}.", hint="Make somebody else an admin first."
+        )
+
+
+def token_create(
+    *,
+    user: User,
+    name: str,
+    scope: Scope | str = Scope.WRITE,
+    project: Project | None = None,
+    expires_at: datetime | None = None,
+) -> tuple[ApiToken, str]:
+    """Make a token; the second value is its text, shown once and stored nowhere.
+
+    Raises `Invalid`, `Forbidden` (a token makes no token wider than itself), `NotFound`.
+    """
+    if scope not in Scope.values:
+        raise Invalid(f"There is no scope {scope!r}.", field="scope", hint=f"Use one of: {', '.join(Scope.values)}.")
+    if not name.strip() or len(name) > 80:
+        raise Invalid("A token needs a name of at most 80 letters.", field="name", hint="Say what it is for.")
+    if expires_at and expires_at <= timezone.now():
+        raise Invalid("The token would have expired already.", field="expires_at", hint="Give a date to come.")
+    held = token_of(user)
+    order = list(Scope.values)
+    if held and (order.index(scope) > order.index(held.scope) or held.scope == Scope.READ):
+        raise Forbidden("A token cannot make a token wider than itself.", hint="Sign in to make this token.")
+    if held and held.project_id and (project is None or project.pk != held.project_id):
+        raise Forbidden("This token is for one project only.", hint="Sign in to make this token.")
+    if project is not None:
+        require(user, project, Role.VIEWER)
+    text = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    with transaction.atomic():
+        token = ApiToken.objects.create(
+            user=user,
+            name=name.strip(),
+            prefix=text[:12],
+            digest=token_digest(text),
+            scope=scope,
+            project=project,
+            expires_at=expires_at,
+        )
+        audit_write(user, "token_create", token.prefix, project=project, name=token.name, scope=str(Scope(scope).value))
+    return token, text
+
+
+def token_digest(text: str) -> str:
+    """What is stored of a token: SHA-256 is enough for 256 random bits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def token_revoke(*, user: User, token_id: str) -> None:
+    """End a token of the person's own (admins: of anybody). Raises `NotFound`."""
+    require_write(user)
+    tokens = ApiToken.objects.filter(pk=token_id, revoked_at=None)
+    if not user.is_superuser:
+        tokens = tokens.filter(user=user)
+    held = token_of(user)
+    if held and held.project_id:
+        tokens = tokens.filter(project=held.project_id)
+    with transaction.atomic():
+        token = tokens.select_related("user", "project").first()
+        if token is None or not tokens.update(revoked_at=timezone.now()):
+            raise NotFound("There is no such token.")
+        audit_write(user, "token_revoke", token.prefix, project=token.project, owner=token.user.username)

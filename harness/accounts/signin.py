@@ -1,0 +1,52 @@
+"""How often a password may be guessed; refusals are counted in the database, so that every process sees them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import timezone
+
+from harness.accounts.models import SignInFailure
+
+WINDOW = timedelta(minutes=15)
+TRIES_PER_ADDRESS = 8
+"""For one name from one address."""
+TRIES_PER_NAME = 60
+"""For one name from anywhere: slows guessing from many addresses, and takes a stranger long to lock somebody out."""
+
+
+def client_address(request: HttpRequest) -> str:
+    """Where a request comes from: the peer, or behind a trusted proxy what that proxy says of its own peer.
+
+    Only the last address of `X-Forwarded-For` is the proxy's word; those before it are the client's own claims.
+    """
+    forwarded = str(request.META.get("HTTP_X_FORWARDED_FOR", "")) if settings.BEHIND_PROXY else ""
+    return forwarded.rpartition(",")[2].strip() or str(request.META.get("REMOTE_ADDR", ""))
+
+
+def signin_wait(*, name: str, address: str) -> timedelta | None:
+    """How long this name must wait at this address; None: it may try."""
+    recent = SignInFailure.objects.filter(name=_name(name), at__gt=timezone.now() - WINDOW).order_by("-at")
+    waits = []
+    for rows, tries in ((recent.filter(address=address[:64]), TRIES_PER_ADDRESS), (recent, TRIES_PER_NAME)):
+        oldest_that_counts = next(iter(rows.values_list("at", flat=True)[tries - 1 : tries]), None)
+        if oldest_that_counts is not None:
+            waits.append(oldest_that_counts + WINDOW - timezone.now())
+    return max(waits, default=None)
+
+
+def signin_failed(*, name: str, address: str) -> None:
+    """Count a refusal; those that no longer count are removed."""
+    SignInFailure.objects.filter(at__lt=timezone.now() - WINDOW).delete()
+    SignInFailure.objects.create(name=_name(name), address=address[:64])
+
+
+def signin_succeeded(*, name: str, address: str) -> None:
+    """Forget the refusals of a name at the address from which it has now signed in."""
+    SignInFailure.objects.filter(name=_name(name), address=address[:64]).delete()
+
+
+def _name(name: str) -> str:
+    return name.strip().lower()[:150]

@@ -1,0 +1,35 @@
+"""The API itself: one `NinjaAPI` with a router per room."""
+
+from __future__ import annotations
+
+from ninja import NinjaAPI
+
+from harness.api.auth import BearerToken, SessionWithCsrf
+from harness.api.errors import error_handlers_add
+from harness.api.query import unknown_parameters_refuse
+from harness.api.routes import ROUTERS
+
+DESCRIPTION = """
+Upload a dataset, get models suggested, run a generated program on the pool, watch it, download the result.
+
+**Sign in** with `Authorization: Bearer <token>` (account page, or `dlh tokens add`), or with the portal's session
+cookie plus `X-CSRFToken`. Tokens have a scope (`read`, `write`, `admin`) and may be bound to one project.
+What you may not see answers 404.
+
+**Errors** have one shape: `{"error": {"code", "message", "hint", "field", "details"}}`.
+**Lists** answer `{"items": [...]}`; paged ones add `total`, `page`, `page_size`, `pages`.
+**Times** are ISO 8601 in UTC; every other figure has its unit in its name. Values that are not finite are `null`.
+**Uploads** speak tus 1.0 at `/uploads`. **Live** events come from `/live` (server-sent events).
+"""
+
+api = NinjaAPI(
+    title="Deep learning harness",
+    version="1",
+    description=DESCRIPTION,
+    auth=[BearerToken(), SessionWithCsrf()],
+    urls_namespace="api-v1",
+)
+error_handlers_add(api)
+for _prefix, _router, _tag in ROUTERS:
+    api.add_router(_prefix, _router, tags=[_tag])
+unknown_parameters_refuse(api)

@@ -1,0 +1,119 @@
+"""Every error of the API in one shape: `{"error": {"code", "message", "hint", "field", "details"}}`."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
+
+from harness.errors import HarnessError, Invalid, TooLarge, Unavailable
+from harness.ids import new_id
+from harness.trouble import trouble_of
+
+RETRY_AFTER_S = 5
+_log = logging.getLogger(__name__)
+_CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
+_HINTS = {
+    400: "Send strict JSON as described on the API's docs page.",
+    401: "Sign in, or send `Authorization: Bearer <token>`; tokens are made on the settings page.",
+}
+
+
+def error_response(error: HarnessError) -> JsonResponse:
+    """The error as a response with its own status."""
+    return JsonResponse({"error": error.to_dict()}, status=error.status)
+
+
+def plain_error(status: int, message: str, *, code: str = "", hint: str = "") -> JsonResponse:
+    """An error that is no `HarnessError`, in the same shape."""
+    body = HarnessError(
+        message, hint=hint or _HINTS.get(status, ""), code=code or _CODES.get(status, "error")
+    ).to_dict()
+    return JsonResponse({"error": body}, status=status)
+
+
+def _validation(_: HttpRequest, error: ValidationError) -> HttpResponse:
+    problems = [_problem(item) for item in error.errors]
+    first = problems[0] if problems else {"field": None, "message": "The request is not valid."}
+    return error_response(
+        Invalid(
+            f"{first['field']}: {first['message']}" if first["field"] else str(first["message"]),
+            hint="See the schema on the API's docs page.",
+            field=first["field"],
+            details=problems,
+        )
+    )
+
+
+def _problem(item: dict[str, Any]) -> dict[str, Any]:
+    where = [str(part) for part in item.get("loc", ())]
+    # The first part says body, query or path; a lone body argument's own name says nothing to the caller.
+    named = where[1:] if where and where[0] in {"body", "query", "path", "form", "file", "header"} else where
+    if named and named[0] in {"body", "filters", "query"}:
+        named = named[1:]
+    return {"field": ".".join(named) or None, "message": item.get("msg", ""), "type": item.get("type", "")}
+
+
+def _http(_: HttpRequest, error: HttpError) -> HttpResponse:
+    response = plain_error(error.status_code, str(error))
+    if isinstance(error, AuthenticationError):
+        response["WWW-Authenticate"] = 'Bearer realm="deep learning harness"'
+    return response
+
+
+def _throttled(_: HttpRequest, error: Throttled) -> HttpResponse:
+    wait_s = math.ceil(error.wait or 1)
+    response = plain_error(429, "Too many requests.", code="throttled", hint=f"Try again in {wait_s} s.")
+    response["Retry-After"] = str(wait_s)
+    return response
+
+
+def _crash(request: HttpRequest, error: Exception) -> HttpResponse:
+    if (trouble := trouble_of(error)) is not None:
+        _log.error("%s %s: %s", request.method, request.path, error)
+        response = error_response(trouble)
+        if isinstance(trouble, Unavailable):
+            response["Retry-After"] = str(RETRY_AFTER_S)
+        return response
+    mark = new_id()
+    _log.error("request %s: %s %s", mark, request.method, request.path, exc_info=error)
+    return plain_error(
+        500,
+        "Something went wrong here; it is not your fault.",
+        code="internal",
+        hint=f"Tell the operator the number {mark}: the log says more under it.",
+    )
+
+
+def _too_big(_: HttpRequest, error: Exception) -> HttpResponse:
+    return error_response(TooLarge("The request body is too large.", hint="Send large files through /uploads."))
+
+
+def _suspicious(_: HttpRequest, error: Exception) -> HttpResponse:
+    return plain_error(400, "This request is not allowed.")
+
+
+def _missing(_: HttpRequest, error: Exception) -> HttpResponse:
+    return plain_error(404, "There is no such thing here.")
+
+
+def error_handlers_add(api: NinjaAPI) -> None:
+    """Register all handlers on the API."""
+    handlers: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
+        HarnessError: lambda _, error: error_response(error),
+        ValidationError: _validation,
+        Throttled: _throttled,
+        HttpError: _http,
+        Http404: _missing,
+        RequestDataTooBig: _too_big,
+        SuspiciousOperation: _suspicious,
+        Exception: _crash,
+    }
+    for kind, handler in handlers.items():
+        api.add_exception_handler(kind, handler)

@@ -1,0 +1,188 @@
+"""Routes: the caller, tokens, projects, members, users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from harness.accounts import selectors, services
+from harness.accounts.access import require, role_of
+from harness.accounts.audit import AuditFilters, audit_list
+from harness.accounts.models import ApiToken, AuditEvent, Membership, Project, Role, Scope, User
+from harness.api.auth import person
+from harness.api.paging import Paging, page_body
+from harness.api.schemas.accounts import (
+    AuditOut,
+    AuditQuery,
+    MemberOut,
+    MeOut,
+    ProjectIn,
+    ProjectOut,
+    RoleIn,
+    TokenIn,
+    TokenMade,
+    TokenOut,
+    UserIn,
+    UserMade,
+    UserOut,
+)
+from harness.api.schemas.base import Done, Items, PageOf
+from harness.paging import page_of
+
+router = Router()
+
+
+def _project_out(user: User, project: Project) -> ProjectOut:
+    count = getattr(project, "members_count", None)
+    return ProjectOut(
+        slug=project.slug,
+        name=project.name,
+        role=role_of(user, project),
+        members_count=project.memberships.count() if count is None else count,
+        created_at=project.created_at,
+    )
+
+
+def _token_out(token: ApiToken) -> dict[str, object]:
+    names = ("id", "name", "prefix", "scope", "created_at", "expires_at", "last_used_at")
+    return {**{name: getattr(token, name) for name in names}, "project": token.project.slug if token.project else None}
+
+
+def _member_out(membership: Membership) -> MemberOut:
+    return MemberOut(username=membership.user.username, role=Role(membership.role), created_at=membership.created_at)
+
+
+def _user_out(user: User) -> dict[str, object]:
+    names = ("username", "email", "is_active", "last_seen_at")
+    return {**{name: getattr(user, name) for name in names}, "is_admin": user.is_superuser}
+
+
+@router.get("/me", response=MeOut, summary="Who am I")
+def me(request: HttpRequest) -> MeOut:
+    """The caller, the limits of the token, and the projects that are visible."""
+    user = person(request)
+    token: ApiToken | None = getattr(user, "api_token", None)
+    wide = token is None or (token.scope == Scope.ADMIN and token.project_id is None)
+    return MeOut(
+        username=user.username,
+        email=user.email,
+        is_admin=user.is_superuser and wide,
+        scope=Scope(token.scope) if token else None,
+        project=token.project.slug if token and token.project else None,
+        projects=[_project_out(user, project) for project in selectors.project_list(user=user)],
+    )
+
+
+@router.get("/tokens", response=Items[TokenOut], summary="My tokens")
+def token_list(request: HttpRequest) -> dict[str, object]:
+    """The caller's live tokens, newest first."""
+    return {"items": [_token_out(token) for token in selectors.token_list(user=person(request))]}
+
+
+@router.post("/tokens", response={201: TokenMade}, summary="Make a token")
+def token_create(request: HttpRequest, body: TokenIn) -> Status[Any]:
+    """Make a token of the caller. A token makes no token wider than itself."""
+    user = person(request)
+    project = selectors.project_get(user=user, slug=body.project) if body.project else None
+    token, text = services.token_create(
+        user=user, name=body.name, scope=body.scope, project=project, expires_at=body.expires_at
+    )
+    return Status(201, {**_token_out(token), "token": text})
+
+
+@router.delete("/tokens/{token_id}", response=Done, summary="Revoke a token")
+def token_revoke(request: HttpRequest, token_id: str) -> Done:
+    """End a token at once."""
+    services.token_revoke(user=person(request), token_id=token_id)
+    return Done()
+
+
+@router.get("/projects", response=Items[ProjectOut], summary="My projects")
+def project_list(request: HttpRequest) -> dict[str, object]:
+    """Projects that the caller sees, by name."""
+    user = person(request)
+    return {"items": [_project_out(user, project) for project in selectors.project_list(user=user)]}
+
+
+@router.post("/projects", response={201: ProjectOut}, summary="Make a project")
+def project_create(request: HttpRequest, body: ProjectIn) -> Status[Any]:
+    """Make a project; the caller becomes its admin."""
+    user = person(request)
+    return Status(201, _project_out(user, services.project_create(user=user, name=body.name)))
+
+
+@router.get("/projects/{slug}/members", response=Items[MemberOut], summary="Members of a project")
+def member_list(request: HttpRequest, slug: str) -> dict[str, object]:
+    """Members and their roles, by user name."""
+    user = person(request)
+    project = selectors.project_get(user=user, slug=slug)
+    return {"items": [_member_out(row) for row in selectors.membership_list(user=user, project=project)]}
+
+
+@router.put("/projects/{slug}/members/{username}", response=MemberOut, summary="Give a role")
+def member_set(request: HttpRequest, slug: str, username: str, body: RoleIn) -> MemberOut:
+    """Add a person to the project or change their role; for the project's admins."""
+    user = person(request)
+    project = selectors.project_get(user=user, slug=slug)
+    require(user, project, Role.ADMIN)
+    member = selectors.user_get(username=username)
+    return _member_out(services.membership_set(actor=user, project=project, user=member, role=body.role))
+
+
+@router.delete("/projects/{slug}/members/{username}", response=Done, summary="Remove a member")
+def member_remove(request: HttpRequest, slug: str, username: str) -> Done:
+    """Take a person out of the project; everyone may leave, admins may remove others."""
+    user = person(request)
+    project = selectors.project_get(user=user, slug=slug)
+    if username != user.username:
+        require(user, project, Role.ADMIN)
+    services.membership_remove(actor=user, project=project, user=selectors.user_get(username=username))
+    return Done()
+
+
+def _audit_out(event: AuditEvent) -> AuditOut:
+    return AuditOut(
+        at=event.at,
+        actor=event.actor.username if event.actor else None,
+        token=event.token,
+        action=event.action,
+        target=event.target,
+        project=event.project.slug if event.project else None,
+        data=event.data,
+    )
+
+
+@router.get("/projects/{slug}/audit", response=PageOf[AuditOut], summary="Changes of rights in a project")
+def project_audit(request: HttpRequest, slug: str, paging: Query[Paging]) -> dict[str, Any]:
+    """Who gave or took which role or token, newest first; for the project's admins."""
+    user = person(request)
+    rows = audit_list(user=user, project=selectors.project_get(user=user, slug=slug))
+    return page_body(page_of(rows, page=paging.page, page_size=paging.page_size), _audit_out)
+
+
+@router.get("/audit", response=PageOf[AuditOut], summary="Changes of rights and of the pool")
+def audit(request: HttpRequest, query: Query[AuditQuery], paging: Query[Paging]) -> dict[str, Any]:
+    """Changes of people, rights, tokens and the pool, newest first; for admins of the installation."""
+    rows = audit_list(user=person(request), filters=AuditFilters(**query.model_dump()))
+    return page_body(page_of(rows, page=paging.page, page_size=paging.page_size), _audit_out)
+
+
+@router.get("/users", response=Items[UserOut], summary="All users")
+def user_list(request: HttpRequest) -> dict[str, object]:
+    """Every account; for admins of the installation."""
+    return {"items": [_user_out(user) for user in selectors.user_list(user=person(request))]}
+
+
+@router.post("/users", response={201: UserMade}, summary="Make a user")
+def user_create(request: HttpRequest, body: UserIn) -> Status[Any]:
+    """Make an account; for admins of the installation."""
+    user, password = services.user_create(
+        actor=person(request),
+        username=body.username,
+        email=body.email,
+        password=body.password,
+        is_admin=body.is_admin,
+    )
+    return Status(201, {**_user_out(user), "password": password})

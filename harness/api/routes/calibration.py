@@ -1,0 +1,114 @@
+"""Routes: calibration of devices, its points as files, the accuracy of estimates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Status
+
+from harness.api.auth import person
+from harness.api.schemas.base import Items
+from harness.api.schemas.calibration import (
+    AccuracyOut,
+    CalibrationIn,
+    CalibrationOut,
+    CalibrationsOut,
+    DeviceModelOut,
+    ImportIn,
+    ImportOut,
+)
+from harness.calibration import exchange, selectors, services
+from harness.calibration.models import CalibrationRun, DeviceModelRow
+from harness.calibration.reach import reach_words
+
+Device = Annotated[str, Query(max_length=120, description="Its model name.")]
+router = Router()
+accuracy_router = Router()
+_RUN = (
+    *("id", "kind", "model_name", "state", "message", "budget_s", "used_s", "planned", "before", "measured"),
+    *("refused", "created_at", "running_at", "ended_at"),
+)
+
+
+def _run_out(run: CalibrationRun) -> dict[str, Any]:
+    progress = selectors.run_progress(run)
+    return {
+        **{name: getattr(run, name) for name in _RUN},
+        "node": run.node_name,
+        "progress": progress.share,
+        "eta_s": progress.eta_s,
+        "reach": reach_words(run),
+        "fitting": run.fitting_since is not None,
+        "started_by": run.started_by.username if run.started_by else None,
+    }
+
+
+def _model_out(row: DeviceModelRow) -> DeviceModelOut:
+    report = row.report
+    return DeviceModelOut(
+        kind=row.kind,
+        model_name=row.model_name,
+        n_points=row.n_points,
+        n_finished=row.n_finished,
+        fitted_at=row.fitted_at,
+        total=report.get("total"),
+        families=report.get("families", {}),
+        baselines=report.get("baselines", {}),
+        coverage=report.get("coverage"),
+        noise=report.get("noise"),
+    )
+
+
+@router.get("", response=CalibrationsOut, summary="Calibrations and device models")
+def calibrations(request: HttpRequest) -> Any:
+    """The newest sweeps, open ones first, and what is known of each kind of device."""
+    person(request)
+    return {
+        "runs": [_run_out(run) for run in selectors.run_list()],
+        "models": [_model_out(row) for row in selectors.model_list()],
+    }
+
+
+@router.post("", response={201: CalibrationOut}, summary="Start a calibration")
+def calibration_start(request: HttpRequest, body: CalibrationIn) -> Status[Any]:
+    """Measure what the devices of a node do. They take no new jobs until it ends. For admins."""
+    run = services.calibration_start(user=person(request), **body.model_dump())
+    return Status(201, _run_out(run))
+
+
+@router.get("/points.{form}", summary="Measured points as a file")
+def calibration_points(
+    request: HttpRequest, form: str, kind: Annotated[str, Query(max_length=8)] = "", device: Device = ""
+) -> HttpResponse:
+    """Everything measured as `csv` or `json`; `kind` and `device` (its model name) narrow it."""
+    person(request)
+    text = exchange.points_export(form=form, kind=kind, model_name=device)
+    headers = {"Content-Disposition": f'attachment; filename="calibration.{form}"'}
+    return HttpResponse(text, content_type=exchange.FORMATS[form], headers=headers)
+
+
+@router.post("/points", response=ImportOut, summary="Import measured points")
+def calibration_import(request: HttpRequest, body: ImportIn) -> Any:
+    """All of a file or nothing; the first wrong row is named. For admins."""
+    return exchange.points_import(user=person(request), text=body.text)
+
+
+@router.get("/{run_id}", response=CalibrationOut, summary="One calibration")
+def calibration(request: HttpRequest, run_id: str) -> Any:
+    """How far it is."""
+    person(request)
+    return _run_out(selectors.run_get(run_id))
+
+
+@router.post("/{run_id}/stop", response=CalibrationOut, summary="Stop a calibration")
+def calibration_stop(request: HttpRequest, run_id: str) -> Any:
+    """End it now; what it has measured is kept. For admins."""
+    return _run_out(services.calibration_stop(user=person(request), run_id=run_id))
+
+
+@accuracy_router.get("", response=Items[AccuracyOut], summary="How good the estimates are")
+def accuracy(request: HttpRequest) -> Any:
+    """Forecasts against facts of all finished jobs that had been estimated; no job is named."""
+    person(request)
+    return {"items": [vars(item) for item in selectors.accuracy(selectors.finished_rows())]}

@@ -1,0 +1,207 @@
+"""Routes: jobs and what is done with them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Body, Query, Router, Status
+from pydantic import Field
+
+from harness.accounts.models import User
+from harness.accounts.selectors import project_get
+from harness.api.auth import person
+from harness.api.paging import Paging, page_body
+from harness.api.schemas.base import Done, PageOf, Strict
+from harness.api.schemas.datasets import DatasetRef
+from harness.api.schemas.jobs import CloneIn, JobDetail, JobIn, JobOut, JobPatch, ResumeIn
+from harness.api.schemas.programs import CheckAsked, CheckOut
+from harness.datasets.selectors import dataset_get
+from harness.errors import Invalid, NotFound
+from harness.ids import ID_LENGTH
+from harness.jobs import selectors, services
+from harness.jobs.control.expectations import slack_s
+from harness.jobs.models import Job
+from worker.states import JobState
+
+router = Router()
+CHECK_ID_LENGTH_MAX = 2 * ID_LENGTH + 1
+"""`<job>-<trial run>`."""
+_OUT = (
+    *("id", "name", "state", "waiting_code", "waiting_text", "failure", "task", "family", "tags", "program_edited"),
+    *("program_own", "step", "steps_total", "epoch", "epochs", "samples_per_s", "eta_s", "phase", "metric_name"),
+    *("metric_best", "metric_test", "last_values", "restarts", "sandbox_level", "created_at", "queued_at"),
+    *("placed_at", "running_at", "finished_at", "deleted_at", "run_s", "deadline_at", "promised_at", "warning"),
+    *("expected_start_at", "expected_finish_at", "expected_low_at", "expected_high_at"),
+)
+_DETAIL = ["notes", "spec", "resolved", "suggestions", "program_sha256", "priority", "token", "resume_from"]
+_DETAIL += ["promise", "options"]
+_SORT = "^-?(" + "|".join(selectors.SORTS) + ")$"
+
+
+class JobQuery(Strict):
+    """What the list of jobs may be filtered and sorted by; nothing else is."""
+
+    project: str = Field("", description="Slug; empty: all that the caller sees.")
+    state: list[JobState] = Field([], description="May be repeated.")
+    task: str = Field("", max_length=40)
+    family: str = Field("", max_length=40)
+    owner: str = Field("", max_length=150, description="User name.")
+    dataset: str = Field("", max_length=120, description="Id or name.")
+    parent: str = Field("", max_length=12, description="Id of the job they were cloned from.")
+    tag: str = Field("", max_length=60)
+    query: str = Field("", max_length=200, description="In name, notes, dataset's name; or an id.")
+    metric_min: float | None = Field(None, allow_inf_nan=False)
+    metric_max: float | None = Field(None, allow_inf_nan=False)
+    deleted: bool = Field(False, description="The trash instead of the list.")
+    sort: str = Field("-created", pattern=_SORT, description=f"One of {', '.join(selectors.SORTS)}; `-`: downwards.")
+
+
+def _out(job: Job) -> dict[str, Any]:
+    progress = job.step / job.steps_total if job.steps_total else float(job.state == JobState.SUCCEEDED)
+    return {
+        **{name: getattr(job, name) for name in _OUT},
+        "project": job.project.slug,
+        "owner": job.owner.username,
+        "dataset": DatasetRef(id=job.dataset_id, name=job.dataset.name),
+        "parent": job.parent_id,
+        "progress": min(1.0, progress),
+        "slack_s": slack_s(job),
+    }
+
+
+def job_detail(job: Job) -> dict[str, Any]:
+    """A job as `JobDetail`."""
+    return {
+        **_out(job),
+        **{name: getattr(job, name) for name in _DETAIL},
+        "queue_position": selectors.queue_position(job),
+    }
+
+
+def _job(request: HttpRequest, job_id: str) -> tuple[User, Job]:
+    user = person(request)
+    return user, selectors.job_get(user=user, job_id=job_id)
+
+
+@router.get("", response=PageOf[JobOut], summary="Jobs")
+def job_list(
+    request: HttpRequest, query: Annotated[JobQuery, Query()], paging: Annotated[Paging, Query()]
+) -> dict[str, Any]:
+    """One page of the jobs that the caller sees, filtered and sorted here."""
+    user = person(request)
+    exact = ("task", "family", "owner", "dataset", "parent", "tag", "query", "metric_min", "metric_max", "deleted")
+    filters = selectors.JobFilters(
+        project=project_get(user=user, slug=query.project) if query.project else None,
+        states=tuple(state.value for state in query.state),
+        **{name: getattr(query, name) for name in exact},
+    )
+    page = selectors.job_list(user=user, filters=filters, sort=query.sort, page=paging.page, page_size=paging.page_size)
+    return page_body(page, _out)
+
+
+@router.post("", response={201: JobDetail}, summary="Make a job")
+def job_create(request: HttpRequest, body: JobIn) -> Status[Any]:
+    """Resolve the spec, generate the program, keep both as a draft; with `submit` queue it at once."""
+    user = person(request)
+    try:
+        dataset = dataset_get(user=user, dataset_id=body.dataset)
+    except NotFound as error:
+        raise NotFound(error.message, hint=error.hint, field="dataset") from error
+    project = project_get(user=user, slug=body.project) if body.project else dataset.project
+    job = services.job_create(
+        user=user,
+        project=project,
+        dataset=dataset,
+        spec=body.wish,
+        own_model=body.model,
+        files=body.files,
+        name=body.name,
+    )
+    if body.submit:
+        job = services.job_submit(user=user, job=job)
+    return Status(201, job_detail(job))
+
+
+@router.get("/{job_id}", response=JobDetail, summary="A job")
+def job_get(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    """One job, in the trash or not."""
+    return job_detail(_job(request, job_id)[1])
+
+
+@router.patch("/{job_id}", response=JobDetail, summary="Change a job")
+def job_update(request: HttpRequest, job_id: str, body: JobPatch) -> dict[str, Any]:
+    """Name, notes and tags at any time; the spec while it is a draft (the program is made again)."""
+    user, job = _job(request, job_id)
+    if body.spec is not None or body.yaml is not None:
+        job = services.job_spec_update(user=user, job=job, spec=body.wish)
+    job = services.job_update(user=user, job=job, name=body.name, notes=body.notes, tags=body.tags)
+    return job_detail(job)
+
+
+@router.delete("/{job_id}", response=Done, summary="Delete a job")
+def job_delete(request: HttpRequest, job_id: str) -> Done:
+    """Move it to the trash, from where it can be restored for two weeks."""
+    user, job = _job(request, job_id)
+    services.job_delete(user=user, job=job)
+    return Done()
+
+
+@router.post("/{job_id}/submit", response=JobDetail, summary="Submit a job")
+def job_submit(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    """Queue a draft."""
+    user, job = _job(request, job_id)
+    return job_detail(services.job_submit(user=user, job=job))
+
+
+@router.post("/{job_id}/cancel", response=JobDetail, summary="Cancel a job")
+def job_cancel(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    """Stop it for good; its checkpoints stay. Asking again does nothing."""
+    user, job = _job(request, job_id)
+    return job_detail(services.job_cancel(user=user, job=job))
+
+
+@router.post("/{job_id}/pause", response=JobDetail, summary="Pause a job")
+def job_pause(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    """Have it save a checkpoint and leave its devices. Asking again does nothing."""
+    user, job = _job(request, job_id)
+    return job_detail(services.job_pause(user=user, job=job))
+
+
+@router.post("/{job_id}/resume", response=JobDetail, summary="Resume a job")
+def job_resume(request: HttpRequest, job_id: str, body: Annotated[ResumeIn | None, Body()] = None) -> dict[str, Any]:
+    """Queue a paused, failed or cancelled job again, from a checkpoint."""
+    user, job = _job(request, job_id)
+    return job_detail(services.job_resume(user=user, job=job, checkpoint=body.checkpoint if body else ""))
+
+
+@router.post("/{job_id}/clone", response={201: JobDetail}, summary="Clone a job")
+def job_clone(request: HttpRequest, job_id: str, body: Annotated[CloneIn | None, Body()] = None) -> Status[Any]:
+    """A new draft with the same spec and edited files."""
+    user, job = _job(request, job_id)
+    return Status(201, job_detail(services.job_clone(user=user, job=job, name=body.name if body else "")))
+
+
+@router.post("/{job_id}/restore", response=JobDetail, summary="Restore a job")
+def job_restore(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    """Take it out of the trash."""
+    user, job = _job(request, job_id)
+    services.job_restore(user=user, job=job)
+    return job_detail(job)
+
+
+@router.post("/{job_id}/check", response={202: CheckAsked}, summary="Try a job's program")
+def job_check(request: HttpRequest, job_id: str) -> Status[Any]:
+    """Have a node compile the files, build the model and make one step on real rows."""
+    user, job = _job(request, job_id)
+    return Status(202, CheckAsked(check_id=services.program_check(user=user, job=job)))
+
+
+@router.get("/{job_id}/check/{check_id}", response=CheckOut, summary="Answer to a trial run")
+def job_check_get(request: HttpRequest, job_id: str, check_id: str) -> dict[str, Any]:
+    """`waiting` until the node has answered."""
+    _, job = _job(request, job_id)
+    if len(check_id) > CHECK_ID_LENGTH_MAX:
+        raise Invalid("This is no id of a trial run.", field="check_id")
+    answer = selectors.program_check_get(job, check_id)
+    return {"check_id": check_id, "waiting": answer is None, **(answer or {})}

@@ -1,0 +1,191 @@
+"""Routes: offers, probes, and what a job was expected to cost."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from django.http import HttpRequest, HttpResponseBase
+from ninja import Body, Router, Status
+
+from harness.accounts.selectors import project_get
+from harness.api.auth import person
+from harness.api.routes.jobs import job_detail
+from harness.api.schemas.jobs import JobDetail
+from harness.api.schemas.offers import (
+    AcceptIn,
+    AskedIn,
+    EstimateOut,
+    JobOfferIn,
+    OfferOut,
+    ProbeIn,
+    ProbeOut,
+    SpecOfferIn,
+)
+from harness.csv import csv_chunks
+from harness.datasets.selectors import dataset_get
+from harness.errors import Conflict, NotFound
+from harness.estimates import selectors, services
+from harness.estimates.models import PROGRAM_FAULTS, Inspection, OfferRow, OfferState, ProbeRow
+from harness.jobs import services as job_services
+from harness.jobs.selectors import job_get
+from harness.responses import chunks_response
+
+router = Router()
+jobs_router = Router()
+
+
+def _asked(body: AskedIn) -> services.Asked:
+    return services.Asked(
+        deadline_at=body.deadline, kind=body.device, model_name=body.device_model, count=body.count, mode=body.mode
+    )
+
+
+@router.post("", response={201: OfferOut}, summary="An offer for a spec or a workload")
+def offer_make(request: HttpRequest, body: SpecOfferIn) -> Status[Any]:
+    """What a run would cost on every kind of device of the pool, without making a job.
+
+    With `dataset` a program is made of the spec and read by a node (`state` is `waiting` meanwhile; ask again for the
+    offer). With `workload` the answer is complete at once: for programs outside the portal.
+    """
+    user = person(request)
+    if body.workload is not None:
+        project = project_get(user=user, slug=body.project) if body.project else None
+        offer = services.offer_make_workload(
+            user=user, workload=body.workload, project=project, title=body.title, asked=_asked(body)
+        )
+        return Status(201, _out(offer))
+    try:
+        dataset = dataset_get(user=user, dataset_id=body.dataset or "")
+    except NotFound as error:
+        raise NotFound(error.message, hint=error.hint, field="dataset") from error
+    offer = services.offer_make_spec(
+        user=user, dataset=dataset, spec=body.wish, own_model=body.model, asked=_asked(body)
+    )
+    return Status(201, _out(offer))
+
+
+@router.get("/{offer_id}", response=OfferOut, summary="An offer")
+def offer_get(request: HttpRequest, offer_id: str) -> dict[str, Any]:
+    """Ask again while its `state` is `waiting`."""
+    return _out(services.offer_refresh(selectors.offer_get(user=person(request), offer_id=offer_id)))
+
+
+@router.get("/{offer_id}/lines.csv", summary="An offer as CSV")
+def offer_csv(request: HttpRequest, offer_id: str) -> HttpResponseBase:
+    """Every way with every figure; times count from the moment of the offer."""
+    offer = selectors.offer_get(user=person(request), offer_id=offer_id)
+    priced = selectors.offer_priced(offer)
+    if priced is None:
+        raise Conflict("This offer is not priced yet.", hint="Ask for it until its state is ready.")
+    chunks = csv_chunks(selectors.OFFER_COLUMNS, selectors.offer_table(priced))
+    return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=f"offer-{offer.pk}.csv")
+
+
+@router.post("/{offer_id}/accept", response=JobDetail, summary="Take a line of an offer")
+def offer_accept(
+    request: HttpRequest, offer_id: str, body: Annotated[AcceptIn | None, Body()] = None
+) -> dict[str, Any]:
+    """Put the line's devices, mode and deadline into the job's spec; with `submit` queue it.
+
+    Devices that have left the pool meanwhile, or a program that was changed, answer 409 `offer_stale` with the id of a
+    new offer in `details.offer`: nothing is ever replaced silently.
+    """
+    user, body = person(request), body or AcceptIn.model_validate({})
+    offer = selectors.offer_get(user=user, offer_id=offer_id)
+    job = services.offer_accept(user=user, offer=offer, line=body.line, elastic=body.elastic)
+    if body.submit:
+        job = job_services.job_submit(user=user, job=job)
+    return job_detail(job)
+
+
+@router.post("/{offer_id}/probe", response={202: ProbeOut}, summary="Try a few real steps")
+def offer_probe(request: HttpRequest, offer_id: str, body: Annotated[ProbeIn | None, Body()] = None) -> Status[Any]:
+    """Have an idle device make a few real steps; the job's newest offer is priced anew with what they take.
+
+    For programs that cannot be read without running them, and to narrow the ranges of those that can.
+    """
+    user, body = person(request), body or ProbeIn.model_validate({})
+    offer = selectors.offer_get(user=user, offer_id=offer_id)
+    probe = services.offer_probe(user=user, offer=offer, kind=body.device or "", model_name=body.device_model or "")
+    return Status(202, _probe(probe))
+
+
+@jobs_router.post("/{job_id}/offers", response={201: OfferOut}, summary="An offer for a job")
+def job_offer(request: HttpRequest, job_id: str, body: Annotated[JobOfferIn | None, Body()] = None) -> Status[Any]:
+    """What a draft, or a job that waits, would cost on every kind of device of the pool."""
+    user, body = person(request), body or JobOfferIn.model_validate({})
+    job = job_get(user=user, job_id=job_id)
+    return Status(201, _out(services.offer_make(user=user, job=job, asked=_asked(body), again=body.again)))
+
+
+@jobs_router.get("/{job_id}/estimate", response=EstimateOut, summary="Predicted and actual cost")
+def job_estimate(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    """What the job was expected to cost when it was submitted, beside what it cost."""
+    job = job_get(user=person(request), job_id=job_id)
+    estimate = selectors.job_estimate_get(job)
+    return {"estimate": estimate.to_dict() if estimate else None, "actual": selectors.job_actual(job)}
+
+
+def _time(moment_s: float | None) -> datetime | None:
+    return datetime.fromtimestamp(moment_s, UTC) if moment_s is not None else None
+
+
+def _probe(probe: ProbeRow) -> dict[str, Any]:
+    return {
+        "id": probe.pk, "state": probe.state, "device": probe.kind, "device_model": probe.model_name,
+        "node": probe.node_name, "step_s": probe.step_s, "peak_bytes": probe.peak_bytes, "problem": probe.problem,
+    }  # fmt: skip
+
+
+def _line(view: selectors.LineView) -> dict[str, Any]:
+    line, way = view.line, view.line.allocation
+    body = line.estimate.to_dict()
+    finish = line.finish_s
+    return {
+        **{key: body[key] for key in _ESTIMATE_FIELDS},
+        "place": view.place, "words": view.words, "device": way.kind, "device_model": way.model_name,
+        "count": way.count, "mode": way.mode, "batch_split": list(way.batch_split), "start": _time(line.start_s),
+        "finish_low": _time(finish.low if finish else None), "finish": _time(finish.mid if finish else None),
+        "finish_high": _time(finish.high if finish else None), "memory_limit_bytes": line.memory_limit_bytes,
+        "offered": line.feasible, "hindrance": line.hindrance, "why": line.why, "frontier": line.frontier,
+        "marks": list(line.marks),
+    }  # fmt: skip
+
+
+_ESTIMATE_FIELDS = (
+    "step_s", "run_s", "peak_bytes", "power_w", "energy_j", "time_basis", "memory_basis", "energy_basis", "note",
+)  # fmt: skip
+
+
+def _problem(inspection: Inspection) -> dict[str, Any]:
+    problem = inspection.problem or {}
+    return {**problem, "at_fault": problem.get("code") in PROGRAM_FAULTS}
+
+
+def _out(offer: OfferRow) -> dict[str, Any]:
+    priced = selectors.offer_priced(offer)
+    views = selectors.offer_lines(priced) if priced else []
+    probe = selectors.offer_probe_of(offer)
+    failed = offer.state == OfferState.FAILED
+    return {
+        "id": offer.pk,
+        "state": offer.state,
+        "title": offer.title,
+        "job": offer.job_id,
+        "project": offer.project.slug if offer.project else None,
+        "deadline": offer.deadline_at,
+        "wish": offer.wish,
+        "text": priced.text if priced else "",
+        "changes": list(priced.changes) if priced else [],
+        "earliest_finish": _time(priced.earliest_finish_s) if priced else None,
+        "recommended": next((view.place for view in views if "recommended" in view.line.marks), None),
+        "lines": [_line(view) for view in views],
+        "notes": offer.notes,
+        "problem": _problem(offer.inspection) if failed and offer.inspection else None,
+        "probe": _probe(probe) if probe else None,
+        "accepted": offer.accepted or None,
+        "trace_s": offer.inspection.trace_s if offer.inspection else None,
+        "priced_s": offer.priced_s,
+        "created_at": offer.created_at,
+    }

@@ -1,0 +1,151 @@
+"""Routes: the pool, its settings, health."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from django.db import DatabaseError, connection
+from django.http import HttpRequest
+from ninja import Router, Status
+from redis import RedisError
+
+from harness.accounts.access import visible_projects
+from harness.accounts.models import User
+from harness.api.auth import person
+from harness.api.schemas.base import Done
+from harness.api.schemas.pool import (
+    DeviceOut,
+    HealthOut,
+    NodeIn,
+    NodeOut,
+    PoolOut,
+    PoolSettingsIn,
+    PoolSettingsOut,
+    SlowdownIn,
+)
+from harness.broker import client
+from harness.pool import selectors, services
+from harness.pool.models import Node, NodeState
+from harness.release import release
+
+router = Router()
+health_router = Router()
+_NODE = (
+    *("name", "state", "cpu_cores", "memory_bytes", "sandbox_level", "sandbox_reason", "description"),
+    *("heartbeat_age_s", "address", "check"),
+)
+
+
+def _node_out(node: selectors.NodeRow, seen: set[str]) -> NodeOut:
+    devices = []
+    for device in node.devices:
+        named = device.project_id in seen
+        devices.append(
+            DeviceOut(
+                kind=device.kind,
+                index=device.index,
+                model_name=device.model_name,
+                memory_bytes=device.memory_bytes,
+                busy=device.job_id is not None,
+                job_id=device.job_id if named else None,
+                job_name=device.job_name if named else None,
+                rank=device.rank if named else None,
+                slowdown=device.slowdown,
+            )
+        )
+    return NodeOut(devices=devices, **{name: getattr(node, name) for name in _NODE})
+
+
+def _pool_out(user: User) -> PoolOut:
+    overview = selectors.pool_overview()
+    seen = set(visible_projects(user).values_list("pk", flat=True))
+    return PoolOut(
+        nodes=[_node_out(node, seen) for node in overview.nodes],
+        devices=overview.devices,
+        busy=overview.busy,
+        free=overview.free,
+        queued=overview.queued,
+    )
+
+
+def _one(user: User, name: str) -> NodeOut:
+    return next(node for node in _pool_out(user).nodes if node.name == name)
+
+
+@router.get("", response=PoolOut, summary="The pool")
+def pool(request: HttpRequest) -> PoolOut:
+    """Nodes, devices and who holds them. Jobs of projects that the caller does not see stay nameless."""
+    return _pool_out(person(request))
+
+
+@router.post("/nodes", response={201: NodeOut}, summary="Expect a node")
+def node_add(request: HttpRequest, body: NodeIn) -> Status[Any]:
+    """Add a node by name; it is up once its agent reports. For admins."""
+    user = person(request)
+    return Status(201, _one(user, services.node_add(user=user, name=body.name).name))
+
+
+@router.post("/nodes/{name}/drain", response=NodeOut, summary="Drain a node")
+def node_drain(request: HttpRequest, name: str) -> NodeOut:
+    """Let its jobs end and give it no new ones. For admins."""
+    user = person(request)
+    return _one(user, services.node_drain(user=user, name=name).name)
+
+
+@router.post("/nodes/{name}/undrain", response=NodeOut, summary="Undrain a node")
+def node_undrain(request: HttpRequest, name: str) -> NodeOut:
+    """Give the node work again. For admins."""
+    user = person(request)
+    return _one(user, services.node_undrain(user=user, name=name).name)
+
+
+@router.put("/nodes/{name}/devices/{kind}/{index}/slowdown", response=NodeOut, summary="Slow a device down")
+def device_slow(request: HttpRequest, name: str, kind: str, index: int, body: SlowdownIn) -> NodeOut:
+    """Emulate a slower device: ranks that start on it from now on take `factor` times as long. 1 ends it. For admins.
+
+    Wherever the device is shown it is said to be emulated.
+    """
+    user = person(request)
+    services.device_slow(user=user, node=name, kind=kind, index=index, factor=body.factor)
+    return _one(user, name)
+
+
+@router.delete("/nodes/{name}", response=Done, summary="Remove a node")
+def node_remove(request: HttpRequest, name: str) -> Done:
+    """Take a node without jobs out of the pool. For admins."""
+    services.node_remove(user=person(request), name=name)
+    return Done()
+
+
+@router.get("/settings", response=PoolSettingsOut, summary="Settings of the pool")
+def settings_get(request: HttpRequest) -> Any:
+    """What everyone may read."""
+    return services.pool_setting_get()
+
+
+@router.patch("/settings", response=PoolSettingsOut, summary="Change settings of the pool")
+def settings_update(request: HttpRequest, body: PoolSettingsIn) -> Any:
+    """Settings left out stay as they are. For admins."""
+    return services.pool_setting_update(user=person(request), **body.model_dump(exclude_none=True))
+
+
+def _answers(check: Any) -> bool:
+    try:
+        check()
+    except (DatabaseError, RedisError, OSError):
+        return False
+    return True
+
+
+@health_router.get("/health", auth=None, response={200: HealthOut, 503: HealthOut}, summary="Health")
+def health(request: HttpRequest) -> Status[Any]:
+    """Whether database and broker answer, for load balancers. Needs no sign-in and names nothing."""
+    database = _answers(connection.ensure_connection)
+    broker = _answers(client().ping)
+    nodes_up = Node.objects.filter(state=NodeState.UP).count() if database else 0
+    ok = database and broker
+    return Status(
+        200 if ok else 503,
+        HealthOut(ok=ok, version=release(), time_s=time.time(), database=database, broker=broker, nodes_up=nodes_up),
+    )

@@ -1,0 +1,112 @@
+"""Routes: predictions with a job's weights."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from ninja import File, Form, Router, Status
+from ninja.files import UploadedFile
+from ninja.throttling import UserRateThrottle
+from pydantic import ValidationError
+
+from harness.api.auth import person
+from harness.api.caching import begun
+from harness.api.schemas.base import Items
+from harness.api.schemas.telemetry import PredictionJsonIn, PredictionOut
+from harness.errors import Invalid, TooLarge
+from harness.jobs import selectors, services
+from harness.jobs.models import Job, Prediction
+from harness.responses import chunks_response
+
+router = Router()
+ROWS_SHOWN_MAX = 1000
+PER_MINUTE_MAX = 120
+_JSON_BODY: dict[str, Any] = {
+    "requestBody": {"content": {"application/json": {"schema": PredictionJsonIn.model_json_schema()}}}
+}
+
+
+def _job(request: HttpRequest, job_id: str) -> Job:
+    return selectors.job_get(user=person(request), job_id=job_id)
+
+
+def _out(prediction: Prediction, output: dict[str, Any] | None = None) -> dict[str, Any]:
+    names = ["id", "state", "checkpoint", "input_name", "rows", "problem", "created_at", "finished_at"]
+    shown = {**output, "rows": output["rows"][:ROWS_SHOWN_MAX]} if output else None
+    return {**{name: getattr(prediction, name) for name in names}, "job": prediction.job_id, "output": shown}
+
+
+@router.post(
+    "/{job_id}/predictions",
+    response={201: PredictionOut},
+    summary="Predict",
+    openapi_extra=_JSON_BODY,
+    throttle=[UserRateThrottle(f"{PER_MINUTE_MAX}/m")],
+)
+def prediction_create(
+    request: HttpRequest,
+    job_id: str,
+    input: Annotated[UploadedFile | None, File()] = None,
+    checkpoint: Annotated[str, Form(max_length=40)] = "",
+) -> Status[Any]:
+    """Predict for a file (form field `input`: csv, tsv, json, jsonl, parquet, pictures or a zip) or for JSON records.
+
+    The answer is `waiting`; ask for it again until it is `done` or `failed`.
+    """
+    job = _job(request, job_id)
+    if input is None:
+        name, data, checkpoint = _records(request)
+    else:
+        if (input.size or 0) > settings.PREDICTION_LIMIT_BYTES:
+            raise TooLarge(
+                f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.", field="input"
+            )
+        name, data = input.name or "", input.read()
+    prediction = services.prediction_create(
+        user=person(request), job=job, input_name=name, data=data, checkpoint=checkpoint
+    )
+    return Status(201, _out(prediction))
+
+
+def _records(request: HttpRequest) -> tuple[str, bytes, str]:
+    if request.content_type != "application/json":
+        raise Invalid("There is no input.", field="input", hint="Send a file as form field `input`, or JSON records.")
+    try:
+        body = PredictionJsonIn.model_validate_json(request.body)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in first["loc"]) or "records"
+        raise Invalid(f"{field}: {first['msg']}", field=field, hint="Send {records: [{column: value}]}.") from error
+    return "records.json", json.dumps(body.records, allow_nan=False).encode(), body.checkpoint
+
+
+@router.get("/{job_id}/predictions", response=Items[PredictionOut], summary="Predictions of a job")
+def prediction_list(request: HttpRequest, job_id: str) -> dict[str, Any]:
+    """Newest first, without their rows."""
+    rows = selectors.prediction_list(user=person(request), job=_job(request, job_id))
+    return {"items": [_out(row) for row in rows[:200]]}
+
+
+@router.get("/{job_id}/predictions/{prediction_id}.csv", summary="A prediction as CSV")
+def prediction_csv(request: HttpRequest, job_id: str, prediction_id: str) -> HttpResponseBase:
+    """All rows."""
+    chunks = begun(iter(selectors.prediction_csv(_prediction(request, job_id, prediction_id))))
+    return chunks_response(
+        request, chunks, content_type="text/csv; charset=utf-8", filename=f"prediction-{prediction_id[:12]}.csv"
+    )
+
+
+@router.get("/{job_id}/predictions/{prediction_id}", response=PredictionOut, summary="A prediction")
+def prediction_get(request: HttpRequest, job_id: str, prediction_id: str) -> dict[str, Any]:
+    """Its state and, when done, its first rows."""
+    prediction = _prediction(request, job_id, prediction_id)
+    done = prediction.state == "done"
+    return _out(prediction, selectors.prediction_output_get(prediction) if done else None)
+
+
+def _prediction(request: HttpRequest, job_id: str, prediction_id: str) -> Prediction:
+    user, job = person(request), _job(request, job_id)
+    return selectors.prediction_get(user=user, job=job, prediction_id=prediction_id)

@@ -1,0 +1,237 @@
+"""Routes: the queue, reservations, quotas, consequences of a drain, use of devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from django.http import HttpRequest, HttpResponseBase
+from ninja import Query, Router, Status
+
+from harness.accounts.access import require_admin, visible_projects
+from harness.accounts.selectors import project_get
+from harness.api.auth import person
+from harness.api.schemas.base import Done, Items, Strict
+from harness.api.schemas.queue import (
+    BucketOut,
+    DrainDelayed,
+    DrainOut,
+    DrainRunning,
+    QueueJob,
+    QueueMove,
+    QueueOut,
+    QueuePatch,
+    QueueRowOut,
+    QuotaIn,
+    QuotaOut,
+    ReservationIn,
+    ReservationOut,
+    UseOut,
+)
+from harness.csv import csv_chunks
+from harness.errors import Invalid
+from harness.jobs import drain, queueing, timelines
+from harness.jobs.models import Job
+from harness.jobs.quota_use import QuotaRow, quota_rows
+from harness.jobs.selectors import job_get
+from harness.pool import quotas, reservations
+from harness.pool.models import Reservation
+from harness.pool.services import pool_setting_get
+from harness.responses import chunks_response
+
+router = Router()
+pool_router = Router()
+
+
+class UseQuery(Strict):
+    """Which time, and by what."""
+
+    span: Literal["day", "week", "month", "year"] = "week"
+    by: Literal["device", "job", "person", "project"] = "project"
+
+
+class SpanQuery(Strict):
+    """Which time."""
+
+    span: Literal["day", "week", "month", "year"] = "week"
+
+
+def _row_out(row: queueing.QueueRow) -> QueueRowOut:
+    job = row.job
+    named = QueueJob(id=job.pk, name=job.name, project=job.project.slug, owner=job.owner.username) if job else None
+    rest = {name: getattr(row, name) for name in QueueRowOut.model_fields if name != "job"}
+    return QueueRowOut(job=named, **rest)
+
+
+@router.get("", response=QueueOut, summary="The queue")
+def queue(request: HttpRequest) -> QueueOut:
+    """What waits and what runs, with the times to expect. Jobs of projects the caller does not see are nameless."""
+    waiting, running = queueing.queue_rows(user=person(request))
+    return QueueOut(waiting=[_row_out(row) for row in waiting], running=[_row_out(row) for row in running])
+
+
+def _job(request: HttpRequest, job_id: str) -> Job:
+    user = person(request)
+    require_admin(user)
+    return job_get(user=user, job_id=job_id)
+
+
+@router.patch("/{job_id}", response=Done, summary="Set a job's priority")
+def priority_set(request: HttpRequest, job_id: str, body: QueuePatch) -> Done:
+    """Higher goes first. For admins."""
+    queueing.job_priority_set(user=person(request), job=_job(request, job_id), priority=body.priority)
+    return Done()
+
+
+@router.post("/{job_id}/move", response=Done, summary="Move a job in the queue")
+def move(request: HttpRequest, job_id: str, body: QueueMove) -> Done:
+    """Up, down, first, last, or just before another waiting job. For admins."""
+    job = _job(request, job_id)
+    if (body.to is None) == (body.before is None):
+        raise Invalid("Say either where to or before which job.", field="to", hint="Give `to` or `before`.")
+    if body.to is not None:
+        queueing.job_shift(user=person(request), job=job, to=body.to)
+    else:
+        queueing.job_reorder(user=person(request), job=job, before=_job(request, body.before or ""))
+    return Done()
+
+
+def _reservation_out(row: Reservation, seen: set[str]) -> ReservationOut:
+    node = row.node or (row.device.node if row.device else None)
+    return ReservationOut(
+        id=row.pk,
+        node=node.name if node else "",
+        device=f"{row.device.kind}:{row.device.index}" if row.device else "",
+        starts_at=row.starts_at,
+        ends_at=row.ends_at,
+        purpose=row.purpose,
+        project=row.project.slug if row.project and row.project_id in seen else None,
+        by=row.by.username if row.by else None,
+    )
+
+
+@pool_router.get("/reservations", response=Items[ReservationOut], summary="Reservations")
+def reservation_list(request: HttpRequest) -> dict[str, Any]:
+    """Devices that are kept, now or later."""
+    seen = set(visible_projects(person(request)).values_list("pk", flat=True))
+    return {"items": [_reservation_out(row, seen) for row in reservations.reservation_list()]}
+
+
+@pool_router.post("/reservations", response={201: ReservationOut}, summary="Reserve devices")
+def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]:
+    """Keep a node or a device for a purpose over a time; running jobs are not stopped. For admins."""
+    user = person(request)
+    require_admin(user)
+    for name in ("starts_at", "ends_at"):
+        moment = getattr(body, name)
+        if moment is not None and moment.tzinfo is None:
+            raise Invalid("A time needs its zone.", field=name, hint="For example 2030-01-31T18:00:00Z.")
+    project = project_get(user=user, slug=body.project) if body.project else None
+    made = reservations.reservation_create(user=user, project=project, **body.model_dump(exclude={"project"}))
+    return Status(201, _reservation_out(made, {project.pk} if project else set()))
+
+
+@pool_router.delete("/reservations/{reservation_id}", response=Done, summary="Cancel a reservation")
+def reservation_cancel(request: HttpRequest, reservation_id: str) -> Done:
+    """Give the devices back now. For admins."""
+    reservations.reservation_cancel(user=person(request), reservation_id=reservation_id)
+    return Done()
+
+
+@pool_router.get("/quotas", response=Items[QuotaOut], summary="Quotas")
+def quota_list(request: HttpRequest) -> dict[str, Any]:
+    """Quotas of the projects that the caller sees, and what is used of them."""
+    return {"items": [_quota_out(row) for row in quota_rows(user=person(request))]}
+
+
+def _quota_out(row: QuotaRow) -> QuotaOut:
+    quota = row.quota
+    return QuotaOut(
+        project=quota.project.slug,
+        device_kind=quota.device_kind,
+        devices=quota.devices,
+        may_borrow=quota.may_borrow,
+        held=row.held,
+    )
+
+
+@pool_router.put("/quotas/{slug}/{device_kind}", response=Done, summary="Set a quota")
+def quota_set(request: HttpRequest, slug: str, device_kind: str, body: QuotaIn) -> Done:
+    """How many devices of a kind the jobs of a project may hold together. For admins."""
+    user = person(request)
+    require_admin(user)
+    quotas.quota_set(user=user, project=project_get(user=user, slug=slug), device_kind=device_kind, **body.model_dump())
+    return Done()
+
+
+@pool_router.delete("/quotas/{slug}/{device_kind}", response=Done, summary="Remove a quota")
+def quota_remove(request: HttpRequest, slug: str, device_kind: str) -> Done:
+    """No limit any more. For admins."""
+    user = person(request)
+    require_admin(user)
+    quotas.quota_remove(user=user, project=project_get(user=user, slug=slug), device_kind=device_kind)
+    return Done()
+
+
+@pool_router.get("/nodes/{name}/consequences", response=DrainOut, summary="What a drain would do")
+def drain_preview(request: HttpRequest, name: str) -> DrainOut:
+    """Which jobs run there and until when, and who would wait longer; changes nothing. For admins."""
+    found = drain.drain_consequences(user=person(request), name=name)
+    running = [
+        DrainRunning(job_id=row.job.pk, name=row.job.name, devices=row.devices, finish_at=row.finish_at)
+        for row in found.running
+    ]
+    delayed = [
+        DrainDelayed(
+            job_id=row.job.pk,
+            name=row.job.name,
+            **{name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise")},
+        )
+        for row in found.delayed
+    ]
+    return DrainOut(node=found.node.name, running=running, idle_at=found.idle_at, delayed=delayed)
+
+
+@pool_router.get("/use", response=Items[UseOut], summary="Use of devices")
+def use(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> dict[str, Any]:
+    """Device hours, kWh and CO2 by device, job, person or project, most energy first."""
+    rows = timelines.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    factor = pool_setting_get().co2_g_per_kwh
+    fields = ("name", "job_id", "device_hours", "kwh", "basis")
+    items = [UseOut(**{name: getattr(row, name) for name in fields}, co2_g=row.kwh * factor) for row in rows]
+    return {"items": items}
+
+
+@pool_router.get("/use.csv", summary="Use of devices as CSV")
+def use_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpResponseBase:
+    """The same as CSV."""
+    rows = timelines.use_rows(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    factor = pool_setting_get().co2_g_per_kwh
+    return _csv(
+        request,
+        timelines.USE_COLUMNS,
+        (timelines.use_cells(row, factor) for row in rows),
+        f"use-{query.by}-{query.span}.csv",
+    )
+
+
+@pool_router.get("/timeline", response=Items[BucketOut], summary="Utilisation and power over time")
+def timeline(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> dict[str, Any]:
+    """Each kind of device, oldest first."""
+    person(request)
+    return {"items": timelines.pool_timeline(timelines.window_of(query.span))}
+
+
+@pool_router.get("/timeline.csv", summary="Utilisation and power as CSV")
+def timeline_csv(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> HttpResponseBase:
+    """The same as CSV."""
+    person(request)
+    rows = timelines.pool_timeline(timelines.window_of(query.span))
+    return _csv(request, timelines.BUCKET_COLUMNS, map(timelines.bucket_cells, rows), f"pool-{query.span}.csv")
+
+
+def _csv(
+    request: HttpRequest, columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]], filename: str
+) -> HttpResponseBase:
+    chunks = csv_chunks(columns, rows)
+    return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=filename)

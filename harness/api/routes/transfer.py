@@ -1,0 +1,84 @@
+"""Routes: a node that does not see the store's folder fetches what a run needs and gives back what it made."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponseBase
+from ninja import Router
+
+from harness.api.auth import NodeSecret
+from harness.api.routes.nodes import node_of
+from harness.api.schemas.base import Done
+from harness.api.schemas.transfer import CheckpointOut, CheckpointsOut, CommitIn, OffsetOut, TreeOut
+from harness.errors import Invalid
+from harness.responses import file_response
+from harness.transfer import returns, trees
+from worker.transfer.tree import Tree
+
+router = Router(auth=NodeSecret())
+
+
+def _tree(body: list[dict[str, object]]) -> Tree:
+    try:
+        return Tree.from_list(body)
+    except ValueError as error:
+        raise Invalid(f"These are no files of a run: {error}.", field="files") from error
+
+
+@router.get("/trees", response=TreeOut, summary="Files of a program or a packed dataset")
+def tree(request: HttpRequest, folder: str) -> TreeOut:
+    """Names, sizes and SHA-256, by which a node finds them in its cache. For joined nodes."""
+    node_of(request)
+    return TreeOut.model_validate({"files": trees.tree_get(folder).to_list()})
+
+
+@router.get("/files", summary="Bytes of a program or a packed dataset")
+def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
+    """One file of the folder; honours `Range`. For joined nodes."""
+    node_of(request)
+    return file_response(request, trees.file_open(folder, name), filename=name)
+
+
+@router.get("/runs/{job_id}/{token}/checkpoints", response=CheckpointsOut, summary="Checkpoints to go on from")
+def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut:
+    """For the nodes of a job's newest attempt."""
+    found = returns.checkpoints_get(returns.sender_get(node_of(request), job_id, token))
+    rows = [CheckpointOut.model_validate({"name": name, "files": made.to_list()}) for name, made in found.items()]
+    return CheckpointsOut(checkpoints=rows)
+
+
+@router.get("/runs/{job_id}/{token}/checkpoints/{checkpoint}", summary="Bytes of a checkpoint")
+def checkpoint_file(request: HttpRequest, job_id: str, token: int, checkpoint: str, name: str) -> HttpResponseBase:
+    """One file of it; honours `Range`. For the nodes of a job's newest attempt."""
+    sender = returns.sender_get(node_of(request), job_id, token)
+    return file_response(request, returns.checkpoint_open(sender, checkpoint, name), filename=name)
+
+
+@router.put("/runs/{job_id}/{token}/pieces", response=OffsetOut, summary="Return bytes of a file")
+def piece(request: HttpRequest, job_id: str, token: int, kind: str, name: str, file: str, offset: int) -> OffsetOut:
+    """They are kept beside the run until all are there; see *commit*. 409 `wrong_offset` tells where to go on."""
+    sender = returns.sender_get(node_of(request), job_id, token)
+    body = request.body
+    return OffsetOut(offset=returns.piece_write(sender, kind=kind, name=name, file=file, offset=offset, body=body))
+
+
+@router.post("/runs/{job_id}/{token}/commit", response=Done, summary="Put what was returned in place")
+def commit(request: HttpRequest, job_id: str, token: int, body: CommitIn) -> Done:
+    """In one step, after the SHA-256 of every file was checked. 409 `stale_attempt` for any but the newest attempt."""
+    made = _tree([dict(item) for item in body.files])
+    node = node_of(request)
+    returns.tree_commit(node, job_id, token, kind=body.kind, name=body.name, tree=made, removed=body.removed)
+    return Done()
+
+
+@router.put("/runs/{job_id}/{token}/logs/{rank}", response=OffsetOut, summary="Append to a rank's log")
+def log(request: HttpRequest, job_id: str, token: int, rank: int, offset: int) -> OffsetOut:
+    """409 `wrong_offset` tells where to go on."""
+    node, body = node_of(request), request.body
+    return OffsetOut(offset=returns.log_append(node, job_id, token, rank=rank, offset=offset, body=body))
+
+
+@router.put("/runs/{job_id}/{token}/exit", response=Done, summary="Leave the record of the end")
+def exit_record(request: HttpRequest, job_id: str, token: int) -> Done:
+    """Found by control if it did not hear of the end."""
+    returns.exit_write(node_of(request), job_id, token, request.body)
+    return Done()

@@ -1,0 +1,132 @@
+"""People, projects, tokens."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+from pydantic import AwareDatetime, Field
+
+from harness.accounts.models import Role, Scope
+from harness.api.schemas.base import Strict
+
+
+class ProjectRef(Schema):
+    """A project, by its names."""
+
+    slug: str = Field(examples=["vision"])
+    name: str = Field(examples=["Vision"])
+
+
+class ProjectOut(ProjectRef):
+    """A project that the caller sees."""
+
+    role: Role | None = Field(description="The caller's role in it, after the limits of the token.")
+    members_count: int
+    created_at: datetime
+
+
+class ProjectIn(Strict):
+    """A new project; the caller becomes its admin."""
+
+    name: str = Field(max_length=120, examples=["Vision"])
+
+
+class AuditQuery(Strict):
+    """Which changes are wanted."""
+
+    actor: str = Field("", max_length=150, description="Username; `-`: the command line.")
+    action: str = Field("", max_length=40, examples=["membership_set"])
+    since: AwareDatetime | None = None
+    before: AwareDatetime | None = Field(None, description="Exclusive.")
+
+
+class AuditOut(Schema):
+    """One change of people, rights, tokens or the pool."""
+
+    at: datetime
+    actor: str | None = Field(description="Username; null: the command line.")
+    token: str = Field(description="First letters of the API token it came with, else empty.")
+    action: str = Field(examples=["membership_set"])
+    target: str = Field(examples=["ada"])
+    project: str | None = Field(description="Its slug.")
+    data: dict[str, Any]
+
+
+class MemberOut(Schema):
+    """One person's role in a project."""
+
+    username: str = Field(examples=["ada"])
+    role: Role
+    created_at: datetime
+
+
+class RoleIn(Strict):
+    """The role a person is to have."""
+
+    role: Role
+
+
+class UserOut(Schema):
+    """A person with an account."""
+
+    username: str = Field(examples=["ada"])
+    email: str
+    is_active: bool
+    is_admin: bool = Field(description="Admin of the whole installation.")
+    last_seen_at: datetime | None = None
+
+
+class UserIn(Strict):
+    """A new person."""
+
+    username: str = Field(max_length=150, examples=["ada"])
+    email: str = ""
+    password: str = Field("", max_length=200, description="Empty: a one-time password is made and answered.")
+    is_admin: bool = False
+
+
+class UserMade(UserOut):
+    """A person just made."""
+
+    password: str = Field("", description="The one-time password, where none was given. Shown once.")
+
+
+class TokenOut(Schema):
+    """An API token, without its text."""
+
+    id: str
+    name: str = Field(examples=["laptop"])
+    prefix: str = Field(description="First letters, to tell tokens apart.", examples=["dlh_3kfA9xQ2"])
+    scope: Scope
+    project: str | None = Field(description="Slug of the one project it is for; null: all of the person's.")
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+class TokenMade(TokenOut):
+    """A token just made."""
+
+    token: str = Field(description="The text to send as `Authorization: Bearer`. Shown once, stored nowhere.")
+
+
+class TokenIn(Strict):
+    """A new token of the caller."""
+
+    name: str = Field(max_length=80, examples=["laptop"])
+    scope: Scope = Scope.WRITE
+    project: str | None = Field(None, description="Slug of the one project it is to be for.")
+    expires_at: AwareDatetime | None = None
+
+
+class MeOut(Schema):
+    """Who the caller is and what they may do."""
+
+    username: str
+    email: str
+    is_admin: bool = Field(description="Admin of the installation, after the limits of the token.")
+    scope: Scope | None = Field(description="Scope of the token; null for a browser session.")
+    project: str | None = Field(description="Slug of the project the token is bound to.")
+    projects: list[ProjectOut]

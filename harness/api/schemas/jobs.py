@@ -1,0 +1,165 @@
+"""Jobs: spec, program, run, results."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+from pydantic import Field, model_validator
+
+from harness.api.schemas.base import Strict
+from harness.api.schemas.datasets import DatasetRef
+from worker.states import JobState
+
+_SPEC = {"task": "image_classification", "training": {"epochs": 12}}
+
+
+class SpecIn(Strict):
+    """A task spec, as values or as YAML text; every field may be left out or be `auto`."""
+
+    spec: dict[str, Any] | None = Field(None, description="See /spec/schema.", examples=[_SPEC])
+    yaml: str | None = Field(None, max_length=200_000, description="The same as YAML text, instead of `spec`.")
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> SpecIn:
+        if self.spec is not None and self.yaml is not None:
+            raise ValueError("give spec or yaml, not both")
+        return self
+
+    @property
+    def wish(self) -> str | dict[str, Any]:
+        """What to hand to a service."""
+        if self.yaml is not None:
+            return self.yaml
+        return self.spec or {}
+
+
+class SpecCheckIn(SpecIn):
+    """A spec to check, alone or against a dataset."""
+
+    dataset: str | None = Field(None, description="Id of a dataset; without it only the schema is checked.")
+
+
+class SpecForDatasetIn(SpecIn):
+    """A spec for a dataset."""
+
+    dataset: str = Field(description="Id of a dataset that has been read.", examples=["k3v8q2m7h4tz"])
+
+
+class Problem(Schema):
+    """One thing that is wrong with a spec."""
+
+    field: str = Field(examples=["training.epochs"])
+    message: str
+
+
+class SpecCheckOut(Schema):
+    """What would become of a spec."""
+
+    ok: bool
+    spec: dict[str, Any] | None = Field(description="The spec with every field, `auto` included.")
+    resolved: dict[str, Any] | None = Field(description="`spec` without `auto`, and `guesses` with reasons.")
+    yaml: str | None = Field(description="The spec as commented YAML.")
+    problems: list[Problem]
+
+
+class SuggestionsOut(Schema):
+    """Models for the data, best first; see `codegen.types.Suggestion`."""
+
+    items: list[dict[str, Any]]
+
+
+class JobIn(SpecForDatasetIn):
+    """A new job, as a draft."""
+
+    project: str = Field("", description="Slug; empty: the dataset's project.")
+    name: str = Field("", max_length=120, description="Empty: made from dataset and model.")
+    model: str | None = Field(None, max_length=1_048_576, description="Text of your own model.py with build(spec).")
+    files: dict[str, str] | None = Field(None, description="Texts that replace generated files, by name.")
+    submit: bool = Field(False, description="Queue it at once.")
+
+
+class JobPatch(SpecIn):
+    """What to change; the spec only while the job is a draft."""
+
+    name: str | None = Field(None, max_length=120)
+    notes: str | None = Field(None, max_length=20_000)
+    tags: list[str] | None = Field(None, max_length=20)
+
+
+class CloneIn(Strict):
+    """How the clone is called."""
+
+    name: str = Field("", max_length=120)
+
+
+class ResumeIn(Strict):
+    """Where to go on from."""
+
+    checkpoint: str = Field("", max_length=40, description="Empty: the newest good one.", examples=["step-00000240"])
+
+
+class JobOut(Schema):
+    """A job as lists show it."""
+
+    id: str = Field(examples=["m4x7d2p9c5ra"])
+    name: str
+    project: str = Field(description="Slug of its project.")
+    owner: str
+    dataset: DatasetRef
+    parent: str | None = Field(description="Id of the job it was cloned from.")
+    state: JobState
+    waiting_code: str
+    waiting_text: str = Field(description="Why it waits, in words.")
+    failure: dict[str, Any] | None = Field(description="code, message, hint, step, traceback.")
+    task: str
+    family: str
+    tags: list[str]
+    program_edited: bool
+    program_own: bool
+    step: int
+    steps_total: int
+    epoch: float
+    epochs: int
+    progress: float = Field(description="0-1, from the steps.")
+    samples_per_s: float | None
+    eta_s: float | None
+    phase: str
+    metric_name: str
+    metric_best: float | None = Field(description="Best value on the validation part.")
+    metric_test: float | None
+    last_values: dict[str, float | None]
+    restarts: int
+    sandbox_level: int | None
+    created_at: datetime
+    queued_at: datetime | None
+    placed_at: datetime | None
+    running_at: datetime | None
+    finished_at: datetime | None
+    deleted_at: datetime | None
+    run_s: float
+    deadline_at: datetime | None = Field(description="Wished finish.")
+    promised_at: datetime | None = Field(description="Finish promised at admission.")
+    expected_start_at: datetime | None
+    expected_finish_at: datetime | None
+    expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times of 10.")
+    expected_high_at: datetime | None
+    slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
+    warning: str = Field(description="What is said while the slack of its promise shrinks.")
+
+
+class JobDetail(JobOut):
+    """A job with its spec."""
+
+    notes: str
+    spec: dict[str, Any]
+    resolved: dict[str, Any]
+    suggestions: list[dict[str, Any]]
+    program_sha256: str
+    priority: int
+    token: int
+    resume_from: str
+    queue_position: int | None = Field(description="From 1 while it waits.")
+    promise: dict[str, Any] = Field(description="What admission said: text, finish_at, admitted_at.")
+    options: list[dict[str, Any]] = Field(description="Ways to run it that the scheduler may choose from.")

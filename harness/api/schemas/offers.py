@@ -1,0 +1,151 @@
+"""Offers: what a run would cost on every kind of device there is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import Field, model_validator
+
+from harness.api.schemas.base import Strict
+from harness.api.schemas.jobs import SpecIn
+
+
+class AskedIn(Strict):
+    """What is wanted of an offer; all of it may be left open."""
+
+    deadline: datetime | None = Field(None, description="Wished finish; null: none. Without a zone: UTC.")
+    device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device.")
+    device_model: str | None = Field(None, max_length=120, description="Fix the device as its maker names it.")
+    count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices.")
+    mode: Literal["single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] | None = Field(
+        None, description="Fix how the devices work together, as in the spec; only single and sync are offered unasked."
+    )
+
+
+class JobOfferIn(AskedIn):
+    """An offer for a draft or a waiting job."""
+
+    again: bool = Field(False, description="Try once more to read a program that could not be read.")
+
+
+class SpecOfferIn(SpecIn, AskedIn):
+    """An offer without a job: for a spec on a dataset, or for a workload of a program outside the portal."""
+
+    dataset: str | None = Field(None, description="Id of a dataset that has been read; with `spec` or `yaml`.")
+    model: str | None = Field(None, max_length=1_048_576, description="Text of your own model.py with build(spec).")
+    workload: dict[str, Any] | None = Field(
+        None,
+        description="What one training step does, operator by operator, as `python -m worker.runtime.trace` prints it "
+        "(`scheduler.workload.Workload`); instead of dataset and spec.",
+    )
+    project: str = Field("", description="Slug: whose quota counts for a workload; empty: none.")
+    title: str = Field("", max_length=160)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SpecOfferIn:
+        if (self.dataset is None) == (self.workload is None):
+            raise ValueError("give dataset (with spec or yaml) or workload, one of both")
+        return self
+
+
+class AcceptIn(Strict):
+    """Which line to take."""
+
+    line: int | None = Field(None, ge=0, description="`place` of the line; null: the recommended one.")
+    elastic: bool = Field(True, description="The scheduler may use other numbers of the same devices for promises.")
+    submit: bool = Field(False, description="Queue the job at once.")
+
+
+class ProbeIn(Strict):
+    """On what to try a few real steps."""
+
+    device: Literal["cpu", "cuda"] | None = Field(None, description="Kind of device; null: any idle one.")
+    device_model: str | None = Field(None, max_length=120)
+
+
+class ProbeOut(Schema):
+    """A few real steps on a device."""
+
+    id: str
+    state: str = Field(description="`waiting`, `done` or `failed`.")
+    device: str
+    device_model: str
+    node: str
+    step_s: list[float]
+    peak_bytes: int | None
+    problem: dict[str, Any] | None
+
+
+class IntervalOut(Schema):
+    """A figure and the range that holds it with probability `level`."""
+
+    low: float
+    mid: float
+    high: float
+    level: float = Field(examples=[0.8])
+
+
+class LineOut(Schema):
+    """One way to run it."""
+
+    place: int = Field(description="In the offer, from 0.")
+    words: str = Field(examples=["2 CPU cores, one rank each"])
+    device: str
+    device_model: str
+    count: int
+    mode: str
+    batch_split: list[int] = Field(description="Rows per rank of a step.")
+    start: datetime | None = Field(description="When so many devices are expected to be free; null: never.")
+    finish_low: datetime | None
+    finish: datetime | None
+    finish_high: datetime | None = Field(description="A deadline is kept where this lies before it.")
+    step_s: IntervalOut
+    run_s: IntervalOut
+    peak_bytes: IntervalOut = Field(description="Of one rank, above an idle process.")
+    memory_limit_bytes: int = Field(description="What a rank gets there.")
+    power_w: float = Field(description="All devices while it runs, their idle share included.")
+    energy_j: IntervalOut
+    time_basis: str = Field(description="`measured`, `modelled` or `assumed`.")
+    memory_basis: str
+    energy_basis: str
+    note: str = Field(description="What the figures rest on.")
+    offered: bool
+    hindrance: str | None = Field(description="memory, deadline, not_wished, quota, never_free; null: offered.")
+    why: str = Field(description="The hindrance in words.")
+    frontier: bool = Field(description="Nothing that could be taken is both cheaper and earlier.")
+    marks: list[str] = Field(description="recommended, fastest, cheapest.")
+
+
+class OfferOut(Schema):
+    """Every way to run it, and the one that is recommended."""
+
+    id: str
+    state: str = Field(description="`waiting` (a node reads the program), `ready`, `failed`, `accepted`.")
+    title: str
+    job: str | None
+    project: str | None
+    deadline: datetime | None
+    wish: dict[str, Any]
+    text: str = Field(description="What is offered, or why nothing is.")
+    changes: list[str] = Field(description="What would have to change, where nothing is offered.")
+    earliest_finish: datetime | None = Field(description="Earliest finish that could be promised.")
+    recommended: int | None = Field(description="`place` of the recommended line.")
+    lines: list[LineOut]
+    notes: list[str] = Field(description="What the figures rest on.")
+    problem: dict[str, Any] | None = Field(
+        description="Why the program cannot be read. Unless the program itself is `at_fault`, ask for a probe."
+    )
+    probe: ProbeOut | None
+    accepted: dict[str, Any] | None = Field(description="The allocation that was taken.")
+    trace_s: float | None = Field(description="Seconds that reading the program took.")
+    priced_s: float | None = Field(description="Seconds that pricing took.")
+    created_at: datetime
+
+
+class EstimateOut(Schema):
+    """What a job was expected to cost, and what it cost so far."""
+
+    estimate: dict[str, Any] | None = Field(description="`scheduler.estimates.Estimate`; null: nobody estimated it.")
+    actual: dict[str, float | None] = Field(description="step_s, run_s, peak_bytes, energy_j once it has succeeded.")

@@ -1,0 +1,99 @@
+"""The pool: nodes, devices, settings."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from harness.api.schemas.base import Strict
+
+
+class DeviceOut(Schema):
+    """One CPU core or one GPU. Jobs of projects that the caller does not see are named by nothing."""
+
+    kind: str = Field(examples=["cpu"])
+    index: int
+    model_name: str
+    memory_bytes: int
+    busy: bool
+    job_id: str | None = Field(description="Who holds it, where the caller may see that job.")
+    job_name: str | None
+    rank: int | None
+    slowdown: float = Field(description="Declared, not real: ranks on it are made so many times as slow. 1: as it is.")
+
+
+class NodeOut(Schema):
+    """One host."""
+
+    name: str = Field(examples=["node-1"])
+    state: str = Field(description="`up`, `drain` or `down`.", examples=["up"])
+    cpu_cores: int
+    memory_bytes: int
+    sandbox_level: int = Field(description="Strongest level that works there, 0-3.")
+    sandbox_reason: str = Field(description="Why no higher level works there.")
+    description: dict[str, Any]
+    heartbeat_age_s: float | None
+    address: str = Field(description="Where ranks on other nodes reach it.", examples=["10.0.0.12"])
+    check: dict[str, Any] = Field(description="What `dlh doctor` found there: `at_s`, `findings`. Empty: not run.")
+    devices: list[DeviceOut]
+
+
+class PoolOut(Schema):
+    """The pool at one moment."""
+
+    nodes: list[NodeOut]
+    devices: int
+    busy: int
+    free: int
+    queued: int = Field(description="Jobs that wait for devices.")
+
+
+class SlowdownIn(Strict):
+    """How much slower than it is a device is to act."""
+
+    factor: float = Field(ge=1, le=100, allow_inf_nan=False, examples=[2.0])
+
+
+class NodeIn(Strict):
+    """A node to expect."""
+
+    name: str = Field(max_length=60, examples=["node-2"])
+
+
+class PoolSettingsOut(Schema):
+    """Settings of the pool."""
+
+    minimum_sandbox_level_own_code: int = Field(description="Least sandbox level for own or edited programs.")
+    minimum_sandbox_level_generated: int = Field(description="Least sandbox level for generated programs.")
+    backend: str = Field(description="`horovod` or its twin `torch`.")
+    max_restarts: int = Field(description="Restarts after faults of the platform, per job.")
+    policy: str = Field(description="By what rule jobs get devices.", examples=["deadline_energy"])
+    co2_g_per_kwh: float = Field(description="Grams of CO2 per kWh of the electricity used.")
+    power_table: dict[str, Any] = Field(description="Watts by device model or kind, over the shipped ones.")
+    span_nodes: bool = Field(description="Whether the ranks of one job may lie on several nodes.")
+
+
+class PoolSettingsIn(Strict):
+    """Settings to change; those left out stay."""
+
+    minimum_sandbox_level_own_code: int | None = Field(None, ge=0, le=3)
+    minimum_sandbox_level_generated: int | None = Field(None, ge=0, le=3)
+    backend: Literal["horovod", "torch"] | None = None
+    max_restarts: int | None = Field(None, ge=0, le=100)
+    policy: Literal["fifo", "edf", "fair_share", "deadline_energy"] | None = None
+    co2_g_per_kwh: float | None = Field(None, ge=0, le=5000, allow_inf_nan=False)
+    power_table: dict[str, Any] | None = Field(None, description="`{name: {idle_w, busy_w}}`.")
+    span_nodes: bool | None = None
+
+
+class HealthOut(Schema):
+    """Whether the installation works."""
+
+    ok: bool
+    version: str
+    time_s: float = Field(description="The portal's clock (Unix time).")
+    database: bool
+    broker: bool
+    nodes_up: int

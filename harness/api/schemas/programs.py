@@ -1,0 +1,63 @@
+"""The program of a job: files, edits, trial runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ninja import Schema
+from pydantic import Field
+
+from harness.api.schemas.base import Strict
+
+
+class CheckAsked(Schema):
+    """A trial run was asked for; the answer comes as a `program` event with this id."""
+
+    check_id: str
+
+
+class CheckOut(Schema):
+    """A node's answer to a trial run."""
+
+    check_id: str
+    waiting: bool = Field(description="The node has not answered yet.")
+    ok: bool | None = None
+    problem: dict[str, Any] | None = Field(None, description="code, message, hint, file, line.")
+    parameters: int | None = None
+    output_shape: list[int] | None = None
+
+
+class FileIn(Strict):
+    """The new text of a file."""
+
+    text: str = Field(max_length=1_048_576)
+
+
+class FileOut(Schema):
+    """One file of a program."""
+
+    name: str = Field(examples=["model.py"])
+    text: str
+    edited: bool = Field(description="Differs from what was generated.")
+
+
+class ProgramOut(Schema):
+    """All files of a program."""
+
+    sha256: str
+    edited: bool
+    own: bool
+    files: list[FileOut]
+
+
+class ResetIn(Strict):
+    """What to put back as generated."""
+
+    name: str | None = Field(None, max_length=64, description="One file; null: all.")
+
+
+class DiffOut(Schema):
+    """What was edited."""
+
+    files: list[str] = Field(description="Names of the edited files.")
+    text: str = Field(description="One unified diff over all files; empty where nothing was edited.")

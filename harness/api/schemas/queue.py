@@ -1,0 +1,151 @@
+"""The queue, reservations, quotas, drains, use of devices."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from harness.api.schemas.base import Strict
+
+
+class QueueJob(Schema):
+    """A job of the queue that the caller may see."""
+
+    id: str
+    name: str
+    project: str = Field(description="Slug.")
+    owner: str
+
+
+class QueueRowOut(Schema):
+    """One job that waits or runs; of others' projects only place, devices and times are told."""
+
+    job: QueueJob | None
+    state: str
+    position: int | None = Field(description="From 1 while it waits.")
+    devices: str = Field(description="Wanted or held.", examples=["2 GPUs"])
+    priority: int
+    waiting_text: str = Field(description="Why it waits, and what would let it start now.")
+    expected_start_at: datetime | None
+    expected_finish_at: datetime | None
+    expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times of 10.")
+    expected_high_at: datetime | None
+    promised_at: datetime | None
+    slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
+    warning: str
+
+
+class QueueOut(Schema):
+    """Everything that waits, in the order it is served, and everything that holds devices."""
+
+    waiting: list[QueueRowOut]
+    running: list[QueueRowOut]
+
+
+class QueuePatch(Strict):
+    """A new priority."""
+
+    priority: int = Field(ge=-100, le=100, description="Higher goes first.")
+
+
+class QueueMove(Strict):
+    """Where a waiting job goes: one of both."""
+
+    to: Literal["up", "down", "first", "last"] | None = None
+    before: str | None = Field(None, max_length=12, description="Id of the waiting job it goes just before.")
+
+
+class ReservationIn(Strict):
+    """What to keep, and until when."""
+
+    node: str = Field(max_length=60, examples=["node-1"])
+    device: str = Field("", max_length=20, description="One device of the node; empty: all.", examples=["cuda:0"])
+    starts_at: datetime | None = Field(None, description="With a time zone; left out: from now on.")
+    ends_at: datetime = Field(description="With a time zone.")
+    purpose: str = Field(max_length=200, examples=["Maintenance"])
+    project: str = Field("", max_length=60, description="Slug of the project whose jobs may use it; empty: no job.")
+
+
+class ReservationOut(Schema):
+    """A device or node that is kept."""
+
+    id: str
+    node: str
+    device: str = Field(description="Such as `cuda:0`; empty: the whole node.")
+    starts_at: datetime
+    ends_at: datetime
+    purpose: str
+    project: str | None = Field(description="Slug, where the caller may see that project.")
+    by: str | None
+
+
+class QuotaIn(Strict):
+    """How many devices of the kind the project's jobs may hold together."""
+
+    devices: int = Field(ge=0, le=1_000_000)
+    may_borrow: bool = Field(True, description="More, while no other project wants them.")
+
+
+class QuotaOut(Schema):
+    """One quota and what is used of it."""
+
+    project: str = Field(description="Slug.")
+    device_kind: str
+    devices: int
+    may_borrow: bool
+    held: int = Field(description="Devices of this kind that its jobs hold now.")
+
+
+class DrainRunning(Schema):
+    """A job that runs on the node: it ends in peace."""
+
+    job_id: str
+    name: str
+    devices: int
+    finish_at: datetime | None = Field(description="Expected; null: nobody has estimated it.")
+
+
+class DrainDelayed(Schema):
+    """A waiting job that would be held back."""
+
+    job_id: str
+    name: str
+    finish_before: datetime | None
+    finish_after: datetime | None = Field(description="Null with `why`: it would not start at all.")
+    why: str
+    breaks_promise: bool
+
+
+class DrainOut(Schema):
+    """What draining the node would do."""
+
+    node: str
+    running: list[DrainRunning]
+    idle_at: datetime | None = Field(description="When its last job is expected to be done.")
+    delayed: list[DrainDelayed]
+
+
+class UseOut(Schema):
+    """What one device, job, person or project used."""
+
+    name: str
+    job_id: str
+    device_hours: float
+    kwh: float
+    co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
+    basis: str = Field(description="Where most of the energy's figure comes from: measured, modelled or assumed.")
+
+
+class BucketOut(Schema):
+    """The pool over one stretch of time, one kind of device."""
+
+    starts_at: datetime
+    device_kind: str
+    devices: int
+    busy: float = Field(description="Devices that worked for jobs, on average.")
+    utilisation: float = Field(description="Share of the devices, 0-1.")
+    busy_w: float
+    idle_w: float = Field(description="Of devices that did nothing, by the power table.")

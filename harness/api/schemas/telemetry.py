@@ -1,0 +1,113 @@
+"""What a run says about itself, and predictions with what it made."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from ninja import Schema
+from pydantic import Field
+
+from harness.api.schemas.base import Strict
+
+
+class EventOut(Schema):
+    """One entry of a job's history."""
+
+    id: int
+    at: datetime
+    kind: str
+    old_state: str
+    new_state: str
+    token: int
+    actor: str | None
+    message: str
+    data: dict[str, Any]
+
+
+class CheckpointOut(Schema):
+    """A saved state of a run."""
+
+    name: str = Field(examples=["step-00000240"])
+    step: int
+    epoch: float
+    metric: float | None
+    size_bytes: int
+    best: bool
+    token: int
+    created_at: datetime
+
+
+class AttemptOut(Schema):
+    """One start of a job on the pool."""
+
+    number: int
+    outcome: str
+    failure: dict[str, Any] | None
+    world_size: int
+    nodes: list[str]
+    mode: str
+    resume_from: str | None
+    created_at: datetime
+    started_at: datetime | None
+    running_at: datetime | None
+    ended_at: datetime | None
+
+
+class SeriesOne(Schema):
+    """One curve. A value that was not finite is null."""
+
+    x: list[float]
+    y: list[float | None]
+    total: int = Field(description="Points there are.")
+    reduced: bool = Field(description="Fewer points are given than there are.")
+
+
+class SeriesOut(Schema):
+    """Curves by name."""
+
+    x: str = Field(description="What the x values are.")
+    keys: list[str] = Field(description="All curves that this job has.")
+    series: dict[str, SeriesOne]
+
+
+class LogLine(Schema):
+    """One line of one rank, escape sequences removed."""
+
+    token: int
+    rank: int
+    line: int = Field(description="From 1 in its rank's file.")
+    text: str
+    level: str
+
+
+class LogsOut(Schema):
+    """Lines of an attempt."""
+
+    lines: list[LogLine]
+    tokens: list[int] = Field(description="Attempts that have logs.")
+    ranks: list[int]
+    token: int
+    more: bool
+
+
+class PredictionOut(Schema):
+    """A prediction request and, when done, its first rows."""
+
+    id: str
+    job: str
+    state: Literal["waiting", "done", "failed"]
+    checkpoint: str
+    input_name: str
+    rows: int | None
+    problem: dict[str, Any] | None
+    created_at: datetime
+    finished_at: datetime | None
+    output: dict[str, Any] | None = Field(None, description="`{columns, rows}`, at most the first 1,000 rows.")
+
+
+class PredictionJsonIn(Strict):
+    """Rows to predict for, as JSON records."""
+
+    records: list[dict[str, Any]] = Field(min_length=1, max_length=10_000)
+    checkpoint: str = Field("", max_length=40)

@@ -1,0 +1,57 @@
+"""What travels between the store and a node that does not see its folder."""
+
+from __future__ import annotations
+
+from ninja import Schema
+from pydantic import Field
+
+from harness.api.schemas.base import Strict
+
+
+class TreeFileOut(Schema):
+    """A file and what it must hash to."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class TreeOut(Schema):
+    """A flat folder."""
+
+    files: list[TreeFileOut]
+
+
+class CheckpointOut(TreeOut):
+    """A whole checkpoint."""
+
+    name: str
+
+
+class CheckpointsOut(Schema):
+    """Those that a run may go on from."""
+
+    checkpoints: list[CheckpointOut]
+
+
+class TreeFileIn(Strict):
+    """A file that was sent, and what it must hash to."""
+
+    name: str = Field(max_length=100)
+    bytes: int = Field(ge=0)
+    sha256: str = Field(max_length=64)
+
+
+class CommitIn(Strict):
+    """A checkpoint, or files of the results, all of whose pieces were sent."""
+
+    kind: str = Field(max_length=20, description="`checkpoint` or `results`.")
+    name: str = Field(max_length=40, description="Of the checkpoint; `results` for results.")
+    files: list[TreeFileIn] = Field(max_length=500)
+    removed: list[str] = Field([], max_length=1000, description="Checkpoints that the run has removed.")
+
+
+class OffsetOut(Schema):
+    """Where to go on."""
+
+    offset: int

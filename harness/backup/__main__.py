@@ -1,0 +1,80 @@
+"""`python -m harness.backup make FILE [--with-secrets] | restore FILE [--json]`; `dlh` and `make` call it.
+
+The installation is the one named by `DLH_HOME` (and `DLH_STORE`, `DLH_DATABASE_URL`), as for the stack.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness.backup.archive import BackupError
+from harness.env import SettingsError, env_path, env_text
+from harness.stack.home import StackHome, home_from_environment
+
+EXIT_REFUSED = 2
+_LOUD = """
+  THIS FILE HOLDS THE SECRET KEY of the installation: whoever reads it can sign in as anybody there.
+  Keep it as you keep a password. Without --with-secrets people only have to sign in again."""
+
+
+def make(path: Path, home: StackHome, *, with_secrets: bool) -> tuple[str, dict[str, Any]]:
+    """Back up; (what to tell a person, the same as values)."""
+    if not env_text("DLH_DATABASE_URL") and not (home.root / "db.sqlite3").is_file():
+        raise BackupError(f"there is no installation in {home.root}; name its folder by DLH_HOME")
+    os.environ["DLH_HOME"] = str(home.root)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
+    import django
+
+    django.setup()
+    from harness.backup.making import backup_make
+
+    made = backup_make(path, with_secrets=with_secrets)
+    text = f"{made.path}: {made.size_bytes / 2**20:.1f} MiB, {made.files} files, {made.rows} rows. It holds people's\n"
+    text += "  data and the hashes of their passwords; only you can read it (mode 0600)."
+    return text + (_LOUD if made.secrets else ""), asdict(made)
+
+
+def restore(path: Path, home: StackHome) -> tuple[str, dict[str, Any]]:
+    """Restore; (what to tell a person, the same as values)."""
+    from harness.backup.restoring import backup_restore
+
+    back = backup_restore(path, home=home.root, store=env_path("DLH_STORE", home.root / "store"))
+    text = f"{back.home}: {back.files} files, {back.rows} rows, as of {back.made_at}."
+    if back.lost:
+        text += f"\n  {back.lost} runs were under way; they go on from their newest checkpoint."
+    if not back.secrets:
+        text += "\n  The backup has no secrets: people sign in again, passwords and API tokens stay as they were."
+    return f"{text}\n  Start it: DLH_HOME={back.home} make run", asdict(back)
+
+
+def main() -> int:
+    """Command line; see the module."""
+    parser = argparse.ArgumentParser(prog="python -m harness.backup", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    maker = commands.add_parser("make", help="back up the installation, which may be running")
+    maker.add_argument("--with-secrets", action="store_true", help="also the secret key; keep such a file safe")
+    for command in (maker, commands.add_parser("restore", help="restore into an empty home")):
+        command.add_argument("file", type=Path)
+        command.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    try:
+        home = home_from_environment()
+        if given.command == "make":
+            text, values = make(given.file, home, with_secrets=given.with_secrets)
+        else:
+            text, values = restore(given.file, home)
+    except (BackupError, SettingsError) as error:
+        sys.stderr.write(f"Cannot go on: {error}.\n")
+        return EXIT_REFUSED
+    sys.stdout.write((json.dumps(values, default=str) if given.json else text) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""`python -m harness.backup.loading ROWS MANIFEST`: fills the empty database of this process's home with a backup.
+
+Started by `harness.backup.restoring`; ends with one line of JSON, or with the reason on its last line of errors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
+    """All or nothing. Raises `BackupError`."""
+    from django.core.management import call_command
+    from django.db import DatabaseError, connection, transaction
+
+    from harness.backup.archive import BackupError
+    from harness.backup.rows import RowsError, migrations_applied, rows_load
+
+    if connection.introspection.table_names():
+        raise BackupError("the database is not empty; nothing is overwritten: name an empty one by DLH_DATABASE_URL")
+    try:
+        call_command("migrate", interactive=False, verbosity=0)
+        if migrations_applied() != manifest.get("migrations"):
+            raise BackupError("the backup was made by sources with other tables; restore it with those, then update")
+        with transaction.atomic(), rows.open("rb") as lines:
+            counts = rows_load(lines)
+            if counts != manifest.get("rows"):
+                raise RowsError("the backup holds other rows than its manifest says")
+            lost = attempts_lose()
+    except BaseException as error:
+        tables_drop()
+        if isinstance(error, RowsError | DatabaseError):
+            raise BackupError(str(error).strip()) from error
+        raise
+    return {"rows": sum(counts.values()), "lost": lost}
+
+
+def tables_drop() -> None:
+    """Empty a database that was empty when we came. The one of SQLite is a file of ours and goes with its folder."""
+    from django.db import connection
+
+    if connection.vendor == "sqlite":
+        return
+    names = [connection.ops.quote_name(name) for name in connection.introspection.table_names()]
+    with connection.cursor() as cursor:
+        for name in names:
+            cursor.execute(f"DROP TABLE IF EXISTS {name} CASCADE")
+
+
+def attempts_lose() -> int:
+    """Runs that were under way are on another machine: their jobs wait again, and go on from a checkpoint here."""
+    from harness.jobs.control.attempts import attempt_end
+    from harness.jobs.models import JobAttempt
+    from worker.events import FailureCode, Outcome
+
+    told = {"code": str(FailureCode.NODE_LOST), "message": "The installation was restored from a backup."}
+    return sum(attempt_end(attempt, Outcome.LOST, told) for attempt in JobAttempt.objects.filter(ended_at=None))
+
+
+def main() -> int:
+    """Command line; see the module."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
+    import django
+
+    django.setup()
+    from harness.backup.archive import BackupError
+
+    try:
+        told = load(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()))
+    except BackupError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(json.dumps(told) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

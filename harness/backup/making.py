@@ -1,0 +1,135 @@
+"""Makes a backup of the installation that this process is configured for; whatever runs there goes on running.
+
+The rows are of one moment, and the store is frozen just after it: what a row names is there; what came later is, at
+most, a file that nothing names yet.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from django.conf import settings
+from django.db import connection
+
+from harness.backup.archive import ArchiveWriter, BackupError
+from harness.backup.freeze import frozen
+from harness.backup.rows import migrations_applied, migrations_missing, rows_dump, snapshot
+from harness.release import release
+
+DATABASE = "database.jsonl"
+STORE = "store"
+KEY_FILE = "secrets/secret_key"
+"""The broker's password is not kept: the next start makes another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What a backup holds."""
+
+    path: Path
+    size_bytes: int
+    files: int
+    rows: int
+    secrets: bool
+
+
+def backup_make(path: Path, *, with_secrets: bool) -> Made:
+    """Write the backup to `path`, which must not be there. Raises `BackupError`; nothing is left behind then."""
+    path = path.absolute()
+    store = Path(settings.STORE.root)
+    _place_check(path, store)
+    if migrations_missing():
+        raise BackupError("the database is older than this version; start the harness once, then make the backup")
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with _one_at_a_time(), _create(draft) as out:
+            made = _write(out, path.parent, store, with_secrets=with_secrets)
+            out.flush()
+            os.fsync(out.fileno())
+        size_bytes = draft.stat().st_size
+        draft.rename(path)
+    except OSError as error:
+        raise BackupError(f"the backup cannot be written: {error.strerror or error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return Made(path=path, size_bytes=size_bytes, secrets=with_secrets, **made)
+
+
+def _place_check(path: Path, store: Path) -> None:
+    if path.exists():
+        raise BackupError(f"{path} is there already; choose another name")
+    if not path.parent.is_dir():
+        raise BackupError(f"there is no folder {path.parent}")
+    if path.resolve().is_relative_to(store.resolve()):
+        raise BackupError(f"{path} lies in the store, which goes into the backup; choose a place outside {store}")
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    with (Path(settings.HOME) / "run" / "backup.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BackupError("another backup of this installation is being made") from error
+        yield
+
+
+def _create(draft: Path) -> BinaryIO:
+    return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def _write(out: BinaryIO, folder: Path, store: Path, *, with_secrets: bool) -> dict[str, int]:
+    store.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        rows = held.enter_context(tempfile.TemporaryFile(dir=folder))
+        with snapshot():
+            tree = held.enter_context(frozen(store))
+            counts = rows_dump(rows)
+        writer = ArchiveWriter(out, _manifest(counts, with_secrets=with_secrets))
+        size_bytes = rows.tell()
+        rows.seek(0)
+        writer.add_file(DATABASE, rows, size_bytes=size_bytes)
+        if with_secrets:
+            writer.add_bytes(KEY_FILE, settings.SECRET_KEY.encode())
+        _tree_add(writer, tree)
+        writer.close()
+    return {"files": writer.files, "rows": sum(counts.values())}
+
+
+def _manifest(counts: dict[str, int], *, with_secrets: bool) -> dict[str, object]:
+    return {
+        "version": release(),
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "database": connection.vendor,
+        "migrations": migrations_applied(),
+        "rows": counts,
+        "secrets": with_secrets,
+    }
+
+
+def _tree_add(writer: ArchiveWriter, tree: Path) -> None:
+    for folder, names, files, descriptor in os.fwalk(tree):
+        names.sort()
+        relative = Path(STORE) / Path(folder).relative_to(tree)
+        shown = os.fstat(descriptor)
+        writer.add_folder(str(relative), mode=shown.st_mode, mtime_s=shown.st_mtime)
+        for name in sorted(files):
+            inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=descriptor)
+            with os.fdopen(inner, "rb") as stream:
+                known = os.fstat(inner)
+                writer.add_file(
+                    str(relative / name),
+                    stream,
+                    size_bytes=known.st_size,
+                    mode=known.st_mode,
+                    mtime_s=known.st_mtime,
+                )

@@ -1,0 +1,150 @@
+"""The database as JSON lines that either database takes: one line names a table's fields, one line is a row.
+
+Times keep their microseconds, JSON stays JSON. Sessions are left out: people sign in again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, BinaryIO
+
+from django.apps import apps
+from django.core.management.color import no_style
+from django.db import connection, models, transaction
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+
+SKIPPED = {"sessions.session"}
+_BATCH_ROWS = 1000
+
+
+class RowsError(Exception):
+    """The rows do not fit this database."""
+
+
+def tables() -> list[type[models.Model]]:
+    """Every table that is kept, those of many-to-many fields too."""
+    found = apps.get_models(include_auto_created=True)
+    return [model for model in found if model._meta.managed and not model._meta.proxy and _label(model) not in SKIPPED]
+
+
+def _label(model: type[models.Model]) -> str:
+    return model._meta.label_lower
+
+
+def migrations_applied() -> list[str]:
+    """`app.name` of each, in order of names."""
+    return sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations())
+
+
+def migrations_missing() -> bool:
+    """Whether this version has some that the database has not."""
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+@contextmanager
+def snapshot() -> Iterator[None]:
+    """All reads in the block see one moment; nobody is kept from writing."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN DEFERRED")
+            cursor.execute("SELECT COUNT(*) FROM django_migrations")
+        try:
+            yield
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("ROLLBACK")
+        return
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            cursor.execute("SELECT COUNT(*) FROM django_migrations")
+        yield
+
+
+def rows_dump(out: BinaryIO) -> dict[str, int]:
+    """Write every row; return how many each table has."""
+    counts: dict[str, int] = {}
+    for model in tables():
+        label, count = _label(model), 0
+        names = [field.attname for field in model._meta.concrete_fields]
+        out.write(json.dumps({"table": label, "fields": names}).encode() + b"\n")
+        for row in model._base_manager.order_by("pk").values_list(*names).iterator(2000):
+            out.write(json.dumps(row, default=_plain, separators=(",", ":")).encode() + b"\n")
+            count += 1
+        counts[label] = count
+    return counts
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def rows_load(lines: Iterable[bytes]) -> dict[str, int]:
+    """Replace every row of an empty, migrated database, in one transaction. Raises `RowsError`."""
+    known = {_label(model): model for model in tables()}
+    counts: dict[str, int] = {}
+    with transaction.atomic():
+        _clear(known.values())
+        for label, names, rows in _batches(lines):
+            model = known.get(label)
+            if model is None or names != [field.attname for field in model._meta.concrete_fields]:
+                raise RowsError(f"this version has no such table: {label} with {', '.join(names)}")
+            _insert(model, rows)
+            counts[label] = counts.get(label, 0) + len(rows)
+        connection.check_constraints()
+        with connection.cursor() as cursor:
+            for statement in connection.ops.sequence_reset_sql(no_style(), list(known.values())):
+                cursor.execute(statement)
+    return counts
+
+
+def _clear(found: Iterable[type[models.Model]]) -> None:
+    """What the migrations themselves put in; order does not matter, references are checked at the end."""
+    with connection.cursor() as cursor:
+        for model in found:
+            cursor.execute(f"DELETE FROM {connection.ops.quote_name(model._meta.db_table)}")  # noqa: S608
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[tuple[str, list[str], list[list[Any]]]]:
+    label = ""
+    names: list[str] = []
+    rows: list[list[Any]] = []
+    for line in lines:
+        body = json.loads(line)
+        if isinstance(body, dict) or len(rows) >= _BATCH_ROWS:
+            if label:
+                yield label, names, rows
+            rows = []
+        if isinstance(body, dict):
+            label, names = str(body["table"]), list(body["fields"])
+        else:
+            rows.append(body)
+    if label:
+        yield label, names, rows
+
+
+def _insert(model: type[models.Model], rows: list[list[Any]]) -> None:
+    if not rows:
+        return
+    fields = model._meta.concrete_fields
+    quote = connection.ops.quote_name
+    columns = ", ".join(quote(str(field.column)) for field in fields)
+    marks = ", ".join(["%s"] * len(fields))
+    values = [
+        [field.get_db_prep_save(_python(field, value), connection) for field, value in zip(fields, row, strict=True)]
+        for row in rows
+    ]
+    with connection.cursor() as cursor:
+        table = quote(model._meta.db_table)
+        cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", values)  # noqa: S608
+
+
+def _python(field: models.Field[Any, Any], value: Any) -> Any:
+    return value if isinstance(field, models.JSONField) else field.to_python(value)

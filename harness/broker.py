@@ -1,0 +1,134 @@
+"""The broker: one Redis client per process, tasks sent by name, live events published.
+
+The database is the truth: whatever is lost here is sent again by the reconciler, so nothing in this module raises
+because the broker is away; it logs and says so by its return value.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import redis
+import redis.asyncio
+from celery import Celery
+from django.conf import settings
+from django.db import transaction
+from kombu.exceptions import OperationalError
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+from worker.events import finite, job_stream
+
+AWAY_S = 3.0
+"""After a failure nothing is sent for so long: nobody who waits for an answer need wait for a broker that is away."""
+RETRY_FIRST_S, RETRY_MOST_S, RETRIES = 0.05, 0.2, 4
+"""0.7 s in all: a broker that is started again at once loses no word."""
+JOB_STREAM_LENGTH = 20_000
+PROJECT_STREAM_LENGTH = 5_000
+POOL_STREAM = "dlh:pool"
+_log = logging.getLogger(__name__)
+
+
+def project_stream(project_id: str) -> str:
+    """Stream of what happens to the jobs and datasets of one project; field `event` holds JSON."""
+    return f"dlh:project:{project_id}"
+
+
+class _Gate:
+    """Closed for a while after a failure; one for each broker."""
+
+    def __init__(self) -> None:
+        self._opens_s: dict[str, float] = {}
+
+    @property
+    def is_closed(self) -> bool:
+        return time.monotonic() < self._opens_s.get(settings.REDIS_URL, 0.0)
+
+    def close(self) -> None:
+        self._opens_s[settings.REDIS_URL] = time.monotonic() + AWAY_S
+
+
+_tasks, _words = _Gate(), _Gate()
+
+
+@cache
+def client() -> redis.Redis:
+    """The process's client for short commands."""
+    retry = Retry(ExponentialBackoff(cap=RETRY_MOST_S, base=RETRY_FIRST_S), RETRIES)
+    return redis.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2, decode_responses=True, retry=retry
+    )
+
+
+def client_async() -> redis.asyncio.Redis:
+    """A new client for blocking reads: no socket timeout, which would cut `XREAD BLOCK`."""
+    return redis.asyncio.Redis.from_url(
+        settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=5, decode_responses=True
+    )
+
+
+@cache
+def sender() -> Celery:
+    """The Celery app as a sender of tasks."""
+    from harness.celery import app
+
+    return app
+
+
+def task_send(name: str, args: Sequence[Any] = (), *, queue: str = "control", expires_s: float | None = None) -> bool:
+    """Send a task by name now. Returns False, with a log line, where the broker is away."""
+    if _tasks.is_closed:
+        return False
+    try:
+        sender().send_task(name, list(args), queue=queue, expires=expires_s)
+    except (OperationalError, redis.RedisError, OSError) as error:
+        _log.warning("cannot send %s to %s: %s", name, queue, error)
+        _tasks.close()
+        return False
+    return True
+
+
+def task_send_on_commit(
+    name: str, args: Sequence[Any] = (), *, queue: str = "control", expires_s: float | None = None
+) -> None:
+    """Send a task when the current transaction commits."""
+    transaction.on_commit(lambda: task_send(name, args, queue=queue, expires_s=expires_s), robust=True)
+
+
+def publish(stream: str, kind: str, data: dict[str, Any], *, length: int = PROJECT_STREAM_LENGTH) -> None:
+    """Append `{"kind", "time_s", "data"}` to a live stream when the transaction commits."""
+    body = json.dumps(
+        {"kind": kind, "time_s": time.time(), "data": finite(data)}, separators=(",", ":"), allow_nan=False, default=str
+    )
+
+    def send() -> None:
+        if _words.is_closed:
+            return
+        try:
+            client().xadd(stream, {"event": body}, maxlen=length, approximate=True)
+        except redis.RedisError as error:
+            _log.warning("cannot publish to %s: %s", stream, error)
+            _words.close()
+
+    transaction.on_commit(send, robust=True)
+
+
+def publish_job(project_id: str, job_id: str, kind: str, data: dict[str, Any]) -> None:
+    """Tell those who watch the job and those who watch its project's lists."""
+    publish(job_stream(job_id), kind, {"job_id": job_id, **data}, length=JOB_STREAM_LENGTH)
+    publish(project_stream(project_id), "job", {"job_id": job_id, "event": kind, **data})
+
+
+def publish_dataset(project_id: str, dataset_id: str, data: dict[str, Any]) -> None:
+    """Tell those who watch the project that a dataset changed."""
+    publish(project_stream(project_id), "dataset", {"dataset_id": dataset_id, **data})
+
+
+def publish_pool(kind: str, data: dict[str, Any]) -> None:
+    """Tell those who watch the pool."""
+    publish(POOL_STREAM, kind, data)

@@ -1,0 +1,1 @@
+"""Calibration: measure what devices do, fit their models, compare forecasts with what came true."""

@@ -1,0 +1,113 @@
+"""Points as rows, and as files: one dataset that can be exported, imported elsewhere and shipped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from harness.accounts.access import require_admin
+from harness.accounts.audit import audit_write
+from harness.accounts.models import User
+from harness.broker import task_send_on_commit
+from harness.calibration.models import CalibrationPointRow, CalibrationRun
+from harness.errors import Invalid, TooLarge
+from harness.pool.models import DeviceKind
+from scheduler.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
+
+FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
+IMPORT_BYTES_MAX = 64 << 20
+_NAME_LENGTH = 120
+
+
+def points_of(*, kind: str = "", model_name: str = "") -> QuerySet[CalibrationPointRow]:
+    """Rows of one kind of device, or of all, in the order in which they were measured."""
+    rows = CalibrationPointRow.objects.order_by("kind", "model_name", "pk")
+    rows = rows.filter(kind=kind) if kind else rows
+    return rows.filter(model_name=model_name) if model_name else rows
+
+
+def points_read(rows: Iterable[CalibrationPointRow]) -> list[CalibrationPoint]:
+    """The measured points of rows."""
+    return [CalibrationPoint.from_dict(row.body) for row in rows]
+
+
+def points_export(*, form: str, kind: str = "", model_name: str = "") -> str:
+    """All points as CSV or JSON text. Raises `Invalid`."""
+    if form not in FORMATS:
+        raise Invalid(f"Points are exported as {' or '.join(FORMATS)}, not {form[:20]}.", field="format")
+    points = points_read(points_of(kind=kind, model_name=model_name))
+    return to_csv(points) if form == "csv" else to_json(points)
+
+
+def points_import(*, user: User, text: str) -> dict[str, int]:
+    """Take in a file that `points_export` wrote, all of it or nothing: `{added, known}`.
+
+    A point that is there already stays as it is: what was measured here is never replaced by a file.
+    Raises `Forbidden`, `TooLarge`, and `Invalid` naming the first bad row.
+    """
+    require_admin(user)
+    if len(text) > IMPORT_BYTES_MAX:
+        raise TooLarge(f"The file is larger than {IMPORT_BYTES_MAX >> 20} MiB.", hint="Import it in parts.")
+    try:
+        points = from_json(text) if text.lstrip().startswith("{") else from_csv(text)
+    except CalibrationError as error:
+        raise Invalid(
+            f"The file cannot be imported: {error}.",
+            field="file",
+            code="calibration_row",
+            hint="Correct or remove the row; nothing of the file was taken.",
+        ) from error
+    if not points:
+        raise Invalid("The file holds no points.", field="file", hint="Export some first.")
+    _check_kinds(points)
+    with transaction.atomic():
+        before = CalibrationPointRow.objects.count()
+        CalibrationPointRow.objects.bulk_create(
+            [row_of(point, imported=True) for point in points], batch_size=200, ignore_conflicts=True
+        )
+        added = CalibrationPointRow.objects.count() - before
+        audit_write(user, "calibration_import", "pool", added=added, known=len(points) - added)
+        for kind, model_name in sorted({(point.kind, point.model_name) for point in points}) if added else ():
+            task_send_on_commit("control.calibration_fit", [kind, model_name])
+    return {"added": added, "known": len(points) - added}
+
+
+def _check_kinds(points: Sequence[CalibrationPoint]) -> None:
+    for number, point in enumerate(points, start=1):
+        problem = ""
+        if point.kind not in DeviceKind.values:
+            problem = f"there is no kind of device {point.kind[:40]!r}; use {' or '.join(DeviceKind.values)}"
+        elif len(point.model_name) > _NAME_LENGTH or len(point.point_id) > _NAME_LENGTH or len(point.family) > 40:
+            problem = "a name is longer than 120 letters"
+        if problem:
+            raise Invalid(
+                f"The file cannot be imported: row {number}: {problem}.", field="file", code="calibration_row"
+            )
+
+
+def row_of(
+    point: CalibrationPoint, *, imported: bool = False, run: CalibrationRun | None = None
+) -> CalibrationPointRow:
+    """The row that keeps a point."""
+    body = point.to_dict()
+    known = json.dumps({**body, "step_s": [], "peak_bytes": 0, "power_w": 0, "noise": 0}, sort_keys=True)
+    return CalibrationPointRow(
+        kind=point.kind,
+        model_name=point.model_name,
+        point_id=point.point_id or f"import-{hashlib.sha256(known.encode()).hexdigest()[:24]}",
+        family=point.family,
+        batch_size=point.batch_size,
+        step_s=median(point.step_s),
+        peak_bytes=int(point.peak_bytes),
+        power_w=point.power_w,
+        noise=point.noise,
+        body=body,
+        imported=imported,
+        run=run,
+        node_name=run.node_name if run else "",
+    )

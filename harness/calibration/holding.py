@@ -1,0 +1,54 @@
+"""Keep jobs off the devices of a sweep: one reservation per device, renewed while the sweep lives.
+
+A reservation that nobody renews runs out by itself, so that a sweep whose control process is gone blocks nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from harness.calibration.models import CalibrationRun
+from harness.jobs.models import Allocation
+from harness.pool.models import Device, Reservation
+from harness.pool.reservations import reservation_hold, reservation_release
+
+HOLD = timedelta(minutes=10)
+"""How far ahead a hold reaches; renewed when half of it is over."""
+
+
+def run_devices(run: CalibrationRun) -> list[Device]:
+    """The devices of its kind and model on its node, by index."""
+    found = Device.objects.filter(node_id=run.node_id, kind=run.kind, model_name=run.model_name)
+    return list(found.order_by("index"))
+
+
+def devices_hold(run: CalibrationRun) -> None:
+    """Reserve the devices, or renew what holds them. Raises `Conflict` where somebody else has reserved one."""
+    now = timezone.now()
+    live = Reservation.objects.filter(pk__in=run.reservations, cancelled_at=None, ends_at__gt=now)
+    held = {row.device_id: row for row in live}
+    if any(row.ends_at - now < HOLD / 2 for row in held.values()):
+        live.update(ends_at=now + HOLD)
+    missing = [device for device in run_devices(run) if device.pk not in held]
+    if not missing:
+        return
+    purpose = f"Calibration of {run.node_name}"
+    made = [
+        reservation_hold(target=device, ends_at=now + HOLD, purpose=purpose, by=run.started_by) for device in missing
+    ]
+    run.reservations = [row.pk for row in (*held.values(), *made)]
+    run.save(update_fields=["reservations"])
+
+
+def devices_release(run: CalibrationRun) -> None:
+    """Give the devices back."""
+    for reservation in Reservation.objects.filter(pk__in=run.reservations, cancelled_at=None):
+        reservation_release(reservation)
+
+
+def devices_idle(run: CalibrationRun) -> bool:
+    """Whether no job runs on its devices any more: jobs that ran when it started end in peace."""
+    devices = run_devices(run)
+    return bool(devices) and not Allocation.objects.filter(device__in=devices).exists()

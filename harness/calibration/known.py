@@ -1,0 +1,54 @@
+"""What is known of a kind of device: the fitted model, else the shipped prior with its wide intervals."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from harness.calibration.models import DeviceModelRow, FinishedJobRow
+from scheduler.device_model import DeviceModel
+from scheduler.estimates import Allocation
+from scheduler.kinds import real_name
+from scheduler.learning import RECENT, Finished
+from scheduler.prior import prior_for
+from scheduler.workload import Workload
+
+_log = logging.getLogger(__name__)
+
+
+def prior_of(kind: str, model_name: str) -> DeviceModel:
+    """What is assumed before anything was measured."""
+    return prior_for(kind, model_name)
+
+
+def device_model(kind: str, model_name: str) -> DeviceModel:
+    """The model to estimate with: fitted and corrected where there are points, else the prior.
+
+    `model_name` as the scheduler names devices: a declared slowdown is part of it, and of the model.
+    """
+    name, slowdown = real_name(model_name)
+    row = DeviceModelRow.objects.filter(kind=kind, model_name=name).first()
+    model = DeviceModel.from_dict(row.model) if row else prior_of(kind, name)
+    return replace(model, slowdown=slowdown) if slowdown > 1.0 else model
+
+
+def finished_of(kind: str, model_name: str) -> list[Finished]:
+    """Finished jobs that a model can learn from, oldest first."""
+    rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
+    newest = rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")[:RECENT]
+    return [job for row in reversed(newest) if (job := _finished(row))]
+
+
+def _finished(row: FinishedJobRow) -> Finished | None:
+    try:
+        allocation = {**row.allocation, "batch_split": tuple(row.allocation["batch_split"])}
+        return Finished(
+            workload=Workload.from_dict(row.workload),
+            allocation=Allocation(**allocation),
+            step_s=row.step_s or 0.0,
+            run_s=row.run_s if row.run_comparable else None,
+            start_s=row.start_s,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        _log.warning("nothing can be learnt from finished job %s: %s", row.pk, error)
+        return None

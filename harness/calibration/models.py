@@ -1,0 +1,153 @@
+"""Sweeps, the points they measured, the models fitted to them, and what finished jobs really cost."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from harness.ids import new_id
+from harness.jobs.models import Job
+from harness.pool.models import DeviceKind, Node
+
+
+class RunState(models.TextChoices):
+    """Where a sweep stands."""
+
+    WAITING = "waiting", "Waits for its devices to fall idle"
+    RUNNING = "running", "Measures"
+    FINISHED = "finished", "Ended by itself: nothing left to measure, or the budget used up"
+    STOPPED = "stopped", "Stopped by a person"
+    FAILED = "failed", "Ended by a fault"
+
+
+OPEN = (RunState.WAITING, RunState.RUNNING)
+"""States in which a sweep holds its devices."""
+
+
+class CalibrationRun(models.Model):
+    """One sweep of one kind of device on one node. At most one is open per node and kind."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    node = models.ForeignKey(Node, null=True, on_delete=models.SET_NULL, related_name="calibrations")
+    node_name = models.CharField(max_length=60)
+    """Kept when the node leaves the pool."""
+    kind = models.CharField(max_length=8, choices=DeviceKind.choices)
+    model_name = models.CharField(max_length=120, blank=True)
+    budget_s = models.FloatField()
+    """Seconds it may spend measuring; waiting for idle devices or for the node costs nothing."""
+    used_s = models.FloatField(default=0.0)
+    """Seconds spent measuring so far."""
+    state = models.CharField(max_length=10, choices=RunState.choices, default=RunState.WAITING, db_index=True)
+    planned = models.PositiveIntegerField(default=0)
+    """Points of the sweep."""
+    before = models.PositiveIntegerField(default=0)
+    """Points that were measured already when it started: they are not measured again."""
+    measured = models.PositiveIntegerField(default=0)
+    refused = models.JSONField(default=list, blank=True)
+    """`[{point_id, family, problem}]`: points whose measurement made no sense or could not be made. Not tried again."""
+    pending = models.JSONField(default=dict, blank=True)
+    """Points sent and not answered: `{point_id: {family, sent_s, sends}}`; `sent_s` is unix time."""
+    reservations = models.JSONField(default=list, blank=True)
+    """Ids of the rows of `Reservation` that keep jobs off its devices."""
+    fitted_points = models.PositiveIntegerField(default=0)
+    """`measured` at the last fit."""
+    fitting_since = models.DateTimeField(null=True, blank=True)
+    """A fit runs: nothing is measured meanwhile, its noise would be in the figures."""
+    message = models.TextField(blank=True)
+    started_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="calibrations"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    running_at = models.DateTimeField(null=True, blank=True)
+    """Since when the devices are idle and it measures."""
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node_name", "kind"],
+                condition=models.Q(state__in=["waiting", "running"]),
+                name="one_open_calibration_per_node_and_kind",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.node_name}"
+
+
+class CalibrationPointRow(models.Model):
+    """One measured point: what was run, and what it took. `body` is the whole `CalibrationPoint`."""
+
+    kind = models.CharField(max_length=8, choices=DeviceKind.choices)
+    model_name = models.CharField(max_length=120, blank=True)
+    point_id = models.CharField(max_length=120)
+    """Of the sweep's plan: a sweep that resumes does not measure it again. Imported points without one get a hash."""
+    family = models.CharField(max_length=40, db_index=True)
+    batch_size = models.PositiveIntegerField()
+    step_s = models.FloatField()
+    """Median of the repeats."""
+    peak_bytes = models.BigIntegerField()
+    power_w = models.FloatField(null=True, blank=True)
+    noise = models.FloatField()
+    """Relative spread of the repeats."""
+    body = models.JSONField()
+    """`CalibrationPoint.to_dict()`: workload, allocation, repeats, knobs."""
+    imported = models.BooleanField(default=False)
+    """From a file, not from this pool."""
+    run = models.ForeignKey(CalibrationRun, null=True, on_delete=models.SET_NULL, related_name="points")
+    node_name = models.CharField(max_length=60, blank=True)
+    measured_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "model_name", "point_id"], name="one_row_per_point")]
+
+
+class DeviceModelRow(models.Model):
+    """The fitted model of one kind of device, and how well it does on points it has not seen."""
+
+    kind = models.CharField(max_length=8, choices=DeviceKind.choices)
+    model_name = models.CharField(max_length=120, blank=True)
+    fitted = models.JSONField()
+    """`DeviceModel.to_dict()` from the points alone."""
+    model = models.JSONField()
+    """The same after finished jobs have corrected it: the one that is used."""
+    n_points = models.PositiveIntegerField(default=0)
+    n_finished = models.PositiveIntegerField(default=0)
+    report = models.JSONField(default=dict, blank=True)
+    """Cross-validation: `{families, total, baselines, noise, points}`; see `harness.calibration.fitting`."""
+    link = models.JSONField(default=dict, blank=True)
+    """`{latency_s, bytes_per_s, nodes, measured_at}` as probed; empty: never."""
+    fitted_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "model_name"], name="one_model_per_device_kind")]
+
+
+class FinishedJobRow(models.Model):
+    """What a finished job was expected to cost, and what it cost. Outlives the job."""
+
+    job = models.OneToOneField(Job, null=True, on_delete=models.SET_NULL, related_name="finished_cost")
+    kind = models.CharField(max_length=8, choices=DeviceKind.choices)
+    model_name = models.CharField(max_length=120, blank=True)
+    family = models.CharField(max_length=40, blank=True)
+    count = models.PositiveSmallIntegerField(default=1)
+    mode = models.CharField(max_length=20, blank=True)
+    predicted = models.JSONField(default=dict, blank=True)
+    """`Estimate.to_dict()` as it stood when the job was submitted; empty: nobody had estimated it."""
+    workload = models.JSONField(default=dict, blank=True)
+    """`Workload.to_dict()` of its program at its global batch size; empty: it was never traced, nothing is learnt."""
+    allocation = models.JSONField(default=dict, blank=True)
+    """`scheduler.estimates.Allocation` it ran on."""
+    step_s = models.FloatField(null=True, blank=True)
+    start_s = models.FloatField(null=True, blank=True)
+    """From the start of its ranks to the first step."""
+    run_s = models.FloatField(null=True, blank=True)
+    """Of the attempt that succeeded, from the start of its ranks to its end."""
+    peak_bytes = models.BigIntegerField(null=True, blank=True)
+    """Of the largest rank, above an idle process."""
+    energy_j = models.FloatField(null=True, blank=True)
+    energy_basis = models.CharField(max_length=10, blank=True)
+    """`measured` by the device's own meter, else `modelled` or `assumed`: power of the model times the run's time."""
+    run_comparable = models.BooleanField(default=True)
+    """Whole in one attempt, over all its epochs: `run_s` says what the estimate was about."""
+    finished_at = models.DateTimeField(db_index=True)

@@ -1,0 +1,50 @@
+"""What a sweep measures, in order: the plan of the scheduler, and some of its points again on several devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from harness.pool.models import DeviceKind
+from scheduler.sweep import MOST_POINTS, SweepPoint, plan_sweep
+
+AGAIN_EVERY = 12
+"""Of so many points one is measured with two ranks too, and one with two threads: how devices hinder each other."""
+_RANKS_AT, _THREADS_AT = 3, 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """One measurement."""
+
+    point: SweepPoint
+    ranks: int = 1
+    threads: int = 1
+
+    @property
+    def point_id(self) -> str:
+        """Stable name of what is measured."""
+        name = self.point.point_id
+        if self.ranks > 1:
+            return f"{name}-ranks{self.ranks}"
+        return f"{name}-threads{self.threads}" if self.threads > 1 else name
+
+    @property
+    def family(self) -> str:
+        """Of the program."""
+        return self.point.family
+
+
+@cache
+def plan(kind: str, devices: int) -> tuple[Planned, ...]:
+    """Every measurement of a whole sweep on a node with so many devices of the kind, in order."""
+    found: list[Planned] = []
+    for number, point in enumerate(plan_sweep(most=MOST_POINTS)):
+        found.append(Planned(point=point))
+        if devices < 2:
+            continue
+        if number % AGAIN_EVERY == _RANKS_AT:
+            found.append(Planned(point=point, ranks=2))
+        elif number % AGAIN_EVERY == _THREADS_AT and kind == DeviceKind.CPU:
+            found.append(Planned(point=point, threads=2))
+    return tuple(found)

@@ -1,0 +1,50 @@
+"""What the budget of a sweep is enough for, in points and in words."""
+
+from __future__ import annotations
+
+from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
+from harness.calibration.sweep import points_known, run_plan
+from scheduler.calibration import LEAST_HELD_OUT, LEAST_POINTS
+
+
+def points_expected(run: CalibrationRun) -> int:
+    """Points that an open sweep will have measured by its end: by its own pace, before its first point by the plan."""
+    tried = run.measured + len(run.refused)
+    left_s = max(0.0, run.budget_s - run.used_s)
+    if tried and run.used_s:
+        left = max(0, run.planned - run.before - tried)
+        return run.measured + min(left, int(left_s * tried / run.used_s))
+    done, count = points_known(run), 0
+    for planned in run_plan(run):
+        if planned.point_id in done:
+            continue
+        left_s -= planned.point.cost_s()
+        # The point that is out when the budget is used up is still waited for.
+        count += 1
+        if left_s <= 0:
+            break
+    return count
+
+
+def reach_words(run: CalibrationRun) -> str:
+    """What its points are enough for, and what to do where they are too few; empty where nothing is to be said."""
+    is_open = run.state in OPEN
+    new = points_expected(run) if is_open else run.measured
+    others = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name).exclude(run=run)
+    before = others[:LEAST_HELD_OUT].count()
+    if not is_open and new + before >= LEAST_HELD_OUT:
+        return ""
+    points = f"{new} {'point' if new == 1 else 'points'}"
+    begin = f"The budget is enough for about {points}" if is_open else f"It measured {points}"
+    begin += f", beside {before} from before" if 0 < before < LEAST_HELD_OUT else ""
+    if new + before < LEAST_POINTS:
+        return (
+            f"{begin}: too few for a model, which needs {LEAST_POINTS} at least. Estimates go on resting on figures of "
+            "the maker. Calibrate with more time: it goes on where it stopped."
+        )
+    if new + before < LEAST_HELD_OUT:
+        return (
+            f"{begin}: enough for a model with wide ranges. From {LEAST_HELD_OUT} points on they come from programs "
+            "that were held out. Calibrate with more time: it goes on where it stopped."
+        )
+    return f"{begin}: a model whose ranges come from programs that were held out."

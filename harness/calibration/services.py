@@ -1,0 +1,108 @@
+"""Start and stop sweeps. Raises `HarnessError` for everything that cannot be done."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from harness.accounts.access import require_admin
+from harness.accounts.audit import audit_write
+from harness.accounts.models import User
+from harness.broker import task_send_on_commit
+from harness.calibration.holding import devices_hold
+from harness.calibration.models import OPEN, CalibrationRun, RunState
+from harness.calibration.requests import requests_remove
+from harness.calibration.states import run_move, run_tell
+from harness.calibration.sweep import points_known, run_plan
+from harness.errors import Conflict, Invalid, NotFound, Unavailable
+from harness.pool.models import DeviceKind, Node, NodeState
+
+BUDGET_DEFAULT_S = 600.0
+BUDGET_LEAST_S, BUDGET_MOST_S = 10.0, 24 * 3600.0
+
+
+def calibration_start(
+    *, user: User, node: str = "", kind: str = DeviceKind.CPU, budget_s: float = BUDGET_DEFAULT_S
+) -> CalibrationRun:
+    """Begin a sweep of one kind of device on a node (without a name: the one node that is up and has them).
+
+    Its devices take no new jobs until it ends; jobs that run there end in peace first. What was measured before is not
+    measured again. Raises `Forbidden`, `NotFound`, `Invalid`, `Conflict`, `Unavailable`.
+    """
+    require_admin(user)
+    _check(kind, budget_s)
+    found = _node(node, kind)
+    device = found.devices.filter(kind=kind).order_by("index").first()
+    if device is None or not device.model_name:
+        raise Invalid(
+            f"{found.name} has no device of the kind {kind} that tells its name.",
+            field="kind",
+            hint="The pool page shows what it has.",
+        )
+    try:
+        with transaction.atomic():
+            run = CalibrationRun.objects.create(
+                node=found, node_name=found.name, kind=kind, model_name=device.model_name, budget_s=budget_s,
+                started_by=user, message="Waits for idle devices.",
+            )  # fmt: skip
+            planned = {item.point_id for item in run_plan(run)}
+            run.planned, run.before = len(planned), len(points_known(run) & planned)
+            run.save(update_fields=["planned", "before"])
+            devices_hold(run)
+            audit_write(user, "calibration_start", found.name, kind=kind, budget_s=budget_s)
+            run_tell(run)
+            task_send_on_commit("control.calibrate")
+    except IntegrityError as error:
+        raise Conflict(
+            f"A calibration of {kind} on {found.name} is under way.", hint="Wait for its end, or stop it first."
+        ) from error
+    return run
+
+
+def calibration_stop(*, user: User, run_id: str) -> CalibrationRun:
+    """End a sweep now; what it has measured stays. Raises `Forbidden`, `NotFound`, `Conflict` where it has ended."""
+    require_admin(user)
+    with transaction.atomic():
+        run = CalibrationRun.objects.select_for_update().filter(pk=run_id).first()
+        if run is None:
+            raise NotFound("There is no such calibration.")
+        if run.state not in OPEN or not run_move(run, RunState.STOPPED, message=f"Stopped by {user.username}."):
+            raise Conflict("This calibration has ended.", hint="Its points and its model are kept.")
+        audit_write(user, "calibration_stop", run.node_name, run=run.pk)
+        if run.measured > run.fitted_points:
+            task_send_on_commit("control.calibration_fit", [run.kind, run.model_name, run.pk])
+    requests_remove(run.pk)
+    return run
+
+
+def _check(kind: str, budget_s: Any) -> None:
+    if kind not in DeviceKind.values:
+        raise Invalid(
+            f"There is no kind of device {kind[:40]!r}.", field="kind", hint=f"Use {' or '.join(DeviceKind.values)}."
+        )
+    if not math.isfinite(budget_s) or not BUDGET_LEAST_S <= budget_s <= BUDGET_MOST_S:
+        raise Invalid(
+            f"The budget is from {BUDGET_LEAST_S:.0f} s to {BUDGET_MOST_S / 3600:.0f} h, not {budget_s:g} s.",
+            field="budget_s",
+            hint="Ten minutes measure some 200 points on a core.",
+        )
+
+
+def _node(name: str, kind: str) -> Node:
+    """The node of that name; without one the only node that is up and has the kind."""
+    if name:
+        found = Node.objects.filter(name=name).first()
+        if found is None:
+            raise NotFound(f"There is no node {name[:60]}.", field="node")
+        if found.state == NodeState.DOWN:
+            raise Unavailable(f"{name} is down.", hint="Start its agent first.")
+        return found
+    up = list(Node.objects.filter(state=NodeState.UP, devices__kind=kind).distinct().order_by("name"))
+    if not up:
+        raise Unavailable(f"No node that is up has a device of the kind {kind}.", hint="See the pool page.")
+    if len(up) > 1:
+        names = ", ".join(node.name for node in up)
+        raise Invalid(f"Several nodes have {kind} devices: {names}.", field="node", hint="Name one of them.")
+    return up[0]

@@ -1,0 +1,261 @@
+"""A sweep gets on: one step at a time, from the database alone, so that a restart of anything loses one point at most.
+
+One point is out at a time: two at once would measure each other. Between two points the model is fitted anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from harness.broker import task_send_on_commit
+from harness.calibration.exchange import row_of
+from harness.calibration.holding import devices_hold, devices_idle, run_devices
+from harness.calibration.links import link_read, link_store
+from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, RunState
+from harness.calibration.plans import Planned, plan
+from harness.calibration.requests import (
+    LINK,
+    LINK_RANKS,
+    NODE_BUDGET_S,
+    answer_read,
+    link_request_of,
+    request_make,
+    request_of,
+    requests_remove,
+)
+from harness.calibration.states import run_move, run_tell
+from harness.database import DATABASE_AWAY
+from harness.errors import HarnessError
+from harness.plain import text_plain
+from harness.pool.models import NodeState
+from harness.pool.services import node_queue
+
+ANSWER_LIMIT_S = NODE_BUDGET_S + 60.0
+"""A node that has not answered by then is asked again: it gives up by itself before."""
+SENDS_MAX = 2
+FIT_FIRST, FIT_GROWTH = 6, 1.5
+"""Points of the first fit, and how many times more there are at the next: fitting takes a part of the time only."""
+FIT_LIMIT = timedelta(minutes=15)
+"""A fit that takes longer has died with its process."""
+_log = logging.getLogger(__name__)
+
+
+def run_plan(run: CalibrationRun) -> tuple[Planned, ...]:
+    """What there is to measure on its node."""
+    return plan(run.kind, len(run_devices(run)))
+
+
+def _planned(run: CalibrationRun, point_id: str) -> Planned | None:
+    return next((planned for planned in run_plan(run) if planned.point_id == point_id), None)
+
+
+def points_known(run: CalibrationRun) -> set[str]:
+    """Points measured on this kind of device in this pool; what came from a file is measured again."""
+    rows = CalibrationPointRow.objects.filter(kind=run.kind, model_name=run.model_name, imported=False)
+    return set(rows.values_list("point_id", flat=True))
+
+
+def calibrations_advance() -> int:
+    """Have every open sweep take its next step; return how many are open."""
+    open_runs = list(CalibrationRun.objects.filter(state__in=OPEN).values_list("pk", flat=True))
+    for run_id in open_runs:
+        try:
+            run_advance(run_id)
+        except DATABASE_AWAY:
+            raise
+        except Exception:
+            # One that cannot get on must not keep the others, and what finished jobs teach, from being seen to.
+            _log.exception("calibration %s cannot get on", run_id)
+    return len(open_runs)
+
+
+def run_advance(run_id: str) -> None:
+    """Take the next step of a sweep, if it is time for one. Safe to call at any time, from anywhere, twice."""
+    with transaction.atomic():
+        run = CalibrationRun.objects.select_for_update(of=("self",)).select_related("node").filter(pk=run_id).first()
+        if run is None or run.state not in OPEN:
+            return
+        if run.node is None:
+            run_move(run, RunState.FAILED, message="The node left the pool.")
+            return
+        if not run_devices(run):
+            run_move(run, RunState.FAILED, message=f"{run.node_name} has no {run.model_name} any more.")
+            return
+        try:
+            devices_hold(run)
+        except HarnessError as error:
+            run_move(run, RunState.STOPPED, message=f"Its devices are not free any more: {error.message}")
+            return
+        if run.node.state == NodeState.DOWN:
+            _note(run, f"Waits for {run.node_name}: it does not answer.")
+        elif run.state == RunState.WAITING:
+            _begin(run)
+        elif _is_busy(run):
+            return
+        elif devices_idle(run):
+            _next(run)
+        else:
+            # Control was away for longer than its hold reached, and a job came.
+            _note(run, f"Waits for the jobs that run on {run.node_name} to end; no new one starts there.")
+
+
+def _begin(run: CalibrationRun) -> None:
+    if not devices_idle(run):
+        _note(run, f"Waits for the jobs that run on {run.node_name} to end; no new one starts there.")
+        return
+    run_move(run, RunState.RUNNING, running_at=timezone.now(), message="")
+    task_send_on_commit("control.calibrate")
+
+
+def _is_busy(run: CalibrationRun) -> bool:
+    """Whether a fit or a point is under way; a point without an answer is sent again, and given up in the end."""
+    if run.fitting_since is not None:
+        if abs(timezone.now() - run.fitting_since) < FIT_LIMIT:
+            return True
+        run.fitting_since = None
+        run.save(update_fields=["fitting_since"])
+    for point_id, sent in dict(run.pending).items():
+        # A message from the time to come was sent before the clock was set back.
+        quiet_s = abs(time.time() - sent["sent_s"])
+        if quiet_s < ANSWER_LIMIT_S:
+            return True
+        planned = _planned(run, point_id)
+        if sent["sends"] < SENDS_MAX and point_id == LINK:
+            _send_link(run, sends=sent["sends"] + 1)
+            return True
+        if sent["sends"] < SENDS_MAX and planned is not None:
+            _send(run, planned, sends=sent["sends"] + 1)
+            return True
+        _refuse(run, point_id, sent["family"], "The node did not answer.", ANSWER_LIMIT_S)
+    return False
+
+
+def _next(run: CalibrationRun) -> None:
+    """Fit, end, or send the next point."""
+    if fit_is_due(run):
+        run.fitting_since = timezone.now()
+        run.save(update_fields=["fitting_since"])
+        task_send_on_commit("control.calibration_fit", [run.kind, run.model_name, run.pk])
+        return
+    if _link_is_due(run):
+        _send_link(run, sends=1)
+        return
+    planned = None if run.used_s >= run.budget_s else next_point(run)
+    if planned is None:
+        _end(run)
+    else:
+        _send(run, planned, sends=1)
+
+
+def _link_is_due(run: CalibrationRun) -> bool:
+    """Once per sweep, where there are two devices to join."""
+    if len(run_devices(run)) < LINK_RANKS or any(item["point_id"] == LINK for item in run.refused):
+        return False
+    row = DeviceModelRow.objects.filter(kind=run.kind, model_name=run.model_name).first()
+    return row is None or row.link.get("run") != run.pk
+
+
+def fit_is_due(run: CalibrationRun) -> bool:
+    """After the first few points, then each time there are half as many again, and at the end."""
+    if run.measured <= run.fitted_points:
+        return False
+    enough = math.ceil(run.fitted_points * FIT_GROWTH) if run.fitted_points else FIT_FIRST
+    return run.measured >= enough or run.used_s >= run.budget_s or next_point(run) is None
+
+
+def next_point(run: CalibrationRun) -> Planned | None:
+    """The first point of the plan that was neither measured nor refused; None at its end."""
+    done = points_known(run) | {item["point_id"] for item in run.refused} | set(run.pending)
+    return next((planned for planned in run_plan(run) if planned.point_id not in done), None)
+
+
+def _end(run: CalibrationRun) -> None:
+    all_done = next_point(run) is None
+    message = "Every point of the sweep is measured." if all_done else "The budget is used up."
+    if run.refused and not run.measured:
+        run_move(run, RunState.FAILED, message=f"No point could be measured: {run.refused[-1]['problem']}")
+    else:
+        run_move(run, RunState.FINISHED, message=message)
+    requests_remove(run.pk)
+
+
+def _send(run: CalibrationRun, planned: Planned, *, sends: int) -> None:
+    """Write the point's program and have the node measure it."""
+    try:
+        request_make(run.pk, planned)
+    except (HarnessError, OSError) as error:
+        _refuse(run, planned.point_id, planned.family, f"The program could not be made: {error}", 0.0)
+        task_send_on_commit("control.calibrate")
+        return
+    _ask(run, planned.point_id, planned.family, request_of(run, planned), sends)
+
+
+def _send_link(run: CalibrationRun, *, sends: int) -> None:
+    _ask(run, LINK, "", link_request_of(run), sends)
+
+
+def _ask(run: CalibrationRun, point_id: str, family: str, request: dict[str, Any], sends: int) -> None:
+    run.pending = {point_id: {"family": family, "sent_s": time.time(), "sends": sends}}
+    run.save(update_fields=["pending"])
+    task_send_on_commit("node.measure", [request], queue=node_queue(run.node_name), expires_s=ANSWER_LIMIT_S)
+
+
+def point_measured(report: dict[str, Any], run_id: str, point_id: str) -> None:
+    """Take in a node's answer. One that comes twice, late, or for a sweep that has ended counts not at all."""
+    with transaction.atomic():
+        run = CalibrationRun.objects.select_for_update().filter(pk=run_id, state__in=OPEN).first()
+        sent = run.pending.get(point_id) if run else None
+        if run is None or sent is None:
+            return
+        # The budget is for points: the link is timed once, whatever it takes.
+        took_s = 0.0 if point_id == LINK else min(abs(time.time() - sent["sent_s"]), run.budget_s)
+        try:
+            _keep(run, point_id, report)
+        except ValueError as error:
+            _refuse(run, point_id, sent["family"], str(error), took_s)
+        else:
+            _answered(run, point_id, took_s)
+        task_send_on_commit("control.calibrate")
+
+
+def _keep(run: CalibrationRun, point_id: str, report: dict[str, Any]) -> None:
+    """Keep what was measured. Raises `ValueError` for what is no measurement."""
+    if point_id == LINK:
+        link_store(run, link_read(report))
+        return
+    planned = _planned(run, point_id)
+    if planned is None:
+        raise ValueError("The plan of the sweep has changed meanwhile.")
+    row = row_of(answer_read(report, run, planned), run=run)
+    CalibrationPointRow.objects.filter(kind=row.kind, model_name=row.model_name, point_id=point_id).delete()
+    row.save()
+    run.measured += 1
+
+
+def _refuse(run: CalibrationRun, point_id: str, family: str, problem: str, took_s: float) -> None:
+    """Count a point that gave nothing usable; it is not tried again in this sweep."""
+    _log.warning("calibration %s: %s refused: %s", run.pk, point_id, problem)
+    run.refused = [*run.refused, {"point_id": point_id, "family": family, "problem": text_plain(problem)[:500]}]
+    _answered(run, point_id, took_s)
+
+
+def _answered(run: CalibrationRun, point_id: str, took_s: float) -> None:
+    run.pending = {key: value for key, value in run.pending.items() if key != point_id}
+    run.used_s += took_s
+    run.message = ""
+    run.save(update_fields=["pending", "used_s", "measured", "refused", "message"])
+    run_tell(run)
+
+
+def _note(run: CalibrationRun, message: str) -> None:
+    if run.message != message:
+        run.message = message
+        run.save(update_fields=["message"])
+        run_tell(run)

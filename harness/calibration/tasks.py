@@ -1,0 +1,40 @@
+"""Celery tasks of calibration: translate only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import shared_task
+
+from harness.calibration import answers, fitting, learning, sweep
+
+
+@shared_task(name="control.calibrate")
+def calibrate() -> None:
+    """Have open sweeps take their next step, and keep what finished jobs cost."""
+    sweep.calibrations_advance()
+    learning.jobs_learn()
+
+
+@shared_task(name="control.job_learn")
+def job_learn(job_id: str) -> None:
+    """Keep what a finished job cost."""
+    learning.job_learn(job_id)
+
+
+@shared_task(name="control.measure_done")
+def measure_done(report: dict[str, Any]) -> None:
+    """A node's answer to `node.measure`: of a sweep, or of a probe of somebody's program."""
+    answers.measure_done(report)
+
+
+@shared_task(name="control.calibration_fit")
+def calibration_fit(kind: str, model_name: str, run_id: str = "") -> None:
+    """Fit the model of a kind of device."""
+    fitting.model_fit(kind, model_name, run_id)
+
+
+@shared_task(name="control.calibration_learn")
+def calibration_learn(kind: str, model_name: str) -> None:
+    """Have finished jobs correct the model of a kind of device."""
+    fitting.model_correct(kind, model_name)

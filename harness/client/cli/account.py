@@ -1,0 +1,120 @@
+"""`dlh login`, `dlh whoami`, `dlh tokens`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import open_client, project_of
+from harness.client.cli.output import JsonFlag, console, json_print, pairs_print, table_print, when
+from harness.client.client import Client, Json
+from harness.client.config import Config, config_save
+from harness.client.errors import BadInput
+from harness.client.transport import segment
+
+tokens_app = typer.Typer(help="API tokens: list, add, rm.", invoke_without_command=True)
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the commands of this module on the top level."""
+    app.command("login")(login)
+    app.command("whoami")(whoami)
+
+
+def login(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(help="Address of the portal, e.g. http://127.0.0.1:8000.")],
+    token: Annotated[
+        str,
+        typer.Option(
+            "--token", "-t", envvar="DLH_TOKEN", help="A token from the settings page; - reads it from stdin."
+        ),
+    ] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Store the portal's address and a token (readable by you only)."""
+    if token == "-" or (not token and not sys.stdin.isatty()):  # noqa: S105  (reads it from stdin)
+        token = sys.stdin.readline().strip()
+    if not token:
+        token = typer.prompt("Token", hide_input=True)
+    if not token:
+        raise BadInput("There is no token.", hint="Make one on the portal's settings page.")
+    project = project_of(context)
+    with Client(url, token) as client:
+        me = client.me()
+    if project and project not in {item["slug"] for item in me["projects"]}:
+        raise BadInput(f"You are in no project {project!r}.", hint="`dlh whoami` lists your projects.")
+    file = config_save(replace(Config(), url=url.rstrip("/"), token=token, project=project))
+    if as_json:
+        json_print({**me, "url": url.rstrip("/"), "config": str(file)})
+    else:
+        console().print(f"Signed in to {url} as {me['username']}; stored in {file}.", markup=False)
+
+
+def whoami(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """Who this token is, and its projects."""
+    with open_client(context) as client:
+        me = client.me()
+        url = client.transport.url
+    if as_json:
+        json_print({**me, "url": url})
+        return
+    names = ", ".join(f"{item['slug']} ({item['role']})" for item in me["projects"])
+    rows = [("Portal", url), ("User", me["username"]), ("Scope", me["scope"]), ("Bound to", me["project"])]
+    pairs_print([*rows, ("Admin", "yes" if me["is_admin"] else ""), ("Projects", names)])
+
+
+@tokens_app.callback()
+def tokens_list(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """List your tokens; `add` and `rm` change them."""
+    if context.invoked_subcommand:
+        return
+    with open_client(context) as client:
+        items: list[Json] = client.get("/tokens")["items"]
+    if as_json:
+        json_print(items)
+        return
+    table_print(
+        ("Id", "Name", "Begins with", "Scope", "Project", "Last used", "Expires"),
+        (
+            (
+                *(item[key] for key in ("id", "name", "prefix", "scope", "project")),
+                when(item["last_used_at"]),
+                when(item["expires_at"]),
+            )
+            for item in items
+        ),
+    )
+
+
+@tokens_app.command("add")
+def tokens_add(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    scope: Annotated[str, typer.Option(help="read, write or admin.")] = "write",
+    for_project: Annotated[str, typer.Option("--for-project", help="Bind it to one project (slug).")] = "",
+    expires: Annotated[str, typer.Option(help="When it ends, ISO time with zone, e.g. 2030-01-31T00:00:00Z.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a token. It is printed once."""
+    body: Json = {"name": name, "scope": scope, "project": for_project or None, "expires_at": expires or None}
+    with open_client(context) as client:
+        made = client.send("POST", "/tokens", body)
+    if as_json:
+        json_print(made)
+    else:
+        console().print(made["token"], markup=False, soft_wrap=True)
+
+
+@tokens_app.command("rm")
+def tokens_rm(context: typer.Context, token_id: str, as_json: JsonFlag = False) -> None:
+    """Revoke a token at once."""
+    with open_client(context) as client:
+        done = client.send("DELETE", f"/tokens/{segment(token_id)}")
+    if as_json:
+        json_print(done)
+    else:
+        console().print("Revoked.")

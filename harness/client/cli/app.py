@@ -1,0 +1,96 @@
+"""Puts the commands together, and turns every error into words or JSON and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from harness.client.cli import (
+    account,
+    backup,
+    data,
+    jobs,
+    node,
+    offers,
+    pool,
+    programs,
+    queue,
+    rates,
+    runs,
+    simulate,
+    specs,
+)
+from harness.client.cli.output import ExitCode, code_of, error_print, notes
+from harness.client.errors import BadInput, ClientError
+
+HELP = """Train models on your data from the command line.
+
+Sign in once with `dlh login URL --token TOKEN`, or set DLH_URL and DLH_TOKEN. Every command takes --json.
+
+Exit codes: 0 ok; 1 the job, dataset or prediction failed; 2 bad input; 3 not found, forbidden or not signed in;
+4 the portal is unreachable or broken; 130 interrupted.
+"""
+
+app = typer.Typer(
+    name="dlh",
+    help=HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    project: Annotated[
+        str, typer.Option("--project", "-p", help="Slug of the project; else DLH_PROJECT or the stored one.")
+    ] = "",
+) -> None:
+    context.obj = {"project": project}
+
+
+app.add_typer(data.app, name="data")
+app.add_typer(specs.app, name="spec")
+jobs.jobs_app.command("offer")(offers.job_offer)
+app.add_typer(jobs.jobs_app, name="jobs")
+app.add_typer(pool.app, name="pool")
+app.add_typer(queue.app, name="queue")
+app.add_typer(account.tokens_app, name="tokens")
+for _module in (account, programs, jobs, runs, offers, rates, simulate, node, backup):
+    _module.commands_add(app)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    as_json = "--json" in arguments
+    try:
+        code = app(list(arguments), standalone_mode=False, prog_name="dlh")
+    except ClientError as error:
+        return _told(error, as_json)
+    except typer.TyperException as error:
+        text = error.format_message()
+        if not text:
+            return ExitCode.BAD_INPUT
+        return _told(BadInput(text, hint="See --help.", code="usage"), as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        notes().print("Interrupted.")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # `dlh logs | head`: the reader has seen enough.
+        sys.stderr.close()
+        return ExitCode.OK
+    return int(code) if isinstance(code, int) else ExitCode.OK
+
+
+def _told(error: ClientError, as_json: bool) -> int:
+    error_print(error, as_json=as_json)
+    return code_of(error)
+
+
+def main() -> None:
+    """Entry point of the `dlh` command."""
+    raise SystemExit(run(sys.argv[1:]))

@@ -1,0 +1,201 @@
+"""`dlh pool calibrate` and `dlh pool calibration`: measure devices, watch it, exchange what was measured."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+
+from harness.client.cli.common import open_client, text_read
+from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, table_print, when
+from harness.client.client import Client, Json
+from harness.client.errors import BadInput
+from harness.client.transport import segment
+
+app = typer.Typer(help="Measured devices: show, stop, export, import.", invoke_without_command=True)
+OPEN = {"waiting", "running"}
+_POLL_S = 1.0
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
+_UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_RUN_HEAD = ("Id", "Node", "Kind", "State", "Points", "Refused", "Used", "Left", "Started")
+_MODEL_HEAD = ("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Noise")
+_FORMATS = ("csv", "json")
+
+
+def budget_read(text: str) -> float:
+    """`90s`, `10m`, `1.5h` or plain seconds. Raises `BadInput`."""
+    found = _BUDGET.fullmatch(text.strip().lower())
+    if found is None:
+        raise BadInput(f"{text!r} is no time.", hint="Write it like 90s, 10m or 2h.")
+    return float(found[1]) * _UNITS_S[found[2] or "s"]
+
+
+def commands_add(pool: typer.Typer) -> None:
+    """Add both commands to `dlh pool`."""
+    pool.command("calibrate")(calibrate)
+    pool.add_typer(app, name="calibration")
+
+
+def calibrate(
+    context: typer.Context,
+    node: Annotated[
+        str, typer.Option("--node", help="Name of the node; else the only one that has such devices.")
+    ] = "",
+    kind: Annotated[str, typer.Option("--kind", help="cpu or cuda.")] = "cpu",
+    budget: Annotated[str, typer.Option("--budget", help="Time to spend measuring, like 90s, 10m, 2h.")] = "10m",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay and show how far it is.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Measure what the devices of a node do, so that estimates are no guesses. They take no jobs meanwhile."""
+    body = {"node": node, "kind": kind, "budget_s": budget_read(budget)}
+    with open_client(context) as client:
+        run: Json = client.send("POST", "/pool/calibration", body)
+        if follow:
+            run = _follow(client, run, quiet=as_json)
+    if as_json:
+        json_print(run)
+    elif follow:
+        console().print(_ended(run), markup=False)
+    else:
+        told = f"Calibration {run['id']} of {run['node']} begins; `dlh pool calibration` shows it. {run['reach']}"
+        console().print(told.strip(), markup=False)
+    if run["state"] == "failed":
+        raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+def _follow(client: Client, run: Json, *, quiet: bool) -> Json:
+    """How far it is, on standard error, until the sweep has ended: a bar, or lines where that is no terminal.
+
+    Ctrl-C leaves it running.
+    """
+    out = notes()
+    if not quiet:
+        out.print(f"Calibration {run['id']} of {run['node']}. {run['reach']}".strip(), markup=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %  {task.fields[left]}"),
+    )
+    said = ""
+    with Progress(*columns, console=out, disable=quiet or not out.is_terminal, transient=True) as bar:
+        task = bar.add_task("Waiting", total=1.0, left="")
+        while run["state"] in OPEN:
+            bar.update(task, completed=run["progress"], description=_doing(run), left=_left(run))
+            if not quiet and not out.is_terminal and said != _doing(run):
+                said = _doing(run)
+                out.print(f"{said.rstrip('.')}; {_left(run)}", markup=False)
+            time.sleep(_POLL_S)
+            run = client.get(f"/pool/calibration/{segment(run['id'])}")
+    return run
+
+
+def _left(run: Json) -> str:
+    """Time left: by its own pace, before its first point what the budget gives."""
+    if run["eta_s"] is not None:
+        return f"about {duration(run['eta_s'])} left"
+    return f"at most {duration(run['budget_s'] - run['used_s'])} of measuring"
+
+
+def _doing(run: Json) -> str:
+    if run["fitting"]:
+        return f"Fitting {run['measured']} points"
+    if run["message"]:
+        return str(run["message"])
+    refused = f", {len(run['refused'])} refused" if run["refused"] else ""
+    return f"{run['measured']} points measured{refused}"
+
+
+def _ended(run: Json) -> str:
+    refused = f", {len(run['refused'])} refused" if run["refused"] else ""
+    words = f"{run['state'].capitalize()}: {run['measured']} points measured{refused}. {run['message']}"
+    return f"{words} {run['reach']}".strip()
+
+
+@app.callback()
+def calibration_show(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """Calibrations and the models fitted to them."""
+    if context.invoked_subcommand:
+        return
+    with open_client(context) as client:
+        body: Json = client.get("/pool/calibration")
+    if as_json:
+        json_print(body)
+        return
+    table_print(_RUN_HEAD, map(_run_row, body["runs"]))
+    if body["models"]:
+        table_print(_MODEL_HEAD, map(_model_row, body["models"]))
+
+
+def _run_row(run: Json) -> tuple[object, ...]:
+    used = f"{duration(run['used_s'])} of {duration(run['budget_s'])}"
+    names = (run["id"], run["node"], run["kind"], run["state"], run["measured"], len(run["refused"]))
+    return (*names, used, duration(run["eta_s"]), when(run["created_at"]))
+
+
+def _model_row(row: Json) -> tuple[object, ...]:
+    total, linear = row["total"] or {}, row["baselines"].get("linear regression on knobs", {})
+    device = f"{row['kind']} {row['model_name']}"
+    errors = (_share(total.get("mape")), _share(total.get("p90")), _share(linear.get("mape")))
+    return (device, row["n_points"], row["n_finished"], *errors, _share(row["noise"]))
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+@app.command("stop")
+def calibration_stop(
+    context: typer.Context,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a calibration.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """End a calibration; what it has measured is kept."""
+    with open_client(context) as client:
+        run = client.send("POST", f"/pool/calibration/{segment(run_id)}/stop")
+    if as_json:
+        json_print(run)
+    else:
+        console().print(_ended(run), markup=False)
+
+
+@app.command("export")
+def calibration_export(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .csv or .json; - writes CSV to the output.")],
+    kind: Annotated[str, typer.Option("--kind", help="Only points of cpu or cuda.")] = "",
+) -> None:
+    """Write every measured point to a file."""
+    to_output = str(file) == "-"
+    form = "csv" if to_output else file.suffix.removeprefix(".").lower()
+    if form not in _FORMATS:
+        raise BadInput(f"{file.name} ends neither in .csv nor in .json.", hint="Name the file accordingly.")
+    with open_client(context) as client:
+        path, params = f"/pool/calibration/points.{form}", {"kind": kind} if kind else {}
+        if to_output:
+            sys.stdout.write(client.transport.request("GET", path, params=params).text)
+            return
+        try:
+            client.transport.download(path, file, params=params)
+        except OSError as error:
+            raise BadInput(f"{file} cannot be written: {error.strerror}.", hint="Check the path.") from error
+    notes().print(f"Written: {file}", markup=False)
+
+
+@app.command("import")
+def calibration_import(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that an export wrote.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Take in points that were measured elsewhere; all of the file or nothing."""
+    with open_client(context) as client:
+        told = client.send("POST", "/pool/calibration/points", {"text": text_read(file)})
+    if as_json:
+        json_print(told)
+    else:
+        console().print(f"{told['added']} points were added, {told['known']} were known already.")

@@ -1,0 +1,155 @@
+"""What several commands do: open the client, find or upload a dataset, read a spec file, pick words for a job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from harness.client.cli.output import ExitCode, notes
+from harness.client.client import Client, Json
+from harness.client.config import config_load
+from harness.client.errors import BadInput, ClientError, NotSignedIn
+
+DataOption = Annotated[
+    str,
+    typer.Option("--data", "-d", help="A file to upload (known ones are not sent again), or a dataset's id or name."),
+]
+SpecArgument = Annotated[
+    Path | None, typer.Argument(metavar="[SPEC]", help="Task spec in YAML; without it every field is auto.")
+]
+ModelOption = Annotated[Path | None, typer.Option("--model", "-m", help="Your own model.py with build(spec).")]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
+
+
+class DataFailed(ClientError):
+    """The dataset cannot be used."""
+
+    code = "dataset_failed"
+
+
+def open_client(context: typer.Context) -> Client:
+    """The client of this command line. Raises `NotSignedIn` where nobody is signed in."""
+    config = config_load()
+    if not config.token:
+        raise NotSignedIn(
+            f"There is no token for {config.url}.", hint="Run `dlh login URL --token TOKEN`, or set DLH_TOKEN."
+        )
+    return Client(config.url, config.token, project=project_of(context) or config.project)
+
+
+def project_of(context: typer.Context) -> str:
+    """What `--project` says."""
+    return str((context.find_root().obj or {}).get("project", ""))
+
+
+def transfer_bar(*, quiet: bool) -> Progress:
+    """A bar for bytes on standard error."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=notes(),
+        disable=quiet,
+        transient=True,
+    )
+
+
+def dataset_upload(
+    client: Client, path: Path, *, name: str = "", options: Json | None = None, fresh: bool = False, quiet: bool = False
+) -> Json:
+    """Upload a file unless the project has it already. Raises `BadInput`, `ApiError`."""
+    if not path.is_file():
+        raise BadInput(f"{path} is no file.", hint="Pack a folder of pictures into a zip first.")
+    with transfer_bar(quiet=quiet) as bar:
+        if not fresh and not options:
+            task = bar.add_task(f"Hashing {path.name}", total=path.stat().st_size)
+            same = client.dataset_same(path, lambda done, total: bar.update(task, completed=done, total=total))
+            bar.remove_task(task)
+            if same:
+                return {**same, "uploaded": False}
+        task = bar.add_task(f"Uploading {path.name}", total=path.stat().st_size)
+        made = client.dataset_add(
+            path,
+            name=name,
+            options=json.dumps(options) if options else "",
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    return {**made, "uploaded": True}
+
+
+def dataset_ready(client: Client, dataset: Json, *, quiet: bool = False) -> Json:
+    """Wait until a dataset has been read. Raises `DataFailed` with its problem."""
+    if dataset["state"] == "profiling":
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        with Progress(*columns, console=notes(), disable=quiet, transient=True) as bar:
+            task = bar.add_task(f"Reading {dataset['name']}", total=1.0)
+            ready = client.dataset_wait(
+                dataset["id"], progress=lambda body: bar.update(task, completed=body["progress"])
+            )
+        dataset = {**dataset, **ready}
+    if dataset["state"] == "failed":
+        problem = dataset.get("problem") or {}
+        error = DataFailed(
+            str(problem.get("message") or "This dataset cannot be used."), hint=str(problem.get("hint") or "")
+        )
+        error.code = str(problem.get("code") or error.code)
+        error.details = problem
+        raise error
+    return dataset
+
+
+def dataset_resolve(client: Client, text: str, spec_text: str | None = None, *, quiet: bool = False) -> Json:
+    """The dataset that `--data` or the spec names, uploaded if it is a file, and read."""
+    text = text or _dataset_of_spec(spec_text)
+    if not text:
+        raise BadInput("Which data? Give --data PATH or --data ID.", hint="`dlh data list` shows what there is.")
+    path = Path(text).expanduser()
+    looks_like_path = "/" in text or path.suffix in {".csv", ".gz", ".tsv", ".jsonl", ".parquet", ".zip", ".tar"}
+    if path.is_file() or looks_like_path:
+        return dataset_ready(client, dataset_upload(client, path, quiet=quiet), quiet=quiet)
+    return dataset_ready(client, client.dataset(text), quiet=quiet)
+
+
+def _dataset_of_spec(text: str | None) -> str:
+    try:
+        body = yaml.safe_load(text or "")
+    except yaml.YAMLError:
+        return ""
+    data = body.get("data") if isinstance(body, dict) else None
+    named = data.get("dataset") if isinstance(data, dict) else None
+    return str(named) if named and named != "auto" else ""
+
+
+def text_read(path: Path) -> str:
+    """A text file a person named. Raises `BadInput`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.", hint="Check the path.") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path} is no UTF-8 text.", hint="Save it as UTF-8.") from error
+
+
+def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *, quiet: bool) -> Json:
+    """Body of POST /jobs from what the command line gave; uploads the data if need be."""
+    text = text_read(spec) if spec else None
+    own = text_read(model) if model else None
+    body: dict[str, Any] = {"dataset": dataset_resolve(client, data, text, quiet=quiet)["id"]}
+    if text is not None:
+        body["yaml"] = text
+    if own is not None:
+        body["model"] = own
+    return body
+
+
+def finish(job: Json) -> None:
+    """End the command with the code that the job's state asks for."""
+    if job["state"] in {"failed", "cancelled"}:
+        raise typer.Exit(ExitCode.JOB_FAILED)

@@ -1,0 +1,148 @@
+"""`dlh data`: add, list, show, profile, rm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import dataset_ready, dataset_upload, open_client
+from harness.client.cli.output import JsonFlag, console, json_print, notes, number, pairs_print, size, table_print, when
+from harness.client.client import Json
+from harness.client.errors import BadInput
+from harness.client.transport import segment
+
+app = typer.Typer(help="Datasets: add, list, show, profile, rm.", no_args_is_help=True)
+DataArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset.")]
+
+
+@app.command("add")
+def data_add(  # noqa: PLR0913  (typer: one parameter per option)
+    context: typer.Context,
+    path: Annotated[
+        Path, typer.Argument(help="CSV, TSV, JSON lines, Parquet (plain or gz), or a zip/tar of pictures.")
+    ],
+    name: Annotated[str, typer.Option(help="Name of the dataset; else the file's.")] = "",
+    target: Annotated[str, typer.Option(help="Column to predict.")] = "",
+    delimiter: Annotated[str, typer.Option(help="Delimiter of a CSV; else it is found out.")] = "",
+    encoding: Annotated[str, typer.Option(help="Encoding of a text file; else it is found out.")] = "",
+    types: Annotated[list[str] | None, typer.Option("--type", help="COLUMN=TYPE, may be repeated.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has been read.")] = True,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Upload even if the project has this file.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Upload a file. A cut upload goes on where it stopped; a known file is not sent again."""
+    given = {"target": target, "delimiter": delimiter, "encoding": encoding, "column_types": _types(types or [])}
+    options = {key: value for key, value in given.items() if value}
+    with open_client(context) as client:
+        dataset = dataset_upload(client, path, name=name, options=options, fresh=fresh or bool(name), quiet=as_json)
+        if wait:
+            dataset = dataset_ready(client, dataset, quiet=as_json)
+        warnings = client.dataset_profile(dataset["id"])["warnings"] if dataset["state"] == "ready" else []
+    if as_json:
+        json_print({**dataset, "warnings": warnings})
+    else:
+        if not dataset["uploaded"]:
+            notes().print("The project has this file already.")
+        _show(dataset)
+        _warnings_print([item for item in warnings if item["severity"] != "info"])
+
+
+def _types(pairs: list[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        column, equals, kind = pair.rpartition("=")
+        if not equals or not column:
+            raise BadInput(f"--type {pair}: this is not COLUMN=TYPE.", hint="For example --type zip=category.")
+        found[column] = kind
+    return found
+
+
+@app.command("list")
+def data_list(
+    context: typer.Context,
+    query: Annotated[str, typer.Option("--query", "-q", help="Part of a name.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Datasets, newest first."""
+    with open_client(context) as client:
+        items = client.datasets(query=query)
+    if as_json:
+        json_print(items)
+        return
+    table_print(
+        ("Id", "Name", "Kind", "Rows", "Size", "State", "Project", "Created"),
+        (
+            (
+                item["id"], item["name"], item["kind"], number(item["rows"]), size(item["source_bytes"]), item["state"],
+                item["project"], when(item["created_at"]),
+            )
+            for item in items
+        ),
+    )  # fmt: skip
+
+
+@app.command("show")
+def data_show(context: typer.Context, dataset: DataArgument, as_json: JsonFlag = False) -> None:
+    """One dataset."""
+    with open_client(context) as client:
+        found = client.dataset(dataset)
+    json_print(found) if as_json else _show(found)
+
+
+@app.command("profile")
+def data_profile(context: typer.Context, dataset: DataArgument, as_json: JsonFlag = False) -> None:
+    """What is known of the data, and what it means for training."""
+    with open_client(context) as client:
+        profile = client.dataset_profile(client.dataset(dataset)["id"])
+    if as_json:
+        json_print(profile)
+        return
+    rows = [(key.replace("_", " ").capitalize(), profile[key]) for key in ("kind", "rows", "source_format")]
+    rows += [("Task", _guess(profile, "task")), ("Target", _guess(profile, "target"))]
+    pairs_print([*rows, ("Duplicate rows", profile["duplicate_rows"] or None)])
+    if profile["columns"]:
+        console().print()
+        table_print(("Column", "Type", "Missing", "Unique", "Examples"), map(_column, profile["columns"]))
+    if profile["classes"]:
+        console().print()
+        table_print(("Class", "Rows"), profile["classes"][:20])
+    _warnings_print(profile["warnings"])
+
+
+def _warnings_print(warnings: list[Json]) -> None:
+    for warning in warnings:
+        told = not warning["rows"] or str(warning["rows"][0]) in warning["message"]
+        rows = "" if told else f" (rows {', '.join(map(str, warning['rows']))})"
+        console().print(f"\n[{warning['severity']}] {warning['message']}{rows}", markup=False)
+        console().print(f"  {warning['meaning']}", markup=False, style="dim")
+
+
+def _guess(profile: Json, key: str) -> str:
+    return f"{profile[key]} ({profile[f'{key}_reason']})" if profile[key] else ""
+
+
+def _column(column: Json) -> tuple[object, ...]:
+    missing = column.get("missing", 0)
+    return column["name"], column["type"], missing or "", column["unique"], ", ".join(column["examples"][:3])
+
+
+@app.command("rm")
+def data_rm(context: typer.Context, dataset: DataArgument, as_json: JsonFlag = False) -> None:
+    """Move a dataset to the trash, from where it can be restored for two weeks."""
+    with open_client(context) as client:
+        found = client.dataset(dataset)
+        client.send("DELETE", f"/datasets/{segment(found['id'])}")
+    if as_json:
+        json_print({"ok": True, "id": found["id"]})
+    else:
+        console().print(f"{found['name']} is in the trash.", markup=False)
+
+
+def _show(dataset: Json) -> None:
+    names = ("id", "name", "project", "owner", "state", "kind", "rows", "task", "target", "source_name")
+    rows = [(name.replace("_", " ").capitalize(), dataset[name]) for name in names]
+    problem = dataset["problem"] or {}
+    rows += [("Size", size(dataset["source_bytes"])), ("Created", when(dataset["created_at"]))]
+    pairs_print([*rows, ("Problem", problem.get("message")), ("What to do", problem.get("hint"))])

@@ -1,0 +1,168 @@
+"""`dlh jobs clone`, `dlh jobs check`, `dlh jobs edit`: a variation of a job, and its program."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shlex
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from harness.client.cli.common import JobArgument, open_client, text_read
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, number
+from harness.client.client import Client, Json
+from harness.client.errors import BadInput, ClientError, WaitTimeout
+from harness.client.transport import segment
+
+CHECK_LIMIT_S = 300.0
+POLL_S = 0.5
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the commands of this module below `dlh jobs`."""
+    for name, command in (("clone", clone), ("check", check), ("edit", edit)):
+        app.command(name)(command)
+
+
+def clone(
+    context: typer.Context,
+    job: JobArgument,
+    wishes: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="FIELD=VALUE", help="e.g. training.epochs=3; may be repeated."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Name of the clone.")] = "",
+    submit: Annotated[bool, typer.Option("--submit", help="Queue it at once.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """A new draft with a job's spec, edited files and own model, with some fields of the spec set anew."""
+    changes = [_wish(text) for text in wishes or []]
+    with open_client(context) as client:
+        made = client.job_do(job, "clone", {"name": name})
+        if changes:
+            made = _changed(client, made, changes)
+        if submit:
+            made = client.job_do(made["id"], "submit")
+        url = f"{client.transport.url}/jobs/{made['id']}"
+    if as_json:
+        json_print({**made, "url": url})
+    else:
+        console().print(f"{made['id']}  {made['name']}  {made['state']}\n{url}", markup=False, soft_wrap=True)
+
+
+def _wish(text: str) -> tuple[list[str], Any]:
+    """`training.epochs=3` as (path, value); the value is read as YAML. Raises `BadInput`."""
+    field, sign, value = text.partition("=")
+    path = field.strip().split(".")
+    if not sign or not all(path):
+        raise BadInput(f"{text!r} sets nothing.", hint="Write FIELD=VALUE, e.g. --set training.epochs=3.")
+    try:
+        return path, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise BadInput(f"The value in {text!r} is no YAML.", hint="Quote texts with special signs.") from error
+
+
+def _changed(client: Client, draft: Json, changes: list[tuple[list[str], Any]]) -> Json:
+    """The draft with fields of its spec set; it is removed again where the portal refuses them."""
+    try:
+        spec = spec_with(draft["spec"], changes)
+        changed: Json = client.send("PATCH", f"/jobs/{segment(draft['id'])}", {"spec": spec, "name": draft["name"]})
+    except ClientError:
+        client.send("DELETE", f"/jobs/{segment(draft['id'])}")
+        raise
+    return changed
+
+
+def spec_with(spec: Json, changes: list[tuple[list[str], Any]]) -> Json:
+    """A copy of a spec with values set at paths. Raises `BadInput` where a path leads through a value."""
+    made = copy.deepcopy(spec)
+    for path, value in changes:
+        place = made
+        for key in path[:-1]:
+            if place.get(key) is None:
+                place[key] = {}
+            if not isinstance(place[key], dict):
+                raise BadInput(f"{'.'.join(path)} is no field: {key} is a value.", hint="`dlh spec init` lists them.")
+            place = place[key]
+        place[path[-1]] = value
+    return made
+
+
+def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """Try a job's program on a node: compile, build the model, one step on real rows. Exit code 1 if it fails."""
+    with open_client(context) as client:
+        asked = client.job_do(job, "check")
+        answer = _answer(client, f"/jobs/{segment(job)}/check/{segment(asked['check_id'])}")
+    if as_json:
+        json_print(answer)
+    elif answer["ok"]:
+        size = f"{number(answer['parameters'])} parameters, output {answer['output_shape']}"
+        console().print(f"The program runs: {size}.", markup=False)
+    else:
+        problem = answer["problem"] or {}
+        place = f"{problem['file']}, line {problem['line']}: " if problem.get("file") and problem.get("line") else ""
+        message = str(problem.get("message") or "The program fails.")
+        console().print(message if message.startswith(place) else place + message, markup=False)
+        if problem.get("hint"):
+            console().print(str(problem["hint"]), markup=False)
+    if not answer["ok"]:
+        raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+def _answer(client: Client, path: str) -> Json:
+    end_s = time.monotonic() + CHECK_LIMIT_S
+    while True:
+        answer: Json = client.get(path)
+        if not answer["waiting"]:
+            return answer
+        if time.monotonic() > end_s:
+            raise WaitTimeout("No node has answered.", hint="See `dlh pool` whether a node is up, and ask again.")
+        time.sleep(POLL_S)
+
+
+def edit(
+    context: typer.Context,
+    job: JobArgument,
+    file: Annotated[
+        Path,
+        typer.Argument(help="A file of yours, which takes the place of the program's of that name; or such a name."),
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Change a file of a draft's program: by a file of yours, or in your editor ($EDITOR). The job counts as edited."""
+    with open_client(context) as client:
+        place = f"/jobs/{segment(job)}/program/{segment(file.name)}"
+        if file.is_file():
+            text = text_read(file)
+        elif file.name != str(file):
+            raise BadInput(f"{file} is no file.", hint="Check the path, or give the name of a file of the program.")
+        else:
+            text = _edited(str(client.get(place)["text"]), file.name)
+        written: Json = client.send("PUT", place, {"text": text})
+    if as_json:
+        json_print(written)
+    else:
+        state = "differs from what was generated" if written["edited"] else "is as it was generated"
+        console().print(f"{written['name']} {state}.", markup=False)
+
+
+def _edited(text: str, name: str) -> str:
+    """What a person makes of a text in their editor. Raises `BadInput` where the editor fails."""
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / name
+        file.write_text(text, encoding="utf-8")
+        try:
+            done = subprocess.run([*command, str(file)], check=False)
+        except OSError as error:
+            hint = "Set EDITOR, or give a file of yours."
+            raise BadInput(f"{command[0]} cannot be started: {error.strerror}.", hint=hint) from error
+        if done.returncode != 0:
+            raise BadInput(f"{command[0]} ended with exit code {done.returncode}.", hint="Nothing was changed.")
+        return text_read(file)

@@ -1,0 +1,196 @@
+"""`dlh jobs` (list, and what `drafts` adds), `show`, `cancel`, `pause`, `resume`, `results`, `predict`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.client.cli import drafts
+from harness.client.cli.common import JobArgument, open_client
+from harness.client.cli.output import (
+    ExitCode,
+    JsonFlag,
+    console,
+    duration,
+    error_print,
+    json_print,
+    notes,
+    number,
+    pairs_print,
+    table_print,
+    when,
+)
+from harness.client.client import Json
+from harness.client.errors import BadInput, ClientError
+from harness.client.transport import segment
+
+jobs_app = typer.Typer(help="Jobs: list, clone, check, edit.", invoke_without_command=True)
+drafts.commands_add(jobs_app)
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the commands of this module on the top level."""
+    for name, command in (
+        ("show", show),
+        ("cancel", cancel),
+        ("pause", pause),
+        ("resume", resume),
+        ("results", results),
+        ("predict", predict),
+    ):
+        app.command(name)(command)
+
+
+@jobs_app.callback()
+def jobs(  # noqa: PLR0913  (typer: one parameter per option)
+    context: typer.Context,
+    state: Annotated[list[str] | None, typer.Option("--state", "-s", help="May be repeated.")] = None,
+    query: Annotated[str, typer.Option("--query", "-q", help="In name, notes or dataset.")] = "",
+    tag: Annotated[str, typer.Option(help="With this tag.")] = "",
+    owner: Annotated[str, typer.Option(help="User name.")] = "",
+    task: Annotated[str, typer.Option(help="Problem type.")] = "",
+    family: Annotated[str, typer.Option(help="Model family.")] = "",
+    sort: Annotated[str, typer.Option(help="created, name, state, metric, run, ...; -created: downwards.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many.")] = 20,
+    as_json: JsonFlag = False,
+) -> None:
+    """Jobs, newest first; `clone`, `check` and `edit` make a variation."""
+    if context.invoked_subcommand:
+        return
+    filters: dict[str, Any] = {"state": state, "query": query, "tag": tag, "owner": owner, "task": task}
+    with open_client(context) as client:
+        page = client.get("/jobs", project=client.project, family=family, sort=sort, page_size=limit, **filters)
+    if as_json:
+        json_print(page)
+        return
+    table_print(
+        ("Id", "Name", "State", "Done", "Metric", "Model", "Dataset", "Owner", "Created"), map(_row, page["items"])
+    )
+    if page["total"] > len(page["items"]):
+        notes().print(f"{len(page['items'])} of {page['total']}; --limit shows more.")
+
+
+def _row(job: Json) -> tuple[object, ...]:
+    metric = f"{job['metric_name']} {number(job['metric_best'])}" if job["metric_best"] is not None else ""
+    done = f"{job['progress']:.0%}"
+    who = (job["family"], job["dataset"]["name"], job["owner"], when(job["created_at"]))
+    return job["id"], job["name"], job["state"], done, metric, *who
+
+
+def show(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """One job: state, progress, metrics, why it waits or failed."""
+    with open_client(context) as client:
+        body = client.job(job)
+        url = f"{client.transport.url}/jobs/{body['id']}"
+    json_print({**body, "url": url}) if as_json else _show(body, url)
+
+
+def _show(job: Json, url: str) -> None:
+    names = ("id", "name", "project", "owner", "state", "waiting_text", "task", "family", "notes")
+    failure = job["failure"] or {}
+    metrics = ", ".join(f"{key} {number(value)}" for key, value in job["last_values"].items())
+    pairs_print(
+        [
+            *((name.replace("_", " ").capitalize(), job[name]) for name in names),
+            ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
+            ("Tags", ", ".join(job["tags"])),
+            ("Progress", f"{job['progress']:.0%} ({job['step']}/{job['steps_total']} steps)"),
+            ("Left", duration(job["eta_s"])),
+            ("Newest values", metrics),
+            (f"Best {job['metric_name']}", number(job["metric_best"])),
+            (f"Test {job['metric_name']}", number(job["metric_test"])),
+            ("Program", "edited" if job["program_edited"] else "own model" if job["program_own"] else "generated"),
+            ("Sandbox", f"L{job['sandbox_level']}" if job["sandbox_level"] is not None else ""),
+            ("Created", when(job["created_at"])),
+            ("Finished", when(job["finished_at"])),
+            ("Devices held", duration(job["run_s"]) if job["run_s"] else ""),
+            ("Failure", failure.get("message")),
+            ("What to do", failure.get("hint")),
+            ("Page", url),
+        ]
+    )
+
+
+def _do(context: typer.Context, job: str, verb: str, body: Json | None, as_json: bool) -> None:
+    with open_client(context) as client:
+        changed = client.job_do(job, verb, body)
+    if as_json:
+        json_print(changed)
+    else:
+        console().print(f"{changed['name']}: {changed['state']}", markup=False)
+
+
+def cancel(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """Stop a job for good; its checkpoints stay."""
+    _do(context, job, "cancel", None, as_json)
+
+
+def pause(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """Have a job save a checkpoint and leave its devices."""
+    _do(context, job, "pause", None, as_json)
+
+
+def resume(
+    context: typer.Context,
+    job: JobArgument,
+    checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the newest good one.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Queue a paused, failed or cancelled job again."""
+    _do(context, job, "resume", {"checkpoint": checkpoint}, as_json)
+
+
+def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """Final figures per part; --json has every chart with its data."""
+    with open_client(context) as client:
+        body = client.job_part(job, "results")
+        url = f"{client.transport.url}/jobs/{segment(job)}"
+    if as_json:
+        json_print(body)
+        return
+    parts: dict[str, Json] = body.get("metrics") or {}
+    keys = list(dict.fromkeys(key for values in parts.values() for key in values))
+    table_print(("Metric", *parts), ((key, *(number(values.get(key)) for values in parts.values())) for key in keys))
+    timing = body.get("timing") or {}
+    shown = [(key.replace("_", " ").capitalize(), number(value)) for key, value in timing.items()]
+    titles = ", ".join(str(chart.get("title") or chart.get("id")) for chart in body.get("charts") or [])
+    console().print()
+    pairs_print([*shown, ("Charts", titles), ("Page", url)])
+
+
+def predict(
+    context: typer.Context,
+    job: JobArgument,
+    file: Annotated[Path, typer.Argument(help="csv, tsv, json, jsonl, parquet, a picture, or a zip of pictures.")],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="CSV file to write all rows to.")] = None,
+    checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Predict with a job's weights."""
+    if not file.is_file():
+        raise BadInput(f"{file} is no file.", hint="Check the path.")
+    with open_client(context) as client:
+        found = client.predict(job, file, checkpoint=checkpoint)
+        rows = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}.csv"
+        if found["state"] == "done" and out:
+            client.transport.download(rows, out)
+        elif found["state"] == "done" and not as_json:
+            # Not from `found`, which holds the first rows only.
+            with client.transport.stream(rows, params={}) as response:
+                sys.stdout.writelines(response.iter_text())
+    if found["state"] == "failed":
+        problem = found["problem"] or {}
+        error = ClientError(
+            str(problem.get("message") or "The prediction failed."),
+            hint=str(problem.get("hint") or ""),
+            code="prediction_failed",
+        )
+        error_print(error, as_json=as_json)
+        raise typer.Exit(ExitCode.JOB_FAILED)
+    if as_json:
+        json_print({**found, "out": str(out) if out else None})
+    elif out:
+        console().print(f"{found['rows']} rows in {out}", markup=False, soft_wrap=True)

@@ -1,0 +1,252 @@
+"""`dlh node join`, `dlh node start`, `dlh doctor`: for the machine itself, not for people's jobs.
+
+The node's own programs run as processes of their own (`python -m worker...`): this client knows only the HTTP API.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
+from harness.client.client import Json
+from harness.client.config import private_write
+from harness.client.errors import BadInput, ClientError
+from harness.client.transport import Transport
+
+app = typer.Typer(help="This machine as a node of the pool.", no_args_is_help=True)
+STORE_MARK = ".dlh-store"
+DOCTOR_TIMEOUT_S = 180.0
+_LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+HomeOption = Annotated[
+    Path | None, typer.Option("--home", help="Folder of the node; else DLH_HOME, or /var/lib/dlh-node for root.")
+]
+
+
+class NodeBroken(ClientError):
+    """A program of the node did not do what it should."""
+
+    code = "node_broken"
+
+
+def node_home(given: Path | None) -> Path:
+    """The named folder, `DLH_HOME`, or the usual one."""
+    if given is not None:
+        return given.expanduser().resolve()
+    if os.environ.get("DLH_HOME"):
+        return Path(os.environ["DLH_HOME"]).expanduser().resolve()
+    return Path("/var/lib/dlh-node") if os.getuid() == 0 else Path.home() / ".local" / "share" / "dlh-node"
+
+
+def node_file(home: Path) -> Path:
+    """What the node was given when it joined."""
+    return home / "node.json"
+
+
+def node_read(home: Path) -> Json:
+    """Its content. Raises `BadInput` where nothing joined from this home."""
+    try:
+        body: Json = json.loads(node_file(home).read_text())
+        return body
+    except FileNotFoundError as error:
+        hint = "Join first: dlh node join URL TOKEN. An admin gets the token by dlh pool add NODE."
+        raise BadInput(f"No node has joined from {home}.", hint=hint) from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{node_file(home)} cannot be read: {error}", hint="Remove it and join anew.") from error
+
+
+def environment(home: Path, node: Json) -> dict[str, str]:
+    """Environment of the node's programs."""
+    told = {
+        "DLH_HOME": str(home),
+        "DLH_URL": node.get("url"),
+        "DLH_REDIS_URL": node.get("redis_url"),
+        "DLH_NODE_NAME": node.get("node"),
+        "DLH_NODE_SECRET": node.get("secret"),
+        "DLH_NODE_ADDRESS": node.get("address"),
+        "DLH_STORE": None if node.get("cache") else node.get("store"),
+        "DLH_CACHE": node.get("cache"),
+        "DLH_CACHE_GIB": node.get("cache_gib"),
+    }
+    kept = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    return {**kept, **{name: str(value) for name, value in told.items() if value}}
+
+
+def program_json(module: str, env: dict[str, str]) -> Json:
+    """What `python -m module` prints. Raises `NodeBroken`."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module], env=env, capture_output=True, text=True, check=False,
+            timeout=DOCTOR_TIMEOUT_S,
+        )  # fmt: skip
+        body: Json = json.loads(done.stdout.strip().splitlines()[-1])
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+        hint = "Is the whole harness installed here, not the client alone? Run deploy/setup.sh."
+        raise NodeBroken(f"{module} does not run on this machine: {error}", hint=hint) from error
+    return body
+
+
+@app.command("join")
+def node_join(
+    url: Annotated[str, typer.Argument(help="Address of the portal.")],
+    token: Annotated[str, typer.Argument(help="Join token: an admin gets it by dlh pool add NODE.")],
+    home: HomeOption = None,
+    address: Annotated[str, typer.Option("--address", help="Where other nodes reach this one.")] = "",
+    cache: Annotated[
+        Path | None, typer.Option("--cache", help="Folder of its own, for a machine that does not mount the store.")
+    ] = None,
+    cache_gib: Annotated[float, typer.Option("--cache-gib", min=0.1, help="How much the cache may hold, GiB.")] = 50.0,
+    start: Annotated[bool, typer.Option("--start/--no-start", help="Start the agent at once.")] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Bring this machine into the pool, look it over, and run its agent in the foreground."""
+    folder = node_home(home)
+    if node_file(folder).exists():
+        name = node_read(folder).get("node")
+        raise BadInput(
+            f"{folder} has joined already, as {name}.", hint="Run it by dlh node start, or give another --home."
+        )
+    if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOCAL:
+        notes().print("Warning: this address is not encrypted; the node's credentials travel in the clear.")
+    facts = program_json("worker.facts", environment(folder, {}))
+    node = _joined(url.rstrip("/"), token, facts)
+    store_id = node.pop("store_id")
+    if cache is None:
+        store_check(Path(node["store"]), store_id)
+    else:
+        node |= {"cache": str(cache.expanduser().resolve()), "cache_gib": cache_gib}
+    node = {**node, "url": url.rstrip("/"), "address": address}
+    private_write(node_file(folder), json.dumps(node, indent=1) + "\n")
+    report = doctor_run(folder, node)
+    if as_json:
+        json_print({"node": node["node"], "home": str(folder), "facts": facts, **report})
+    else:
+        _told(node["node"], folder, facts, report)
+    if start:
+        agent_run(folder, node)
+
+
+def _joined(url: str, token: str, facts: Json) -> Json:
+    """The portal's answer. Raises `ApiError`, `Unreachable`."""
+    body = {"token": token, **{name: facts[name] for name in ("version", "plan_version", "time_s")}}
+    transport = Transport(url)
+    try:
+        answer: Json = transport.json("POST", "/pool/join", json=body)
+        return answer
+    finally:
+        transport.close()
+
+
+def store_check(store: Path, store_id: str) -> None:
+    """Pass where this machine sees the portal's store under the same path. Raises `BadInput`."""
+    hint = (
+        f"Mount the portal's folder {store} here under the same path (NFS), or give the node a --cache of its own; "
+        "then join with a new token."
+    )
+    try:
+        found = (store / STORE_MARK).read_text().strip()
+    except OSError as error:
+        raise BadInput(f"This machine does not see the store at {store}: {error.strerror}.", hint=hint) from error
+    if found != store_id:
+        raise BadInput(f"The folder {store} here is another store than the portal's.", hint=hint)
+
+
+def _told(name: str, home: Path, facts: Json, report: Json) -> None:
+    devices: list[Json] = facts["devices"]
+    kinds = {kind: [item for item in devices if item["kind"] == kind] for kind in ("cpu", "cuda")}
+    words = [f"{len(items)} x {items[0]['model_name']} ({kind})" for kind, items in kinds.items() if items]
+    out = console()
+    out.print(f"{name} has joined. Its home is {home}.", markup=False)
+    out.print(f"Devices  {', '.join(words)}, {size(sum(item['memory_bytes'] for item in kinds['cpu']))}", markup=False)
+    links = [f"{link['name']} {link['address']}" for link in facts["links"]]
+    out.print(f"Links    {', '.join(links)}", markup=False)
+    out.print(f"Sandbox  L{facts['sandbox_level']} {facts['sandbox_reason']}\n", markup=False)
+    findings_print(report["findings"])
+    out.print(f"\nAs a service: {service_words(home)}\n", markup=False)
+
+
+def service_words(home: Path) -> str:
+    """How to have systemd run it."""
+    dlh = Path(sys.argv[0]).resolve() if Path(sys.argv[0]).name == "dlh" else Path(sys.executable).with_name("dlh")
+    return (
+        f"systemd-run --unit=dlh-node --property=Restart=always --property=KillMode=process "
+        f"{dlh} node start --home {home}"
+    )
+
+
+def agent_run(home: Path, node: Json) -> None:
+    """Become the agent, in the foreground; Ctrl-C ends it, and runs that it started go on."""
+    console().print(f"Running the agent of {node['node']}. Ctrl-C ends it.", markup=False)
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, "-m", "worker.agent"], environment(home, node))  # noqa: S606
+
+
+@app.command("start")
+def node_start(home: HomeOption = None) -> None:
+    """Run the agent of a machine that has joined, in the foreground."""
+    folder = node_home(home)
+    agent_run(folder, node_read(folder))
+
+
+def doctor_run(home: Path, node: Json) -> Json:
+    """Look this machine over; a joined node tells the portal, too."""
+    report = program_json("worker.doctor", environment(home, node))
+    if node.get("secret"):
+        transport = Transport(str(node["url"]), str(node["secret"]))
+        try:
+            transport.json("POST", "/node/check", json={"findings": report["findings"]})
+        except ClientError as error:
+            notes().print(f"The portal did not take the report: {error.message}", markup=False)
+        finally:
+            transport.close()
+    return report
+
+
+def doctor(
+    home: HomeOption = None,
+    url: Annotated[str, typer.Option("--url", help="Address of the portal, where this home does not tell.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Look this machine over: clock, names, ports, bandwidth, disk, sandbox, versions. Exit 1 if something is wrong."""
+    folder = node_home(home)
+    report = doctor_run(folder, {**_known(folder), **({"url": url.rstrip("/")} if url else {})})
+    if as_json:
+        json_print(report)
+    else:
+        findings_print(report["findings"])
+    if not report["ok"]:
+        raise typer.Exit(1)
+
+
+def _known(home: Path) -> Json:
+    """What the home tells: of a node that joined, else of a portal's own stack."""
+    if node_file(home).exists():
+        return node_read(home)
+    try:
+        stack: Json = json.loads((home / "run" / "stack.json").read_text())
+    except (OSError, ValueError):
+        return {"url": os.environ.get("DLH_URL", "")}
+    store = os.environ.get("DLH_STORE") or str(home / "store")
+    return {"url": stack.get("url"), "redis_url": stack.get("redis_url"), "node": stack.get("node"), "store": store}
+
+
+def findings_print(findings: list[dict[str, Any]]) -> None:
+    """One line a finding, and below those that are not good what they mean and what to do."""
+    rows = []
+    for line in findings:
+        advice = " ".join(text for text in (line["meaning"], line["step"]) if text)
+        rows.append((line["state"], line["name"], line["text"], advice))
+    table_print(("State", "Check", "Found", "What it means, what to do"), rows)
+
+
+def commands_add(root: typer.Typer) -> None:
+    """Hang the commands into `dlh`."""
+    root.add_typer(app, name="node")
+    root.command("doctor")(doctor)

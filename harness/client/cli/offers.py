@@ -1,0 +1,185 @@
+"""`dlh offer`, `dlh jobs offer`: what a run would cost on every kind of device, before it runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from harness.client.cli.common import DataOption, JobArgument, ModelOption, SpecArgument, job_body, open_client
+from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, size, table_print, when
+from harness.client.client import Client, Json
+from harness.client.errors import BadInput, WaitTimeout
+from harness.client.transport import segment
+
+DeadlineOption = Annotated[str, typer.Option(help="Done by, such as 2030-01-31T18:00 (this machine's time).")]
+DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu or cuda.")]
+CountOption = Annotated[int, typer.Option(min=0, help="Fix the number of devices; 0: any.")]
+CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every line with every figure to this file.")]
+ALL_LINES = 12
+_WAIT_S = 300.0
+_POLL_S = 0.5
+_STYLES = {"recommended": "green", "fastest": "cyan", "cheapest": "cyan"}
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the commands of this module on the top level."""
+    app.command("offer")(offer)
+
+
+def offer(  # noqa: PLR0913  (typer: one parameter per option)
+    context: typer.Context,
+    spec: SpecArgument = None,
+    data: DataOption = "",
+    model: ModelOption = None,
+    workload: Annotated[
+        Path | None, typer.Option(help="JSON of `python -m worker.runtime.trace` instead of a spec and data.")
+    ] = None,
+    deadline: DeadlineOption = "",
+    device: DeviceOption = "",
+    count: CountOption = 0,
+    csv: CsvOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What a spec would cost on every kind of device, without making a job."""
+    body = _wishes(deadline, device, count)
+    with open_client(context) as client:
+        if workload is not None:
+            body |= {"workload": _workload(workload), "project": client.project}
+        else:
+            body |= job_body(client, spec, data, model, quiet=as_json)
+        found = _ready(client, client.send("POST", "/offers", body))
+        _csv_write(client, found, csv)
+    _end(found, as_json=as_json)
+
+
+def job_offer(  # noqa: PLR0913
+    context: typer.Context,
+    job: JobArgument,
+    deadline: DeadlineOption = "",
+    device: DeviceOption = "",
+    count: CountOption = 0,
+    take: Annotated[str, typer.Option(help="Take a line: its number, or `recommended`.")] = "",
+    submit: Annotated[bool, typer.Option("--submit", help="Queue the job with the line that is taken.")] = False,
+    probe: Annotated[bool, typer.Option("--probe", help="Try a few real steps on an idle device first.")] = False,
+    csv: CsvOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What a draft would cost on every kind of device; with --take put the devices into its spec."""
+    if take not in ("", "recommended") and not take.isdigit():
+        raise BadInput(f"{take!r} is no line.", hint="Give its number in the table, or `recommended`.")
+    with open_client(context) as client:
+        place = f"/jobs/{segment(job)}/offers"
+        found = _ready(client, client.send("POST", place, _wishes(deadline, device, count)))
+        if probe:
+            client.send("POST", f"/offers/{segment(found['id'])}/probe", {"device": device or None})
+            found = _ready(client, found)
+        _csv_write(client, found, csv)
+        if take or submit:
+            line = int(take) if take.isdigit() else None
+            taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", {"line": line, "submit": submit})
+            notes().print(f"Taken; {taken['name']} is {taken['state']}.", markup=False)
+    _end(found, as_json=as_json)
+
+
+def _wishes(deadline: str, device: str, count: int) -> Json:
+    body: Json = {}
+    if deadline:
+        try:
+            body["deadline"] = datetime.fromisoformat(deadline).astimezone().isoformat()
+        except ValueError as error:
+            raise BadInput(f"{deadline!r} is no date and time.", hint="Give it like 2030-01-31T18:00.") from error
+    if device:
+        body["device"] = device
+    if count:
+        body["count"] = count
+    return body
+
+
+def _workload(path: Path) -> Json:
+    """The workload of a file: bare, or as the tracer prints it."""
+    try:
+        body = json.loads(path.read_text(encoding="utf-8").strip().splitlines()[-1])
+    except (OSError, ValueError, IndexError) as error:
+        raise BadInput(f"{path} holds no JSON.", hint="Write it by `python -m worker.runtime.trace`.") from error
+    found = body.get("workload", body) if isinstance(body, dict) else None
+    if not isinstance(found, dict):
+        raise BadInput(f"{path} holds no workload.", hint="See whether the program could be traced.")
+    return found
+
+
+def _ready(client: Client, found: Json) -> Json:
+    """Wait until the offer is priced or has failed. Raises `WaitTimeout`."""
+    end_s = time.monotonic() + _WAIT_S
+    waiting = found["state"] == "waiting"
+    if waiting:
+        notes().print("A node reads the program...")
+    while True:
+        found = client.get(f"/offers/{segment(found['id'])}")
+        probing = (found["probe"] or {}).get("state") == "waiting"
+        if found["state"] != "waiting" and not probing:
+            return found
+        if time.monotonic() > end_s:
+            raise WaitTimeout(f"No offer after {_WAIT_S:.0f} s.", hint="See on the pool page whether a node is up.")
+        time.sleep(_POLL_S)
+
+
+def _csv_write(client: Client, found: Json, path: Path | None) -> None:
+    if path is not None and found["lines"]:
+        client.transport.download(f"/offers/{segment(found['id'])}/lines.csv", path)
+        notes().print(f"Wrote {path}.", markup=False)
+
+
+def _end(found: Json, *, as_json: bool) -> None:
+    if as_json:
+        json_print(found)
+    else:
+        _print(found)
+    if found["recommended"] is None:
+        raise typer.Exit(ExitCode.BAD_INPUT)
+
+
+def _print(found: Json) -> None:
+    out = console()
+    if found["state"] == "failed":
+        problem = found["problem"] or {}
+        at_fault = problem.get("at_fault", False)
+        title = "The program does not run: " if at_fault else "Cannot be read without running it: "
+        more = "" if at_fault else " `dlh jobs offer JOB --probe` tries a few real steps."
+        out.print(Text.assemble((title, "bold"), str(problem.get("message", ""))))
+        out.print(Text(f"{problem.get('hint', '')}{more}".strip()))
+        return
+    out.print(Text(found["text"], style="bold"))
+    for change in found["changes"]:
+        out.print(Text(f"  or: {change}"))
+    if found["earliest_finish"] and found["recommended"] is None:
+        out.print(Text(f"Earliest finish that can be promised: {when(found['earliest_finish'])}"))
+    out.print()
+    shown = [line for line in found["lines"] if line["place"] < ALL_LINES or line["marks"] or line["frontier"]]
+    table_print(("#", "Devices", "Done by", "Runs for", "Memory/rank", "Energy", "Basis", ""), map(_row, shown))
+    if len(shown) < len(found["lines"]):
+        notes().print(f"{len(shown)} of {len(found['lines'])} ways; --json or --csv has all.")
+    for note in found["notes"]:
+        notes().print(note, markup=False)
+
+
+def _row(line: Json) -> tuple[object, ...]:
+    style = "" if line["offered"] else "dim"
+    marks = [Text(mark, style=_STYLES.get(mark, "")) for mark in line["marks"]]
+    why = (
+        Text(", ").join(marks) if marks else Text(line["why"] or ("frontier" if line["frontier"] else ""), style=style)
+    )
+    run, energy = line["run_s"], line["energy_j"]
+    cells = (
+        str(line["place"]), line["words"], when(line["finish"]) if line["finish"] else "never",
+        f"{duration(run['mid'])} ({duration(run['low'])} to {duration(run['high'])})",
+        f"{size(line['peak_bytes']['mid'])} of {size(line['memory_limit_bytes'])}",
+        f"{energy['mid'] / 3600:.3g} Wh ({energy['low'] / 3600:.3g} to {energy['high'] / 3600:.3g})",
+        line["time_basis"],
+    )  # fmt: skip
+    return (*(Text(cell, style=style) for cell in cells), why)

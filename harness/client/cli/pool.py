@@ -1,0 +1,121 @@
+"""`dlh pool`: show, drain, undrain, add, rm; reservations, quotas and use lie in `queue`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+
+from harness.client.cli import calibration, queue
+from harness.client.cli.common import open_client
+from harness.client.cli.output import JsonFlag, console, json_print, size, table_print, when
+from harness.client.client import Json
+from harness.client.errors import ApiError
+from harness.client.transport import segment
+
+app = typer.Typer(help="The pool of devices: nodes, reservations, quotas, use.", invoke_without_command=True)
+NameArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")]
+
+
+@app.callback()
+def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """Nodes and devices; `drain`, `undrain`, `add` and `rm` change them."""
+    if context.invoked_subcommand:
+        return
+    with open_client(context) as client:
+        pool: Json = client.get("/pool")
+    if as_json:
+        json_print(pool)
+        return
+    table_print(("Node", "State", "Cores", "Memory", "Busy", "Sandbox", "Jobs"), map(_row, pool["nodes"]))
+    console().print(
+        f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, {pool['queued']} jobs wait."
+    )
+
+
+def _row(node: Json) -> tuple[object, ...]:
+    devices: list[Json] = node["devices"]
+    busy = sum(device["busy"] for device in devices)
+    jobs = sorted({device["job_id"] for device in devices if device["job_id"]})
+    held = f"{busy}/{len(devices)}"
+    level = f"L{node['sandbox_level']}"
+    return node["name"], node["state"], node["cpu_cores"], size(node["memory_bytes"]), held, level, ", ".join(jobs)
+
+
+def _change(context: typer.Context, method: str, path: str, body: Json | None, said: str, as_json: bool) -> None:
+    with open_client(context) as client:
+        answer = client.send(method, path, body)
+    if as_json:
+        json_print(answer)
+    else:
+        console().print(said, markup=False)
+
+
+@app.command("drain")
+def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """Let a node's jobs end and give it no new ones."""
+    _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} takes no new jobs.", as_json)
+
+
+@app.command("undrain")
+def pool_undrain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """Give a node work again."""
+    _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} takes jobs again.", as_json)
+
+
+@app.command("slow")
+def pool_slow(
+    context: typer.Context,
+    name: NameArgument,
+    device: Annotated[str, typer.Argument(metavar="DEVICE", help="Such as cpu:1 or cuda:0.")],
+    factor: Annotated[float, typer.Argument(metavar="FACTOR", help="How many times as slow; 1: as it is.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Let a device act slower than it is, to try unlike devices on a machine that has none."""
+    kind, _, index = device.partition(":")
+    path = f"/pool/nodes/{segment(name)}/devices/{segment(kind)}/{segment(index)}/slowdown"
+    said = f"Runs that start on {device} of {name} from now on are slowed down {factor:g} times (emulated)."
+    if factor == 1.0:
+        said = f"{device} of {name} is as fast as it is."
+    _change(context, "PUT", path, {"factor": factor}, said, as_json)
+
+
+@app.command("add")
+def pool_add(
+    context: typer.Context,
+    name: NameArgument,
+    hours: Annotated[float, typer.Option("--hours", help="How long the join token is valid.")] = 24.0,
+    as_json: JsonFlag = False,
+) -> None:
+    """Expect a node of this name, and print the command that lets its machine in, once."""
+    with open_client(context) as client:
+        with suppress_taken():
+            client.send("POST", "/pool/nodes", {"name": name})
+        made: Json = client.send("POST", f"/pool/nodes/{segment(name)}/token", {"valid_s": hours * 3600})
+    if as_json:
+        json_print(made)
+        return
+    console().print(f"{name} is expected. Type on that machine, once, until {when(made['expires_at'])}:", markup=False)
+    console().print(f"  {made['command']}", markup=False, soft_wrap=True)
+
+
+@contextmanager
+def suppress_taken() -> Iterator[None]:
+    """A node that is expected already gets a new token; one that lives is refused with it."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status != 409:
+            raise
+
+
+@app.command("rm")
+def pool_rm(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
+    """Take a node without jobs out of the pool."""
+    _change(context, "DELETE", f"/pool/nodes/{segment(name)}", None, f"{name} has left the pool.", as_json)
+
+
+calibration.commands_add(app)
+queue.pool_commands_add(app)

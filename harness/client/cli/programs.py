@@ -1,0 +1,199 @@
+"""`dlh suggest`, `dlh code`, `dlh submit`, `dlh download`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import typer
+from rich.progress import Progress as RichProgress
+from rich.progress import TaskID
+from rich.text import Text
+
+from harness.client.cli.common import (
+    DataOption,
+    JobArgument,
+    ModelOption,
+    SpecArgument,
+    dataset_resolve,
+    finish,
+    job_body,
+    open_client,
+    text_read,
+    transfer_bar,
+)
+from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size
+from harness.client.cli.runs import watch_and_print
+from harness.client.client import Client, Json
+from harness.client.errors import BadInput
+from harness.client.transport import Progress, segment
+
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder to write to.")]
+WithDataFlag = Annotated[bool, typer.Option("--with-data", help="The packed data as well, in data/ of the program.")]
+_SPEC_SUFFIXES = {".yaml", ".yml"}
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the commands of this module on the top level."""
+    for name, command in (("suggest", suggest), ("code", code), ("submit", submit), ("download", download)):
+        app.command(name)(command)
+
+
+def suggest(
+    context: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="[DATASET|SPEC]", help="A file or dataset, as for --data, or a task spec in YAML.")
+    ] = "",
+    data: DataOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Models for your data, best first, with what speaks for and against each."""
+    is_spec = bool(source) and (bool(data) or Path(source).suffix.lower() in _SPEC_SUFFIXES)
+    text = text_read(Path(source)) if is_spec else None
+    with open_client(context) as client:
+        dataset = dataset_resolve(client, data or ("" if is_spec else source), text, quiet=as_json)
+        body = {"dataset": dataset["id"], **({"yaml": text} if text is not None else {})}
+        items: list[Json] = client.send("POST", "/suggest", body)["items"]
+    if as_json:
+        json_print(items)
+        return
+    for item in items:
+        _suggestion_print(item)
+
+
+def _suggestion_print(item: Json) -> None:
+    head = Text.assemble((f"{item['rank']}. {item['title']}", "bold"), f" ({item['size']})")
+    if not item["fits"]:
+        head.append("  does not fit in memory", style="red")
+    cost = f"{number(item['parameters'])} parameters, {number(item['flops_per_sample'], 2)} FLOPs per sample"
+    out = console()
+    out.print(head)
+    out.print(Text(f"   {cost}, about {size(item['memory_bytes'])}"), style="dim")
+    out.print(Text(f"   {item['reason']}"))
+    out.print(Text(f"   Against: {item['against']}\n"))
+
+
+def submit(
+    context: typer.Context,
+    spec: SpecArgument = None,
+    data: DataOption = "",
+    model: ModelOption = None,
+    name: Annotated[str, typer.Option(help="Name of the job; else made from dataset and model.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Watch it until it has ended.")] = False,
+    draft: Annotated[bool, typer.Option("--draft", help="Make the job, do not queue it.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Upload the data if need be, make the program, and queue the job."""
+    with open_client(context) as client:
+        body = job_body(client, spec, data, model, quiet=as_json)
+        job = client.job_create({**body, "name": name, "submit": not draft})
+        if wait and not draft:
+            if not as_json:
+                notes().print(f"Job {job['id']}: {job['name']}", markup=False)
+            job = watch_and_print(client, job["id"], as_json=False, quiet=as_json)
+        url = f"{client.transport.url}/jobs/{job['id']}"
+    if as_json:
+        json_print({**job, "url": url})
+    elif not wait or draft:
+        console().print(f"{job['id']}  {job['name']}  {job['state']}\n{url}", markup=False, soft_wrap=True)
+    if wait and not draft:
+        finish(job)
+
+
+def code(
+    context: typer.Context,
+    source: Annotated[str, typer.Argument(metavar="JOB|SPEC", help="Id of a job, or a task spec in YAML.")],
+    data: DataOption = "",
+    model: ModelOption = None,
+    out: OutOption = None,
+    with_data: WithDataFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the generated program to a folder; with its data it runs there alone with `python train.py`."""
+    path = Path(source)
+    is_spec = path.suffix.lower() in _SPEC_SUFFIXES or path.is_file()
+    with open_client(context) as client:
+        if not is_spec:
+            files = _program_write(client, source, out or Path(f"program-{source}"), with_data=with_data)
+        else:
+            job = client.job_create(job_body(client, path, data, model, quiet=as_json))
+            try:
+                files = _program_write(client, job["id"], out or Path(path.stem), with_data=with_data)
+            finally:
+                client.send("DELETE", f"/jobs/{segment(job['id'])}")
+    _written(files, as_json)
+
+
+def download(
+    context: typer.Context,
+    job: JobArgument,
+    program: Annotated[bool, typer.Option("--program", help="The program as a zip.")] = False,
+    weights: Annotated[bool, typer.Option("--weights", help="The final weights (safetensors).")] = False,
+    with_data: WithDataFlag = False,
+    out: OutOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Download program and weights of a job; without a flag both."""
+    folder = out or Path()
+    folder.mkdir(parents=True, exist_ok=True)
+    both = not program and not weights
+    wanted = []
+    if program or both:
+        wanted.append(("program.zip", folder / f"program-{job}.zip"))
+    if weights or both:
+        wanted.append(("weights", folder / f"{job}.safetensors"))
+    files = []
+    with open_client(context) as client:
+        client.job(job)
+        with transfer_bar(quiet=as_json) as bar:
+            for part, target in wanted:
+                move = _mover(bar, bar.add_task(target.name, total=None))
+                params = {"data": True} if with_data and part == "program.zip" else {}
+                path = f"/jobs/{segment(job)}/{part}"
+                files.append(client.transport.download(path, target, params=params, progress=move))
+    _written(files, as_json)
+
+
+def _mover(bar: RichProgress, task: TaskID) -> Progress:
+    return lambda done, total: bar.update(task, completed=done, total=total or None)
+
+
+def _written(files: list[Path], as_json: bool) -> None:
+    if as_json:
+        json_print({"files": [str(file) for file in files]})
+        return
+    for file in files:
+        console().print(str(file), markup=False, soft_wrap=True)
+
+
+def _program_write(client: Client, job_id: str, folder: Path, *, with_data: bool) -> list[Path]:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(f"{folder} is there already and not empty.", hint="Name another folder with --out.")
+    with tempfile.TemporaryDirectory() as scratch:
+        archive = client.transport.download(
+            f"/jobs/{segment(job_id)}/program.zip",
+            Path(scratch) / "program.zip",
+            params={"data": True} if with_data else {},
+        )
+        return _unpack(archive, folder)
+
+
+def _unpack(archive: Path, folder: Path) -> list[Path]:
+    """Write the members below their one top folder. Raises `BadInput` for a member that would leave `folder`."""
+    written = []
+    with zipfile.ZipFile(archive) as members:
+        for member in members.infolist():
+            parts = PurePosixPath(member.filename).parts[1:]
+            if not parts or member.is_dir():
+                continue
+            if any(part in {"..", "/"} or "\\" in part or ":" in part for part in parts):
+                raise BadInput(f"The archive holds a strange name: {member.filename!r}.")
+            target = folder.joinpath(*parts)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with members.open(member) as source, target.open("wb") as stream:
+                shutil.copyfileobj(source, stream)
+            written.append(target)
+    return written

@@ -1,0 +1,251 @@
+"""`dlh queue`: show, move, priority; and of `dlh pool`: reserve, release, quota, use, what a drain would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.client.cli.calibration import budget_read
+from harness.client.cli.common import open_client
+from harness.client.cli.output import JsonFlag, console, duration, json_print, number, table_print, when
+from harness.client.client import Json
+from harness.client.errors import BadInput
+from harness.client.transport import segment
+
+app = typer.Typer(help="The queue: show it; admins move jobs and set priorities.", invoke_without_command=True)
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a waiting job.")]
+ProjectArgument = Annotated[str, typer.Argument(metavar="PROJECT", help="Slug of a project.")]
+KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="Kind of device: cpu or cuda.")]
+SpanOption = Annotated[str, typer.Option("--span", help="day, week, month or year.")]
+
+
+@app.callback()
+def queue_show(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """What waits, in the order it is served, and what runs, with the finish to expect."""
+    if context.invoked_subcommand:
+        return
+    with open_client(context) as client:
+        queue: Json = client.get("/queue")
+    if as_json:
+        json_print(queue)
+        return
+    columns = ("Place", "Job", "Project", "Wants", "Priority", "Start", "Finish", "Range", "Promised", "Why it waits")
+    _section("Waiting", columns, map(_waiting, queue["waiting"]), "Nothing waits.")
+    held = ("Job", "Project", "State", "Holds", "Finish", "Range", "Promised", "Slack")
+    _section("Running", held, map(_running, queue["running"]), "Nothing runs.")
+
+
+def _section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> None:
+    """A table under its title, or what to say instead of an empty one."""
+    found = list(rows)
+    if found:
+        table_print(columns, found, title=title)
+    else:
+        console().print(empty, markup=False)
+
+
+def _name(row: Json) -> tuple[str, str]:
+    job = row["job"]
+    return (f"{job['id']} {job['name']}", job["project"]) if job else ("of another project", "")
+
+
+def _range(row: Json) -> str:
+    return f"{when(row['expected_low_at'])} to {when(row['expected_high_at'])}" if row["expected_low_at"] else ""
+
+
+def _waiting(row: Json) -> tuple[object, ...]:
+    times = (when(row["expected_start_at"]), when(row["expected_finish_at"]) or "no estimate", _range(row))
+    place = (row["position"], *_name(row), row["devices"], row["priority"])
+    return (*place, *times, when(row["promised_at"]), row["waiting_text"])
+
+
+def _running(row: Json) -> tuple[object, ...]:
+    late = row["slack_s"] is not None and row["slack_s"] < 0
+    slack = "" if row["slack_s"] is None else ("-" if late else "") + duration(abs(row["slack_s"]))
+    finish = when(row["expected_finish_at"]) or "no estimate"
+    return (*_name(row), row["state"], row["devices"], finish, _range(row), when(row["promised_at"]), slack)
+
+
+def _change(context: typer.Context, method: str, path: str, body: Json | None, said: str, as_json: bool) -> None:
+    with open_client(context) as client:
+        answer = client.send(method, path, body)
+    if as_json:
+        json_print(answer)
+    else:
+        console().print(said, markup=False)
+
+
+@app.command("move")
+def queue_move(
+    context: typer.Context,
+    job: JobArgument,
+    to: Annotated[str, typer.Argument(metavar="TO", help="up, down, first, last, or the id of a waiting job.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Move a waiting job: up, down, first, last, or just before another one."""
+    body = {"to": to} if to in {"up", "down", "first", "last"} else {"before": to}
+    _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} is moved.", as_json)
+
+
+@app.command("priority")
+def queue_priority(
+    context: typer.Context,
+    job: JobArgument,
+    priority: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher goes first.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Set the priority of a job that waits or runs."""
+    _change(
+        context, "PATCH", f"/queue/{segment(job)}", {"priority": priority}, f"{job} has priority {priority}.", as_json
+    )
+
+
+def pool_commands_add(pool: typer.Typer) -> None:
+    """Add the commands on reservations, quotas and use to `dlh pool`."""
+    for name, command in (
+        ("reserve", reserve), ("release", release), ("reservations", reservations), ("quota", quota),
+        ("quotas", quotas), ("use", use), ("consequences", consequences),
+    ):  # fmt: skip
+        pool.command(name)(command)
+
+
+def _moment(text: str, option: str) -> str:
+    """An ISO time of the reader's own zone, or a span from now like 90m. Raises `BadInput`."""
+    try:
+        return (datetime.now(UTC) + timedelta(seconds=budget_read(text))).isoformat()
+    except BadInput:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInput(f"{option} {text!r} is no time.", hint="Like 2030-01-31T18:00, or 90m, 4h from now.") from error
+    return moment.astimezone().isoformat()
+
+
+def reserve(
+    context: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
+    until: Annotated[str, typer.Option("--until", help="A time, or a span from now like 90m, 4h.")],
+    purpose: Annotated[str, typer.Option("--purpose", help="What it is for.")],
+    device: Annotated[str, typer.Option("--device", help="One device, like cuda:0; else the whole node.")] = "",
+    start: Annotated[str, typer.Option("--from", help="A time, or a span from now; else at once.")] = "",
+    project: Annotated[str, typer.Option("--for", help="Slug of the project whose jobs may use it.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Keep a node or a device for a purpose; running jobs are not stopped."""
+    body: Json = {"node": node, "device": device, "purpose": purpose, "project": project}
+    body["ends_at"] = _moment(until, "--until")
+    if start:
+        body["starts_at"] = _moment(start, "--from")
+    with open_client(context) as client:
+        made: Json = client.send("POST", "/pool/reservations", body)
+    if as_json:
+        json_print(made)
+    else:
+        console().print(f"{made['id']}: {node} {device} is kept until {when(made['ends_at'])}.", markup=False)
+
+
+def release(
+    context: typer.Context,
+    reservation: Annotated[str, typer.Argument(metavar="ID", help="Id of a reservation.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Cancel a reservation: its devices take jobs again."""
+    _change(context, "DELETE", f"/pool/reservations/{segment(reservation)}", None, "It is cancelled.", as_json)
+
+
+def reservations(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """Reservations that hold now or later."""
+    with open_client(context) as client:
+        items: list[Json] = client.get("/pool/reservations")["items"]
+    if as_json:
+        json_print(items)
+        return
+    rows = (
+        (row["id"], row["node"], row["device"] or "all", when(row["starts_at"]), when(row["ends_at"]), row["purpose"],
+         row["project"] or "", row["by"] or "")
+        for row in items
+    )  # fmt: skip
+    table_print(("Id", "Node", "Device", "From", "Until", "Purpose", "Project", "By"), rows)
+
+
+def quota(
+    context: typer.Context,
+    project: ProjectArgument,
+    kind: KindArgument,
+    devices: Annotated[str, typer.Argument(metavar="DEVICES", help="A number, or none for no limit.")],
+    borrow: Annotated[bool, typer.Option(help="More may be used while no other project wants them.")] = True,
+    as_json: JsonFlag = False,
+) -> None:
+    """Set how many devices of a kind the jobs of a project may hold together."""
+    path = f"/pool/quotas/{segment(project)}/{segment(kind)}"
+    if devices == "none":
+        _change(context, "DELETE", path, None, f"{project} has no quota of {kind} any more.", as_json)
+        return
+    if not devices.isdigit():
+        raise BadInput(f"{devices!r} is no number of devices.", hint="A number, or none for no limit.")
+    body: Json = {"devices": int(devices), "may_borrow": borrow}
+    _change(context, "PUT", path, body, f"{project} may hold {devices} of {kind}.", as_json)
+
+
+def quotas(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """Quotas and what is used of them."""
+    with open_client(context) as client:
+        items: list[Json] = client.get("/pool/quotas")["items"]
+    if as_json:
+        json_print(items)
+        return
+    rows = (
+        (row["project"], row["device_kind"], row["devices"], row["held"], "yes" if row["may_borrow"] else "no")
+        for row in items
+    )
+    table_print(("Project", "Kind", "Quota", "Held now", "May borrow"), rows)
+
+
+def use(
+    context: typer.Context,
+    span: SpanOption = "week",
+    by: Annotated[str, typer.Option("--by", help="device, job, person or project.")] = "project",
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Device hours, energy and CO2 by device, job, person or project."""
+    with open_client(context) as client:
+        if csv is not None:
+            client.transport.download("/pool/use.csv", csv, params={"span": span, "by": by})
+            console().print(f"Written: {csv}", markup=False)
+            return
+        items: list[Json] = client.get("/pool/use", span=span, by=by)["items"]
+    if as_json:
+        json_print(items)
+        return
+    table_print(("Name", "Device hours", "kWh", "CO2 kg", "Basis"), map(_use_row, items))
+
+
+def _use_row(row: Json) -> tuple[Any, ...]:
+    return row["name"], number(row["device_hours"]), number(row["kwh"]), number(row["co2_g"] / 1000), row["basis"]
+
+
+def consequences(
+    context: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """What draining a node would do: its jobs and until when they run, and who would wait longer."""
+    with open_client(context) as client:
+        found: Json = client.get(f"/pool/nodes/{segment(node)}/consequences")
+    if as_json:
+        json_print(found)
+        return
+    running = ((row["job_id"], row["name"], row["devices"], when(row["finish_at"])) for row in found["running"])
+    _section("Ends in peace", ("Job", "Name", "Devices", "Until"), running, "Nothing runs there.")
+    rows = (
+        (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"],
+         "broken" if row["breaks_promise"] else "")
+        for row in found["delayed"]
+    )  # fmt: skip
+    _section("Waits longer", ("Job", "Name", "Finish now", "Finish then", "Promise"), rows, "Nobody waits longer.")

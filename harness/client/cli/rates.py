@@ -1,0 +1,204 @@
+"""`dlh lr-find`: usable learning rates of a job's program, or of a program in a folder."""
+
+from __future__ import annotations
+
+import csv as csv_module
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn
+
+from harness.client.cli.common import open_client
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, table_print
+from harness.client.client import Client, Json
+from harness.client.errors import BadInput, ClientError, WaitTimeout
+from harness.client.transport import segment
+
+_WAIT_S = 330.0
+_POLL_S = 0.5
+_CURVE = ("rate", "loss", "loss_fit", "score", "log_fit")
+_TITLES = {
+    "valley": "Valley (as fastai)", "steepest": "Steepest (as fastai)", "minimum_tenth": "Minimum / 10",
+    "linear": "Linear rule", "sqrt": "Square-root rule",
+}  # fmt: skip
+
+
+class RangeTestFailed(ClientError):
+    """The range test gave no interval."""
+
+    code = "range_test_failed"
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the commands of this module on the top level."""
+    app.command("lr-find")(lr_find)
+
+
+def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="JOB|FOLDER", help="Id of a job, or a folder with train.py.")],
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="Packed data of a folder's program.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda; for a folder also cuda:N.")] = "",
+    low: Annotated[float | None, typer.Option(help="First learning rate; usual 1e-6.")] = None,
+    high: Annotated[float | None, typer.Option(help="Last learning rate; usual 10.")] = None,
+    use: Annotated[str, typer.Option(help="Put a rate into a draft's spec: `centre`, another name, or a number.")] = "",
+    csv: Annotated[Path | None, typer.Option("--csv", help="Write the curve with its fits to this file.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Find usable learning rates by a range test: some hundred steps while the rate rises.
+
+    A job is tested on an idle device of the pool; a folder on this machine, where torch is needed.
+    """
+    folder = Path(target).expanduser()
+    if folder.is_dir():
+        if use:
+            raise BadInput("--use is for jobs.", hint="Put the rate into training.learning_rate of spec.yaml.")
+        found = _folder(folder, data, device, low, high, quiet=as_json)
+    else:
+        with open_client(context) as client:
+            found = _job(client, target, {"device": device or None, "low": low, "high": high}, quiet=as_json)
+            if use and found["state"] == "done":
+                _use(client, target, found, use)
+    if csv is not None:
+        _csv_write(csv, found)
+    _end(found, as_json=as_json)
+
+
+def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
+    """Start a test, or join one that goes on, and wait for its end. Raises `WaitTimeout`."""
+    place = f"/jobs/{segment(job)}/rates"
+    found = client.send("POST", place, body)
+    end_s = time.monotonic() + _WAIT_S
+    with _bar(quiet=quiet) as bar:
+        task = bar.add_task("Range test", total=1.0)
+        while found["state"] == "waiting":
+            if time.monotonic() > end_s:
+                raise WaitTimeout(
+                    f"No answer after {_WAIT_S:.0f} s.", hint="See on the pool page whether a node is up."
+                )
+            time.sleep(_POLL_S)
+            found = client.get(f"{place}/{segment(found['id'])}")
+            bar.update(task, completed=found["progress"])
+    return dict(found)
+
+
+def _use(client: Client, job: str, found: Json, use: str) -> None:
+    try:
+        rate: str | float = float(use)
+    except ValueError:
+        rate = use
+    place = f"/jobs/{segment(job)}/rates/{segment(found['id'])}"
+    client.send("POST", f"{place}/use", {"rate": rate})
+    found["used_rate"] = client.get(place)["used_rate"]
+    notes().print(f"The spec says learning_rate: {found['used_rate']:g} now.")
+
+
+def _folder(
+    folder: Path, data: Path | None, device: str, low: float | None, high: float | None, *, quiet: bool
+) -> Json:
+    """Make the test here, by the runtime's own command, and read the record."""
+    if not (folder / "train.py").is_file():
+        raise BadInput(f"{folder} holds no train.py.", hint="Give the folder of a program, or the id of a job.")
+    command = [sys.executable, "-m", "worker.runtime.rate_range", "--program", str(folder)]
+    command += ["--data", str(data or folder / "data")]
+    for name, value in (("device", device), ("low", low), ("high", high)):
+        command += [f"--{name}", str(value)] if value else []
+    answer = _answer(command, quiet=quiet)
+    if answer.get("problem"):
+        problem = answer["problem"]
+        raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))
+    return _read(answer)
+
+
+def _answer(command: list[str], *, quiet: bool) -> Json:
+    """The last line that the command prints. Raises `RangeTestFailed`, with the command to be run by hand."""
+    shown = " ".join(["python", *command[1:]])
+    last: Any = None
+    # the working folder is not searched for modules: a program's own files must not stand in for ours
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    with (
+        _bar(quiet=quiet) as bar,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process,
+    ):
+        task = bar.add_task("Range test", total=1.0)
+        assert process.stdout is not None and process.stderr is not None  # noqa: S101 - both are pipes
+        for line in process.stdout:
+            if line.startswith('{"mark"'):
+                bar.update(task, completed=float(json.loads(line).get("share", 0.0)))
+            elif line.startswith("{"):
+                last = line
+        errors = process.stderr.read()
+    try:
+        body = json.loads(last or "")
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or "ok" not in body:
+        words = (errors.strip().splitlines() or ["it said nothing"])[-1]
+        raise RangeTestFailed(f"The test did not run here: {words}", hint=f"It needs torch. By hand: {shown}")
+    return body
+
+
+def _read(answer: Json) -> Json:
+    """The same shape as the portal's answer, as far as it can be told without one."""
+    from scheduler.rates import RangeRecord, RateUnclear, rate_range  # slow to load: other commands do without
+
+    told = {"batch_size": answer["batch_size"], "optimizer": answer["optimizer"], "rate": answer["rate"]}
+    base: Json = {"state": "failed", **told, "curve": [], "alternatives": {}, "notes": [], "record": answer["record"]}
+    try:
+        found = rate_range(RangeRecord.from_dict(answer["record"]))
+    except RateUnclear as unclear:
+        return {**base, "problem": {"code": unclear.code, "message": unclear.message, "hint": unclear.hint}}
+    return {
+        **base, "state": "done", "problem": None, "low": found.low, "high": found.high, "centre": found.centre,
+        "alternatives": {name: float(rate) for name, rate in found.marks.items()}, "notes": list(found.notes),
+        "degree": found.loss_fit.degree, "log_fit_of": found.log_fit_of, "diverged_at": found.diverged_at,
+        "curve": [dict(zip(_CURVE, row, strict=True)) for row in found.curve()],
+    }  # fmt: skip
+
+
+def _bar(*, quiet: bool) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    return Progress(*columns, console=notes(), disable=quiet, transient=True)
+
+
+def _csv_write(path: Path, found: Json) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv_module.DictWriter(stream, _CURVE)
+        writer.writeheader()
+        writer.writerows(found["curve"])
+    notes().print(f"Wrote {path}.", markup=False)
+
+
+def _end(found: Json, *, as_json: bool) -> None:
+    if as_json:
+        json_print(found)
+    elif found["state"] == "done":
+        _print(found)
+    else:
+        problem = found["problem"] or {}
+        raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))
+    if found["state"] != "done":
+        raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+def _print(found: Json) -> None:
+    out = console()
+    out.print(f"Usable peak learning rates: {found['low']:.2g} to {found['high']:.2g}; take {found['centre']:.3g}.")
+    out.print(f"Batch {found['batch_size']}, {found['optimizer']}; the program names {number(found['rate'])}.")
+    table_print(
+        ("Other readings", "Rate", ""),
+        (
+            (_TITLES.get(name, name), f"{rate:.3g}", "" if found["low"] <= rate <= found["high"] else "outside")
+            for name, rate in found["alternatives"].items()
+        ),
+    )
+    for note in found["notes"]:
+        notes().print(note, markup=False)

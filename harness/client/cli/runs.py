@@ -1,0 +1,103 @@
+"""`dlh watch` and `dlh logs`."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from harness.client.cli.common import JobArgument, finish, open_client
+from harness.client.cli.output import JsonFlag, console, duration, json_line, notes, number
+from harness.client.client import Client, Json
+from harness.client.watch import job_updates, log_follow, log_lines
+
+_MOVING = frozenset({"queued", "placed", "running", "pausing", "cancelling"})
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the commands of this module on the top level."""
+    app.command("watch")(watch)
+    app.command("logs")(logs)
+
+
+def watch(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
+    """A live bar with ETA until the job has ended; with --json the job as one line per change."""
+    with open_client(context) as client:
+        last = watch_and_print(client, job, as_json=as_json)
+    finish(last)
+
+
+def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool = False) -> Json:
+    """Follow a job, show it, return it at rest."""
+    job: Json = {}
+    if as_json or quiet:
+        for job in job_updates(client, job_id):
+            if as_json:
+                json_line(job)
+        return job
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[note]}"))
+    updates = job_updates(client, job_id)
+    first = next(updates)
+    with Progress(*columns, console=notes()) as bar:
+        task = bar.add_task("", total=1.0, note="")
+        for job in chain([first], updates):
+            bar.update(task, completed=job["progress"], description=job["state"], note=_note(job))
+    summary_print(job)
+    return job
+
+
+def _note(job: Json) -> str:
+    if job["state"] == "queued":
+        place = f"place {job['queue_position']}" if job.get("queue_position") else ""
+        return " · ".join(filter(None, (place, job["waiting_text"])))
+    parts = []
+    if job["epochs"]:
+        parts.append(f"epoch {number(job['epoch'], 3)}/{job['epochs']}")
+    for key in ("train/loss", "val/loss", f"val/{job['metric_name']}"):
+        if (value := job["last_values"].get(key)) is not None:
+            parts.append(f"{key} {number(value)}")
+    if job["samples_per_s"]:
+        parts.append(f"{number(job['samples_per_s'], 3)} samples/s")
+    if job["state"] in _MOVING and job["eta_s"] is not None:
+        parts.append(f"{duration(job['eta_s'])} left")
+    return " · ".join(parts)
+
+
+def summary_print(job: Json) -> None:
+    """One line on how a job stands, and what to do where it failed."""
+    out = console()
+    out.print(f"{job['name']}: {job['state']}", markup=False)
+    if job["metric_best"] is not None:
+        test = f", test {number(job['metric_test'])}" if job["metric_test"] is not None else ""
+        out.print(f"{job['metric_name']}: validation {number(job['metric_best'])}{test}", markup=False)
+    failure = job["failure"] or {}
+    for key in ("message", "hint"):
+        if failure.get(key):
+            out.print(str(failure[key]), markup=False)
+
+
+def logs(
+    context: typer.Context,
+    job: JobArgument,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    rank: Annotated[int | None, typer.Option(help="One rank only.")] = None,
+    query: Annotated[str, typer.Option("--grep", "-g", help="Lines that hold this text.")] = "",
+    level: Annotated[str, typer.Option(help="info, warning or error: this and worse.")] = "",
+    tail: Annotated[int, typer.Option("--tail", "-n", help="The last lines only.", min=0, max=5000)] = 0,
+    as_json: JsonFlag = False,
+) -> None:
+    """What the ranks printed; with --json one line of JSON per line."""
+    with open_client(context) as client:
+        several = rank is None and len(client.job_part(job, "logs", limit=1)["ranks"]) > 1
+        if follow:
+            lines = log_follow(client, job, rank=rank, query=query, level=level)
+        else:
+            lines = log_lines(client, job, rank=rank, query=query, level=level, tail=tail)
+        for line in lines:
+            if as_json:
+                json_line(line)
+            else:
+                mark = f"[{line['rank']}] " if several else ""
+                typer.echo(mark + line["text"])

@@ -1,0 +1,95 @@
+"""`dlh simulate`: replay a trace of jobs on a pool that need not exist. Needs no portal.
+
+The only command that works without one: the scheduler is a library of pure functions, loaded when the command runs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.client.cli.output import JsonFlag, json_print, notes, table_print
+from harness.client.errors import BadInput
+
+if TYPE_CHECKING:
+    from scheduler.simulate.engine import Replay
+    from scheduler.simulate.metrics import Metrics
+
+
+def commands_add(app: typer.Typer) -> None:
+    """Put the command into the program."""
+    app.command("simulate")(simulate)
+
+
+def simulate(  # noqa: PLR0913 - one parameter per option
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="CSV or JSON of jobs, plain or .gz.")],
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", help="fifo, edf, fair_share, deadline_energy ...; may be repeated.")
+    ] = None,
+    pool: Annotated[
+        str, typer.Option("--pool", help="NODESxDEVICES[:MODEL], several with commas: 64x8, 2x8:V100,1x4:cpu.")
+    ] = "1x8",
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="Folder of throughput tables, for traces that name models.")
+    ] = None,
+    slot_s: Annotated[float, typer.Option("--slot-s", help="Least time between two decisions, seconds.")] = 60.0,
+    overheads: Annotated[
+        bool, typer.Option("--overheads/--no-overheads", help="Let decisions and changes of devices cost time.")
+    ] = True,
+    span_nodes: Annotated[
+        bool, typer.Option("--span-nodes/--one-node", help="Whether one job may use several nodes.")
+    ] = True,
+    report: Annotated[Path | None, typer.Option("--report", help="HTML page to write.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Replay a trace through the scheduler: satisfied deadlines, times, use and energy, by policy."""
+    from scheduler.simulate.metrics import measure
+
+    try:
+        replays = _replays(trace, policy or ["deadline_energy"], pool, tables, slot_s, overheads, span_nodes)
+    except ValueError as error:
+        raise BadInput(f"{error}.", hint="docs/scheduling.md describes traces, tables and pools.") from error
+    figures = [measure(replay) for replay in replays]
+    if report:
+        _report_write(report, trace.name, pool, overheads, replays, figures)
+    if as_json:
+        json_print([item.to_dict() for item in figures])
+    else:
+        _print(figures)
+
+
+def _replays(
+    trace: Path, policies: list[str], pool: str, tables: Path | None, slot_s: float, overheads: bool, span_nodes: bool
+) -> list[Replay]:
+    """Raises `ValueError`."""
+    from scheduler.simulate.pool import SimPool
+    from scheduler.simulate.run import simulate as replay_run
+    from scheduler.simulate.tables import Tables
+    from scheduler.simulate.traces import read_trace
+
+    jobs, known = read_trace(trace), Tables.read(tables) if tables else None
+    place = SimPool.parse(pool, spans_nodes=span_nodes)
+    return [replay_run(jobs, place, name, tables=known, slot_s=slot_s, overheads=overheads) for name in policies]
+
+
+def _report_write(
+    path: Path, trace: str, pool: str, overheads: bool, replays: list[Replay], figures: list[Metrics]
+) -> None:
+    from scheduler.simulate.report import report_html
+
+    cost = "Decisions cost time by the published rules." if overheads else "Decisions cost no time."
+    title = f"{trace} on {pool}"
+    try:
+        path.write_text(report_html(title, replays, figures, [cost, "Energy is modelled from a table."]), "utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}.", hint="Check the folder.") from error
+    notes().print(f"Wrote {path}.", markup=False)
+
+
+def _print(figures: list[Metrics]) -> None:
+    from scheduler.simulate.report import ROWS
+
+    rows = [(label, *(show(item) for item in figures)) for label, show in ROWS]
+    table_print(("Figure", *(item.policy for item in figures)), rows)

@@ -1,0 +1,67 @@
+"""`dlh spec`: init, check."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import DataOption, dataset_resolve, open_client, text_read
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, table_print
+from harness.client.client import Json
+from harness.client.errors import BadInput
+
+app = typer.Typer(help="Task specs: init, check.", no_args_is_help=True)
+
+
+@app.command("init")
+def spec_init(
+    context: typer.Context,
+    data: DataOption = "",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; else standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """A commented spec to start from, every field at auto; with --data its task and target are filled in."""
+    if out and out.exists() and not force:
+        raise BadInput(f"{out} is there already.", hint="Use --force, or another name.")
+    with open_client(context) as client:
+        dataset = dataset_resolve(client, data, quiet=as_json)["id"] if data else None
+        params = {"dataset": dataset} if dataset else {}
+        text = client.transport.request("GET", "/spec/template", params=params).text
+    if out:
+        out.write_text(text, encoding="utf-8")
+        notes().print(f"Wrote {out}.", markup=False)
+    if as_json:
+        json_print({"yaml": text, "dataset": dataset, "out": str(out) if out else None})
+    elif not out:
+        sys.stdout.write(text)
+
+
+@app.command("check")
+def spec_check(
+    context: typer.Context,
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="Task spec in YAML.")],
+    data: DataOption = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """What is wrong with a spec, or with data what each auto becomes and why. Exit code 2 if it cannot be used."""
+    text = text_read(spec)
+    body: Json = {"yaml": text}
+    with open_client(context) as client:
+        if data:
+            body["dataset"] = dataset_resolve(client, data, quiet=as_json)["id"]
+        found: Json = client.send("POST", "/spec/check", body)
+    if as_json:
+        json_print(found)
+    elif found["ok"]:
+        console().print("The spec is fine.", style="green")
+        guesses = (found["resolved"] or {}).get("guesses") or []
+        if guesses:
+            table_print(("Field", "Value", "Why"), ((g["field"], str(g["value"]), g["reason"]) for g in guesses))
+    else:
+        table_print(("Field", "What is wrong"), ((p["field"], p["message"]) for p in found["problems"]))
+    if not found["ok"]:
+        raise typer.Exit(ExitCode.BAD_INPUT)

@@ -1,0 +1,196 @@
+"""The API as Python: `Client(url, token)`; every answer is plain JSON values. Raises `ApiError`, `Unreachable`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from harness.client.config import config_load
+from harness.client.errors import ApiError, BadInput, WaitTimeout
+from harness.client.live import LiveEvent, events_read
+from harness.client.transport import Progress, Transport, segment
+from harness.client.upload import Upload, UploadMemory, file_sha256
+
+Json = dict[str, Any]
+ENDED = frozenset({"succeeded", "failed", "cancelled"})
+"""States that a job leaves only on a person's request."""
+_POLL_S = 1.0
+
+
+class Client:
+    """One person at one portal."""
+
+    def __init__(self, url: str, token: str = "", *, project: str = "") -> None:
+        self.transport = Transport(url, token)
+        self.project = project
+        """Slug used where a project is needed and none is named."""
+
+    @staticmethod
+    def from_config() -> Client:
+        """By `~/.config/dlh/config.json` and the environment."""
+        config = config_load()
+        return Client(config.url, config.token, project=config.project)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.transport.close()
+
+    def get(self, path: str, **params: Any) -> Any:
+        """GET below /api/v1; parameters that are None or empty are left out."""
+        return self.transport.json("GET", path, params=_given(params))
+
+    def send(self, method: str, path: str, body: Json | None = None) -> Any:
+        """POST, PUT, PATCH or DELETE with a JSON body."""
+        return self.transport.json(method, path, json=body) if body is not None else self.transport.json(method, path)
+
+    def items(self, path: str, **params: Any) -> Iterator[Json]:
+        """Every item of a paged list."""
+        page = 1
+        while True:
+            body = self.get(path, page=page, page_size=200, **params)
+            yield from body["items"]
+            if page >= body["pages"]:
+                return
+            page += 1
+
+    def me(self) -> Json:
+        """Who we are, and our projects."""
+        body: Json = self.get("/me")
+        return body
+
+    # --- datasets
+
+    def datasets(self, **filters: Any) -> list[Json]:
+        """All datasets we see (in `project`, if set)."""
+        return list(self.items("/datasets", **{"project": self.project, **filters}))
+
+    def dataset(self, id_or_name: str) -> Json:
+        """A dataset by id, or the one of that name. Raises `ApiError` 404, `BadInput` where several have it."""
+        try:
+            body: Json = self.get(f"/datasets/{segment(id_or_name)}")
+            return body
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            found = self.items("/datasets", project=self.project, query=id_or_name)
+            same = [item for item in found if item["name"] == id_or_name]
+            if len(same) > 1:
+                ids = ", ".join(f"{item['id']} (in {item['project']}, {item['created_at'][:16]})" for item in same)
+                raise BadInput(
+                    f"{len(same)} datasets are called {id_or_name}: {ids}.", hint="Name one by its id."
+                ) from error
+            if not same:
+                raise
+            return same[0]
+
+    def dataset_profile(self, dataset_id: str) -> Json:
+        """What is known of a dataset that has been read."""
+        body: Json = self.get(f"/datasets/{segment(dataset_id)}/profile")
+        return body
+
+    def dataset_same(self, path: Path, progress: Progress | None = None) -> Json | None:
+        """A dataset of ours made of exactly this file and read without options, if there is one."""
+        digest = file_sha256(path, progress)
+        found = self.get("/datasets", project=self.project, bytes_sha256=digest, filename=path.name, page_size=20)
+        usable = [item for item in found["items"] if item["state"] != "failed"]
+        return usable[0] if usable else None
+
+    def dataset_add(
+        self,
+        path: Path,
+        *,
+        name: str = "",
+        options: str = "",
+        progress: Progress | None = None,
+        memory: UploadMemory | None = None,
+    ) -> Json:
+        """Upload a file; `options` is a JSON object. Goes on with an upload that was cut. The dataset is read next."""
+        metadata = {"project": self.project, "name": name, "options": options}
+        dataset_id = Upload(self.transport, path, metadata, memory=memory).run(progress)
+        return self.dataset(dataset_id)
+
+    def dataset_wait(
+        self, dataset_id: str, *, timeout_s: float | None = None, progress: Callable[[Json], None] | None = None
+    ) -> Json:
+        """Wait until a dataset is ready or has failed. Raises `WaitTimeout`."""
+        return self._wait(
+            f"/datasets/{segment(dataset_id)}", lambda body: body["state"] != "profiling", timeout_s, progress
+        )
+
+    # --- jobs
+
+    def job(self, job_id: str) -> Json:
+        """One job."""
+        body: Json = self.get(f"/jobs/{segment(job_id)}")
+        return body
+
+    def job_part(self, job_id: str, part: str, **params: Any) -> Json:
+        """`results`, `checkpoints`, `attempts`, `events`, `series`, `samples`, `logs`, `program`, ... of a job."""
+        body: Json = self.get(f"/jobs/{segment(job_id)}/{part}", **params)
+        return body
+
+    def job_create(self, body: Json) -> Json:
+        """A draft, or with `submit` a queued job; see `JobIn` in the API's docs."""
+        made: Json = self.send("POST", "/jobs", {"project": self.project, **body} if self.project else body)
+        return made
+
+    def job_do(self, job_id: str, verb: str, body: Json | None = None) -> Json:
+        """`submit`, `cancel`, `pause`, `resume`, `clone`, `restore`, `check`."""
+        answer: Json = self.send("POST", f"/jobs/{segment(job_id)}/{verb}", body)
+        return answer
+
+    def job_wait(
+        self, job_id: str, *, timeout_s: float | None = None, progress: Callable[[Json], None] | None = None
+    ) -> Json:
+        """Wait until a job has ended. Raises `WaitTimeout`."""
+        return self._wait(f"/jobs/{segment(job_id)}", lambda body: body["state"] in ENDED, timeout_s, progress)
+
+    def predict(self, job_id: str, path: Path, *, checkpoint: str = "", timeout_s: float = 300.0) -> Json:
+        """Send a file, wait for the prediction and return it with its first rows. Raises `WaitTimeout`."""
+        place = f"/jobs/{segment(job_id)}/predictions"
+        with path.open("rb") as stream:
+            files = {"input": (path.name, stream)}
+            asked = self.transport.json("POST", place, files=files, data={"checkpoint": checkpoint})
+        return self._wait(f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None)
+
+    def _wait(
+        self,
+        path: str,
+        done: Callable[[Json], bool],
+        timeout_s: float | None,
+        progress: Callable[[Json], None] | None,
+    ) -> Json:
+        end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            body: Json = self.get(path)
+            if progress:
+                progress(body)
+            if done(body):
+                return body
+            if end_s is not None and time.monotonic() > end_s:
+                raise WaitTimeout(
+                    f"It is still {body['state']} after {timeout_s:.0f} s.", hint="It goes on; ask again later."
+                )
+            time.sleep(_POLL_S)
+
+    @contextmanager
+    def live(self, *topics: str, last_id: str = "") -> Iterator[Iterator[LiveEvent]]:
+        """Live events of topics (`job:<id>`, `jobs`, `pool`, `dataset:<id>`) as they happen."""
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+        # The portal sends a comment every 15 s: silence for three of them is a broken line.
+        timeout = httpx.Timeout(45.0, connect=10.0)
+        params = {"topics": ",".join(topics)}
+        with self.transport.stream("/live", root="", params=params, headers=headers, timeout=timeout) as response:
+            yield events_read(response.iter_lines())
+
+
+def _given(params: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in params.items() if value not in (None, "", [])}

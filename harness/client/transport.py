@@ -1,0 +1,140 @@
+"""HTTP with the portal: one place that sends requests and turns answers into values or errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from harness.client.errors import ApiError, BadInput, Unreachable
+
+API = "/api/v1"
+CONNECT_TIMEOUT_S = 10.0
+READ_TIMEOUT_S = 60.0
+_RETRY_WAITS_S = (0.3, 1.0, 2.0)
+"""Only for requests that change nothing: a portal that restarts is back in seconds."""
+_RETRY_STATUS = frozenset({502, 503, 504})
+
+
+def segment(text: str) -> str:
+    """A name as one part of a path, whatever letters it has."""
+    return quote(text, safe="") or "-"
+
+
+class Transport:
+    """Sends requests below `<url>/api/v1`. Raises `ApiError`, `Unreachable`."""
+
+    def __init__(self, url: str, token: str = "", *, timeout_s: float = READ_TIMEOUT_S) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise BadInput(f"{url!r} is no address of a portal.", hint="Give for example http://127.0.0.1:8000.")
+        self.url = url.rstrip("/")
+        headers = {"Accept": "application/json", "User-Agent": "dlh-client"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self.http = httpx.Client(
+            base_url=self.url, headers=headers, timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S)
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.http.close()
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """One request; GETs are tried again while the portal restarts."""
+        waits = (*_RETRY_WAITS_S, None) if method in {"GET", "HEAD"} else (None,)
+        for wait_s in waits:
+            try:
+                response = self.http.request(method, API + path, **options)
+            except httpx.HTTPError as error:
+                if wait_s is None or isinstance(error, httpx.ConnectError):
+                    raise self._unreachable(error) from error
+                time.sleep(wait_s)
+                continue
+            if response.status_code in _RETRY_STATUS and wait_s is not None and not _is_ours(response):
+                time.sleep(wait_s)
+                continue
+            return self.checked(response)
+        raise AssertionError("the last try answers or raises")
+
+    def json(self, method: str, path: str, **options: Any) -> Any:
+        """One request, its answer read as JSON."""
+        response = self.request(method, path, **options)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise self._no_portal(response) from error
+
+    def checked(self, response: httpx.Response) -> httpx.Response:
+        """The response, or the error that it tells."""
+        if response.is_success:
+            return response
+        if response.is_redirect:
+            raise self._no_portal(response)
+        try:
+            body = response.json()["error"]
+            if not isinstance(body, dict):
+                raise TypeError
+        except (ValueError, KeyError, TypeError) as error:
+            if response.status_code >= 500 or response.status_code in {404, 405}:
+                raise self._no_portal(response) from error
+            body = {"message": f"The portal answered {response.status_code}."}
+        raise ApiError(response.status_code, body)
+
+    @contextmanager
+    def stream(self, path: str, *, root: str = API, **options: Any) -> Iterator[httpx.Response]:
+        """An open GET whose body is read as it arrives."""
+        try:
+            with self.http.stream("GET", root + path, **options) as response:
+                if not response.is_success:
+                    response.read()
+                yield self.checked(response)
+        except httpx.HTTPError as error:
+            raise self._unreachable(error) from error
+
+    def download(
+        self, path: str, target: Path, *, params: dict[str, Any] | None = None, progress: Progress | None = None
+    ) -> Path:
+        """Stream a file to `target`; a broken download leaves nothing under that name."""
+        part = target.with_name(f".{target.name}.part")
+        try:
+            with self.stream(path, params=params or {}) as response, part.open("wb") as stream:
+                total = int(response.headers.get("Content-Length") or 0)
+                done = 0
+                for chunk in response.iter_bytes():
+                    stream.write(chunk)
+                    done += len(chunk)
+                    if progress:
+                        progress(done, total)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+        return target
+
+    def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        return Unreachable(
+            f"The portal at {self.url} does not answer: {error or type(error).__name__}.",
+            hint="Is it running? Check the address, `dlh login URL --token TOKEN` sets it.",
+        )
+
+    def _no_portal(self, response: httpx.Response) -> Unreachable:
+        return Unreachable(
+            f"What answers at {self.url} is no portal of the harness (status {response.status_code}).",
+            hint="Check the address.",
+        )
+
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes done, bytes in all; 0 if not known)."""
+
+
+def _is_ours(response: httpx.Response) -> bool:
+    try:
+        return isinstance(response.json().get("error"), dict)
+    except (ValueError, AttributeError):
+        return False

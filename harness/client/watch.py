@@ -1,0 +1,113 @@
+"""Follow a job until it has ended: woken by live events, by polling where there are none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from harness.client.client import ENDED, Client, Json
+from harness.client.errors import ApiError, Unreachable
+
+REFRESH_S = 0.5
+"""The job is asked for at most this often, however many events come."""
+POLL_S = 2.0
+_STREAM_FAILURES_MAX = 3
+
+
+def rests(job: Json) -> bool:
+    """Whether nothing more happens to the job without a person."""
+    return job["state"] in ENDED or job["state"] in {"paused", "draft"}
+
+
+def job_updates(client: Client, job_id: str, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Json]:
+    """The job again and again as it changes; ends with it at rest. Raises `ApiError`, `Unreachable`."""
+    job = client.job(job_id)
+    yield job
+    failures = 0
+    while not rests(job):
+        if failures < _STREAM_FAILURES_MAX:
+            try:
+                for job in _woken(client, job_id):
+                    failures = 0
+                    yield job
+                if rests(job):
+                    return
+            except (ApiError, Unreachable):
+                pass
+            failures += 1
+        sleep(POLL_S if failures >= _STREAM_FAILURES_MAX else REFRESH_S)
+        job = client.job(job_id)
+        yield job
+
+
+def _woken(client: Client, job_id: str) -> Iterator[Json]:
+    with client.live(f"job:{job_id}") as events:
+        # Asked again with the stream open: what happened before it cannot be missed.
+        job = client.job(job_id)
+        yield job
+        next_s = time.monotonic() + REFRESH_S
+        for event in events:
+            if rests(job):
+                return
+            urgent = event.name not in {"metric", "sample", "log", "progress"}
+            if urgent or time.monotonic() >= next_s:
+                job = client.job(job_id)
+                yield job
+                next_s = time.monotonic() + REFRESH_S
+            if rests(job):
+                return
+
+
+def log_lines(
+    client: Client, job_id: str, *, rank: int | None = None, query: str = "", level: str = "", tail: int = 0
+) -> Iterator[Json]:
+    """Lines that are there now: the last `tail`, or all."""
+    params = {"rank": rank, "query": query, "level": level}
+    if tail:
+        yield from client.job_part(job_id, "logs", tail="true", limit=tail, **params)["lines"]
+        return
+    head = client.job_part(job_id, "logs", limit=1)
+    for number in head["ranks"] if rank is None else [rank]:
+        last = 0
+        more = True
+        while more:
+            page = client.job_part(
+                job_id, "logs", rank=number, after_line=last, limit=5000, query=query, level=level, token=head["token"]
+            )
+            yield from page["lines"]
+            more = bool(page["more"] and page["lines"])
+            last = page["lines"][-1]["line"] if page["lines"] else last
+
+
+def log_follow(
+    client: Client,
+    job_id: str,
+    *,
+    rank: int | None = None,
+    query: str = "",
+    level: str = "",
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Json]:
+    """Lines as they are written, of every attempt that follows, until the job rests."""
+    seen: dict[tuple[int, int], int] = {}
+    while True:
+        ended = rests(client.job(job_id))
+        head = client.job_part(job_id, "logs", limit=1)
+        for number in head["ranks"] if rank is None else [rank]:
+            key = (head["token"], number)
+            page = client.job_part(
+                job_id, "logs", rank=number, token=head["token"], after_line=seen.get(key, 0), limit=5000
+            )
+            for line in page["lines"]:
+                seen[key] = line["line"]
+                if query.lower() in line["text"].lower() and _at_least(line["level"], level):
+                    yield line
+            ended = ended and not page["more"]
+        if ended:
+            return
+        sleep(POLL_S / 2)
+
+
+def _at_least(found: str, wanted: str) -> bool:
+    order = ("", "info", "warning", "error")
+    return order.index(found) >= order.index(wanted)

@@ -1,0 +1,1 @@
+"""Datasets: resumable uploads, profiles, the content-addressed store."""

@@ -1,0 +1,162 @@
+"""Contents in the store: one folder per hash of bytes and reading options, whoever uploaded them."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from codegen.profile.types import PROFILE_FILE, ColumnType, DatasetProfile, ProfileOptions
+from harness.errors import Invalid, NoSpace
+from harness.store import DatasetPaths
+
+_NAME_LENGTH_MAX = 200
+
+
+def source_name_clean(filename: str) -> str:
+    """The last part of a file name, fit for our store. Raises `Invalid` for names with control characters."""
+    name = filename.replace("\\", "/").rsplit("/", 1)[-1].strip()
+    if not name or name in {".", ".."} or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
+        raise Invalid(f"{filename!r} is no file name.", field="filename", hint="Rename the file.")
+    name = name.lstrip(".") or "data"
+    stem, dot, suffix = name.partition(".")
+    while len(name.encode()) > _NAME_LENGTH_MAX:
+        stem = stem[:-1]
+        name = f"{stem}{dot}{suffix[-40:]}"
+    return name
+
+
+def options_check(body: dict[str, Any] | None) -> ProfileOptions:
+    """Reading options from plain values. Raises `Invalid` naming the field."""
+    body = {key: value for key, value in (body or {}).items() if value not in (None, "", {})}
+    unknown = set(body) - {"column_types", "target", "delimiter", "encoding", "header"}
+    if unknown:
+        raise Invalid(f"There is no option {sorted(unknown)[0]}.", field=f"options.{sorted(unknown)[0]}")
+    types = body.get("column_types", {})
+    if not isinstance(types, dict):
+        raise Invalid("column_types is a map from column to type.", field="options.column_types")
+    for column, kind in types.items():
+        if kind not in list(ColumnType):
+            raise Invalid(
+                f"Column {column!r}: there is no type {kind!r}.",
+                field=f"options.column_types.{column}",
+                hint=f"Use one of: {', '.join(ColumnType)}.",
+            )
+    for name in ("target", "delimiter", "encoding"):
+        if not isinstance(body.get(name, ""), str):
+            raise Invalid(f"{name} is a text.", field=f"options.{name}")
+    if not isinstance(body.get("header", True), bool):
+        raise Invalid("header is true or false.", field="options.header", hint="Leave it out to have it guessed.")
+    return ProfileOptions(
+        column_types={str(column): ColumnType(kind) for column, kind in types.items()},
+        target=body.get("target"),
+        delimiter=body.get("delimiter"),
+        encoding=body.get("encoding"),
+        header=body.get("header"),
+    )
+
+
+def options_plain(options: ProfileOptions) -> dict[str, Any]:
+    """Plain values without what was left open."""
+    body = {
+        "column_types": {column: str(kind) for column, kind in sorted(options.column_types.items())},
+        "target": options.target,
+        "delimiter": options.delimiter,
+        "encoding": options.encoding,
+        "header": options.header,
+    }
+    return {key: value for key, value in body.items() if value not in (None, "", {})}
+
+
+def file_sha256(path: Path) -> str:
+    """Hash of a file, read in chunks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def content_key(bytes_sha256: str, source_name: str, options: dict[str, Any]) -> str:
+    """Name of a content's folder: over the bytes, the kind of file, and the options it is read with."""
+    suffix = "".join(Path(source_name.lower()).suffixes[-2:])
+    body = json.dumps([bytes_sha256, suffix, options], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(body.encode()).hexdigest()
+
+
+def space_check(size_bytes: int) -> None:
+    """Pass if the store's disk has room for so many bytes. Raises `NoSpace`."""
+    free_bytes = settings.STORE.free_bytes()
+    if size_bytes + settings.DISK_RESERVE_BYTES > free_bytes:
+        raise NoSpace(
+            f"The disk is full: {_size(free_bytes)} are free, {_size(settings.DISK_RESERVE_BYTES)} of it are kept in "
+            f"reserve" + (f", and this needs {_size(size_bytes)}." if size_bytes else "."),
+            hint="Delete datasets or jobs for good, or give the store a larger disk.",
+        )
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
+
+
+@contextmanager
+def disk_full_told() -> Iterator[None]:
+    """Turn 'no space left' into `NoSpace`."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise NoSpace(
+                "The disk is full; what arrived so far is kept.",
+                hint="Free space on the store's disk, then go on with the same upload.",
+            ) from error
+        raise
+
+
+def content_place(source: Path, key: str, source_name: str) -> DatasetPaths:
+    """Put a source file into the folder of its content, by hard link; safe where two do it at once."""
+    paths = settings.STORE.dataset(key)
+    paths.source.mkdir(parents=True, exist_ok=True)
+    # Young again, so that a purge that runs now leaves a content that nobody named for long.
+    os.utime(paths.root)
+    if not any(paths.source.iterdir()):
+        with disk_full_told():
+            try:
+                os.link(source, paths.source / source_name)
+            except FileExistsError:
+                pass
+            except OSError:
+                _copy(source, paths.source / source_name)
+    return paths
+
+
+def _copy(source: Path, target: Path) -> None:
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        shutil.copyfile(source, draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def content_source(key: str) -> Path:
+    """The source file of a content. Raises `FileNotFoundError`."""
+    folder = settings.STORE.dataset(key).source
+    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    if not files:
+        raise FileNotFoundError(f"no source in {folder}")
+    return files[0]
+
+
+def content_profile(key: str) -> DatasetProfile | None:
+    """The profile of a content that was packed already, or None."""
+    file = settings.STORE.dataset(key).packed / PROFILE_FILE
+    try:
+        return DatasetProfile.from_dict(json.loads(file.read_text()))
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,244 @@
+"""Write uploads and datasets."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from harness.accounts.access import require
+from harness.accounts.models import Project, Role, User
+from harness.broker import publish_dataset, task_send_on_commit
+from harness.datasets.content import (
+    content_key,
+    content_place,
+    content_profile,
+    content_source,
+    file_sha256,
+    options_check,
+    options_plain,
+    source_name_clean,
+    space_check,
+)
+from harness.datasets.models import Dataset, DatasetState, Upload
+from harness.datasets.profiling import DRAFT_PREFIX
+from harness.datasets.uploads import upload_append, upload_create, upload_delete, upload_lock
+from harness.errors import Conflict, Forbidden, Invalid
+from worker.sandbox import tree_remove
+
+__all__ = [
+    "dataset_create_from_file",
+    "dataset_delete",
+    "dataset_restore",
+    "dataset_update",
+    "upload_append",
+    "upload_create",
+    "upload_delete",
+    "upload_finish",
+]
+
+
+def upload_finish(*, upload: Upload, name: str = "", options: dict[str, Any] | None = None) -> Dataset:
+    """Make a dataset of a complete upload and start reading it. Again, or at the same time: returns the same dataset.
+
+    Raises `Conflict` where bytes are missing, `Invalid` for options, `NotFound` where the bytes are gone.
+    """
+    if (made := _made_of(upload)) is not None:
+        return made
+    if upload.offset_bytes != upload.size_bytes:
+        raise Conflict(
+            f"{upload.size_bytes - upload.offset_bytes} bytes are missing.", hint="Send the rest, then finish."
+        )
+    # Hashing a large file takes so long that a client may ask again: that request waits here for the first.
+    with upload_lock(upload, wait=True):
+        if (made := _made_of(upload)) is not None:
+            return made
+        path = settings.STORE.upload(upload.pk)
+        dataset = _dataset_create(
+            owner=upload.owner, project=upload.project, name=name, source=path, source_name=upload.filename,
+            options=options,
+        )  # fmt: skip
+        Upload.objects.filter(pk=upload.pk).update(dataset=dataset)
+        upload.dataset = dataset
+        path.unlink(missing_ok=True)
+    return dataset
+
+
+def _made_of(upload: Upload) -> Dataset | None:
+    """The dataset that this or another request made of the upload."""
+    upload.refresh_from_db(fields=["dataset", "offset_bytes"])
+    return upload.dataset
+
+
+def dataset_create_from_file(
+    *, user: User, project: Project, name: str, path: Path, options: dict[str, Any] | None = None
+) -> Dataset:
+    """Make a dataset of a file on this machine (samples, commands). `path` never comes from a request."""
+    require(user, project, Role.MEMBER)
+    space_check(path.stat().st_size)
+    return _dataset_create(
+        owner=user,
+        project=project,
+        name=name,
+        source=path,
+        source_name=source_name_clean(path.name),
+        options=options,
+        copy=True,
+    )
+
+
+def _dataset_create(
+    *,
+    owner: User,
+    project: Project,
+    name: str,
+    source: Path,
+    source_name: str,
+    options: dict[str, Any] | None,
+    copy: bool = False,
+) -> Dataset:
+    plain = options_plain(options_check(options))
+    key = content_key(file_sha256(source), source_name, plain)
+    if copy:
+        # A hard link would let a later change of the person's file reach into the store.
+        draft = settings.STORE.uploads / f"copy-{key}"
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, draft)
+        content_place(draft, key, source_name)
+        draft.unlink()
+    else:
+        content_place(source, key, source_name)
+    with transaction.atomic():
+        dataset = Dataset.objects.create(
+            project=project,
+            owner=owner,
+            name=_name_check(name or Path(source_name).stem.removesuffix(".csv").removesuffix(".tar")[:120]),
+            source_name=source_name,
+            source_bytes=content_source(key).stat().st_size,
+            sha256=key,
+            options=plain,
+        )
+        _reading_start(dataset)
+    return dataset
+
+
+def _reading_start(dataset: Dataset) -> None:
+    """Use the content's profile if there is one, else have control make it."""
+    profile = content_profile(dataset.sha256)
+    dataset.problem = None
+    if profile is not None:
+        dataset.state, dataset.progress, dataset.progress_note = DatasetState.READY, 1.0, "read before"
+        dataset.profile = profile.to_dict()
+    else:
+        dataset.state, dataset.progress, dataset.progress_note = DatasetState.PROFILING, 0.0, "waiting"
+        task_send_on_commit("control.dataset_profile", [dataset.pk])
+    dataset.save()
+    publish_dataset(dataset.project_id, dataset.pk, {"state": str(dataset.state), "progress": dataset.progress})
+
+
+def _name_check(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > 120:
+        raise Invalid("A dataset needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+    return name
+
+
+def dataset_update(
+    *,
+    user: User,
+    dataset: Dataset,
+    name: str | None = None,
+    column_types: dict[str, str] | None = None,
+    target: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Dataset:
+    """Rename, or read anew with other column types, target, delimiter or encoding.
+
+    `column_types` adds to the overrides there are; an empty type takes one back. `target=""` takes the target back.
+    Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`.
+    """
+    require(user, dataset.project, Role.MEMBER)
+    if dataset.deleted_at:
+        raise Conflict("This dataset is in the trash.", hint="Restore it first.")
+    if name is not None:
+        dataset.name = _name_check(name)
+        dataset.save(update_fields=["name"])
+    wanted = {**dataset.options, **(options or {})}
+    if column_types is not None:
+        types = {**wanted.get("column_types", {}), **column_types}
+        wanted["column_types"] = {column: kind for column, kind in types.items() if kind}
+        known = {column["name"] for column in (dataset.profile or {}).get("columns", ())}
+        strange = sorted(set(column_types) - known) if known else []
+        if strange:
+            raise Invalid(f"There is no column {strange[0]!r}.", field=f"column_types.{strange[0]}")
+    if target is not None:
+        wanted["target"] = target
+    plain = options_plain(options_check(wanted))
+    if plain != dataset.options or dataset.state == DatasetState.FAILED:
+        _read_anew(dataset, plain)
+    return dataset
+
+
+def _read_anew(dataset: Dataset, options: dict[str, Any]) -> None:
+    source = content_source(dataset.sha256)
+    dataset.sha256 = content_key(file_sha256(source), dataset.source_name, options)
+    dataset.options = options
+    content_place(source, dataset.sha256, source.name)
+    with transaction.atomic():
+        _reading_start(dataset)
+
+
+def dataset_delete(*, user: User, dataset: Dataset) -> None:
+    """Move to the trash, from where it can be restored for `TRASH_DAYS`. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    role = require(user, dataset.project, Role.MEMBER)
+    if dataset.owner_id != user.pk and role != Role.ADMIN:
+        raise Forbidden("Only its owner or an admin of the project deletes a dataset.", hint="Ask them.")
+    from harness.jobs.selectors import jobs_active_of_dataset
+
+    if jobs_active_of_dataset(dataset.pk):
+        raise Conflict("Jobs that run or wait use this dataset.", hint="Cancel them or wait for their end.")
+    Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=timezone.now())
+    dataset.refresh_from_db(fields=["deleted_at"])
+    publish_dataset(dataset.project_id, dataset.pk, {"deleted": True})
+
+
+def dataset_restore(*, user: User, dataset: Dataset) -> None:
+    """Take out of the trash. Raises `NotFound`, `Forbidden`."""
+    require(user, dataset.project, Role.MEMBER)
+    Dataset.objects.filter(pk=dataset.pk).update(deleted_at=None)
+    dataset.deleted_at = None
+    publish_dataset(dataset.project_id, dataset.pk, {"deleted": False})
+
+
+def datasets_purge() -> int:
+    """Delete for good what was in the trash too long and no job needs; then contents nobody names. Returns how many."""
+    limit = timezone.now() - timedelta(days=settings.TRASH_DAYS)
+    old = Dataset.objects.filter(deleted_at__lt=limit, jobs__isnull=True)
+    count = old.count()
+    for dataset in old:
+        dataset.delete()
+    return count
+
+
+def contents_purge(keep: Iterable[str], *, older_than: timedelta = timedelta(days=1)) -> int:
+    """Remove content folders that nothing names and that are older than `older_than`. Returns how many."""
+    kept = set(keep)
+    limit_s = (timezone.now() - older_than).timestamp()
+    count = 0
+    folders = settings.STORE.datasets.iterdir() if settings.STORE.datasets.is_dir() else ()
+    for folder in folders:
+        if folder.name not in kept and folder.stat().st_mtime < limit_s:
+            tree_remove(folder)
+            count += 1
+            continue
+        # Readings whose control was killed.
+        for draft in folder.glob(f"{DRAFT_PREFIX}*"):
+            if draft.stat().st_mtime < limit_s:
+                tree_remove(draft)
+    return count

@@ -1,0 +1,135 @@
+"""Resumable uploads: bytes go straight to the store's file; the offset in the database is what is durable."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from harness.accounts.access import require
+from harness.accounts.models import Project, Role, User
+from harness.datasets.content import disk_full_told, options_check, options_plain, source_name_clean, space_check
+from harness.datasets.models import Upload
+from harness.errors import Conflict, Invalid, NotFound, TooLarge
+
+
+def upload_create(
+    *,
+    user: User,
+    project: Project,
+    filename: str,
+    size_bytes: int,
+    name: str = "",
+    options: dict[str, Any] | None = None,
+) -> Upload:
+    """Begin an upload; `name` and `options` wait for its end.
+
+    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `NoSpace`.
+    """
+    require(user, project, Role.MEMBER)
+    filename = source_name_clean(filename)
+    plain = options_plain(options_check(options))
+    if len(name) > 120:
+        raise Invalid("A dataset needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+    if size_bytes <= 0:
+        raise Invalid(f"{filename} is empty.", field="size_bytes", hint="Give a file that holds data.")
+    if size_bytes > settings.UPLOAD_LIMIT_BYTES:
+        raise TooLarge(
+            f"{filename} has {size_bytes / 2**30:.1f} GiB; the limit is {settings.UPLOAD_LIMIT_BYTES / 2**30:.0f} GiB.",
+            hint="Upload less, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
+        )
+    space_check(size_bytes)
+    upload = Upload.objects.create(
+        project=project, owner=user, filename=filename, size_bytes=size_bytes, name=name.strip(), options=plain
+    )
+    settings.STORE.uploads.mkdir(parents=True, exist_ok=True)
+    settings.STORE.upload(upload.pk).touch(mode=0o600)
+    return upload
+
+
+def upload_get(*, user: User, upload_id: str) -> Upload:
+    """An upload of the person's own. Raises `NotFound`."""
+    upload = Upload.objects.select_related("project", "dataset").filter(pk=upload_id, owner=user).first()
+    if upload is None:
+        raise NotFound("There is no such upload, or it has expired.", hint="Begin it again.")
+    require(user, upload.project, Role.MEMBER)
+    return upload
+
+
+def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes]) -> int:
+    """Write bytes at `offset` and return the new offset; what arrived before a break is kept.
+
+    Raises `Conflict` where the offset is not the upload's or another request writes now, `TooLarge`, `NoSpace`.
+    """
+    with upload_lock(upload, wait=False) as descriptor:
+        upload.refresh_from_db(fields=["offset_bytes", "size_bytes"])
+        if offset != upload.offset_bytes:
+            raise Conflict(
+                f"The upload stands at byte {upload.offset_bytes}, not {offset}.",
+                code="wrong_offset",
+                hint="Ask for the offset and go on from there.",
+                details={"offset": upload.offset_bytes},
+            )
+        return _write(upload, descriptor, chunk)
+
+
+@contextmanager
+def upload_lock(upload: Upload, *, wait: bool) -> Iterator[int]:
+    """Hold the upload's file, open for writing: one request at a time. Without `wait` a second one is refused.
+
+    Raises `NotFound` where the file is gone, `Conflict` where another request holds it.
+    """
+    try:
+        descriptor = os.open(settings.STORE.upload(upload.pk), os.O_WRONLY | os.O_NOFOLLOW)
+    except FileNotFoundError as error:
+        raise NotFound("This upload has expired or is finished.", hint="Begin it again.") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            raise Conflict("Another request writes this upload.", code="locked", hint="Wait and go on.") from error
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes]) -> int:
+    position = upload.offset_bytes
+    try:
+        with disk_full_told():
+            for piece in chunk:
+                view = memoryview(piece)
+                if position + len(view) > upload.size_bytes:
+                    raise TooLarge(f"More bytes than the {upload.size_bytes} that were announced.")
+                while view:
+                    written = os.pwrite(descriptor, view, position)
+                    position += written
+                    view = view[written:]
+            os.fdatasync(descriptor)
+    finally:
+        if position != upload.offset_bytes:
+            upload.offset_bytes = position
+            Upload.objects.filter(pk=upload.pk).update(offset_bytes=position, updated_at=timezone.now())
+    return position
+
+
+def upload_delete(*, upload: Upload) -> None:
+    """Give an upload up; its bytes go."""
+    settings.STORE.upload(upload.pk).unlink(missing_ok=True)
+    upload.delete()
+
+
+def uploads_expire() -> int:
+    """Give up uploads nobody touched for `UPLOAD_EXPIRES_DAYS`; return how many."""
+    limit = timezone.now() - timedelta(days=settings.UPLOAD_EXPIRES_DAYS)
+    count = 0
+    for upload in Upload.objects.filter(updated_at__lt=limit):
+        upload_delete(upload=upload)
+        count += 1
+    return count

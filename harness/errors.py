@@ -1,0 +1,89 @@
+"""The one tree of errors that services raise and that API and pages show: what, why, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class HarnessError(Exception):
+    """The request cannot be done, and it is not our fault. `status` is the HTTP status it becomes."""
+
+    status = 400
+    default_code = "error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        field: str | None = None,
+        code: str = "",
+        details: Any = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        """What to do next, in one sentence."""
+        self.field = field
+        """Dotted name of the field at fault."""
+        self.code = code or self.default_code
+        self.details = details
+
+    def to_dict(self) -> dict[str, Any]:
+        """Body of the API's `error` member."""
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "field": self.field,
+            "details": self.details,
+        }
+
+
+class Invalid(HarnessError):
+    """A value is wrong."""
+
+    status = 422
+    default_code = "invalid"
+
+
+class Forbidden(HarnessError):
+    """The person may see this, but not do that."""
+
+    status = 403
+    default_code = "forbidden"
+
+
+class NotFound(HarnessError):
+    """There is no such thing, or the person must not know that there is."""
+
+    status = 404
+    default_code = "not_found"
+
+
+class Conflict(HarnessError):
+    """The thing is in a state in which this cannot be done."""
+
+    status = 409
+    default_code = "conflict"
+
+
+class TooLarge(HarnessError):
+    """More bytes than are allowed."""
+
+    status = 413
+    default_code = "too_large"
+
+
+class NoSpace(HarnessError):
+    """The disk of this installation is full."""
+
+    status = 507
+    default_code = "disk_full"
+
+
+class Unavailable(HarnessError):
+    """A part of the installation that this needs is not running."""
+
+    status = 503
+    default_code = "unavailable"

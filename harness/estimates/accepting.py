@@ -1,0 +1,214 @@
+"""Take a line of an offer: its devices go into the job's spec, its estimate is kept with the job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from codegen.modes import STAGED
+from codegen.spec import TaskSpec
+from harness.accounts.access import require
+from harness.accounts.models import Role, User
+from harness.errors import Conflict, Invalid
+from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
+from harness.estimates.offers import Asked, job_key, offer_make
+from harness.estimates.pricing import estimates_of, groups_read
+from harness.estimates.probes import probes_of
+from harness.jobs.admission import job_admit_again
+from harness.jobs.control.turn import facts_change
+from harness.jobs.drafts import job_spec_update
+from harness.jobs.models import Job
+from harness.jobs.options import job_options_set, wanted_memory_bytes
+from harness.jobs.states import job_note
+from scheduler.estimates import Estimate
+from scheduler.mixtures import is_there
+from scheduler.offers import Hindrance, Offer, OfferLine, Wish
+from scheduler.recommend import candidates, takes
+from scheduler.types import Option
+from scheduler.words import devices_words, energy_words
+from scheduler.workload import Workload
+from worker.states import JobState
+
+
+def offer_accept(*, user: User, offer: OfferRow, line: int | None = None, elastic: bool = True) -> Job:
+    """Give the job the devices of one line (its place in the offer; None: the recommended one).
+
+    A draft's spec is changed; of a job that waits only what the scheduler may choose from. With `elastic` the
+    scheduler may also use other numbers of the same devices, where that keeps promises.
+    Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
+    promise; or devices or program changed since, then with a new offer: `details.offer`).
+    """
+    job = offer.job
+    if job is None:
+        raise Invalid("This offer belongs to no job.", hint="Make a job of the spec, and ask for its offer.")
+    require(user, job.project, Role.MEMBER)
+    job.refresh_from_db()
+    if job.state not in {JobState.DRAFT, JobState.QUEUED}:
+        raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
+    chosen = line_of(offer, line)
+    _fresh(user, job, offer, chosen)
+    priced = Offer.from_dict(offer.body)
+    if job.state == JobState.DRAFT:
+        job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
+        if job_key(job) != (offer.inspection.key if offer.inspection else ""):
+            raise _stale(user, job, offer, "With these devices the program does other steps.")
+    with transaction.atomic():
+        _hold(job)
+        ways = _ways(priced, chosen, elastic=elastic)
+        estimate_keep(job, chosen.estimate, [way.estimate for way in ways[1:]], offer=offer)
+        _promise_check(job)
+        OfferRow.objects.filter(pk=offer.pk).update(
+            state=OfferState.ACCEPTED, accepted=chosen.estimate.to_dict()["allocation"]
+        )
+        job_note(job, "person", f"Offer taken: {_line_words(chosen)}", actor=user, data={"offer_id": offer.pk})
+    offer.refresh_from_db()
+    return job
+
+
+def _hold(job: Job) -> None:
+    """Let nobody start the job until the transaction ends. Raises `Conflict` where somebody just did."""
+    facts_change()
+    if not Job.objects.filter(pk=job.pk, state=job.state).exists():
+        raise Conflict(f"{job.name} has begun meanwhile.", code="wrong_state", hint="Look at it again.")
+
+
+def _promise_check(job: Job) -> None:
+    """A finish that was promised is kept on the new devices too. Raises `Conflict` where it could not be."""
+    if job.promised_at is None or job.promised_at <= timezone.now():
+        return
+    fields = job_admit_again(job)
+    if fields["promised_at"] is None:
+        raise Conflict(
+            "With these devices the finish that was promised could not be kept.",
+            code="promise_lost",
+            hint=f"{fields['promise'].get('text', '')} Take another line, or clone the job.".strip(),
+        )
+    Job.objects.filter(pk=job.pk).update(**fields)
+
+
+def line_of(offer: OfferRow, place: int | None) -> OfferLine:
+    """The line a person points at. Raises `Conflict`, `Invalid`."""
+    if offer.state not in {OfferState.READY, OfferState.ACCEPTED}:
+        raise Conflict("This offer is not priced.", hint="Wait for it, or ask for a new one.")
+    priced = Offer.from_dict(offer.body)
+    if place is None:
+        if priced.chosen is None:
+            raise Conflict(priced.text, code="nothing_offered", hint=" ".join(priced.changes))
+        return priced.chosen
+    if not 0 <= place < len(priced.lines):
+        raise Invalid(f"The offer has {len(priced.lines)} lines.", field="line", hint="Count from 0.")
+    line = priced.lines[place]
+    if line.hindrance not in (None, Hindrance.NOT_WISHED):
+        raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Take another line.")
+    return line
+
+
+def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
+    """Pass if devices and program are what they were when the offer was made. Raises `Conflict` with a new offer."""
+    if offer.inspection is None or job_key(job) != offer.inspection.key:
+        raise _stale(user, job, offer, "The program was changed since this offer was made.")
+    way = chosen.allocation
+    if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes), way):
+        raise _stale(user, job, offer, f"{devices_words(way)}: they are not in the pool any more.")
+
+
+def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
+    wish = offer.wish
+    asked = Asked(
+        deadline_at=offer.deadline_at, **{key: wish.get(key) for key in ("kind", "model_name", "count", "mode")}
+    )
+    fresh = offer_make(user=user, job=job, asked=asked)
+    return Conflict(
+        text, code="offer_stale", hint="Here is a new offer; look at it again.", details={"offer": fresh.pk}
+    )
+
+
+def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
+    """The job's spec with the devices, the mode and the deadline of the offer; what was priced is pinned."""
+    spec = TaskSpec.model_validate(job.spec).model_dump(mode="json")
+    resolved = job.resolved.get("spec") or {}
+    way = chosen.allocation
+    spec["resources"] |= {"device": way.kind, "count": way.count}
+    spec["mode"] = way.mode
+    spec["budget"]["deadline"] = offer.deadline_at.isoformat() if offer.deadline_at else "auto"
+    for part in ("training", "model"):
+        spec[part] |= {key: value for key, value in resolved.get(part, {}).items() if key in spec[part]}
+    return spec
+
+
+def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
+    """The chosen line first; then those of the same devices on the frontier of time and energy, cheapest first.
+
+    A model is cut into as many stages as were chosen: such a job is not made wider or narrower.
+    """
+    if not elastic or chosen.allocation.mode in STAGED:
+        return [chosen]
+    key = (chosen.allocation.kind, chosen.allocation.model_name)
+    others = [
+        line
+        for line in offer.lines
+        if line != chosen and takes(line) and (line.allocation.kind, line.allocation.model_name) == key
+    ]
+    return [chosen, *sorted(others, key=lambda line: line.estimate.energy_j.mid)]
+
+
+def _line_words(line: OfferLine) -> str:
+    return f"{devices_words(line.allocation)}, about {energy_words(line.estimate.energy_j.mid)}"
+
+
+def estimate_keep(
+    job: Job, estimate: Estimate, others: Sequence[Estimate], *, offer: OfferRow | None = None
+) -> JobEstimate:
+    """Keep what the job is expected to cost, and give the scheduler the ways it may choose from."""
+    kept, _ = JobEstimate.objects.update_or_create(
+        job=job,
+        defaults={
+            "inspection_key": job_key(job),
+            "estimate": estimate.to_dict(),
+            "ways": [other.to_dict() for other in others],
+            "offer": offer,
+        },
+    )
+    slowdown = max(way.run_s.high / way.run_s.mid for way in (estimate, *others) if way.run_s.mid > 0)
+    memory_bytes = wanted_memory_bytes(job)
+    job_options_set(job, [option_of(way, memory_bytes) for way in (estimate, *others)], slowdown=slowdown)
+    return kept
+
+
+def option_of(estimate: Estimate, memory_bytes: int = 0) -> Option:
+    """The way as the scheduler takes it. `memory_bytes`: what the person fixed; 0: the share of the devices."""
+    way = estimate.allocation
+    return Option(
+        kind=way.kind,
+        model_name=way.model_name,
+        count=way.count,
+        mode=way.mode,
+        rate_per_s=1.0 / estimate.run_s.mid if estimate.run_s.mid > 0 else 0.0,
+        power_w=estimate.power_w,
+        memory_bytes=memory_bytes,
+        parts=way.parts,
+    )
+
+
+def estimate_fixed(job: Job, workload: Workload) -> JobEstimate | None:
+    """Estimate a job on the devices its spec fixes; None where the pool has none of them.
+
+    Of several models of device that fit, the fastest is named first.
+    """
+    spec = job.resolved.get("spec") or {}
+    resources, mode = spec.get("resources") or {}, spec.get("mode")
+    stages = (spec.get("pipeline") or {}).get("stages") if mode in STAGED else None
+    wish = Wish(
+        kind=resources.get("device"), count=resources.get("count"), mode=mode, stages=stages,
+        even=resources.get("split") == "even",
+    )  # fmt: skip
+    groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
+    ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))
+    found = Inspection.objects.filter(key=job_key(job)).first()
+    probes = probes_of(found) if found else None
+    estimates = estimates_of(workload, ways, probes, even=wish.even)
+    priced = sorted(estimates.values(), key=lambda item: item.run_s.mid)
+    return estimate_keep(job, priced[0], priced[1:]) if priced else None

@@ -1,0 +1,229 @@
+"""Make offers: for a draft or a waiting job, for a spec, for a workload from outside; price them once all is known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from codegen.modes import MODES, STAGED
+from harness.accounts.access import require
+from harness.accounts.models import Project, Role, User
+from harness.broker import publish_job
+from harness.datasets.models import Dataset
+from harness.datasets.selectors import dataset_profile
+from harness.errors import Conflict, Invalid
+from harness.estimates.inspection import content_key, inspection_request
+from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
+from harness.estimates.pricing import offer_compute
+from harness.estimates.probes import probes_of
+from harness.jobs import programs
+from harness.jobs.models import Job
+from harness.jobs.options import wanted_memory_bytes
+from harness.jobs.services import minimum_sandbox_level
+from harness.plain import plain
+from harness.pool.selectors import hardware
+from harness.pool.services import pool_setting_get
+from scheduler.estimates import Allocation
+from scheduler.offers import Wish, allocation_from
+from scheduler.workload import Workload
+from worker.states import JobState
+
+OFFERED = frozenset({"single", "sync"})
+"""Modes that every offer has lines for."""
+_OPERATORS_MAX = 100_000
+"""A workload from outside with more is no training step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a person wants of an offer besides the program."""
+
+    deadline_at: datetime | None = None
+    kind: str | None = None
+    model_name: str | None = None
+    count: int | None = None
+    mode: str | None = None
+    stages: int | None = None
+    even: bool = False
+
+    def wish(self) -> Wish:
+        """What is fixed. Raises `Invalid`."""
+        try:
+            return Wish(
+                kind=self.kind, model_name=self.model_name, count=self.count, mode=self.mode, stages=self.stages,
+                even=self.even,
+            )  # fmt: skip
+        except ValueError as error:
+            raise Invalid(
+                f"{error}".capitalize() + ".", field="count", hint="Leave it out, or give 1 or more."
+            ) from error
+
+    def of_spec(self, spec: Mapping[str, Any]) -> Asked:
+        """With a mode that the spec names and that is not offered unasked, and how it shares out rows and stages."""
+        named, stages = spec.get("mode"), spec.get("pipeline", {}).get("stages")
+        mode = str(named) if self.mode is None and named in MODES - OFFERED else self.mode
+        known = stages if isinstance(stages, int) and mode in STAGED else None
+        return replace(
+            self, mode=mode, stages=self.stages or known, even=spec.get("resources", {}).get("split") == "even"
+        )
+
+    def row(self) -> dict[str, Any]:
+        """Fields of an offer."""
+        return {"deadline_at": utc(self.deadline_at), "wish": asdict(self.wish())}
+
+
+def utc(moment: datetime | None) -> datetime | None:
+    """The moment with a zone; one without is taken for UTC."""
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
+def job_key(job: Job) -> str:
+    """`content_key` of a job's program and data as they are now."""
+    files = programs.program_of(settings.STORE.job(job.pk)).files
+    return content_key(files, job.dataset_sha256 or job.dataset.sha256)
+
+
+def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> OfferRow:
+    """An offer for a draft, or for a job that waits; priced at once where its program was read before.
+
+    With `again` a program that could not be read is tried once more.
+    Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `Unavailable` (no node).
+    """
+    require(user, job.project, Role.MEMBER)
+    if job.deleted_at or job.state not in {JobState.DRAFT, JobState.QUEUED}:
+        raise Conflict(f"{job.name} is {job.state}: there is nothing to offer any more.", hint="Clone it.")
+    row = asked.of_spec(job.spec).row()
+    if job.state != JobState.DRAFT:
+        row["deadline_at"] = job.deadline_at  # its promise was made at submit
+    files = programs.program_of(settings.STORE.job(job.pk)).files
+    programs.program_syntax_check(files)
+    inspection = inspection_request(
+        files=files,
+        dataset_sha256=job.dataset_sha256 or job.dataset.sha256,
+        minimum_sandbox_level=minimum_sandbox_level(job),
+        again=again,
+    )
+    offer = OfferRow.objects.create(
+        owner=user, project=job.project, job=job, inspection=inspection, title=job.name,
+        memory_bytes=wanted_memory_bytes(job), **row,
+    )  # fmt: skip
+    return offer_settle(offer)
+
+
+def offer_make_spec(
+    *, user: User, dataset: Dataset, spec: str | dict[str, Any], own_model: str | None = None, asked: Asked
+) -> OfferRow:
+    """An offer for a spec on a dataset, without making a job.
+
+    Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `Unavailable`.
+    """
+    require(user, dataset.project, Role.MEMBER)
+    if own_model is not None:
+        programs.file_text_check("model.py", own_model)
+    wish = programs.spec_read(spec)
+    row = asked.of_spec(wish.model_dump(mode="json")).row()
+    profile = dataset_profile(dataset)
+    resolved = programs.resolve_spec(wish, profile, hardware())
+    program = programs.program_render(resolved, profile, own_model)
+    programs.program_syntax_check(program.files)
+    setting = pool_setting_get()
+    own = own_model is not None
+    level = setting.minimum_sandbox_level_own_code if own else setting.minimum_sandbox_level_generated
+    inspection = inspection_request(files=program.files, dataset_sha256=dataset.sha256, minimum_sandbox_level=level)
+    memory = wish.resources.memory_gib
+    offer = OfferRow.objects.create(
+        owner=user, project=dataset.project, inspection=inspection, title=wish.name or dataset.name,
+        memory_bytes=int(memory * 2**30) if isinstance(memory, (int, float)) else 0, **row,
+    )  # fmt: skip
+    return offer_settle(offer)
+
+
+def offer_make_workload(
+    *, user: User, workload: Mapping[str, Any], project: Project | None = None, title: str = "", asked: Asked
+) -> OfferRow:
+    """An offer for a workload that somebody else read off a program. Raises `NotFound`, `Forbidden`, `Invalid`."""
+    if project is not None:
+        require(user, project, Role.MEMBER)
+    row = asked.row()
+    body = workload_check(workload)
+    offer = OfferRow.objects.create(owner=user, project=project, title=title[:160], workload=body, **row)
+    return offer_settle(offer)
+
+
+def workload_check(body: Mapping[str, Any]) -> dict[str, Any]:
+    """A workload given by a person, as kept. Raises `Invalid`."""
+    try:
+        read = Workload.from_dict(plain(dict(body)))
+        figures = (read.parameter_bytes, read.activation_bytes, read.flops, read.train_rows, read.epochs)
+        if not 0 < len(read.operators) <= _OPERATORS_MAX or min(figures) < 0 or min(figures[3:]) < 1:
+            raise ValueError("it needs operators, rows and epochs, and no figure below 0")
+        if read.global_batch_size < 1 or read.batch_size < 1:
+            raise ValueError("a step needs at least one row")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise Invalid(
+            f"This is no workload: {error}.", field="workload", hint="See `Workload` in the API's docs."
+        ) from error
+    return read.to_dict()
+
+
+def offer_settle(offer: OfferRow) -> OfferRow:
+    """Price an offer if what it needs is known by now; else leave it waiting, or let it fail."""
+    if offer.state != OfferState.WAITING:
+        return offer
+    workload, only = offer.workload, None
+    if offer.inspection is not None:
+        offer.inspection.refresh_from_db()
+        workload = offer.inspection.workload
+        if workload is None:
+            workload, only = _probed_workload(offer.inspection)
+    if workload is not None:
+        return _priced(offer, Workload.from_dict(workload), only)
+    if offer.inspection is None or offer.inspection.state == AskState.FAILED:
+        _keep(offer, state=OfferState.FAILED)
+    return offer
+
+
+def _probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allocation | None]:
+    """What the run on a device told of a program that cannot be read without running it, and where alone it holds."""
+    probe = inspection.probes.filter(state=AskState.DONE).exclude(workload=None).order_by("-sent_at").first()
+    if probe is None or probe.workload is None:
+        return None, None
+    return dict(probe.workload), allocation_from(probe.allocation) if probe.opaque else None
+
+
+def _priced(offer: OfferRow, workload: Workload, only: Allocation | None) -> OfferRow:
+    begun_s = time.perf_counter()
+    made, notes = offer_compute(
+        workload,
+        project=offer.project,
+        wish=Wish(**offer.wish),
+        deadline_s=offer.deadline_at.timestamp() if offer.deadline_at else None,
+        memory_bytes=offer.memory_bytes,
+        without=offer.job_id or "",
+        probes=probes_of(offer.inspection) if offer.inspection else None,
+        only=only,
+    )
+    _keep(
+        offer, state=OfferState.READY, body=plain(made.to_dict()), notes=notes,
+        priced_s=time.perf_counter() - begun_s, made_at=timezone.now(),
+    )  # fmt: skip
+    return offer
+
+
+def _keep(offer: OfferRow, **fields: Any) -> None:
+    """Of two who settle an offer at once the first one counts."""
+    if OfferRow.objects.filter(pk=offer.pk, state=OfferState.WAITING).update(**fields) and offer.job is not None:
+        publish_job(offer.job.project_id, offer.job.pk, "offer", {"offer_id": offer.pk, "state": str(fields["state"])})
+    offer.refresh_from_db()
+
+
+def offers_settle(inspection: Inspection) -> int:
+    """Settle all offers that waited for an inspection; return how many."""
+    waiting = OfferRow.objects.filter(inspection=inspection, state=OfferState.WAITING).select_related("job", "project")
+    return sum(offer_settle(offer).state != OfferState.WAITING for offer in waiting)

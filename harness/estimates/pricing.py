@@ -1,0 +1,288 @@
+"""Price a workload on the whole pool: the devices there are, when they fall free, what each way costs.
+
+Reads only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from django.db.models import Q
+from django.utils import timezone
+
+from harness.accounts.models import Project
+from harness.calibration.known import device_model
+from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
+from harness.jobs.models import Allocation as Held
+from harness.jobs.models import Job
+from harness.jobs.options import options_of
+from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservation
+from harness.pool.selectors import span_problem
+from harness.pool.services import pool_setting_get
+from scheduler.estimate import Probe, estimate_all
+from scheduler.estimates import Allocation, Basis, Estimate
+from scheduler.kinds import declared_name, real_name
+from scheduler.mixtures import mixed_estimates
+from scheduler.offers import Candidate, DeviceGroup, Offer, Wish
+from scheduler.openings import Holding, earliest_together_s
+from scheduler.recommend import candidates, recommend
+from scheduler.types import Option
+from scheduler.workload import Workload
+from worker.states import JobState
+
+IDLE_CPU_BYTES = 256 << 20
+"""A process that has imported torch and Horovod and done nothing (CPU build: 224 MiB measured)."""
+IDLE_CUDA_BYTES = 600 << 20
+"""What a CUDA context takes of a GPU's memory before the first tensor (assumed: it depends on driver and kernels)."""
+UNKNOWN_LEAST_S = 600.0
+"""A job that nobody has estimated is expected to hold its devices as long again as it has run, and at least this."""
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Openings:
+    """What is held and planned, by kind of device."""
+
+    held: Mapping[Key, tuple[Holding, ...]] = field(default_factory=dict)
+    capacity: Mapping[Key, int] = field(default_factory=dict)
+    guessed: bool = False
+    """Some job's end is a guess."""
+
+
+def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[DeviceGroup, ...]:
+    """The kinds of device of nodes that take work, without devices reserved now for others, and the project's quota.
+
+    `memory_bytes`: what the person fixed for the whole run; 0: the share that goes with the devices.
+    """
+    now = timezone.now()
+    reserved = {row.node_id or row.device_id or "" for row in _reservations_now(project, now)}
+    nodes: dict[Key, dict[str, list[Device]]] = defaultdict(lambda: defaultdict(list))
+    rows = Device.objects.select_related("node").filter(node__state=NodeState.UP)
+    for device in rows:
+        if device.pk not in reserved and device.node_id not in reserved:
+            nodes[_key(device.kind, device.model_name, device.slowdown)][device.node_id].append(device)
+    cores: dict[str, int] = defaultdict(int)
+    gpus: dict[str, int] = defaultdict(int)
+    for device in rows:
+        (cores if device.kind == DeviceKind.CPU else gpus)[device.node_id] += 1
+    quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
+    spans = pool_setting_get().span_nodes and not span_problem({device.node for device in rows})
+    groups = [
+        _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
+    ]
+    return tuple(replace(group, spans_nodes=spans) for group in groups)
+
+
+def _key(kind: str, model_name: str, slowdown: float) -> Key:
+    """Kind and name under which a device is counted and priced."""
+    return kind, declared_name(model_name, slowdown)
+
+
+def kinds_known() -> frozenset[Key]:
+    """Kind and name of every device in the pool, whether its node takes work or not."""
+    return frozenset(_key(*row) for row in Device.objects.values_list("kind", "model_name", "slowdown"))
+
+
+def option_known(option: Option, known: Collection[Key]) -> bool:
+    """Whether the pool has such devices at all."""
+    wanted = [(option.kind, name) for name, _ in option.parts] or [option.key]
+    return not option.model_name or all(key in known for key in wanted)
+
+
+def _reservations_now(project: Project | None, now: datetime) -> list[Reservation]:
+    """Those that keep this project's jobs off, the first to end first."""
+    rows = Reservation.objects.filter(cancelled_at=None, starts_at__lte=now, ends_at__gt=now).order_by("ends_at")
+    return list(rows.exclude(project=project) if project is not None else rows)
+
+
+def _reserved_note(project: Project | None) -> list[str]:
+    """What is left out because it is reserved, in a sentence: else a pool in calibration looks like an empty one."""
+    rows = _reservations_now(project, timezone.now())
+    if not rows:
+        return []
+    until = rows[0].ends_at.strftime("%H:%M")
+    return [
+        f"Reserved devices are not offered ({len(rows)} reservation(s), the first ends at {until} UTC); "
+        "the pool's page of reservations shows for what. Ask again then."
+    ]
+
+
+def _declared_note(groups: Sequence[DeviceGroup]) -> list[str]:
+    """Whose speed is no property of the device."""
+    slow = [group.model_name or group.kind for group in groups if real_name(group.model_name)[1] > 1.0]
+    if not slow:
+        return []
+    return [
+        f"Emulated: {'; '.join(slow)}. Steps on these devices are drawn out to so many times their length, and are "
+        "estimated so; their power is taken for that of the busy device."
+    ]
+
+
+def _span_note(groups: Sequence[DeviceGroup]) -> list[str]:
+    """What the figures of gangs over several nodes do not know."""
+    if not any(group.spans_nodes and group.most > max(group.sizes, default=0) for group in groups):
+        return []
+    return ["Ways that need several nodes are priced with the link within a node; between nodes it may be slower."]
+
+
+def _group(
+    key: Key,
+    by_node: Mapping[str, list[Device]],
+    cores: Mapping[str, int],
+    gpus: Mapping[str, int],
+    quota: int | None,
+    memory_bytes: int,
+) -> DeviceGroup:
+    kind, model_name = key
+    sizes = tuple(len(devices) for devices in by_node.values())
+    first = [devices[0] for devices in by_node.values()]
+    if kind == DeviceKind.CUDA:
+        return DeviceGroup(
+            kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node),
+            memory_bytes=min(device.memory_bytes for device in first),
+            idle_bytes=IDLE_CUDA_BYTES, quota=quota,
+            threads_per_rank=min(max(1, device.node.cpu_cores // gpus[device.node_id]) for device in first),
+        )  # fmt: skip
+    usable = [int(device.node.memory_bytes * MEMORY_SHARE) for device in first]
+    share = min(most // cores[device.node_id] for most, device in zip(usable, first, strict=True))
+    return DeviceGroup(
+        kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node), idle_bytes=IDLE_CPU_BYTES, quota=quota,
+        memory_bytes=0 if memory_bytes else share,
+        memory_floor_bytes=memory_bytes or min(MEMORY_FLOOR_BYTES, min(usable)),
+    )  # fmt: skip
+
+
+def openings_read(groups: tuple[DeviceGroup, ...], *, without: str = "") -> Openings:
+    """What other jobs hold and are expected to hold; `without`: id of the job that is priced."""
+    now_s = timezone.now().timestamp()
+    capacity = {(group.kind, group.model_name): sum(group.sizes) for group in groups}
+    held: dict[Key, list[Holding]] = defaultdict(list)
+    guessed = False
+    running: dict[str, dict[Key, int]] = defaultdict(lambda: defaultdict(int))
+    rows = Held.objects.exclude(job_id=without).values_list("job_id", *_KEY)
+    for job_id, *key in rows:
+        running[job_id][_key(*key)] += 1
+    for job in Job.objects.filter(pk__in=running).only(*_TIMES):
+        finish_s, known = _finish_s(job, now_s)
+        guessed |= not known
+        for key, count in running[job.pk].items():
+            held[key].append(Holding(start_s=now_s, finish_s=finish_s, count=count))
+    waiting = Job.objects.filter(~Q(pk=without), state=JobState.QUEUED, deleted_at=None).only(*_PLANS)
+    for job in waiting.exclude(expected_start_at=None).exclude(expected_high_at=None):
+        option = options_of(job)[0]
+        fitting = [key for key in capacity if key[0] == option.kind and option.takes(key[1])]
+        counts = {(option.kind, name): count for name, count in option.parts}
+        for key in fitting if option.parts else fitting[:1]:
+            if job.expected_start_at and job.expected_high_at:
+                start_s, end_s = job.expected_start_at.timestamp(), job.expected_high_at.timestamp()
+                count = counts.get(key, option.count)
+                held[key].append(Holding(start_s=start_s, finish_s=max(start_s, end_s), count=count))
+    return Openings(held={key: tuple(items) for key, items in held.items()}, capacity=capacity, guessed=guessed)
+
+
+_KEY = ("device__kind", "device__model_name", "device__slowdown")
+_ONLY = (
+    "This program cannot be read without running it: its figures come from a few real steps on one device, "
+    "and nothing is known of other devices or of several at once."
+)
+_PLANS = ("pk", "options", "expected_start_at", "expected_high_at")
+"""Who has such times has options: the spec is hardly ever asked for."""
+_TIMES = ("pk", "state", "expected_high_at", "eta_s", "placed_at", "run_s")
+
+
+def _finish_s(job: Job, now_s: float) -> tuple[float, bool]:
+    """(unix time at which a running job gives its devices back, whether that is more than a guess)."""
+    if job.expected_high_at is not None and job.expected_high_at.timestamp() > now_s:
+        return job.expected_high_at.timestamp(), True
+    if job.eta_s is not None:
+        return now_s + job.eta_s, True
+    elapsed_s = now_s - job.placed_at.timestamp() if job.placed_at else 0.0
+    return now_s + max(UNKNOWN_LEAST_S, elapsed_s), False
+
+
+def estimates_of(
+    workload: Workload,
+    ways: tuple[Candidate, ...],
+    probes: Mapping[Key, Probe] | None = None,
+    *,
+    even: bool = False,
+) -> dict[Allocation, Estimate]:
+    """Every way priced, by the candidate's allocation; a kind of device is looked up once.
+
+    Mixtures of which a device would only delay the others are left out. `even`: rows are shared out so.
+    """
+    by_kind: dict[Key, list[Candidate]] = defaultdict(list)
+    mixed: dict[str, list[Candidate]] = defaultdict(list)
+    for way in ways:
+        if way.allocation.parts:
+            mixed[way.allocation.kind].append(way)
+        else:
+            by_kind[way.allocation.kind, way.allocation.model_name].append(way)
+    found: dict[Allocation, Estimate] = {}
+    for key, group in by_kind.items():
+        pairs = [(way.allocation, way.memory_limit_bytes) for way in group]
+        model = device_model(*key)
+        priced = estimate_all(workload, pairs, model, probe=(probes or {}).get(model.measured_key))
+        found |= {estimate.allocation: estimate for estimate in priced}
+    for kind, group in mixed.items():
+        names = {name for way in group for name, _ in way.allocation.parts}
+        models = {name: device_model(kind, name) for name in sorted(names)}
+        found |= mixed_estimates(workload, group, models, probes=probes, even_shares=even)
+    return found
+
+
+def offer_compute(
+    workload: Workload,
+    *,
+    project: Project | None,
+    wish: Wish,
+    deadline_s: float | None,
+    memory_bytes: int = 0,
+    without: str = "",
+    probes: Mapping[Key, Probe] | None = None,
+    only: Allocation | None = None,
+) -> tuple[Offer, list[str]]:
+    """(the offer, what its figures rest on in sentences). `only`: the one way of which anything is known."""
+    groups = groups_read(project, memory_bytes=memory_bytes)
+    openings = openings_read(groups, without=without)
+    ways = candidates(workload, groups, wish=wish)
+    if only is not None:
+        ways = tuple(way for way in ways if way.allocation == only)
+    estimates = estimates_of(workload, ways, probes, even=wish.even)
+    ways = tuple(way for way in ways if way.allocation in estimates)
+    now_s = timezone.now().timestamp()
+
+    def start_of(allocation: Allocation, run_s: float) -> float | None:
+        parts = allocation.parts or ((allocation.model_name, allocation.count),)
+        wanted = {(allocation.kind, name): count for name, count in parts}
+        return earliest_together_s(openings.held, openings.capacity, wanted, run_s=run_s, now_s=now_s)
+
+    offer = recommend(
+        ways, estimate_of=lambda way: estimates[way.allocation], start_of=start_of, now_s=now_s,
+        deadline_s=deadline_s, wish=wish, epochs=workload.epochs,
+    )  # fmt: skip
+    notes = _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
+    notes += _reserved_note(project)
+    return offer, ([_ONLY] if only is not None else []) + notes
+
+
+def _notes(estimates: list[Estimate], openings: Openings) -> list[str]:
+    notes = []
+    ways = [way.allocation for way in estimates if _is_assumed(way) and not way.allocation.parts]
+    assumed = sorted({real_name(way.model_name)[0] or way.kind for way in ways})
+    if assumed:
+        notes.append(
+            f"No calibration of {', '.join(assumed)} yet: its figures are assumed from data sheets, with wide ranges. "
+            "An admin can calibrate it on the pool page."
+        )
+    if openings.guessed:
+        notes.append("Starts rest on a guess: a job whose end nobody has estimated holds devices.")
+    return notes
+
+
+def _is_assumed(estimate: Estimate) -> bool:
+    return estimate.time_basis is Basis.ASSUMED

@@ -1,0 +1,180 @@
+"""Write estimates: ask nodes, make offers, accept them. The verbs other rooms call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.accounts.access import require
+from harness.accounts.models import Role, User
+from harness.broker import task_send_on_commit
+from harness.errors import HarnessError, Invalid
+from harness.estimates.accepting import estimate_fixed, offer_accept
+from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
+from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, OfferState, ProbeRow
+from harness.estimates.offers import (
+    Asked,
+    job_key,
+    offer_make,
+    offer_make_spec,
+    offer_make_workload,
+    offer_settle,
+    offers_settle,
+)
+from harness.estimates.pricing import kinds_known, option_known
+from harness.estimates.probes import (
+    PREFIX,
+    probe_complete,
+    probe_done,
+    probe_expire,
+    probe_request,
+    probe_told,
+    require_no_run,
+)
+from harness.jobs import programs
+from harness.jobs.models import Job
+from harness.jobs.options import options_of
+from harness.jobs.services import minimum_sandbox_level
+from harness.jobs.states import job_note
+from scheduler.workload import Workload
+from worker.states import JobState
+
+OFFER_LOST = "The devices of the offer that was taken have changed. Ask for a new offer."
+
+__all__ = [
+    "PREFIX",
+    "Asked",
+    "estimates_renew",
+    "inspection_answer",
+    "job_estimate",
+    "jobs_estimate",
+    "measure_answer",
+    "offer_accept",
+    "offer_make",
+    "offer_make_spec",
+    "offer_make_workload",
+    "offer_probe",
+    "offer_refresh",
+]
+
+
+JOBS_AT_ONCE = 20
+_STILL_OPEN = (JobState.QUEUED, JobState.PLACED, JobState.RUNNING)
+"""On an idle pool a job begins before its program is read; its estimate is kept all the same, to be learnt from."""
+
+
+def inspection_answer(report: dict[str, Any]) -> None:
+    """Take in a node's answer to `node.inspect`, and go on with all that waited for it."""
+    inspection = inspection_done(report)
+    if inspection is None:
+        return
+    offers_settle(inspection)
+    if inspection.workload:
+        _estimate_waiting(inspection)
+
+
+def _estimate_waiting(inspection: Inspection) -> None:
+    """Jobs that were submitted without an offer, while their program was being read: some have begun by now."""
+    for job in Job.objects.filter(
+        state__in=_STILL_OPEN, deleted_at=None, estimate=None, dataset_sha256=inspection.dataset_sha256
+    ):
+        if job_key(job) == inspection.key:
+            estimate_fixed(job, Workload.from_dict(inspection.workload or {}))
+
+
+def job_estimate(job_id: str) -> JobEstimate | None:
+    """Estimate a job on the devices its spec fixes; None where its program has to be read first, or cannot be.
+
+    Never raises for what is wrong with the job: without an estimate it runs as well.
+    """
+    job = Job.objects.select_related("project", "dataset").filter(pk=job_id, state__in=_STILL_OPEN).first()
+    if job is None or JobEstimate.objects.filter(job=job, inspection_key=job_key(job)).exists():
+        return None
+    try:
+        inspection = inspection_request(
+            files=programs.program_of(_paths(job)).files,
+            dataset_sha256=job.dataset_sha256 or job.dataset.sha256,
+            minimum_sandbox_level=minimum_sandbox_level(job),
+        )
+    except HarnessError:
+        return None
+    return estimate_fixed(job, Workload.from_dict(inspection.workload)) if inspection.workload else None
+
+
+def jobs_estimate() -> int:
+    """Estimate queued jobs that have none, oldest first: no node may have been up when they came. How many it did.
+
+    And those whose devices were declared others while they ran, or left for good.
+    """
+    waiting = Job.objects.filter(state=JobState.QUEUED, deleted_at=None, estimate=None).order_by("queued_at")
+    keys = list(waiting.values_list("pk", flat=True)[:JOBS_AT_ONCE])
+    return sum(job_estimate(job_id) is not None for job_id in keys) + estimates_renew(lost_only=True)
+
+
+def estimates_renew(*, lost_only: bool = False) -> int:
+    """Estimate queued jobs again on the devices as they are declared now; return how many were.
+
+    What a person took from an offer stays as it is: a job whose devices are there no more waits, and says what to do.
+    `lost_only`: only jobs of whose devices the pool has none any more, drained nodes included.
+    """
+    known = kinds_known()
+    renewed = 0
+    for kept in JobEstimate.objects.filter(job__state=JobState.QUEUED, job__deleted_at=None).select_related("job"):
+        lost = not any(option_known(option, known) for option in options_of(kept.job))
+        if kept.offer_id is not None:
+            if lost and not lost_only and not kept.job.events.filter(message=OFFER_LOST).exists():
+                job_note(kept.job, "note", OFFER_LOST)
+            continue
+        if lost_only and not lost:
+            continue
+        found = Inspection.objects.filter(key=kept.inspection_key).exclude(workload=None).first()
+        if found is not None and found.workload:
+            renewed += estimate_fixed(kept.job, Workload.from_dict(found.workload)) is not None
+    if renewed:
+        task_send_on_commit("control.tick")
+    return renewed
+
+
+def _paths(job: Job) -> Any:
+    from django.conf import settings
+
+    return settings.STORE.job(job.pk)
+
+
+def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str = "") -> ProbeRow:
+    """Have a few real steps made of the offer's program on an idle device; a new offer follows when it is done.
+
+    Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`, `Unavailable`.
+    """
+    if offer.job is None or offer.inspection is None:
+        raise Invalid(
+            "Only the program of a job can be tried on a device.", hint="Make a job of the spec; it stays a draft."
+        )
+    require(user, offer.job.project, Role.MEMBER)
+    require_no_run(offer.job)
+    return probe_request(user=user, job=offer.job, inspection=offer.inspection, kind=kind, model_name=model_name)
+
+
+def measure_answer(report: dict[str, Any]) -> None:
+    """Take in a node's answer to a probe: every offer of its program that is still open is priced anew."""
+    probe = probe_done(report)
+    if probe is None:
+        return
+    rows = OfferRow.objects.filter(inspection=probe.inspection).exclude(state=OfferState.ACCEPTED).exclude(job=None)
+    newest = rows.select_related("job__dataset", "job__project", "project").order_by("-created_at").first()
+    if newest is None or newest.job is None:
+        return
+    probe_complete(probe, newest.job)
+    if probe.state == AskState.DONE:
+        OfferRow.objects.filter(pk=newest.pk).update(state=OfferState.WAITING)
+        newest.refresh_from_db()
+        offer_settle(newest)
+    probe_told(probe, newest.job)
+
+
+def offer_refresh(offer: OfferRow) -> OfferRow:
+    """Settle what can be settled by now: for whoever looks at an offer that waits."""
+    if offer.inspection is not None:
+        inspection_expire(offer.inspection)
+        for probe in offer.inspection.probes.filter(state=AskState.WAITING):
+            probe_expire(probe)
+    return offer_settle(offer)

@@ -1,0 +1,41 @@
+// Bundles the pages' own sources and the locked packages into dist/dlh (ES modules, lazy chunks, no CDN).
+import { copyFile, mkdir, rm } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import path from "node:path";
+import * as esbuild from "esbuild";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const outdir = path.join(here, "dist", "dlh");
+const watch = process.argv.includes("--watch");
+
+const common = {
+  outdir,
+  bundle: true,
+  minify: !watch,
+  sourcemap: false,
+  target: ["es2022"],
+  logLevel: "info",
+  legalComments: "linked",
+  absWorkingDir: here,
+};
+
+const builds = [
+  {
+    ...common,
+    entryPoints: { app: "src/app.js" },
+    format: "esm",
+    splitting: true,
+    chunkNames: "chunks/[name]-[hash]",
+  },
+  { ...common, entryPoints: { theme: "src/theme.js" }, format: "iife" },
+  { ...common, entryPoints: { style: "src/styles/style.css", editor: "src/styles/editor.css" } },
+];
+
+await rm(outdir, { recursive: true, force: true });
+await mkdir(outdir, { recursive: true });
+await copyFile(path.join(here, "src", "favicon.svg"), path.join(outdir, "favicon.svg"));
+if (watch) {
+  for (const options of builds) await (await esbuild.context(options)).watch();
+} else {
+  await Promise.all(builds.map((options) => esbuild.build(options)));
+}

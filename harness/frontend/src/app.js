@@ -1,0 +1,68 @@
+// Entry of every page: htmx, theme, times, keyboard, and lazy mounting of the parts a page asks for.
+import htmx from "htmx.org";
+import { localise, startClock } from "./time.js";
+import { setUpShell } from "./shell.js";
+
+htmx.config.allowEval = false;
+htmx.config.includeIndicatorStyles = false;
+htmx.config.selfRequestsOnly = true;
+htmx.config.historyCacheSize = 0;
+
+const PARTS = {
+  upload: () => import("./upload.js"),
+  spec: () => import("./spec.js"),
+  program: () => import("./program.js"),
+  job: () => import("./job.js"),
+  curves: () => import("./curves_panel.js"),
+  ranks: () => import("./ranks.js"),
+  throughput: () => import("./throughput.js"),
+  logs: () => import("./logs.js"),
+  chart: () => import("./charts/analysis.js"),
+  compare: () => import("./compare.js"),
+  live: () => import("./live_refresh.js"),
+  offer: () => import("./offer.js"),
+  queue: () => import("./queue.js"),
+};
+
+const seen = new WeakSet();
+const watcher = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (!entry.isIntersecting) continue;
+    watcher.unobserve(entry.target);
+    start(entry.target);
+  }
+}, { rootMargin: "200px" });
+
+async function start(node) {
+  const part = PARTS[node.dataset.mount];
+  if (!part) return;
+  const module = await part();
+  module.mount(node);
+}
+
+function mountAll(root) {
+  const nodes = [...root.querySelectorAll("[data-mount]")];
+  if (root.matches?.("[data-mount]")) nodes.push(root);
+  for (const node of nodes) {
+    if (seen.has(node)) continue;
+    seen.add(node);
+    if (node.dataset.mount === "chart") watcher.observe(node);
+    else start(node);
+  }
+}
+
+document.body.addEventListener("htmx:configRequest", (event) => {
+  event.detail.headers["X-CSRFToken"] = document.querySelector('meta[name="csrf-token"]').content;
+});
+document.body.addEventListener("htmx:load", (event) => {
+  localise(event.detail.elt);
+  mountAll(event.detail.elt);
+});
+document.body.addEventListener("htmx:beforeSwap", (event) => {
+  // A refused request answers with a readable fragment: show it instead of dropping it.
+  if ([400, 403, 404, 409, 413, 422].includes(event.detail.xhr.status)) event.detail.shouldSwap = true;
+});
+
+startClock();
+setUpShell();
+mountAll(document);

@@ -1,0 +1,229 @@
+// The one wrapper of line charts: job page, comparison and resources use it, so that controls never differ.
+import uPlot from "uplot";
+import { announce, el } from "../dom.js";
+import { clock, duration, localTime, number } from "../format.js";
+import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
+import { color, dash, faded, ink, onTheme } from "./palette.js";
+import { smooth, thin } from "./smooth.js";
+
+const POINTS_SHOWN = 4000;
+const ROWS_SHOWN = 200;
+const DRAG_LEAST_PX = 4;
+const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
+
+const X_LABELS = { step: "step", epoch: "epoch", relative: "time since start", wall: "time" };
+// Crosshairs are shared between charts, zooming is not.
+const NOT_SHARED = new Set(["mousedown", "mouseup", "dblclick"]);
+
+export class CurveChart {
+  // series: Map name -> {label, points: [{step, epoch, time_s, value}] in order of step, start_s, source, key}
+  constructor(host, { title, toolsHost, unit = "", note = "", height = 240, id = "chart", zero = false }) {
+    Object.assign(this, { title, unit, height, id, zero });
+    this.series = new Map();
+    this.settings = { x: "step", smoothing: 0, log: false };
+    this.plot = null;
+    this.zoom = null;
+    this.asked = 0;
+    this.canvas = el("div", { class: "curve" });
+    this.summary = el("p", { class: "text-secondary mb-1 small", role: "status" });
+    this.dataBox = el("details", { class: "data-table mt-1" }, el("summary", {}, "Show data"), el("div", { class: "scroll-y", tabindex: "0" }));
+    this.dataBox.addEventListener("toggle", () => this.drawTable());
+    host.replaceChildren(this.canvas, this.summary, ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []), this.dataBox);
+    this.reset = el("button", { type: "button", class: "btn btn-sm", hidden: true, "aria-label": `Reset zoom of ${title}`, onclick: () => this.resetZoom() }, "Reset zoom");
+    this.csv = el("a", { class: "btn btn-sm", href: "#", download: `${id}.csv`, "aria-label": `Download ${title} as CSV`, onclick: (event) => this.download(event) }, "CSV");
+    toolsHost.append(this.reset, this.csv);
+    new ResizeObserver(() => this.resize()).observe(this.canvas);
+    onTheme(() => this.rebuild());
+  }
+
+  entry(name, label, more = {}) {
+    if (!this.series.has(name)) this.series.set(name, { label, points: [], ...more });
+    return this.series.get(name);
+  }
+
+  set(name, label, points, more) {
+    Object.assign(this.entry(name, label, more), { points });
+    this.soon();
+  }
+
+  add(name, label, point, more) {
+    const { points } = this.entry(name, label, more);
+    const last = points.at(-1);
+    if (last && point.step <= last.step) {
+      const at = points.findIndex((other) => other.step >= point.step);
+      if (points[at].step === point.step) points[at] = point;
+      else points.splice(at, 0, point);
+    } else points.push(point);
+    this.soon();
+  }
+
+  configure(settings) {
+    if (settings.x && settings.x !== this.settings.x) this.forgetZoom();
+    Object.assign(this.settings, settings);
+    this.rebuild();
+  }
+
+  soon() {
+    if (this.timer) return;
+    this.timer = setTimeout(() => {
+      this.timer = null;
+      this.update();
+    }, 120);
+  }
+
+  place(point, entry) {
+    if (this.settings.x === "epoch") return point.epoch;
+    if (this.settings.x === "wall") return point.time_s;
+    return this.settings.x === "relative" ? point.time_s - (entry.start_s ?? entry.points[0].time_s) : point.step;
+  }
+
+  data() {
+    const tables = [];
+    for (const entry of this.series.values()) {
+      const shown = thin(this.zoom ? withDetail(entry) : entry.points, POINTS_SHOWN);
+      const x = shown.map((point) => this.place(point, entry));
+      const raw = shown.map((point) => this.fit(point.value));
+      tables.push(this.settings.smoothing ? [x, raw, smooth(raw, this.settings.smoothing)] : [x, raw]);
+    }
+    return tables.length ? uPlot.join(tables) : [[]];
+  }
+
+  fit(value) {
+    return value === null || (this.settings.log && value <= 0) ? null : value;
+  }
+
+  options() {
+    const shades = ink();
+    const axis = { stroke: shades.faint, grid: { stroke: shades.grid, width: 1 }, ticks: { stroke: shades.grid, width: 1 } };
+    const { x } = this.settings;
+    const shownX = { relative: duration, wall: (value) => localTime(new Date(value * 1000)) }[x] ?? number;
+    const along = {
+      relative: { space: 70, incrs: CLOCK_STEPS_S, values: (_plot, ticks) => ticks.map((tick) => clock(tick)) },
+      wall: { space: 80 },
+    }[x] ?? { space: 50, values: (_plot, ticks) => ticks.map((tick) => number(tick)) };
+    return {
+      width: Math.max(200, this.canvas.clientWidth),
+      height: this.height,
+      cursor: {
+        sync: { key: `dlh-${x}`, filters: { pub: (type) => !NOT_SHARED.has(type) } },
+        drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => this.resetZoom() },
+      },
+      hooks: { setSelect: [(plot) => this.selected(plot)] },
+      scales: { x: { time: x === "wall" }, y: { distr: this.settings.log ? 3 : 1, range: this.settings.log || !this.zero ? undefined : (_plot, _low, high) => [0, (high || 1) * 1.08] } },
+      axes: [
+        { ...axis, size: x === "wall" ? 48 : 34, ...along },
+        { ...axis, size: 62, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
+      ],
+      legend: { live: true },
+      series: [{ label: X_LABELS[x], value: (_plot, raw) => (raw === null ? "–" : shownX(raw)) }, ...this.lines()],
+    };
+  }
+
+  lines() {
+    return [...this.series.values()].flatMap((entry, index) => {
+      const stroke = color(index);
+      const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
+      const line = { label: entry.label, stroke, width: 2, dash: dash(index), spanGaps: false, points: { show: entry.points.length < 2 }, value };
+      return this.settings.smoothing ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line] : [line];
+    });
+  }
+
+  selected(plot) {
+    const { left, width } = plot.select;
+    if (width < DRAG_LEAST_PX) return;
+    const span = { min: plot.posToVal(left, "x"), max: plot.posToVal(left + width, "x") };
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.zoomTo(span);
+  }
+
+  // Zooms at once with the points at hand, then asks the server for the finer ones of this part.
+  async zoomTo(span) {
+    this.zoom = span;
+    this.reset.hidden = false;
+    this.update();
+    const mine = ++this.asked;
+    try {
+      await refine([...this.series.values()], (point, entry) => this.place(point, entry), span);
+    } catch {
+      announce("Finer points could not be fetched; the chart shows those at hand.");
+    }
+    if (mine === this.asked && this.zoom) this.update();
+  }
+
+  forgetZoom() {
+    this.asked += 1;
+    this.zoom = null;
+    this.reset.hidden = true;
+    for (const entry of this.series.values()) delete entry.detail;
+  }
+
+  resetZoom() {
+    this.forgetZoom();
+    this.rebuild();
+    return null;
+  }
+
+  rebuild() {
+    this.plot?.destroy();
+    this.plot = null;
+    this.update();
+  }
+
+  update() {
+    if (this.canvas.clientWidth === 0) return;
+    const count = this.series.size * (this.settings.smoothing ? 2 : 1) + 1;
+    if (this.plot?.series.length === count) this.plot.setData(this.data(), !this.zoom);
+    else {
+      this.plot?.destroy();
+      this.plot = new uPlot(this.options(), this.data(), this.canvas);
+    }
+    if (this.zoom) this.plot.setScale("x", this.zoom);
+    this.describe();
+    if (this.dataBox.open) this.drawTable();
+  }
+
+  resize() {
+    const width = this.canvas.clientWidth;
+    if (!width) return;
+    if (!this.plot) this.update();
+    else if (this.plot.width !== width) this.plot.setSize({ width, height: this.height });
+  }
+
+  describe() {
+    const parts = [...this.series.values()].map(({ label, points }) => {
+      const diverged = points.find((point) => point.value === null && !point.gap);
+      const last = points.findLast((point) => point.value !== null);
+      const words = last ? `${label} ${number(last.value)}${this.unit}` : `${label} –`;
+      return diverged ? `${words}, not finite at step ${diverged.step}` : words;
+    });
+    const text = parts.length ? `Last: ${parts.join(" · ")}` : "No values yet.";
+    if (this.summary.textContent !== text) this.summary.textContent = text;
+    this.csv.setAttribute("href", csvAddress([...this.series.values()]) ?? "#");
+  }
+
+  drawTable() {
+    if (!this.dataBox.open) return;
+    const rows = [...this.series.values()].flatMap((entry) =>
+      (this.zoom ? withDetail(entry) : entry.points).filter((point) => !point.gap && this.inView(point, entry)).map((point) => [entry.label, point.step, point.epoch, point.time_s, point.value]));
+    const shown = rows.slice(-ROWS_SHOWN);
+    const note = rows.length > shown.length ? `The last ${shown.length} of the ${rows.length} values drawn; the CSV has every one.` : "";
+    const cells = shown.map((row) => el("tr", {}, el("td", {}, row[0]), ...row.slice(1).map((value, at) => el("td", { class: "num" }, at === 2 ? new Date(value * 1000).toISOString() : number(value, 6)))));
+    this.dataBox.lastElementChild.replaceChildren(
+      el("p", { class: "text-secondary small mb-1" }, note),
+      el("table", { class: "table table-sm" }, el("thead", {}, el("tr", {}, ...["series", "step", "epoch", "time", "value"].map((name, at) => el("th", { class: at ? "num" : "" }, name)))), el("tbody", {}, ...cells)),
+    );
+  }
+
+  inView(point, entry) {
+    if (!this.zoom) return true;
+    const x = this.place(point, entry);
+    return x >= this.zoom.min && x <= this.zoom.max;
+  }
+
+  download(event) {
+    if (event.currentTarget.getAttribute("href") !== "#") return;
+    event.preventDefault();
+    saveCsv([...this.series.values()], this.id).catch(() => announce("The CSV could not be fetched."));
+  }
+}

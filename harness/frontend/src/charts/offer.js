@@ -1,0 +1,101 @@
+// An offer: energy against finish time, each way with its intervals, the frontier, and what cannot be taken.
+import { number } from "../format.js";
+import { color, ink } from "./palette.js";
+import { axis, base, clip } from "./parts.js";
+
+const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
+const NAMED = ["recommended", "fastest", "cheapest"];
+const SYMBOLS = { recommended: "diamond", fastest: "triangle", cheapest: "rect", both: "diamond" };
+
+const fields = ([devices, early, finish, late, least, energy, most, what, why]) => ({ devices, early, finish, late, least, energy, most, what, why });
+
+function scaleOf(values) {
+  const positive = values.filter((value) => value > 0);
+  const [low, high] = [Math.min(...positive), Math.max(...positive)];
+  return high / low > WIDE ? { type: "log", min: neat(low, Math.floor), max: neat(high, Math.ceil) } : { type: "value", min: 0 };
+}
+
+// The next 1, 2 or 5 times a power of ten, downwards or upwards.
+function neat(value, round) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  const steps = [1, 2, 5, 10].map((step) => step * power);
+  return round === Math.floor ? steps.filter((step) => step <= value).at(-1) : steps.find((step) => step >= value);
+}
+
+function kindOf(point) {
+  if (NAMED.some((name) => point.what.includes(name))) return "named";
+  if (point.what === "frontier" || point.what === "possible") return "open";
+  return point.what === "too late" ? "late" : "never";
+}
+
+// Whiskers of all points as one line that is interrupted between them.
+function whiskers(points, name, shade) {
+  const data = points.flatMap((point) => [[point.early, point.energy], [point.late, point.energy], [null, null], [point.finish, point.least], [point.finish, point.most], [null, null]]);
+  return { type: "line", name, data, symbol: "none", silent: true, connectNulls: false, lineStyle: { color: shade, width: 1.25, opacity: 0.55 }, itemStyle: { color: shade }, z: 1 };
+}
+
+function markOf(point) {
+  const first = NAMED.find((name) => point.what.includes(name));
+  return { value: [point.finish, point.energy], point, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9 };
+}
+
+function dots(points, name, shade, hollow, labels = false) {
+  return {
+    type: "scatter", name, z: labels ? 4 : 3,
+    data: points.map(markOf),
+    itemStyle: hollow ? { color: ink().surface, borderColor: shade, borderWidth: 1.5 } : { color: shade },
+    label: { show: labels, position: "right", color: ink().text, fontWeight: 600, formatter: ({ data }) => data.point.what, textBorderColor: ink().surface, textBorderWidth: 3 },
+    labelLayout: { hideOverlap: true, moveOverlap: "shiftY" },
+  };
+}
+
+// What nothing beats, by upper finish and energy: the same two figures the offer is judged by.
+function frontier(points) {
+  const kept = points.filter((point) => point.what && kindOf(point) !== "never").sort((a, b) => a.late - b.late || a.energy - b.energy);
+  let best = Infinity;
+  const steps = kept.filter((point) => point.energy < best && ((best = point.energy), true));
+  return { type: "line", name: "frontier (latest finish)", data: steps.map((point) => [point.late, point.energy]), step: "end", symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
+}
+
+function deadlineLine(chart, energies) {
+  if (typeof chart.deadline !== "number") return [];
+  const high = Math.max(...energies) * 1.4;
+  const low = Math.min(...energies.filter((value) => value > 0)) / 1.4;
+  return [{ type: "line", name: "deadline", data: [[chart.deadline, low], [chart.deadline, high]], symbol: "none", silent: true, lineStyle: { color: color(1), width: 2 }, itemStyle: { color: color(1) } }];
+}
+
+function tip(chart, { point }) {
+  if (!point) return "";
+  const range = (low, mid, high, unit) => `${number(mid, 3)} ${unit} (${number(low, 3)} to ${number(high, 3)})`;
+  const lines = [point.devices, `done in ${range(point.early, point.finish, point.late, chart.time_unit)}`, range(point.least, point.energy, point.most, chart.energy_unit)];
+  return [...lines, point.what, point.why].filter(Boolean).join("\n");
+}
+
+function offer(chart) {
+  const points = chart.rows.map(fields).filter((point) => typeof point.finish === "number");
+  const energies = points.flatMap((point) => [point.least, point.most]);
+  const times = points.flatMap((point) => [point.early, point.late]).concat(typeof chart.deadline === "number" ? [chart.deadline] : []);
+  const groups = Object.groupBy ? Object.groupBy(points, kindOf) : points.reduce((found, point) => ({ ...found, [kindOf(point)]: [...(found[kindOf(point)] ?? []), point] }), {});
+  const { named = [], open = [], late = [], never = [] } = groups;
+  const faint = ink().faint;
+  return {
+    ...base(),
+    legend: { type: "scroll", top: 0, formatter: clip, textStyle: { color: ink().text }, pageTextStyle: { color: ink().text } },
+    grid: { left: 30, right: 28, top: 40, bottom: 34, containLabel: true },
+    tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
+    xAxis: axis(`done in, ${chart.time_unit}`, { ...scaleOf(times), axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
+    yAxis: axis(`energy, ${chart.energy_unit}`, { ...scaleOf(energies), nameGap: 46, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
+    series: [
+      whiskers([...late, ...never], "range, not offered", faint),
+      whiskers([...open, ...named], "range (8 of 10)", color(0)),
+      frontier(points),
+      ...deadlineLine(chart, energies),
+      dots(never, "not possible", faint, true),
+      dots(late, "too late", faint, true),
+      dots(open, "possible", color(0), false),
+      dots(named, "stands out", color(0), false, true),
+    ].filter((series) => series.data.length),
+  };
+}
+
+export const OFFER = { offer };

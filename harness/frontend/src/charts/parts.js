@@ -1,0 +1,36 @@
+// What all analysis charts share: colours of the theme, axes, short names, finding a column by its name.
+import { ink } from "./palette.js";
+
+const NAME_LENGTH = 18;
+
+export function base() {
+  const shades = ink();
+  return {
+    animation: false,
+    textStyle: { color: shades.text, fontFamily: getComputedStyle(document.body).fontFamily },
+    grid: { left: 16, right: 20, top: 36, bottom: 28, containLabel: true },
+    tooltip: { renderMode: "richText", backgroundColor: shades.surface, borderColor: shades.grid, textStyle: { color: shades.text, fontSize: 12 }, confine: true },
+    aria: { enabled: true },
+  };
+}
+
+export function axis(name, extra = {}) {
+  const shades = ink();
+  return {
+    name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: shades.faint },
+    axisLabel: { color: shades.faint, hideOverlap: true }, axisLine: { lineStyle: { color: shades.grid } }, splitLine: { lineStyle: { color: shades.grid } },
+    ...extra,
+  };
+}
+
+export function clip(name) {
+  return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
+}
+
+export function columnAt(chart, ...names) {
+  for (const name of names) {
+    const index = chart.columns.indexOf(name);
+    if (index >= 0) return index;
+  }
+  return -1;
+}

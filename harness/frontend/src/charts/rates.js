@@ -1,0 +1,88 @@
+// A range test: loss and accuracy against the learning rate, with fits, the interval, and what each rule would take.
+import { number } from "../format.js";
+import { color, faded, ink } from "./palette.js";
+import { axis, base, clip } from "./parts.js";
+
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+// 0.02, or 2.3·10⁻⁴ where that would be many zeros.
+function rate(value) {
+  if (value >= 0.001 && value < 1000) return number(value, 3);
+  const [digits, power] = Number(value).toExponential(1).split("e");
+  const raised = [...String(Number(power))].map((letter) => RAISED[letter]).join("");
+  return digits === "1.0" ? `10${raised}` : `${digits}·10${raised}`;
+}
+
+const points = (chart, column) => chart.rows.filter((row) => typeof row[column] === "number").map((row) => [row[0], row[column]]);
+
+function line(name, data, shade, dashes, yAxisIndex, extra = {}) {
+  return { type: "line", name, data, yAxisIndex, symbol: "none", lineStyle: { color: shade, width: dashes ? 1.75 : 2, type: dashes || "solid" }, itemStyle: { color: shade }, ...extra };
+}
+
+// Rules that take the same rate share a line.
+function together(marks) {
+  const lines = [];
+  for (const [name, value] of [...marks].sort((a, b) => a[1] - b[1])) {
+    const last = lines.at(-1);
+    const main = name.startsWith("Centre");
+    if (last && !main && !last.main && value < last.value * 1.03) last.name += `, ${name.toLowerCase()}`;
+    else lines.push({ name: main ? "centre" : name.toLowerCase(), value, main });
+  }
+  return lines;
+}
+
+// The interval as a band, and a line for every rule: labels take turns in height, the centre's stands at the foot.
+function marks(chart) {
+  const shades = ink();
+  const lines = together(chart.marks ?? []).map(({ name, value, main }, place) => {
+    const shade = main ? color(2) : shades.faint;
+    const label = {
+      show: true, formatter: name, position: main ? "insideStartTop" : "insideEndTop", distance: main ? [6, 3] : [4 + 52 * (place % 2), 2],
+      color: main ? shades.text : shades.faint, fontSize: main ? 12 : 10, fontWeight: main ? 700 : 400, textBorderColor: shades.surface, textBorderWidth: 2,
+    };
+    return { xAxis: value, name, label, lineStyle: { color: shade, width: main ? 2 : 1, type: main ? "solid" : "dotted" } };
+  });
+  const band = typeof chart.low === "number" ? [[{ xAxis: chart.low }, { xAxis: chart.high }]] : [];
+  return {
+    // Without a precision positions are rounded to hundredths.
+    markLine: { silent: true, symbol: "none", precision: 12, data: lines, animation: false },
+    markArea: { silent: true, data: band, itemStyle: { color: faded(color(2)) }, animation: false },
+  };
+}
+
+function bounds(values, top) {
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const room = (high - low || Math.abs(high) || 1) * 0.06;
+  return { min: low - room, max: Math.min(high + room, top) };
+}
+
+function rates(chart) {
+  const faint = ink().faint;
+  const [loss, fit, score, law] = [1, 2, 3, 4].map((column) => points(chart, column));
+  const scored = Boolean(score.length && chart.score);
+  const losses = loss.map((point) => point[1]);
+  const xs = chart.rows.map((row) => row[0]);
+  const first = losses[0] ?? 1;
+  const fall = Math.max(first - Math.min(...losses), 1e-9);
+  const series = [
+    { ...line("training loss", loss, color(0), "", 0), ...marks(chart) },
+    line("polynomial fit", fit, color(0), "dashed", 0),
+  ];
+  if (scored) series.push(line(chart.score, score, color(1), "", 1));
+  if (law.length) series.push(line("logarithmic fit", law, chart.law_of === "score" ? color(1) : color(3), "dashed", chart.law_of === "score" ? 1 : 0));
+  const value = { color: faint, hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: (item) => number(item, 3) };
+  return {
+    ...base(),
+    legend: { type: "scroll", top: 0, formatter: clip, textStyle: { color: ink().text }, pageTextStyle: { color: ink().text } },
+    grid: { left: 38, right: scored ? 34 : 18, top: 40, bottom: 34, containLabel: true },
+    tooltip: { ...base().tooltip, trigger: "axis", axisPointer: { type: "line" }, formatter: (items) => [`learning rate ${rate(items[0].value[0])}`, ...items.map((item) => `${item.seriesName} ${number(item.value[1], 4)}`)].join("\n") },
+    xAxis: axis("learning rate", { type: "log", min: Math.min(...xs), max: Math.max(...xs), axisLabel: { color: faint, hideOverlap: true, formatter: rate }, splitLine: { show: false } }),
+    yAxis: [
+      axis("training loss", { type: "value", nameGap: 44, ...bounds(losses, first + 1.5 * fall), axisLabel: value }),
+      ...(scored ? [axis(chart.score, { type: "value", nameGap: 40, ...bounds(score.map((point) => point[1]), 1.05), splitLine: { show: false }, axisLabel: value })] : []),
+    ],
+    series,
+  };
+}
+
+export const RATES = { rates };

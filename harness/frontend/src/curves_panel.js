@@ -1,0 +1,111 @@
+// The live tab: training and validation in one chart per quantity, speed per rank, processor, memory, GPU.
+import { el, alertBox, clear } from "./dom.js";
+import { json, pageData } from "./net.js";
+import { stream } from "./stream.js";
+import { CurveChart } from "./charts/curves.js";
+import { points } from "./charts/curve_data.js";
+import { curveControls } from "./charts/controls.js";
+
+const ORDER = ["loss", "accuracy", "macro_f1", "r2", "rmse", "mae", "log_loss"];
+const MIB = 2 ** 20;
+
+const NAMES = { r2: "R²", macro_f1: "macro F1", rmse: "RMSE", mae: "MAE" };
+
+export function groupOf(key) {
+  const [part, name] = key.includes("/") ? [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)] : ["", key];
+  if (/^rank\d+$/.test(part)) return { group: name, title: `${name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`, label: part.replace("rank", "rank "), zero: true, late: 1 };
+  const label = { train: "training", val: "validation", test: "test" }[part] ?? part;
+  return { group: name, title: NAMES[name] ?? name.replaceAll("_", " "), label: label || name, zero: false, late: name === "learning_rate" ? 2 : 0 };
+}
+
+export class Panel {
+  constructor(root) {
+    this.host = root.querySelector("[data-charts]");
+    this.charts = new Map();
+    this.start_s = null;
+    const bar = root.querySelector("[data-controls]");
+    this.controls = bar ? curveControls(() => [...this.charts.values()].filter((chart) => !chart.ownAxis)) : null;
+    bar?.append(this.controls.bar);
+  }
+
+  chart(key, { title, group = key, zero = false, unit = "", note = "", late = 0, ownAxis = false }) {
+    if (this.charts.has(key)) return this.charts.get(key);
+    const body = el("div", { class: "card-body" });
+    const toolsHost = el("div", { class: "end" });
+    const rank = ORDER.indexOf(group);
+    const order = late * 100 + (rank < 0 ? 50 : rank);
+    const card = el("section", { class: "card", "aria-label": title, "data-order": order }, el("div", { class: "card-header" }, el("h2", {}, title[0].toUpperCase() + title.slice(1)), unit ? el("span", { class: "text-secondary small" }, unit.trim()) : null, toolsHost), body);
+    if (this.charts.size === 0) clear(this.host);
+    const after = [...this.host.children].find((other) => Number(other.dataset.order) > order);
+    this.host.insertBefore(card, after ?? null);
+    const chart = new CurveChart(body, { title, toolsHost, zero, unit, note, id: key.replaceAll("/", "-") });
+    chart.ownAxis = ownAxis;
+    chart.settings = ownAxis ? { x: "relative", smoothing: 0, log: false } : { x: "step", smoothing: 0, log: false, ...this.controls?.settings };
+    this.charts.set(key, chart);
+    return chart;
+  }
+
+  metric(source, key) {
+    const plan = groupOf(key);
+    return { plan, chart: this.chart(plan.group, { ...plan, note: source.notes?.[plan.group] ?? "" }) };
+  }
+
+  addMetric(source, key, list, start_s) {
+    const { plan, chart } = this.metric(source, key);
+    this.start_s ??= start_s;
+    chart.set(key, plan.label, list, { source, key, start_s: this.start_s });
+  }
+
+  addPoint(source, key, point) {
+    const { plan, chart } = this.metric(source, key);
+    this.start_s ??= point.time_s;
+    chart.add(key, plan.label, point, { source, key, start_s: this.start_s });
+  }
+
+  addSample({ time_s, token = null, ranks = [], host = {}, gpus = [] }) {
+    this.start_s ??= time_s;
+    const at = (value, place_s = time_s) => ({ step: place_s, epoch: null, time_s: place_s, value: value ?? null });
+    const add = (group, plan, name, label, value) => {
+      const chart = this.chart(group, { late: 3, ownAxis: true, zero: true, ...plan });
+      const entry = chart.entry(name, label, { start_s: this.start_s, token });
+      // Between two attempts nothing was measured: the line is broken there.
+      if (entry.token !== token) chart.add(name, label, { ...at(null, time_s - 0.001), gap: true });
+      entry.token = token;
+      chart.add(name, label, at(value));
+    };
+    for (const rank of ranks) {
+      add("cpu", { title: "processor", unit: " %" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.cpu_percent);
+      add("memory", { title: "memory", unit: " MiB" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rss_bytes / MIB);
+    }
+    if (host.cpu_percent !== undefined) add("cpu", { title: "processor", unit: " %" }, "host", "whole node", host.cpu_percent);
+    for (const gpu of gpus) {
+      add("gpu", { title: "GPU use", unit: " %" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.utilization_percent);
+      add("gpu-memory", { title: "GPU memory", unit: " MiB" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.memory_bytes / MIB);
+    }
+  }
+}
+
+export async function mount(root) {
+  const source = pageData(root.dataset.source);
+  const panel = new Panel(root);
+  const early = [];
+  let loaded = false;
+  const take = (event) => {
+    if (event.kind === "metric") {
+      for (const [key, value] of Object.entries(event.data.values ?? {})) panel.addPoint(source, key, { step: event.data.step, epoch: event.data.epoch, time_s: event.time_s, value });
+    } else if (event.kind === "sample") panel.addSample({ time_s: event.time_s, token: event.token, ...event.data });
+  };
+  if (!["succeeded", "failed", "cancelled"].includes(source.state)) {
+    stream(`job:${source.job}`).on("*", (event) => (loaded ? take(event) : early.push(event)));
+  }
+  try {
+    const body = await json(source.curves);
+    for (const [key, curve] of Object.entries(body.curves)) panel.addMetric(source, key, points(curve), body.start_s);
+    for (const sample of body.samples) panel.addSample(sample);
+    if (panel.charts.size === 0) clear(panel.host, el("p", { class: "text-secondary" }, "No values yet. The first ones show up with the first steps."));
+  } catch (error) {
+    clear(panel.host, alertBox(error));
+  }
+  loaded = true;
+  early.forEach(take);
+}

@@ -1,0 +1,50 @@
+// One place for how figures are written; mirrors harness/pages/templatetags/dlh.py.
+
+export function number(value, digits = 4) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (typeof value !== "number") return String(value);
+  if (!Number.isFinite(value)) return "not finite";
+  if (Number.isInteger(value)) return value.toLocaleString("en-US").replaceAll(",", "\u202f");
+  const size = Math.abs(value);
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
+  return String(Number(value.toPrecision(digits)));
+}
+
+export function bytes(value) {
+  if (value === null || value === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let size = value;
+  let unit = 0;
+  while (size >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? size : size.toFixed(1)} ${units[unit]}`;
+}
+
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
+  const total = Math.max(0, Math.round(seconds));
+  if (total < 60) return `${total} s`;
+  const minutes = Math.floor(total / 60);
+  if (minutes < 60) return `${minutes} min ${String(total % 60).padStart(2, "0")} s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+// Seconds as 1:05 or 2:03:09, short enough for an axis.
+export function clock(seconds) {
+  const total = Math.round(seconds);
+  const [hours, minutes, rest] = [Math.floor(total / 3600), Math.floor(total / 60) % 60, total % 60];
+  const pad = (part) => String(part).padStart(2, "0");
+  return hours ? `${hours}:${pad(minutes)}:${pad(rest)}` : `${minutes}:${pad(rest)}`;
+}
+
+export function percent(value) {
+  return value === null || value === undefined ? "–" : `${(value * 100).toFixed(1)} %`;
+}
+
+export function localTime(date) {
+  return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}

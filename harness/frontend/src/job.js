@@ -1,0 +1,80 @@
+// The header of a job, live: figures follow the stream, a change of state asks the server for the header again.
+import { announce, el } from "./dom.js";
+import { duration, number, percent } from "./format.js";
+import { localise } from "./time.js";
+import { stream } from "./stream.js";
+
+const POLL_MS = 15_000;
+const STATE_EVENTS = new Set(["started", "running", "exited", "error", "state", "job", "end", "updated", "waiting", "expected"]);
+
+function ready() {
+  const results = [...document.querySelectorAll("[data-tab]")].find((tab) => tab.pathname.endsWith("/results/"));
+  return el("div", { class: "alert alert-success mt-3", role: "status" }, el("div", {}, el("div", { class: "alert-title" }, "The run has ended well."), el("a", { href: results.href }, "See the results")));
+}
+
+export function mount(root) {
+  if (root.dataset.watch !== "1") return;
+  const live = (name) => root.querySelector(`[data-live="${name}"]`);
+  const write = (name, text) => {
+    const node = live(name);
+    if (node && node.textContent !== text) node.textContent = text;
+  };
+
+  // A button must not be exchanged between pressing and releasing it.
+  let pressed = false;
+  root.addEventListener("pointerdown", () => { pressed = true; });
+  for (const kind of ["pointerup", "pointercancel"]) window.addEventListener(kind, () => { pressed = false; });
+
+  async function refresh() {
+    if (root.querySelector("dialog[open]")) return;
+    if (pressed) {
+      refreshSoon();
+      return;
+    }
+    const response = await fetch(root.dataset.header, { headers: { "HX-Request": "true" } });
+    if (!response.ok) return;
+    const before = root.querySelector("[data-live=state]")?.textContent;
+    const held = root.contains(document.activeElement) ? document.activeElement.closest("form")?.getAttribute("action") : null;
+    root.innerHTML = await response.text();
+    localise(root);
+    if (held) root.querySelector(`form[action="${held}"] button`)?.focus();
+    const after = root.querySelector("[data-live=state]")?.textContent;
+    if (before !== after) {
+      announce(`The job is ${after}`);
+      if (/Succeeded/.test(after)) root.append(ready());
+    }
+  }
+
+  let waiting = null;
+  const refreshSoon = () => {
+    waiting ??= setTimeout(() => {
+      waiting = null;
+      refresh().catch(() => {});
+    }, 400);
+  };
+
+  const events = stream(`job:${root.dataset.job}`);
+  events.on("progress", ({ data }) => {
+    const share = data.steps_total ? data.step / data.steps_total : 0;
+    write("share", percent(share));
+    write("epoch", number(data.epoch, 3));
+    write("step", number(data.step));
+    write("steps", number(data.steps_total));
+    write("eta", data.eta_s === null || data.eta_s === undefined ? "measuring…" : `about ${duration(data.eta_s)}`);
+    write("rate", number(data.samples_per_s, 3));
+    if (data.phase) write("phase", data.phase.replaceAll("_", " "));
+    const bar = live("bar");
+    if (bar) bar.value = share;
+  });
+  events.on("*", (event) => {
+    if (STATE_EVENTS.has(event.kind) || event.kind === "checkpoint" || event.kind === "note") refreshSoon();
+  });
+  setInterval(() => {
+    const node = live("elapsed");
+    if (node?.dataset.ticking) {
+      node.dataset.elapsed = String(Number(node.dataset.elapsed) + 1);
+      node.textContent = duration(Number(node.dataset.elapsed));
+    }
+  }, 1000);
+  setInterval(refreshSoon, POLL_MS);
+}

@@ -1,0 +1,50 @@
+// Edit one file of a draft's program: save (Ctrl-S), show the diff again, mark where a refusal points.
+import { csrfToken } from "./net.js";
+import { Editor } from "./editor.js";
+
+export function mount(root) {
+  const state = root.querySelector("[data-save-state]");
+  const button = root.querySelector("[data-save-button]");
+  const editable = root.dataset.editable === "1";
+  let saved = root.querySelector("[data-source]").value;
+
+  async function save() {
+    if (!editable || editor.text === saved) return;
+    const text = editor.text;
+    state.textContent = "Saving…";
+    const body = new FormData();
+    body.set("name", root.dataset.name);
+    body.set("text", text);
+    let answer;
+    try {
+      const response = await fetch(root.dataset.save, { method: "POST", body, headers: { "X-CSRFToken": csrfToken() } });
+      answer = await response.json();
+    } catch {
+      answer = { error: { message: "The portal cannot be reached.", hint: "Your text is still here; save again." } };
+    }
+    if (answer.error) {
+      state.textContent = `Not saved: ${answer.error.message} ${answer.error.hint ?? ""}`;
+      editor.mark([{ line: answer.error.details?.line, message: answer.error.message }]);
+      return;
+    }
+    saved = text;
+    state.textContent = "Saved.";
+    button.disabled = editor.text === saved;
+    editor.mark([]);
+    document.getElementById("diff").innerHTML = await (await fetch(root.dataset.diff, { headers: { "HX-Request": "true" } })).text();
+  }
+
+  const editor = new Editor(root.querySelector("[data-editor]"), {
+    text: saved,
+    readOnly: !editable,
+    onSave: save,
+    onChange: () => {
+      button.disabled = editor.text === saved;
+      state.textContent = editor.text === saved ? "" : "Not saved yet.";
+    },
+  });
+  button?.addEventListener("click", save);
+  window.addEventListener("beforeunload", (event) => {
+    if (editable && editor.text !== saved) event.preventDefault();
+  });
+}

@@ -1,0 +1,209 @@
+// The spec as form and YAML at once. The server checks and translates; whichever side was typed in wins.
+import htmx from "htmx.org";
+import { alertBox, clear, debounce, el } from "./dom.js";
+import { ApiError, json, request } from "./net.js";
+import { Editor } from "./editor.js";
+import { number } from "./format.js";
+
+const WAIT_MS = 350;
+const LINE = /line (\d+)/;
+
+function get(spec, path) {
+  return path.split(".").reduce((value, name) => (value && typeof value === "object" ? value[name] : undefined), spec);
+}
+
+function put(spec, path, value) {
+  const names = path.split(".");
+  let place = spec;
+  for (const name of names.slice(0, -1)) {
+    if (typeof place[name] !== "object" || place[name] === null) place[name] = {};
+    place = place[name];
+  }
+  if (value === undefined) delete place[names.at(-1)];
+  else place[names.at(-1)] = value;
+}
+
+function shown(value) {
+  if (Array.isArray(value)) return value.join(", ");
+  if (value && typeof value === "object") return Object.entries(value).map(([key, part]) => `${key} ${shown(part)}`).join(", ");
+  return typeof value === "number" ? number(value) : String(value);
+}
+
+// What the schema says about a number, told before anything is sent. Empty: nothing to complain about.
+function fault(field) {
+  if (field.validity.badInput) return "Write a number, such as 0.5.";
+  const text = field.value.trim();
+  if (field.dataset.kind !== "number" || text === "") return "";
+  const { ge, gt, le, lt } = field.dataset;
+  const value = Number(text);
+  if (field.step === "1" && !Number.isInteger(value)) return "Write a whole number.";
+  if (ge !== undefined && value < Number(ge)) return `At least ${number(Number(ge))}.`;
+  if (gt !== undefined && value <= Number(gt)) return `More than ${number(Number(gt))}.`;
+  if (le !== undefined && value > Number(le)) return `At most ${number(Number(le))}.`;
+  if (lt !== undefined && value >= Number(lt)) return `Less than ${number(Number(lt))}.`;
+  return "";
+}
+
+function faults(fields) {
+  const found = fields.map((field) => ({ field: field.dataset.spec, message: fault(field) })).filter((problem) => problem.message);
+  const parts = fields.filter((field) => field.dataset.spec.startsWith("data.split.") && field.value.trim() !== "");
+  if (parts.length === 2 && parts.reduce((sum, field) => sum + Number(field.value), 0) >= 1) {
+    found.push({ field: parts[1].dataset.spec, message: "Validation and test together leave no rows to train on." });
+  }
+  return found;
+}
+
+function sentence(text) {
+  return text ? `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}` : "";
+}
+
+function optionText(select, value) {
+  return [...select.options].find((option) => option.value === String(value))?.textContent ?? shown(value);
+}
+
+export function mount(form) {
+  const source = form.querySelector("[data-source]");
+  const fields = [...form.querySelectorAll("[data-spec]")];
+  const status = form.querySelector("[data-spec-state]");
+  const go = form.querySelector("[data-go]");
+  const modelsHost = form.querySelector("[data-models-host]");
+  let spec = {};
+  let asked = 0;
+  let modelsFor = "";
+
+  const editor = new Editor(form.querySelector("[data-editor]"), { text: source.value, onChange: () => checkSoon("yaml") });
+
+  function fromForm() {
+    const wish = structuredClone(spec);
+    for (const field of fields) {
+      const text = field.value.trim();
+      const path = field.dataset.spec;
+      if (text === "") {
+        if (path.startsWith("data.split.")) put(wish, path, undefined);
+        else put(wish, path, path === "name" ? "" : path === "data.exclude" ? [] : "auto");
+      } else if (field.dataset.kind === "number") put(wish, path, Number(text));
+      else if (field.dataset.kind === "list") put(wish, path, text.split(",").map((part) => part.trim()).filter(Boolean));
+      else put(wish, path, text);
+    }
+    if (wish.data?.split && typeof wish.data.split === "object" && Object.keys(wish.data.split).length === 0) wish.data.split = "auto";
+    return wish;
+  }
+
+  function toForm() {
+    for (const field of fields) {
+      if (field === document.activeElement) continue;
+      const value = get(spec, field.dataset.spec);
+      const text = value === undefined || value === "auto" || value === null ? "" : Array.isArray(value) ? value.join(", ") : String(value);
+      if (field.value !== text) field.value = text;
+    }
+    const family = spec.model?.family ?? "auto";
+    for (const radio of form.querySelectorAll("[data-family]")) radio.checked = family === "auto" ? radio.dataset.rank === "1" : radio.dataset.family === family;
+  }
+
+  function showGuesses(guesses) {
+    const byField = new Map(guesses.map((guess) => [guess.field, guess]));
+    for (const field of fields) {
+      const path = field.dataset.spec;
+      const guess = byField.get(path) ?? (path.startsWith("data.split.") ? nested(byField.get("data.split"), path) : null);
+      const hint = document.getElementById(`${field.id}-hint`);
+      hint.textContent = guess && field.value === "" ? sentence(guess.reason) : hint.dataset.hint;
+      if (field.tagName === "SELECT") field.options[0].textContent = guess ? `auto (${optionText(field, guess.value)})` : "auto";
+      else if (path !== "name") field.placeholder = guess ? `auto (${shown(guess.value)})` : "auto";
+    }
+    form.querySelector("[data-guess-count]").textContent = `${guesses.length} field${guesses.length === 1 ? "" : "s"}`;
+    clear(form.querySelector("[data-guesses]"), ...guesses.map((guess) => el("tr", {}, el("td", {}, el("code", {}, guess.field)), el("td", {}, shown(guess.value)), el("td", { class: "text-secondary" }, guess.reason))));
+  }
+
+  function nested(guess, path) {
+    const value = guess?.value?.[path.split(".").at(-1)];
+    return value === undefined ? null : { value, reason: guess.reason };
+  }
+
+  function showProblems(problems) {
+    for (const place of form.querySelectorAll("[data-problem]")) {
+      const own = problems.find((problem) => problem.field === place.dataset.problem);
+      place.textContent = own ? own.message : "";
+      place.parentElement.querySelector("[data-spec]")?.setAttribute("aria-invalid", String(Boolean(own)));
+    }
+    clear(form.querySelector("[data-problems]"), ...problems.map((problem) => alertBox({ message: problem.field || "The spec", hint: problem.message })));
+    editor.mark(problems.map((problem) => ({ line: Number(LINE.exec(problem.message)?.[1]) || lineOf(problem.field), message: problem.message })));
+    go.disabled = problems.length > 0;
+    status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Checks out";
+  }
+
+  function lineOf(field) {
+    const last = (field ?? "").split(".").at(-1);
+    const at = editor.text.split("\n").findIndex((line) => last && line.trimStart().startsWith(`${last}:`));
+    return at < 0 ? 1 : at + 1;
+  }
+
+  async function check(side) {
+    const mine = ++asked;
+    const local = side === "form" ? faults(fields) : [];
+    if (local.length) {
+      showProblems(local);
+      return;
+    }
+    status.textContent = "Checking…";
+    const body = side === "yaml" ? { yaml: editor.text } : { spec: fromForm() };
+    let answer;
+    try {
+      answer = await json(form.dataset.check, { method: "POST", body });
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      if (mine === asked) showProblems([{ field: error.field ?? "", message: `${error.message} ${error.hint}` }]);
+      return;
+    }
+    if (mine !== asked) return;
+    if (answer.spec) {
+      spec = answer.spec;
+      if (side === "form") editor.replace(answer.yaml);
+      else toForm();
+    } else if (side === "form") spec = body.spec;
+    source.value = editor.text;
+    showProblems(answer.problems);
+    if (answer.resolved) {
+      showGuesses(answer.resolved.guesses);
+      models(answer.spec);
+    }
+  }
+
+  async function models(wish) {
+    const { name: _name, model: _model, checkpoints: _checkpoints, ...rest } = wish;
+    const key = JSON.stringify(rest);
+    if (key === modelsFor) return toForm();
+    modelsFor = key;
+    try {
+      const asking = { ...wish, model: { family: "auto", size: "auto", params: {} } };
+      const response = await request(form.dataset.models, { method: "POST", body: { spec: asking }, headers: { "HX-Request": "true" } });
+      modelsHost.innerHTML = await response.text();
+      htmx.process(modelsHost);
+      modelsHost.dispatchEvent(new CustomEvent("htmx:load", { bubbles: true, detail: { elt: modelsHost } }));
+      toForm();
+    } catch (error) {
+      modelsFor = "";
+      clear(modelsHost, alertBox(error));
+    }
+  }
+
+  const soon = { yaml: debounce(() => check("yaml"), WAIT_MS), form: debounce(() => check("form"), WAIT_MS) };
+  function checkSoon(side) {
+    source.value = editor.text;
+    soon[side]();
+  }
+
+  for (const field of fields) field.addEventListener("input", () => checkSoon("form"));
+  modelsHost.addEventListener("change", (event) => {
+    if (!event.target.dataset.family) return;
+    spec = { ...spec, model: { family: event.target.dataset.family, size: "auto", params: {} } };
+    check("form");
+  });
+  form.querySelector("[data-own-file]")?.addEventListener("change", async (event) => {
+    const file = event.target.files[0];
+    if (file) form.querySelector("#own-model").value = await file.text();
+  });
+  form.addEventListener("submit", () => {
+    source.value = editor.text;
+  });
+  check("yaml");
+}

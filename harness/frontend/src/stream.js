@@ -1,0 +1,73 @@
+// One server-sent stream per page, shared by all parts of it; says when it is reconnecting, and leaves no gap:
+// the browser sends Last-Event-ID itself, and a stream that was closed for good is opened again from the last id.
+const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+const KINDS = ["started", "running", "progress", "metric", "checkpoint", "sample", "log", "note", "exited",
+  "state", "job", "node", "dataset", "end", "message"];
+
+export class Stream {
+  constructor(topics) {
+    this.topics = topics;
+    this.handlers = new Map();
+    this.lastId = "";
+    this.tries = 0;
+    this.seen = new Set();
+    this.open();
+    window.addEventListener("pagehide", () => this.source?.close());
+  }
+
+  open() {
+    const query = new URLSearchParams({ topics: this.topics });
+    if (this.lastId) query.set("last_event_id", this.lastId);
+    this.source = new EventSource(`/live?${query}`);
+    this.source.addEventListener("open", () => {
+      this.tries = 0;
+      this.tell("connection", { connected: true });
+      document.getElementById("connection").hidden = true;
+    });
+    this.source.addEventListener("error", () => this.lost());
+    for (const kind of KINDS) this.source.addEventListener(kind, (event) => this.receive(kind, event));
+  }
+
+  lost() {
+    document.getElementById("connection").hidden = false;
+    this.tell("connection", { connected: false });
+    if (this.source.readyState !== EventSource.CLOSED) return;
+    const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
+    this.tries += 1;
+    setTimeout(() => this.open(), wait);
+  }
+
+  receive(kind, event) {
+    if (event.lastEventId) this.lastId = event.lastEventId;
+    let body;
+    try {
+      body = JSON.parse(event.data);
+    } catch {
+      return;
+    }
+    if (body.job_id && body.seq !== undefined) {
+      const key = `${body.job_id}:${body.token}:${body.rank}:${body.seq}`;
+      if (this.seen.has(key)) return;
+      this.seen.add(key);
+      if (this.seen.size > 20_000) this.seen = new Set([...this.seen].slice(10_000));
+    }
+    this.tell(body.kind ?? kind, body);
+    this.tell("*", body);
+  }
+
+  on(kind, handler) {
+    if (!this.handlers.has(kind)) this.handlers.set(kind, []);
+    this.handlers.get(kind).push(handler);
+  }
+
+  tell(kind, body) {
+    for (const handler of this.handlers.get(kind) ?? []) handler(body);
+  }
+}
+
+const streams = new Map();
+
+export function stream(topics) {
+  if (!streams.has(topics)) streams.set(topics, new Stream(topics));
+  return streams.get(topics);
+}

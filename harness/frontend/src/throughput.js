@@ -1,0 +1,20 @@
+// Rows per second of each rank over the run, on the results tab: the same chart as on the live tab.
+import { alertBox, clear } from "./dom.js";
+import { json, pageData } from "./net.js";
+import { points } from "./charts/curve_data.js";
+import { Panel } from "./curves_panel.js";
+
+const RATE = /^rank\d+\/samples_per_s$/;
+
+export async function mount(root) {
+  const source = pageData(root.dataset.source);
+  const panel = new Panel(root);
+  try {
+    const body = await json(source.curves);
+    for (const [key, curve] of Object.entries(body.curves)) {
+      if (RATE.test(key)) panel.addMetric(source, key, points(curve), body.start_s);
+    }
+  } catch (error) {
+    clear(panel.host, alertBox(error));
+  }
+}

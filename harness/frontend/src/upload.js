@@ -1,0 +1,186 @@
+// Resumable upload (tus 1.0) in 8 MB pieces: survives reloads and lost connections, shows rate and time left.
+import * as tus from "tus-js-client";
+import { alertBox, clear, el, announce } from "./dom.js";
+import { bytes, duration, percent } from "./format.js";
+import { csrfToken } from "./net.js";
+
+const CHUNK_BYTES = 8 * 1024 * 1024;
+const RATE_WINDOW_S = 8;
+
+function readable(error) {
+  const response = error.originalResponse;
+  if (response) {
+    try {
+      const body = JSON.parse(response.getBody()).error;
+      if (body) return body;
+    } catch {
+      // Not the API's own answer: say what is known.
+    }
+    return { message: `The portal refused the upload (${response.getStatus()}).`, hint: "Try again; it goes on where it stopped." };
+  }
+  return { message: "The connection was lost.", hint: "Press Upload again; it goes on where it stopped." };
+}
+
+function dropProblem(transfer) {
+  if (transfer.files.length > 1) {
+    return { message: "Several files were dropped, and a dataset is one file.", hint: "Join tables into one file; pack pictures into one zip, with a folder per class." };
+  }
+  const entry = transfer.items[0]?.webkitGetAsEntry?.();
+  return entry?.isDirectory ? { message: `${entry.name} is a folder.`, hint: "Pack it as .zip or .tar.gz, with a folder per class, and drop that." } : null;
+}
+
+class Rate {
+  constructor() {
+    this.points = [];
+  }
+
+  add(sent) {
+    const now = performance.now() / 1000;
+    this.points.push([now, sent]);
+    while (this.points.length > 2 && now - this.points[0][0] > RATE_WINDOW_S) this.points.shift();
+  }
+
+  perSecond() {
+    const [first, last] = [this.points[0], this.points.at(-1)];
+    return this.points.length < 2 || last[0] === first[0] ? null : (last[1] - first[1]) / (last[0] - first[0]);
+  }
+}
+
+export function mount(root) {
+  const part = (name) => root.querySelector(`[data-${name}]`);
+  const status = part("status");
+  let file = null;
+  let upload = null;
+  let datasetId = null;
+
+  function metadata() {
+    const options = {};
+    for (const field of root.querySelectorAll("[data-option]")) {
+      if (field.value) options[field.dataset.option] = field.value;
+    }
+    return {
+      filename: file.name,
+      project: part("option-project").value,
+      name: part("option-name").value.trim(),
+      options: JSON.stringify(options),
+    };
+  }
+
+  function choose(chosen) {
+    if (!chosen) return;
+    file = chosen;
+    upload = null;
+    part("name").textContent = file.name;
+    part("size").textContent = bytes(file.size);
+    part("chosen").hidden = false;
+    part("drop").hidden = true;
+    part("progress").value = 0;
+    status.textContent = "Ready to send.";
+    clear(part("error"));
+    running(false);
+  }
+
+  function running(active) {
+    part("start").hidden = active;
+    part("pause").hidden = !active;
+    part("forget").hidden = active;
+  }
+
+  function fail(error) {
+    running(false);
+    clear(part("error"), alertBox(readable(error)));
+    status.textContent = "Stopped.";
+  }
+
+  function seeHeader(response) {
+    datasetId = response.getHeader("Dataset-Id") || datasetId;
+  }
+
+  async function start() {
+    const rate = new Rate();
+    clear(part("error"));
+    upload ??= new tus.Upload(file, {
+      endpoint: root.dataset.endpoint,
+      chunkSize: CHUNK_BYTES,
+      retryDelays: [0, 500, 1500, 4000, 8000],
+      metadata: metadata(),
+      removeFingerprintOnSuccess: true,
+      onBeforeRequest: (request) => request.setHeader("X-CSRFToken", csrfToken()),
+      onAfterResponse: (_request, response) => seeHeader(response),
+      onError: fail,
+      onProgress: (sent, total) => {
+        rate.add(sent);
+        part("progress").value = total ? sent / total : 0;
+        const speed = rate.perSecond();
+        const left = speed ? `${bytes(speed)}/s, ${duration((total - sent) / speed)} left` : "measuring…";
+        status.textContent = `${percent(total ? sent / total : 0)} · ${bytes(sent)} of ${bytes(total)} · ${left}`;
+      },
+      onSuccess: () => {
+        status.textContent = "All bytes arrived. Opening the dataset…";
+        announce("Upload finished");
+        window.location.assign(datasetId ? `${root.dataset.page}${datasetId}/` : root.dataset.page);
+      },
+    });
+    running(true);
+    status.textContent = "Looking for an earlier start…";
+    const earlier = await upload.findPreviousUploads();
+    if (earlier.length) upload.resumeFromPreviousUpload(earlier[0]);
+    upload.start();
+  }
+
+  async function pause() {
+    await upload?.abort();
+    running(false);
+    status.textContent = "Paused. Press Upload to go on.";
+  }
+
+  async function showEarlier() {
+    const kept = await tus.defaultOptions.urlStorage.findAllUploads();
+    part("earlier").hidden = kept.length === 0;
+    clear(
+      part("earlier-list"),
+      ...kept.map((entry) =>
+        el(
+          "li",
+          { class: "d-flex gap-2 align-items-center mb-1" },
+          el("span", {}, `${entry.metadata?.filename ?? "a file"} (${bytes(entry.size)})`),
+          el("button", { type: "button", class: "btn btn-sm", onclick: () => forgetEarlier(entry) }, "Forget it"),
+        ),
+      ),
+    );
+  }
+
+  async function forgetEarlier(entry) {
+    await tus.defaultOptions.urlStorage.removeUpload(entry.urlStorageKey);
+    showEarlier();
+  }
+
+  const drop = part("drop");
+  for (const kind of ["dragenter", "dragover"]) {
+    drop.addEventListener(kind, (event) => {
+      event.preventDefault();
+      drop.classList.add("over");
+    });
+  }
+  for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
+  drop.addEventListener("drop", (event) => {
+    event.preventDefault();
+    const problem = dropProblem(event.dataTransfer);
+    if (problem) clear(part("error"), alertBox(problem));
+    else choose(event.dataTransfer.files[0]);
+  });
+  part("file").addEventListener("change", (event) => choose(event.target.files[0]));
+  part("start").addEventListener("click", () => start().catch(fail));
+  part("pause").addEventListener("click", pause);
+  part("forget").addEventListener("click", () => {
+    part("chosen").hidden = true;
+    drop.hidden = false;
+    part("file").value = "";
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if (!part("pause").hidden && !datasetId) event.preventDefault();
+  });
+  showEarlier();
+  // A quick hand may have chosen a file before this part was loaded.
+  choose(part("file").files[0]);
+}

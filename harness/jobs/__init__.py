@@ -1,0 +1,1 @@
+"""Jobs: specs, programs, states, attempts, telemetry, results."""

@@ -1,0 +1,162 @@
+"""Admission: whether the finish time that a person wishes can be promised, asked when a job is submitted."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from harness.database import DATABASE_AWAY
+from harness.errors import Conflict, Invalid
+from harness.jobs.control.turn import facts_change
+from harness.jobs.control.views import facts_read, job_view
+from harness.jobs.models import Job
+from harness.jobs.options import has_estimate, option_words, options_of
+from harness.jobs.states import job_note
+from harness.pool.models import Quota
+from scheduler.admit import admit
+from scheduler.types import Admission
+from worker.states import JobState
+
+NO_ESTIMATE = (
+    "Nobody has estimated how long it takes, so its finish cannot be promised; it is tried as well as it goes."
+)
+_log = logging.getLogger(__name__)
+
+
+def job_admit(job: Job) -> dict[str, Any]:
+    """Fields of the promise; call it in the transaction that queues the job.
+
+    Holds the scheduler's lock until that transaction ends: of two people who ask for the same hour one is refused.
+    Raises `Invalid` on `budget.deadline` with the earliest finish that can be kept, `Conflict` where the project's
+    quota never lets it run.
+    """
+    facts_change()
+    _quota_check(job)
+    fields = _no_promise()
+    if job.deadline_at is None:
+        return fields
+    now = timezone.now()
+    if job.deadline_at <= now:
+        raise Invalid(
+            f"The deadline {_utc(job.deadline_at)} has passed.",
+            field="budget.deadline",
+            code="deadline_passed",
+            hint="Set a later deadline in the spec, or `auto` for none.",
+        )
+    if not has_estimate(job):
+        return fields | {"promise": {"text": NO_ESTIMATE}}
+    found = _ask(job, now)
+    if not found.accepted:
+        raise _refused(found)
+    return fields | _promised(job.deadline_at, found, now)
+
+
+def job_admit_again(job: Job) -> dict[str, Any]:
+    """The same for a job that goes on after a person's pause: what cannot be promised any more is said, not refused."""
+    facts_change()
+    fields = _no_promise()
+    now = timezone.now()
+    if job.deadline_at is None or job.deadline_at <= now or not has_estimate(job):
+        return fields
+    found = _ask(job, now)
+    if not found.accepted:
+        return fields | {"promise": {"text": f"Its deadline is no longer promised. {found.text}"}}
+    return fields | _promised(job.deadline_at, found, now)
+
+
+def promises_catch_up() -> int:
+    """Ask again for jobs whose estimate came after they were queued; returns how many now have a promise."""
+    late = Job.objects.filter(
+        state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False, promise__text=NO_ESTIMATE
+    )
+    promised = 0
+    for job in late.exclude(options=[]).select_related("project", "dataset"):
+        try:
+            promised += _catch_up(job)
+        except DATABASE_AWAY:
+            raise
+        except Exception:
+            # One that cannot be asked for must not keep the tick from all others.
+            _log.exception("cannot ask for a promise of job %s", job.pk)
+    return promised
+
+
+def _catch_up(job: Job) -> bool:
+    with transaction.atomic():
+        fields = job_admit_again(job)
+        if not Job.objects.filter(pk=job.pk, state=JobState.QUEUED).update(**fields):
+            return False
+        job_note(job, "note", fields["promise"].get("text") or "Its deadline is not promised: it has passed.")
+    return fields["promised_at"] is not None
+
+
+def promise_give(job: Job) -> bool:
+    """Promise a deadline that could not be promised when the job was submitted. Returns False where it has one."""
+    rows = Job.objects.filter(pk=job.pk, promised_at=None, deadline_at__isnull=False)
+    promise = {"text": "Its deadline can be kept after all: it is promised.", "admitted_at": timezone.now().isoformat()}
+    if not rows.update(promised_at=F("deadline_at"), promise=promise):
+        return False
+    job.promised_at, job.promise = job.deadline_at, promise
+    job_note(job, "note", promise["text"])
+    return True
+
+
+def _ask(job: Job, now: datetime) -> Admission:
+    facts = facts_read(with_delayed=True)
+    view = job_view(job, facts.setting, now)
+    return admit(view, facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+
+
+def _no_promise() -> dict[str, Any]:
+    return {"promised_at": None, "promise": {}}
+
+
+def _promised(deadline_at: datetime, found: Admission, now: datetime) -> dict[str, Any]:
+    return {
+        "promised_at": deadline_at,
+        "promise": {
+            "text": found.text,
+            "finish_at": datetime.fromtimestamp(found.finish_s, UTC).isoformat() if found.finish_s else None,
+            "admitted_at": now.isoformat(),
+        },
+    }
+
+
+def _refused(found: Admission) -> Invalid:
+    earliest = datetime.fromtimestamp(found.earliest_finish_s, UTC) if found.earliest_finish_s else None
+    can = f" The earliest finish that can be kept is {_utc(earliest)}." if earliest else ""
+    return Invalid(
+        f"{found.text}{can}",
+        field="budget.deadline",
+        code="deadline_refused",
+        hint=" ".join(found.changes_that_would_help) or "Set a later deadline; the draft is kept as it is.",
+        details={
+            "earliest_finish": earliest.isoformat() if earliest else None,
+            "changes_that_would_help": list(found.changes_that_would_help),
+        },
+    )
+
+
+def _quota_check(job: Job) -> None:
+    """Pass unless no option could ever run within the project's quota. Raises `Conflict`."""
+    rows = {quota.device_kind: quota for quota in Quota.objects.filter(project=job.project_id, may_borrow=False)}
+    options = options_of(job)
+    if not rows or any(option.kind not in rows or option.count <= rows[option.kind].devices for option in options):
+        return
+    least = min(options, key=lambda option: option.count)
+    quota = rows[least.kind]
+    raise Conflict(
+        f"It needs {option_words(least)}; the quota of {job.project.name} is {quota.devices}, without borrowing.",
+        field="resources.count",
+        code="quota_too_small",
+        hint="Take fewer devices or another kind, or ask an admin for a larger quota.",
+    )
+
+
+def _utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

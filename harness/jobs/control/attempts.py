@@ -1,0 +1,146 @@
+"""How an attempt ends: devices go back, and the job moves on by the attempt's outcome. One place, exactly once."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from harness.broker import publish_pool, task_send_on_commit
+from harness.errors import HarnessError
+from harness.jobs.control.reading import event_read
+from harness.jobs.control.usage import uses_write
+from harness.jobs.failures import failure_of, given_up
+from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
+from harness.jobs.results import job_results
+from harness.jobs.states import job_move, job_note
+from harness.pool.services import pool_setting_get
+from scheduler.backoff import restart_delay_s
+from worker.events import Event, EventKind, FailureCode, Outcome
+from worker.plan import RunPaths
+from worker.states import JobState
+
+_log = logging.getLogger(__name__)
+_STARTED = (JobState.PLACED, JobState.RUNNING)
+_RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
+
+
+def attempt_end(attempt: JobAttempt, outcome: Outcome, failure: dict[str, Any] | None) -> bool:
+    """End an attempt and move its job on. Returns False where it had ended already."""
+    lost = outcome == Outcome.LOST
+    fallback = FailureCode.NODE_LOST if lost else FailureCode.PROGRAM_ERROR
+    told = failure_of(failure, fallback=fallback) if outcome in {Outcome.LOST, Outcome.FAILED} else None
+    now = timezone.now()
+    with transaction.atomic():
+        rows = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None)
+        if not rows.update(ended_at=now, outcome=str(outcome), failure=told):
+            return False
+        uses_write(attempt, now)
+        Allocation.objects.filter(attempt=attempt).delete()
+        held_s = max(0.0, (now - attempt.created_at).total_seconds())
+        Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
+        job = Job.objects.select_related("project").get(pk=attempt.job_id)
+        if job.token == attempt.number:
+            _job_move_on(job, attempt, outcome, told)
+        publish_pool("released", {"job_id": job.pk, "token": attempt.number})
+        task_send_on_commit("control.tick")
+    return True
+
+
+def _job_move_on(job: Job, attempt: JobAttempt, outcome: Outcome, told: dict[str, Any] | None) -> None:
+    """The table of outcomes. A job that is being cancelled is cancelled, however its attempt ended."""
+    if job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone"):
+        return
+    if outcome == Outcome.SUCCEEDED:
+        job_move(job.pk, _RUNS, JobState.SUCCEEDED, message="Finished", **_final_metrics(job))
+        task_send_on_commit("control.job_learn", [job.pk])
+    elif outcome == Outcome.PAUSED:
+        job_move(job.pk, _STARTED, JobState.PAUSING, message="The run asked to pause")
+        job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message="Saved and left its devices")
+        _back_in_queue(job)
+    elif outcome == Outcome.CANCELLED:
+        job_move(job.pk, _RUNS, JobState.CANCELLING, message="The node ended the run")
+        job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone")
+    elif told is not None and (outcome == Outcome.LOST or _checkpoint_set_aside(job, attempt, told)):
+        _lost(job, told)
+    elif told is not None:
+        job_move(job.pk, _RUNS, JobState.FAILED, message=told["message"], failure=told, data={"code": told["code"]})
+
+
+def _back_in_queue(job: Job) -> None:
+    """A job that the scheduler paused waits again at its old place; one that a person paused stays so."""
+    if Job.objects.filter(pk=job.pk, preempted=True).exists():
+        text = "It left its devices for others and waits again, at its old place"
+        job_move(job.pk, JobState.PAUSED, JobState.QUEUED, message=text, preempted=False)
+
+
+def _lost(job: Job, told: dict[str, Any]) -> None:
+    """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times."""
+    if job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message=f"{told['message']} It had been asked to pause."):
+        _back_in_queue(job)
+        return
+    limit = pool_setting_get().max_restarts
+    data = {"code": told["code"], "restarts": job.restarts}
+    if job.restarts < limit:
+        number = job.restarts + 1
+        delay_s = restart_delay_s(number)
+        text = f"{told['message']} Starting again in {delay_s:.0f} s ({number} of {limit})."
+        job_move(
+            job.pk,
+            _STARTED,
+            JobState.QUEUED,
+            message=text,
+            data=data,
+            restarts=number,
+            retry_at=timezone.now() + timedelta(seconds=delay_s),
+            waiting_code="restart_delay",
+            waiting_text=f"It starts again {delay_s:.0f} s after the fault, where devices are free.",
+        )
+        return
+    final = given_up(told, job.restarts)
+    job_move(job.pk, _STARTED, JobState.FAILED, message=final["message"], failure=final, data=data)
+
+
+def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: dict[str, Any]) -> bool:
+    """Where a checkpoint that we chose ourselves is damaged: put it aside, so that the next older one is tried."""
+    name = attempt.plan.get("resume_from")
+    if told["code"] != FailureCode.CHECKPOINT_CORRUPT or not name or job.resume_from == name:
+        return False
+    Checkpoint.objects.filter(job=job, name=name).update(removed_at=timezone.now(), best=False)
+    job_note(job, "note", f"The checkpoint {name} is damaged and was put aside.", data={"checkpoint": name})
+    return True
+
+
+def _final_metrics(job: Job) -> dict[str, Any]:
+    """Fields that results.json gives; nothing where it cannot be read: the run itself did succeed."""
+    try:
+        metric = job_results(job).get("metric", {})
+    except HarnessError as error:
+        _log.warning("job %s succeeded without readable results: %s", job.pk, error.message)
+        return {}
+    fields: dict[str, Any] = {"step": F("steps_total")} if job.steps_total else {}
+    for source, field in (("value_val", "metric_best"), ("value_test", "metric_test")):
+        value = metric.get(source) if isinstance(metric, dict) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            fields[field] = float(value)
+    return fields
+
+
+def exit_record(attempt: JobAttempt, part: str = "") -> Event | None:
+    """The EXITED event that the supervisor left on disk, or None. Written before it was sent: a lost broker loses it
+    not."""
+    paths = RunPaths(settings.STORE.job(attempt.job_id).root, part)
+    try:
+        event = event_read(paths.exit_file(attempt.number).read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("exit record of %s/%s: %s", attempt.job_id, attempt.number, error)
+        return None
+    matches = event.kind == EventKind.EXITED and event.job_id == attempt.job_id and event.token == attempt.number
+    return event if matches else None

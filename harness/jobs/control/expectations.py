@@ -1,0 +1,132 @@
+"""What people are told while they wait and while it runs: place, reason, expected start and finish, shrinking slack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from harness.broker import publish_job
+from harness.jobs.control.views import Facts
+from harness.jobs.models import Job
+from harness.jobs.states import job_note
+from scheduler.types import Decision, JobView, WaitReason
+from scheduler.words import duration_words
+from worker.states import JobState
+
+TOLD_AGAIN_S = 5.0
+"""An expectation that moves by less, or by less than `TOLD_AGAIN_SHARE` of what is left, is not told again."""
+TOLD_AGAIN_SHARE = 0.03
+FARTHEST_S = 3.15e9
+"""A hundred years: beyond it nothing is expected at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """When a job is expected to start and to be done, unix time; `low_s` to `high_s` holds the finish 8 times of 10."""
+
+    start_s: float
+    finish_s: float
+    low_s: float
+    high_s: float
+
+
+def expected_of(view: JobView, told: tuple[float, float], now_s: float) -> Expected | None:
+    """The interval around what the policy expects; None where that is no time at all.
+
+    `told` is (start by upper ends, finish by the middle of the job's own estimate).
+    """
+    start_s, finish_s = told
+    if not (now_s - FARTHEST_S < start_s <= finish_s < now_s + FARTHEST_S):
+        return None
+    begins_s = max(now_s, start_s)
+    run_s = max(0.0, finish_s - begins_s)
+    # The start is given by upper ends already: jobs before it may be done earlier, hardly later.
+    low_s = now_s + ((begins_s - now_s) + run_s) / view.slowdown
+    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=begins_s + run_s * view.slowdown)
+
+
+def expectations_write(facts: Facts, decision: Decision) -> None:
+    """Note place, reason and times of every job, and tell those who watch what is new."""
+    for view in facts.views:
+        job = facts.jobs[view.job_id]
+        reason = decision.waits.get(view.job_id)
+        told = decision.expected.get(view.job_id)
+        expected = expected_of(view, told, facts.now_s) if told else None
+        changes = {
+            **_waiting(facts, job, reason if view.job_id in facts.queued else None),
+            **_times(job, expected, facts.now_s),
+        }
+        warning = _warning(job, expected, decision.warnings.get(view.job_id, ""), facts.now_s)
+        if warning != job.warning:
+            changes["warning"] = warning
+        if not changes or not Job.objects.filter(pk=job.pk, state=job.state).update(**changes):
+            continue
+        if "warning" in changes and bool(warning) != bool(job.warning):
+            job_note(job, "note", warning or "Its promise is safe again.", data={"warning": warning})
+        for name, value in changes.items():
+            setattr(job, name, value)
+        publish_job(job.project_id, job.pk, "waiting" if "waiting_text" in changes else "expected", told_live(job))
+
+
+def told_live(job: Job) -> dict[str, Any]:
+    """The same for the live stream."""
+    return {
+        "code": job.waiting_code,
+        "text": job.waiting_text,
+        "position": job.queue_position,
+        "start": job.expected_start_at,
+        "finish": job.expected_finish_at,
+        "low": job.expected_low_at,
+        "high": job.expected_high_at,
+        "promised": job.promised_at,
+        "slack_s": slack_s(job),
+        "warning": job.warning,
+    }
+
+
+def slack_s(job: Job) -> float | None:
+    """Seconds between the expected finish and the promised one, negative when it is late; None without a promise."""
+    if job.promised_at is None or job.expected_finish_at is None:
+        return None
+    return (job.promised_at - job.expected_finish_at).total_seconds()
+
+
+def _waiting(facts: Facts, job: Job, reason: WaitReason | None) -> dict[str, Any]:
+    if reason is None:
+        return {}
+    new = {
+        "waiting_code": str(reason.code),
+        "waiting_text": reason.told(lambda other: facts.name_for(job, other)),
+        "queue_position": reason.position or None,
+    }
+    return {name: value for name, value in new.items() if value != getattr(job, name)}
+
+
+def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
+    names = ("expected_start_at", "expected_finish_at", "expected_low_at", "expected_high_at")
+    if expected is None:
+        return dict.fromkeys(names) if any(getattr(job, name) for name in names) else {}
+    new_s = (expected.start_s, expected.finish_s, expected.low_s, expected.high_s)
+    old = [getattr(job, name) for name in names]
+    enough_s = max(TOLD_AGAIN_S, TOLD_AGAIN_SHARE * (expected.finish_s - now_s))
+    if all(at is not None and abs(at.timestamp() - at_s) < enough_s for at, at_s in zip(old, new_s, strict=True)):
+        return {}
+    return {name: datetime.fromtimestamp(at_s, UTC) for name, at_s in zip(names, new_s, strict=True)}
+
+
+def _warning(job: Job, expected: Expected | None, from_policy: str, now_s: float) -> str:
+    """What to say about the promise: the policy's words, else what the times say by themselves."""
+    if job.promised_at is None or job.state == JobState.PAUSING:
+        return ""
+    promised_s = job.promised_at.timestamp()
+    if now_s > promised_s:
+        return "The promised finish has passed and it is not done yet."
+    if from_policy or expected is None:
+        return from_policy
+    if expected.finish_s > promised_s:
+        late = duration_words(expected.finish_s - promised_s)
+        return f"It is expected to miss its promised finish by {late}."
+    if expected.high_s > promised_s:
+        return f"Its slack shrinks: it may be {duration_words(expected.high_s - promised_s)} late."
+    return ""

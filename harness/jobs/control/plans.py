@@ -1,0 +1,140 @@
+"""From a placement to what a node is told."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
+from harness.jobs.control.gangs import shared_out
+from harness.jobs.control.spread import addresses_of
+from harness.jobs.models import Checkpoint, Job
+from harness.jobs.options import wanted_memory_bytes
+from harness.jobs.services import minimum_sandbox_level
+from harness.pool.models import Device, DeviceKind, Node
+from harness.store import UnsafePath, json_beneath, open_beneath
+from scheduler.types import Option
+from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+
+MEMORY_SHARE = 0.9
+"""Of a node's memory that jobs may take together."""
+MEMORY_FLOOR_BYTES = 3 << 30
+"""PyTorch itself needs room; a smaller share is raised to this where the node has it."""
+WALL_FACTOR = 1.5
+WALL_EXTRA_S = 900.0
+"""A time budget is kept by the program itself; this much above it the node ends the run."""
+_MANIFEST_BYTES_MAX = 4 << 20
+
+
+def plan_make(
+    job: Job, *, token: int, devices: Sequence[Device], backend: str, option: Option | None = None
+) -> RunPlan:
+    """The plan of one attempt; `devices` in rank order, with their nodes. An option's mode wins over the spec's."""
+    wished = job.resolved.get("spec", {}).get("mode", "auto")
+    mode = (option.mode if option else "") or wished
+    if mode not in MODES or (mode in SEVERAL - {"sync"} and len(devices) == 1):
+        mode = "sync" if len(devices) > 1 else "single"
+    store, limits = settings.STORE, _limits(job, devices)
+    ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
+    return RunPlan(
+        job_id=job.pk,
+        token=token,
+        mode=mode,
+        ranks=ranks,
+        job_dir=str(store.job(job.pk).root),
+        dataset_dir=str(store.dataset(job.dataset_sha256 or job.dataset.sha256).packed),
+        limits=limits,
+        minimum_sandbox_level=minimum_sandbox_level(job),
+        own_code=job.program_edited or job.program_own,
+        resume_from=resume_checkpoint(job),
+        backend="torch" if STAGED & {mode, wished} else backend,  # Horovod sends nothing from rank to rank
+        note=note,
+        addresses=addresses_of(devices),
+    )
+
+
+def _ranks(mode: str, devices: Sequence[Device]) -> tuple[RankPlan, ...]:
+    """One rank per device; in one process one that drives all cores, or the first GPU, or all (replicated)."""
+    gpu_threads = {node: _gpu_threads(node) for node in {device.node for device in devices}}
+    on_node: Counter[str] = Counter()
+    drivers = devices[:1] if mode in ONE_PROCESS else devices
+    others = [f"cuda:{device.index}" for device in devices[1:]] if mode == "replicated" else []
+    ranks = []
+    for number, device in enumerate(drivers):
+        is_gpu = device.kind == DeviceKind.CUDA
+        cpu_threads = len(devices) if mode in ONE_PROCESS else 1
+        ranks.append(
+            RankPlan(
+                rank=number,
+                node=device.node.name,
+                local_rank=on_node[device.node.name],
+                device=f"cuda:{device.index}" if is_gpu else "cpu",
+                threads=gpu_threads[device.node] if is_gpu else cpu_threads,
+                others=tuple(others) if is_gpu else (),
+            )
+        )
+        on_node[device.node.name] += 1
+    return tuple(ranks)
+
+
+def _gpu_threads(node: Node) -> int:
+    return max(1, node.cpu_cores // max(1, node.devices.filter(kind=DeviceKind.CUDA).count()))
+
+
+def _memory_share(node: Node, devices: Sequence[Device]) -> int:
+    """Bytes of a node's memory for a run that has these devices there."""
+    most = int(node.memory_bytes * MEMORY_SHARE)
+    of_kind = max(1, node.devices.filter(kind=devices[0].kind).count())
+    return max(most * len(devices) // of_kind, min(MEMORY_FLOOR_BYTES, most))
+
+
+def _limits(job: Job, devices: Sequence[Device]) -> Limits:
+    """Of one attempt on each of its nodes; what the tightest of them allows."""
+    nodes = {device.node for device in devices}
+    share = min(_memory_share(node, [device for device in devices if device.node == node]) for node in nodes)
+    time_s = job.resolved.get("spec", {}).get("budget", {}).get("time_s")
+    budgeted = isinstance(time_s, (int, float))
+    free_bytes = max(0, settings.STORE.free_bytes() - settings.DISK_RESERVE_BYTES)
+    return Limits(
+        memory_bytes=wanted_memory_bytes(job) or share,
+        disk_bytes=min(settings.JOB_DISK_BYTES, max(free_bytes // 2, 64 << 20)),
+        wall_s=time_s * WALL_FACTOR + WALL_EXTRA_S if budgeted else None,
+        stall_s=float(settings.STALL_S),
+    )
+
+
+def resume_checkpoint(job: Job) -> str | None:
+    """Where the next attempt starts: the one a person named, else the newest whole one of the newest attempt.
+
+    By attempt before step: after a resume from an older checkpoint the later ones belong to a history that was left.
+    None where there is none, so that the run starts from its beginning (or from what it finds itself).
+    """
+    if job.resume_from:
+        return job.resume_from
+    paths: RunPaths = settings.STORE.job(job.pk)
+    for checkpoint in Checkpoint.objects.filter(job=job, removed_at=None).order_by("-token", "-step"):
+        if checkpoint_is_whole(paths, checkpoint.name):
+            return checkpoint.name
+    return None
+
+
+def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:
+    """Whether its manifest is there and every file has the size it names (the run itself checks the hashes)."""
+    folder = Path("work/checkpoints") / name
+    try:
+        manifest: Any = json_beneath(paths.root, folder / "MANIFEST.json", _MANIFEST_BYTES_MAX)
+        files = dict(manifest["files"])
+        return all(_size_bytes(paths, folder / file) == entry["bytes"] for file, entry in files.items())
+    except (OSError, UnsafePath, ValueError, KeyError, TypeError):
+        return False
+
+
+def _size_bytes(paths: RunPaths, relative: Path) -> int:
+    """Size of a plain file of the run, no link followed. Raises `OSError`, `UnsafePath`."""
+    with open_beneath(paths.root, relative) as stream:
+        return os.fstat(stream.fileno()).st_size

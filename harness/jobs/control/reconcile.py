@@ -1,0 +1,185 @@
+"""Reconcile: make what is wanted (the database) and what is (nodes, disk, broker) agree, whatever was lost between."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import redis
+from django.utils import timezone
+
+from harness.broker import client, task_send
+from harness.datasets.reading import datasets_resend
+from harness.jobs.control.attempts import attempt_end, exit_record
+from harness.jobs.control.clock import JumpGuard
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.hearing import hearing_renew, hearing_settled
+from harness.jobs.control.spread import is_spread, spread_check
+from harness.jobs.control.tick import start_send, tick
+from harness.jobs.models import Allocation, Job, JobAttempt
+from harness.jobs.predictions import predictions_expire
+from harness.pool.broker_users import broker_users_restore
+from harness.pool.models import Node, NodeState
+from harness.pool.services import node_queue, nodes_mark_down
+from worker.events import FailureCode, Outcome, lease_key
+from worker.states import HOLDS_DEVICES, JobState
+
+RESEND_AFTER = timedelta(seconds=20)
+"""A start message without an answer is sent again after this long."""
+SENDS_MAX = 6
+EXIT_AFTER = timedelta(seconds=5)
+"""Without an event for this long we look for an exit record."""
+UNSEEN_LIMIT = timedelta(seconds=30)
+"""Without event, lease or report for this long an attempt is lost."""
+_log = logging.getLogger(__name__)
+_guard = JumpGuard()
+
+
+def reconcile() -> None:
+    """Do all of it. Each part is guarded by compare-and-set, so several control processes may do it at once."""
+    now = timezone.now()
+    steady = _steady(now)
+    if steady:
+        nodes_mark_down()
+    nodes = {node.name: node for node in Node.objects.all()}
+    for attempt in JobAttempt.objects.filter(ended_at=None).select_related("job"):
+        try:
+            _attempt_check(attempt, nodes, now, steady=steady)
+        except Exception:
+            # One attempt that cannot be judged must not keep the others from being seen to.
+            _log.exception("cannot check attempt %s of job %s", attempt.number, attempt.job_id)
+    _orphans_stop(nodes)
+    _allocations_free()
+    if steady:
+        predictions_expire()
+    try:
+        broker_users_restore()
+        datasets_resend()
+    except redis.RedisError as error:
+        _log.warning("cannot look for lost readings: %s", error)
+    with suppress(redis.RedisError):
+        hearing_renew()
+    tick()
+
+
+def _steady(now: datetime) -> bool:
+    """Whether silence means something: not after the clock was set, nor after nobody could be heard for a while."""
+    if not _guard.steady(now.timestamp(), time.monotonic()):
+        _log.warning("the clock was set: nobody is called lost until all had time to speak")
+        return False
+    if not hearing_settled():
+        _log.info("nodes could not be heard for a while: nobody is called lost until all had time to speak")
+        return False
+    return True
+
+
+def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *, steady: bool) -> None:
+    job = attempt.job
+    if attempt.number != job.token or JobState(job.state) not in HOLDS_DEVICES:
+        # Nothing can come of it any more: its job went on without it.
+        attempt_end(
+            attempt, Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": "Another attempt took over."}
+        )
+        return
+    if is_spread(attempt):
+        spread_check(attempt, nodes, now, steady=steady)
+        return
+    # A time to come was written before the clock was set back: as far off as it is, so long ago may it have been.
+    quiet = abs(now - (attempt.seen_at or attempt.sent_at or attempt.created_at))
+    if quiet > EXIT_AFTER and (event := exit_record(attempt)):
+        events_apply(job.pk, [event])
+        if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
+            # Its number was seen, its effect was not: the mark is from events that came after it in another order.
+            failure = event.data.get("failure")
+            attempt_end(attempt, Outcome(event.data["outcome"]), failure if isinstance(failure, dict) else None)
+        return
+    if job.state in {JobState.CANCELLING, JobState.PAUSING}:
+        _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause")
+    alive = _is_alive(attempt, nodes)
+    if attempt.started_at is None and not alive:
+        _start_again(attempt, nodes, now, steady=steady)
+    elif steady and not alive and quiet > UNSEEN_LIMIT:
+        attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
+
+
+def _nodes_of(attempt: JobAttempt) -> list[str]:
+    return sorted({rank["node"] for rank in attempt.plan["ranks"]})
+
+
+def _is_alive(attempt: JobAttempt, nodes: dict[str, Node]) -> bool:
+    """Whether a node's fresh report names it, or its supervisor holds the lease."""
+    me = {"job_id": attempt.job_id, "token": attempt.number}
+    for name in _nodes_of(attempt):
+        node = nodes.get(name)
+        if node and node.state != NodeState.DOWN and me in node.running:
+            return True
+    try:
+        holder = client().get(lease_key(attempt.job_id))
+    except redis.RedisError:
+        # Without a broker nobody can be heard: call nothing lost.
+        return True
+    return holder == str(attempt.number)
+
+
+def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *, steady: bool) -> None:
+    """Send a start that was never sent or never answered; give the attempt up where its node is gone.
+
+    Unless `steady` nothing is given up; to send once more does no harm: a node starts an attempt once.
+    """
+    waited = abs(now - (attempt.sent_at or attempt.created_at))
+    gone = [name for name in _nodes_of(attempt) if name not in nodes or nodes[name].state == NodeState.DOWN]
+    if steady and gone and waited > RESEND_AFTER:
+        attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
+    elif steady and attempt.sends >= SENDS_MAX and waited > RESEND_AFTER:
+        failure = {
+            "code": str(FailureCode.START_FAILED),
+            "message": f"The node {', '.join(_nodes_of(attempt))} did not answer {attempt.sends} start messages.",
+        }
+        attempt_end(attempt, Outcome.LOST, failure)
+    elif attempt.job.state == JobState.PLACED and (attempt.sent_at is None or waited > RESEND_AFTER):
+        _log.info("sending the start of %s/%s again", attempt.job_id, attempt.number)
+        start_send(attempt)
+    elif steady and attempt.job.state != JobState.PLACED and waited > RESEND_AFTER:
+        # Asked to stop before it started, and no node knows it: there is nothing to stop.
+        outcome = Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED
+        attempt_end(attempt, outcome, None)
+
+
+def _stop_again(attempt: JobAttempt, how: str) -> None:
+    for name in _nodes_of(attempt):
+        task_send("node.stop", [attempt.job_id, attempt.number, how], queue=node_queue(name), expires_s=10)
+
+
+def _lost_words(attempt: JobAttempt, nodes: dict[str, Node]) -> dict[str, str]:
+    names = _nodes_of(attempt)
+    down = [name for name in names if name not in nodes or nodes[name].state == NodeState.DOWN]
+    message = (
+        f"The node {', '.join(down)} does not answer."
+        if down
+        else f"The run on {', '.join(names)} was not heard any more."
+    )
+    return {"code": str(FailureCode.NODE_LOST), "message": message}
+
+
+def _orphans_stop(nodes: dict[str, Node]) -> None:
+    """Stop what nodes still run though it has ended for us: a node came back after its job went on elsewhere."""
+    for node in nodes.values():
+        if node.state == NodeState.DOWN:
+            continue
+        for item in node.running:
+            open_here = JobAttempt.objects.filter(job_id=item["job_id"], number=item["token"], ended_at=None)
+            if not open_here.exists():
+                task_send(
+                    "node.stop", [item["job_id"], item["token"], "cancel"], queue=node_queue(node.name), expires_s=10
+                )
+
+
+def _allocations_free() -> None:
+    """Free devices whose attempt has ended. `attempt_end` does both at once; this keeps the promise after repairs."""
+    Allocation.objects.filter(attempt__ended_at__isnull=False).delete()
+    holding = [state.value for state in HOLDS_DEVICES]
+    stuck = Job.objects.filter(state__in=holding).exclude(attempts__ended_at=None)
+    for job in stuck:
+        _log.error("job %s is %s without an open attempt", job.pk, job.state)

@@ -1,0 +1,184 @@
+"""Attempts whose ranks lie on several nodes: they end when every node has told how its part ended, or is lost.
+
+Each node's end is a row of the job's history (`node_end`). The first bad one has the others stopped; what became of the
+attempt is told by the first node whose own ranks are to blame, not by those that only lost their siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import redis
+
+from harness.broker import client, task_send_on_commit
+from harness.jobs.control.attempts import attempt_end, exit_record
+from harness.jobs.models import JobAttempt, JobEvent
+from harness.pool.models import Device, Node, NodeState
+from harness.pool.services import node_queue
+from worker.cause import left_early
+from worker.events import Event, EventKind, FailureCode, Outcome, lease_key
+from worker.states import JobState
+
+END_KIND = "node_end"
+ANSWER_LIMIT = timedelta(seconds=20)
+"""A node that neither runs its part nor told its end for this long after the start message is asked again, or lost."""
+SENDS_MAX = 6
+_GOOD = frozenset({Outcome.SUCCEEDED, Outcome.PAUSED})
+_WORDS = {
+    Outcome.SUCCEEDED: "is done",
+    Outcome.FAILED: "failed",
+    Outcome.LOST: "was lost",
+    Outcome.PAUSED: "has paused",
+    Outcome.CANCELLED: "was stopped",
+}
+
+
+def nodes_of(attempt: JobAttempt) -> tuple[str, ...]:
+    """Its nodes in rank order."""
+    return tuple(dict.fromkeys(str(rank["node"]) for rank in attempt.plan.get("ranks", ())))
+
+
+def is_spread(attempt: JobAttempt) -> bool:
+    """Whether it has ranks on more than one node."""
+    return len(nodes_of(attempt)) > 1
+
+
+def addresses_of(devices: Sequence[Device]) -> dict[str, str]:
+    """Node -> address, where the devices lie on several; needs `device.node`."""
+    found = {device.node.name: device.node.address for device in devices}
+    return found if len(found) > 1 else {}
+
+
+def end_mark(attempt: JobAttempt, event: Event) -> str:
+    """Which high-water mark an EXITED event moves: each node of a spread attempt ends by itself."""
+    return f"end {event.data.get('node')}" if is_spread(attempt) else "end"
+
+
+def ends_take(attempt: JobAttempt, events: Sequence[Event]) -> None:
+    """Take in EXITED events of a spread attempt."""
+    for event in events:
+        failure = event.data.get("failure")
+        try:
+            outcome = Outcome(str(event.data.get("outcome")))
+        except ValueError:
+            outcome = Outcome.LOST
+        _add(attempt, str(event.data.get("node", "")), outcome, failure if isinstance(failure, dict) else None)
+    _conclude(attempt)
+
+
+def _add(attempt: JobAttempt, node: str, outcome: Outcome, failure: dict[str, Any] | None) -> None:
+    """Note how one node's part ended, once."""
+    if node not in nodes_of(attempt) or node in _ends(attempt):
+        return
+    told = f": {failure['message']}" if failure and failure.get("message") else ""
+    JobEvent.objects.create(
+        job_id=attempt.job_id,
+        kind=END_KIND,
+        token=attempt.number,
+        message=f"The part on {node} {_WORDS[outcome]}{told}"[:4000],
+        data={"node": node, "outcome": str(outcome), "failure": failure},
+    )
+
+
+def _ends(attempt: JobAttempt) -> dict[str, dict[str, Any]]:
+    """Node -> how its part ended, in the order in which that was heard."""
+    rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=END_KIND, token=attempt.number).order_by("pk")
+    return {str(row.data["node"]): row.data for row in rows}
+
+
+def _conclude(attempt: JobAttempt) -> None:
+    """End the attempt where every node has told; stop the others where one ended badly."""
+    ends = _ends(attempt)
+    missing = [node for node in nodes_of(attempt) if node not in ends]
+    if not missing:
+        attempt_end(attempt, *verdict(list(ends.values())))
+    elif any(Outcome(end["outcome"]) not in _GOOD for end in ends.values()):
+        for node in missing:
+            _stop(attempt, node, "cancel")
+
+
+def _stop(attempt: JobAttempt, node: str, how: str) -> None:
+    task_send_on_commit("node.stop", [attempt.job_id, attempt.number, how], queue=node_queue(node), expires_s=10)
+
+
+def verdict(ends: Sequence[Mapping[str, Any]]) -> tuple[Outcome, dict[str, Any] | None]:
+    """What the parts come to: (outcome, failure). `ends` in the order in which they were heard."""
+    bad = [end for end in ends if end["outcome"] in {Outcome.FAILED, Outcome.LOST}]
+    own = [end for end in bad if not (end.get("failure") or {}).get("suffered")]
+    if own:
+        return Outcome(own[0]["outcome"]), own[0].get("failure")
+    stalled = [end for end in bad if (end.get("failure") or {}).get("code") == FailureCode.STALLED]
+    if stalled:
+        return Outcome.FAILED, stalled[0].get("failure")
+    early = [str(end["node"]) for end in ends if end["outcome"] == Outcome.SUCCEEDED]
+    if bad and early:
+        return Outcome.FAILED, left_early(f"The ranks on {' and '.join(sorted(early))}")
+    if bad:
+        names = " and ".join(sorted(str(end["node"]) for end in ends))
+        message = f"The ranks on {names} lost each other: the network between them was cut, or too slow."
+        return Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": message}
+    outcomes = {Outcome(end["outcome"]) for end in ends}
+    for outcome in (Outcome.CANCELLED, Outcome.PAUSED):
+        if outcome in outcomes:
+            return outcome, None
+    return Outcome.SUCCEEDED, None
+
+
+def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, *, steady: bool) -> None:
+    """Make what nodes told, what lies on disk and what can be heard agree. `attempt.job` is open and its newest."""
+    from harness.jobs.control.tick import start_send
+
+    _read_from_disk(attempt)
+    ends = _ends(attempt)
+    missing = [node for node in nodes_of(attempt) if node not in ends]
+    stopping = attempt.job.state in {JobState.CANCELLING, JobState.PAUSING}
+    ended_badly = any(Outcome(end["outcome"]) not in _GOOD for end in ends.values())
+    for node in missing if stopping or ended_badly else ():
+        _stop(attempt, node, "pause" if attempt.job.state == JobState.PAUSING and not ended_badly else "cancel")
+    waited = abs(now - (attempt.sent_at or attempt.created_at))
+    if not steady or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
+        return
+    silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
+    lost = [node for node in silent if stopping or ended_badly or _is_down(node, nodes) or attempt.sends >= SENDS_MAX]
+    for node in lost:
+        _add(attempt, node, *_lost_end(attempt, node, stopping=stopping))
+    if lost:
+        _conclude(attempt)
+    elif silent:
+        start_send(attempt)
+
+
+def _read_from_disk(attempt: JobAttempt) -> None:
+    """Ends that the broker lost."""
+    nodes, ends = nodes_of(attempt), _ends(attempt)
+    found = [exit_record(attempt, "" if node == nodes[0] else node) for node in nodes if node not in ends]
+    told = [event for event in found if event is not None and event.kind == EventKind.EXITED]
+    if told:
+        ends_take(attempt, told)
+
+
+def _lost_end(attempt: JobAttempt, node: str, *, stopping: bool) -> tuple[Outcome, dict[str, Any] | None]:
+    """The end of a part that nobody will tell of any more."""
+    if stopping:
+        return (Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED), None
+    text = f"The node {node} does not answer."
+    return Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": text}
+
+
+def _is_down(node: str, nodes: Mapping[str, Node]) -> bool:
+    return node not in nodes or nodes[node].state == NodeState.DOWN
+
+
+def _is_alive(attempt: JobAttempt, node: str, nodes: Mapping[str, Node]) -> bool:
+    """Whether the node's fresh report names its part, or its supervisor holds its lease."""
+    me = {"job_id": attempt.job_id, "token": attempt.number}
+    if not _is_down(node, nodes) and me in nodes[node].running:
+        return True
+    part = "" if node == nodes_of(attempt)[0] else node
+    try:
+        return bool(client().get(lease_key(attempt.job_id, part)) == str(attempt.number))
+    except redis.RedisError:
+        # Without a broker nobody can be heard: call nothing lost.
+        return True

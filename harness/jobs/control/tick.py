@@ -1,0 +1,199 @@
+"""Tick: show the queue, what runs and the pool to the pure scheduler, carry its decision out.
+
+Of several control processes one decides at a time (`turn`). Even without that nothing could be given twice: a job is
+claimed by compare-and-set on its state and attempt number, a device by the unique row of its allocation.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from harness.broker import task_send
+from harness.database import DATABASE_AWAY
+from harness.jobs.admission import promise_give, promises_catch_up
+from harness.jobs.control.expectations import expectations_write
+from harness.jobs.control.plans import plan_make
+from harness.jobs.control.turn import (
+    Turn,
+    TurnKeeper,
+    TurnLost,
+    turn_again,
+    turn_drop,
+    turn_end,
+    turn_hold,
+    turn_take,
+)
+from harness.jobs.control.views import Facts, facts_read, own_parts
+from harness.jobs.failures import failure_of
+from harness.jobs.models import Allocation, Job, JobAttempt
+from harness.jobs.options import option_words
+from harness.jobs.services import stop_send
+from harness.jobs.states import job_move, job_note
+from harness.pool.models import Device, PoolSetting
+from harness.pool.services import node_queue
+from scheduler.place import place
+from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView
+from worker.events import FailureCode
+from worker.states import JobState
+
+MOST_ROUNDS = 10
+"""Of one tick, where others keep asking for one: then it is the next tick's turn, in whatever process."""
+_log = logging.getLogger(__name__)
+
+
+def tick() -> int:
+    """Start, pause and resize what the policy says, note why the rest waits; return how many were started."""
+    promises_catch_up()
+    turn, started = turn_take(), 0
+    for _round in range(MOST_ROUNDS):
+        if turn is None:
+            return started
+        keeper = TurnKeeper(turn)
+        try:
+            with keeper:
+                facts = facts_read()
+                decisions = _decide(facts) if facts.views else None
+            if decisions:
+                started += _carry_out_all(keeper.turn, facts, *decisions)
+            if turn_end(keeper.turn):
+                return started
+        except TurnLost:
+            _log.info("the queue changed while it was looked at: deciding again")
+        except BaseException:
+            with suppress(*DATABASE_AWAY):  # the turn then ends by itself, and what happened is told
+                turn_drop(keeper.turn)
+            raise
+        turn = turn_again(keeper.turn)
+    if turn is not None:
+        turn_drop(turn)
+    return started
+
+
+def _decide(facts: Facts) -> tuple[Decision, list[Decision]]:
+    """(over the whole pool, over the parts of it that are kept for projects)."""
+    own = [_place(facts, views, pool) for views, pool in own_parts(facts) if views]
+    return _place(facts, facts.views, facts.pool), own
+
+
+def _carry_out_all(turn: Turn, facts: Facts, decision: Decision, own: Sequence[Decision]) -> int:
+    """All of it in one transaction, if the turn is still ours; return how many jobs were started."""
+    with transaction.atomic():
+        turn_hold(turn)
+        for change in decision.changes:
+            _change(facts, change)
+        for job_id in sorted(decision.promised):
+            promise_give(facts.jobs[job_id])
+        started = sum(_start(facts, placement) for made in (*own, decision) for placement in made.placements)
+        expectations_write(facts, decision)
+    return started
+
+
+def _place(facts: Facts, views: Sequence[JobView], pool: PoolView) -> Decision:
+    return place(views, pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+
+
+def _start(facts: Facts, placement: Placement) -> bool:
+    """Start a job whose devices are all free; others start in the tick after those before them have left."""
+    if placement.waits_for or placement.job_id not in facts.queued:
+        return False
+    return _carry_out(facts.jobs[placement.job_id], placement, facts.setting)
+
+
+def _change(facts: Facts, change: Change) -> None:
+    """Have a running job save itself and leave its devices; it waits again by itself, at its old place.
+
+    What was lost by the time a resized job waits is decided then: others may have come before it.
+    """
+    job = facts.jobs[change.job_id]
+    if change.kind == ChangeKind.RESIZE and change.option is not None:
+        text = f"The scheduler pauses it to go on with {option_words(change.option)}. {change.reason}"
+    else:
+        text = f"The scheduler pauses it; it keeps its place. {change.reason}"
+    if change.room_for:
+        text += f" What starts instead is {facts.name_for(job, change.room_for)}."
+    moved = job_move(
+        job.pk,
+        JobState.RUNNING,
+        JobState.PAUSING,
+        if_token=job.token,
+        message=text,
+        data={"scheduler": str(change.kind), "reason": change.reason},
+        preempted=True,
+    )
+    if moved is not None:
+        stop_send(job.pk, "pause")
+
+
+def _carry_out(job: Job, placement: Placement, setting: PoolSetting) -> bool:
+    """Claim job and devices in one transaction, then tell the node. Returns False where another was faster."""
+    by_id = Device.objects.select_related("node").in_bulk(list(placement.device_ids))
+    if len(by_id) != len(placement.device_ids):
+        return False
+    devices = [by_id[device_id] for device_id in placement.device_ids]
+    token = job.token + 1
+    try:
+        with transaction.atomic():
+            attempt = _claim(job, token, devices, setting, placement.option)
+            if attempt is None:
+                return False
+            transaction.on_commit(lambda: start_send(attempt), robust=True)
+    except IntegrityError:
+        _log.info("job %s: a device was taken meanwhile", job.pk)
+        return False
+    except DATABASE_AWAY:
+        raise
+    except Exception:
+        _log.exception("job %s cannot be planned", job.pk)
+        _unplannable(job)
+        return False
+    return True
+
+
+def _unplannable(job: Job) -> None:
+    """A job that no plan can be made for fails, and the others go on: it would hold its devices back for ever."""
+    body = {"code": str(FailureCode.START_FAILED), "message": "No plan could be made for this job."}
+    told = failure_of(body, fallback=FailureCode.START_FAILED)
+    job_move(job.pk, JobState.QUEUED, JobState.FAILED, if_token=job.token, message=told["message"], failure=told)
+
+
+def _claim(job: Job, token: int, devices: list[Device], setting: PoolSetting, option: Option) -> JobAttempt | None:
+    plan = plan_make(job, token=token, devices=devices, backend=setting.backend, option=option)
+    moved = job_move(
+        job.pk,
+        JobState.QUEUED,
+        JobState.PLACED,
+        if_token=job.token,
+        token=token,
+        message=f"Placed on {', '.join(plan.nodes)}",
+        data={"nodes": list(plan.nodes), "devices": [f"{device.kind}:{device.index}" for device in devices]},
+        placed_at=timezone.now(),
+    )
+    if moved is None:
+        return None
+    if plan.note:
+        job_note(job, "note", plan.note)
+    attempt = JobAttempt.objects.create(
+        job=job, number=token, plan=plan.to_dict(), world_size=plan.world_size, option=asdict(option)
+    )
+    single = plan.world_size == 1
+    Allocation.objects.bulk_create(
+        Allocation(device=device, job=job, attempt=attempt, rank=0 if single else rank)
+        for rank, device in enumerate(devices)
+    )
+    return attempt
+
+
+def start_send(attempt: JobAttempt) -> bool:
+    """Send the start message to every node of the plan and note when; unsent ones the reconciler sends."""
+    nodes = sorted({rank["node"] for rank in attempt.plan["ranks"]})
+    answers = [task_send("node.start", [attempt.plan], queue=node_queue(node), expires_s=60) for node in nodes]
+    sent = all(answers)
+    if sent:
+        JobAttempt.objects.filter(pk=attempt.pk).update(sent_at=timezone.now(), sends=attempt.sends + 1)
+    return sent

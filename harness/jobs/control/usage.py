@@ -1,0 +1,102 @@
+"""What devices did for jobs: one row of `DeviceUse` per device and attempt, with the energy it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, Window
+from django.db.models.functions import Mod, RowNumber
+
+from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
+from harness.pool.power import device_power
+from harness.pool.services import pool_setting_get
+from scheduler.estimates import Basis
+
+SAMPLES_MOST = 240
+"""An attempt's mean power is taken from at most so many of its samples, spread evenly over it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """Mean power of a device over an attempt."""
+
+    watts: float
+    basis: Basis
+
+
+def uses_write(attempt: JobAttempt, ended_at: datetime) -> None:
+    """Keep what the attempt's devices did; call it in the transaction that frees them."""
+    held = list(_held(attempt))
+    samples = attempt_samples(attempt)
+    table = pool_setting_get().power_table
+    DeviceUse.objects.bulk_create(use_of(allocation, ended_at, samples, len(held), table) for allocation in held)
+
+
+def _held(attempt: JobAttempt) -> Sequence[Allocation]:
+    return list(
+        Allocation.objects.filter(attempt=attempt).select_related(
+            "device__node", "job__project", "job__owner", "attempt"
+        )
+    )
+
+
+def attempt_samples(attempt: JobAttempt) -> list[dict[str, Any]]:
+    """Data of its samples, oldest first; of many, one in so many: the database leaves the others out."""
+    rows = ResourceSample.objects.filter(job_id=attempt.job_id, token=attempt.number)
+    every = -(-rows.count() // SAMPLES_MOST)
+    if every > 1:
+        numbered = rows.annotate(number=Window(RowNumber(), order_by=("time_s", "pk")))
+        rows = numbered.annotate(beside=Mod(F("number"), every)).filter(beside=0)
+    return list(rows.order_by("time_s").values_list("data", flat=True))
+
+
+def use_of(
+    allocation: Allocation, until: datetime, samples: Sequence[Mapping[str, Any]], held: int, table: Mapping[str, Any]
+) -> DeviceUse:
+    """The row of one device up to `until`, not saved. `held`: devices of the attempt."""
+    device, job = allocation.device, allocation.job
+    # A clock that was set back must not make time or energy negative.
+    until = max(until, allocation.created_at)
+    power = power_of(device.kind, device.index, device.model_name, samples, held, table)
+    return DeviceUse(
+        device=device,
+        node_name=device.node.name,
+        device_kind=device.kind,
+        device_index=device.index,
+        device_model=device.model_name,
+        job=job,
+        job_name=job.name,
+        project=job.project,
+        project_name=job.project.name,
+        owner=job.owner,
+        owner_name=job.owner.username,
+        token=allocation.attempt.number,
+        started_at=allocation.created_at,
+        ended_at=until,
+        energy_j=power.watts * (until - allocation.created_at).total_seconds(),
+        energy_basis=str(power.basis),
+    )
+
+
+def power_of(
+    kind: str, index: int, model_name: str, samples: Sequence[Mapping[str, Any]], held: int, table: Mapping[str, Any]
+) -> Power:
+    """Mean power of one device: read from it where it tells; else the table's, at the load that was measured."""
+    told, loads = [], []
+    for sample in samples:
+        if kind == "cuda":
+            gpu: Mapping[str, Any] = next((item for item in sample.get("gpus") or () if item.get("index") == index), {})
+            told += [gpu["power_w"]] if isinstance(gpu.get("power_w"), (int, float)) else []
+            percent = gpu.get("utilization_percent")
+            loads += [percent / 100] if isinstance(percent, (int, float)) else []
+        else:
+            percents = [rank.get("cpu_percent") for rank in sample.get("ranks") or ()]
+            known = [percent for percent in percents if isinstance(percent, (int, float))]
+            loads += [sum(known) / 100 / max(1, held)] if known else []
+    if told:
+        return Power(watts=sum(told) / len(told), basis=Basis.MEASURED)
+    assumed = device_power(kind, model_name, table)
+    return Power(watts=assumed.at(sum(loads) / len(loads) if loads else 1.0), basis=Basis.ASSUMED)

@@ -1,0 +1,264 @@
+"""The queue, the pool and the quotas as the pure scheduler sees them. Reads only."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from harness.jobs.models import Allocation, Checkpoint, Job
+from harness.jobs.options import (
+    option_read,
+    options_of,
+    options_refined,
+    slowdown_of,
+    wanted_devices,
+    wanted_memory_bytes,
+    work_left,
+)
+from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
+from harness.pool.selectors import span_problem
+from harness.pool.services import pool_setting_get
+from scheduler import types
+from scheduler.backoff import MOST_S
+from scheduler.kinds import declared_name
+from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Reserved, Running
+from worker.states import JobState
+
+_DEFERRED = ("suggestions", "notes", "dataset__profile")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What one decision rests on."""
+
+    jobs: Mapping[str, Job]
+    views: tuple[JobView, ...]
+    pool: PoolView
+    quotas: types.Quotas
+    setting: PoolSetting
+    now_s: float
+    queued: frozenset[str] = field(default_factory=frozenset)
+    """Ids of those that may start."""
+
+    def name_for(self, reader: Job, job_id: str) -> str:
+        """What those who see `reader` may know another job by."""
+        other = self.jobs.get(job_id)
+        if other is None or other.project_id != reader.project_id:
+            return "a job of another project"
+        return f"“{other.name}”"
+
+
+def facts_read(*, with_delayed: bool = False) -> Facts:
+    """Everything, in a fixed number of queries; `with_delayed`: also jobs that are held back after a fault."""
+    now = timezone.now()
+    setting = pool_setting_get()
+    saved = Checkpoint.objects.filter(job=OuterRef("pk"), removed_at=None)
+    rows = Job.objects.select_related("dataset", "project").defer(*_DEFERRED).annotate(has_saved=Exists(saved))
+    due = Q() if with_delayed else _is_due(now)
+    queued = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None))
+    # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
+    busy = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
+    held: dict[str, list[Allocation]] = defaultdict(list)
+    for allocation in Allocation.objects.select_related("device__node", "attempt").order_by("rank", "pk"):
+        held[allocation.job_id].append(allocation)
+    running = [job for job in rows.filter(busy) if held[job.pk]]
+    shown: list[tuple[Job, Sequence[Allocation]]] = [(job, ()) for job in queued]
+    shown += [(job, held[job.pk]) for job in running]
+    views = [view for job, devices in shown if (view := _view_or_none(job, setting, now, devices)) is not None]
+    return Facts(
+        jobs={job.pk: job for job in [*queued, *running]},
+        views=tuple(views),
+        pool=pool_view(now, may_span=setting.span_nodes),
+        quotas=quotas_view(),
+        setting=setting,
+        now_s=now.timestamp(),
+        queued=frozenset(job.pk for job in queued),
+    )
+
+
+def _view_or_none(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Allocation]) -> JobView | None:
+    """One job; None where what is known of it makes no sense: it must not keep all others from being served."""
+    try:
+        return job_view(job, setting, now, held)
+    except (ValueError, OverflowError):
+        _log.exception("job %s cannot be planned with", job.pk)
+        return None
+
+
+def _is_due(now: datetime) -> Q:
+    """Not held back after a fault; a moment further off than any delay comes from a clock that was set back."""
+    return Q(retry_at=None) | Q(retry_at__lte=now) | Q(retry_at__gt=now + timedelta(seconds=MOST_S))
+
+
+def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Allocation] = ()) -> JobView:
+    """One job; `held` are its devices, in rank order."""
+    own = job.program_edited or job.program_own
+    options, running, slowdown = options_of(job), None, slowdown_of(job)
+    if held:
+        option = _running_option(job, held)
+        options, option, slowdown = options_refined(job, option)
+        running = _running(job, option, held, now)
+    may_pause = _may_pause(job)
+    if job.step and not may_pause:
+        options = (running.option,) if running else options[:1]
+    submitted = min(job.queued_at or job.created_at, now)
+    return JobView(
+        job_id=job.pk,
+        options=options,
+        submitted_s=submitted.timestamp(),
+        project=job.project_id,
+        priority=job.priority,
+        rank=job.rank,
+        work_left=work_left(job),
+        deadline_s=job.deadline_at.timestamp() if job.deadline_at else None,
+        promised=job.promised_at is not None,
+        running=running,
+        minimum_sandbox_level=setting.minimum_sandbox_level_own_code
+        if own
+        else setting.minimum_sandbox_level_generated,
+        slowdown=slowdown,
+        can_pause=may_pause and job.state == JobState.RUNNING,
+    )
+
+
+def _may_pause(job: Job) -> bool:
+    """A generated loop saves when it is asked to; an edited one has shown that it does once it has saved."""
+    if not job.program_edited:
+        return True
+    # Asked for all jobs at once where there are many.
+    saved: bool | None = getattr(job, "has_saved", None)
+    return job.checkpoints.filter(removed_at=None).exists() if saved is None else saved
+
+
+def _running_option(job: Job, held: Sequence[Allocation]) -> Option:
+    told = option_read(held[0].attempt.option)
+    if told is not None:
+        return told
+    kind, _ = wanted_devices(job)
+    return Option(kind=kind, count=len(held), memory_bytes=wanted_memory_bytes(job))
+
+
+def _running(job: Job, option: Option, held: Sequence[Allocation], now: datetime) -> Running:
+    # After the clock was set back it may have started in the future.
+    since_s = min(held[0].attempt.created_at, now).timestamp()
+    nodes = tuple(dict.fromkeys(allocation.device.node.name for allocation in held))
+    return Running(
+        option=option,
+        nodes=nodes,
+        device_ids=tuple(allocation.device_id for allocation in held),
+        started_s=since_s,
+        last_change_s=since_s,
+        leaving=job.state == JobState.PAUSING,
+    )
+
+
+def pool_view(now: datetime | None = None, *, may_span: bool = False) -> PoolView:
+    """Nodes, devices, and what is reserved from now on. `may_span`: the setting `span_nodes`."""
+    now = now or timezone.now()
+    of_node, of_device = _reserved(now)
+    devices: dict[str, list[DeviceView]] = defaultdict(list)
+    memory: dict[str, dict[str, int]] = defaultdict(dict)
+    for device in Device.objects.select_related("allocation__job", "allocation__attempt"):
+        allocation = getattr(device, "allocation", None)
+        devices[device.node_id].append(
+            DeviceView(
+                device_id=device.pk,
+                kind=device.kind,
+                index=device.index,
+                free=allocation is None,
+                model_name=declared_name(device.model_name, device.slowdown),
+                reserved=(*of_node[device.node_id], *of_device[device.pk]),
+            )
+        )
+        if allocation is not None:
+            told = option_read(allocation.attempt.option)
+            memory_bytes = told.memory_bytes if told else wanted_memory_bytes(allocation.job)
+            memory[device.node_id][allocation.job_id] = memory_bytes
+    nodes = list(Node.objects.all())
+    return PoolView(
+        spans_nodes=may_span and not span_problem(nodes),
+        nodes=tuple(
+            NodeView(
+                name=node.name,
+                takes_work=node.state == NodeState.UP,
+                sandbox_level=node.sandbox_level,
+                memory_bytes=node.memory_bytes,
+                memory_held_bytes=sum(memory[node.pk].values()),
+                devices=tuple(devices[node.pk]),
+            )
+            for node in nodes
+        ),
+    )
+
+
+def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str, list[Reserved]]]:
+    """By node id, by device id."""
+    of_node: dict[str, list[Reserved]] = defaultdict(list)
+    of_device: dict[str, list[Reserved]] = defaultdict(list)
+    for row in Reservation.objects.filter(cancelled_at=None, ends_at__gt=now):
+        kept = Reserved(
+            start_s=row.starts_at.timestamp(),
+            end_s=row.ends_at.timestamp(),
+            project=row.project_id or "",
+            purpose=row.purpose,
+        )
+        if row.node_id:
+            of_node[row.node_id].append(kept)
+        elif row.device_id:
+            of_device[row.device_id].append(kept)
+    return of_node, of_device
+
+
+def quotas_view() -> types.Quotas:
+    """By project id."""
+    rows: dict[str, list[Quota]] = defaultdict(list)
+    for row in Quota.objects.select_related("project"):
+        rows[row.project_id].append(row)
+    return {
+        project: types.Quota(
+            devices={row.device_kind: row.devices for row in kinds},
+            hard=frozenset(row.device_kind for row in kinds if not row.may_borrow),
+            name=kinds[0].project.name,
+        )
+        for project, kinds in rows.items()
+    }
+
+
+def own_parts(facts: Facts) -> Iterator[tuple[tuple[JobView, ...], PoolView]]:
+    """For each project that devices are kept for now: its jobs, and these devices as a pool of their own.
+
+    To everybody else such devices are gone, and so they are in the decision about the whole pool.
+    """
+    kept_for = {
+        kept.project
+        for node in facts.pool.nodes
+        for device in node.devices
+        for kept in device.reserved
+        if kept.project and kept.start_s <= facts.now_s < kept.end_s
+    }
+    for project in sorted(kept_for):
+        nodes = tuple(_kept_part(node, project, facts.now_s) for node in facts.pool.nodes)
+        there = {device.device_id for node in nodes for device in node.devices}
+        views = tuple(
+            view
+            for view in facts.views
+            if view.project == project and (view.running is None or there.issuperset(view.running.device_ids))
+        )
+        yield views, replace(facts.pool, nodes=nodes)
+
+
+def _kept_part(node: NodeView, project: str, now_s: float) -> NodeView:
+    """The node with only those devices that are kept for the project now."""
+    mine = tuple(
+        replace(device, reserved=tuple(kept for kept in device.reserved if kept.project != project))
+        for device in node.devices
+        if any(kept.project == project and kept.start_s <= now_s < kept.end_s for kept in device.reserved)
+    )
+    return replace(node, devices=mine)

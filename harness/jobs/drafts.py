@@ -1,0 +1,220 @@
+"""Drafts: a job's spec and program before it is submitted, and after as a template for the next."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from codegen.spec import TaskSpec
+from codegen.types import Program, Resolved
+from harness.accounts.access import require
+from harness.accounts.models import Project, Role, User
+from harness.datasets.content import space_check
+from harness.datasets.models import Dataset
+from harness.datasets.selectors import dataset_profile
+from harness.errors import Conflict, Invalid, NotFound
+from harness.ids import new_id
+from harness.jobs import programs
+from harness.jobs.models import Job
+from harness.jobs.options import wanted_deadline
+from harness.jobs.states import job_note
+from harness.pool.selectors import hardware
+from worker.plan import RunPaths
+from worker.states import JobState
+
+
+def spec_check(*, user: User, spec: str | dict[str, Any], dataset: Dataset | None) -> dict[str, Any]:
+    """`{spec, resolved, problems}`: what would become of a spec; raises nothing for a bad one. With no dataset only
+    the schema is checked."""
+    if dataset is not None:
+        require(user, dataset.project, Role.VIEWER)
+    try:
+        wish = programs.spec_read(spec)
+    except programs.SpecInvalid as error:
+        return {"spec": None, "resolved": None, "problems": error.problems}
+    plain = wish.model_dump(mode="json")
+    if dataset is None:
+        return {"spec": plain, "resolved": None, "problems": []}
+    try:
+        resolved = programs.resolve_spec(wish, dataset_profile(dataset), hardware())
+    except programs.SpecInvalid as error:
+        return {"spec": plain, "resolved": None, "problems": error.problems}
+    return {"spec": plain, "resolved": resolved.to_dict(), "problems": []}
+
+
+def job_suggest(*, spec: str | dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
+    """Models for the data, best first, each with its reason. Raises `SpecInvalid`, `Conflict`."""
+    return programs.suggestions_of(programs.spec_read(spec), dataset_profile(dataset), hardware())
+
+
+def job_create(
+    *,
+    user: User,
+    project: Project,
+    dataset: Dataset,
+    spec: str | dict[str, Any],
+    own_model: str | None = None,
+    files: dict[str, str] | None = None,
+    parent: Job | None = None,
+    name: str = "",
+) -> Job:
+    """Make a draft: resolve the spec, generate the program, write it to disk.
+
+    `own_model` is the text of a person's model.py; `files` replace generated files of the same name.
+    Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `NoSpace`.
+    """
+    _create_check(user, project, dataset)
+    overlay = programs.files_check(files or {})
+    if own_model is not None:
+        programs.file_text_check("model.py", own_model)
+    wish = programs.spec_read(spec)
+    resolved, program = _generate(wish, dataset, own_model)
+    job = Job(
+        id=new_id(), project=project, owner=user, dataset=dataset, parent=parent, program_own=own_model is not None
+    )
+    paths = settings.STORE.job(job.pk)
+    try:
+        programs.files_replace(paths.generated, program.files)
+        programs.files_replace(paths.program, {**program.files, **overlay})
+        _fill(job, wish, resolved, dataset)
+        job.name = _job_name(name or wish.name, dataset, job.family)
+        job.suggestions = programs.suggestions_of(wish, dataset_profile(dataset), hardware())
+        with transaction.atomic():
+            job.save(force_insert=True)
+            job_note(job, "person", "Draft made" + (f" from {parent.name}" if parent else ""), actor=user)
+    except BaseException:
+        shutil.rmtree(paths.root, ignore_errors=True)
+        raise
+    return job
+
+
+def _create_check(user: User, project: Project, dataset: Dataset) -> None:
+    require(user, project, Role.MEMBER)
+    if dataset.project_id != project.pk:
+        raise NotFound("There is no such dataset in this project.", field="data.dataset")
+    if dataset.deleted_at:
+        raise Conflict("This dataset is in the trash.", hint="Restore it first.", field="data.dataset")
+    space_check(0)
+
+
+def _generate(wish: TaskSpec, dataset: Dataset, own_model: str | None) -> tuple[Resolved, Program]:
+    profile = dataset_profile(dataset)
+    resolved = programs.resolve_spec(wish, profile, hardware())
+    return resolved, programs.program_render(resolved, profile, own_model)
+
+
+def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> None:
+    """Columns that follow from spec and program."""
+    paths: RunPaths = settings.STORE.job(job.pk)
+    job.spec = wish.model_dump(mode="json")
+    job.resolved = resolved.to_dict()
+    job.dataset_sha256 = dataset.sha256
+    job.task = str(resolved.spec.get("task", ""))
+    job.family = "own" if job.program_own else str(resolved.spec.get("model", {}).get("family", ""))
+    job.metric_name = str(resolved.spec.get("objective", {}).get("metric", ""))
+    job.epochs = int(resolved.spec.get("training", {}).get("epochs", 0) or 0)
+    job.deadline_at = wanted_deadline(wish)
+    job.options, job.slowdown = [], 0.0  # what was estimated was another program
+    job.program_sha256 = programs.program_of(paths).sha256
+    job.program_edited = programs.program_is_edited(paths)
+
+
+def _job_name(name: str, dataset: Dataset, family: str) -> str:
+    name = name.strip() or f"{dataset.name} · {family.replace('_', ' ')}"
+    return name[:120]
+
+
+def _draft_require(user: User, job: Job) -> RunPaths:
+    require(user, job.project, Role.MEMBER)
+    job.refresh_from_db(fields=["state", "deleted_at"])
+    if job.state != JobState.DRAFT or job.deleted_at:
+        raise Conflict(f"{job.name} is {job.state} and cannot be edited any more.", hint="Clone it and edit the clone.")
+    paths: RunPaths = settings.STORE.job(job.pk)
+    return paths
+
+
+def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any]) -> Job:
+    """Give a draft another spec: its program is generated anew, files that the person edited are kept.
+
+    Raises `NotFound`, `Forbidden`, `Conflict`, `SpecInvalid`.
+    """
+    paths = _draft_require(user, job)
+    wish = programs.spec_read(spec)
+    before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
+    own_model = written.get("model.py") if job.program_own else None
+    resolved, program = _generate(wish, job.dataset, own_model)
+    edited = {
+        name: text for name, text in written.items() if text != before.get(name) and name != "spec.yaml"
+    }  # spec.yaml follows the spec
+    programs.files_replace(paths.generated, program.files)
+    programs.files_replace(paths.program, {**program.files, **edited})
+    _fill(job, wish, resolved, job.dataset)
+    job.suggestions = programs.suggestions_of(wish, dataset_profile(job.dataset), hardware())
+    if wish.name:
+        job.name = wish.name
+    return _draft_save(job, user, "Spec changed")
+
+
+def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None = None) -> Job:
+    fields = (
+        "spec", "resolved", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
+        "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown",
+    )  # fmt: skip
+    values = {field: getattr(job, field) for field in fields}
+    with transaction.atomic():
+        if not Job.objects.filter(pk=job.pk, state=JobState.DRAFT).update(**values):
+            raise Conflict(f"{job.name} was submitted meanwhile.", hint="Clone it and edit the clone.")
+        job_note(job, "program", message, actor=user, data=data)
+    return job
+
+
+def program_file_write(*, user: User, job: Job, name: str, text: str) -> Job:
+    """Write one file of a draft's program. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    paths = _draft_require(user, job)
+    programs.file_name_check(name)
+    programs.file_text_check(name, text)
+    if name not in (have := programs.files_read(paths.program)) and len(have) >= programs.FILES_MAX:
+        raise Invalid(f"A program has at most {programs.FILES_MAX} files.", field="name")
+    programs.file_write(paths.program, name, text)
+    return _program_changed(user, job, paths, f"{name} edited", name)
+
+
+def program_reset(*, user: User, job: Job, name: str | None = None) -> Job:
+    """Put a file, or all, back to what was generated; files that were added go. Raises like `program_file_write`."""
+    paths = _draft_require(user, job)
+    generated = programs.files_read(paths.generated)
+    if name is None:
+        programs.files_replace(paths.program, generated)
+    elif name in generated:
+        programs.file_write(paths.program, name, generated[name])
+    else:
+        (paths.program / programs.file_name_check(name)).unlink(missing_ok=True)
+    return _program_changed(user, job, paths, f"{name or 'program'} put back as generated", name)
+
+
+def _program_changed(user: User, job: Job, paths: RunPaths, message: str, name: str | None) -> Job:
+    job.program_sha256 = programs.program_of(paths).sha256
+    job.program_edited = programs.program_is_edited(paths)
+    job.options, job.slowdown = [], 0.0
+    return _draft_save(job, user, message, {"file": name, "sha256": job.program_sha256})
+
+
+def job_clone(*, user: User, job: Job, name: str = "") -> Job:
+    """A new draft with the same spec, edited files and own model. Raises like `job_create`."""
+    require(user, job.project, Role.MEMBER)
+    paths: RunPaths = settings.STORE.job(job.pk)
+    generated, written = programs.files_read(paths.generated), programs.files_read(paths.program)
+    edited = {name: text for name, text in written.items() if text != generated.get(name)}
+    return job_create(
+        user=user,
+        project=job.project,
+        dataset=job.dataset,
+        spec=job.spec,
+        own_model=written.get("model.py") if job.program_own else None,
+        files=edited,
+        parent=job,
+        name=name or f"{job.name[:110]} (copy)",
+    )

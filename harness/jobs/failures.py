@@ -1,0 +1,99 @@
+"""Known causes of failure: a plain sentence and the next step for each, and whose fault it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from worker.events import FailureCode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """What a person reads where the failure itself says nothing better."""
+
+    message: str
+    hint: str
+    retried: bool = False
+    """The platform's fault: started again from the last checkpoint."""
+
+
+CAUSES: dict[FailureCode, Cause] = {
+    FailureCode.NAN_LOSS: Cause(
+        message="The loss became NaN or infinite, so training was stopped.",
+        hint="Lower the learning rate, or look for extreme values in the data. The last good checkpoint is kept.",
+    ),
+    FailureCode.OUT_OF_MEMORY: Cause(
+        message="The run took more memory than it was given.",
+        hint="Lower the batch size or the model's size, or give the run more memory.",
+    ),
+    FailureCode.DISK_FULL: Cause(
+        message="The disk was full.", hint="Delete old jobs or datasets for good, keep fewer checkpoints, then resume."
+    ),
+    FailureCode.PROGRAM_ERROR: Cause(
+        message="The program stopped with an error.", hint="See the traceback; correct the program in a clone."
+    ),
+    FailureCode.PROGRAM_SYNTAX: Cause(
+        message="A file of the program is no valid Python.", hint="Correct the line that is named, in a clone."
+    ),
+    FailureCode.MODEL_NO_BUILD: Cause(
+        message="model.py has no function build(spec).",
+        hint="Add `def build(spec) -> torch.nn.Module` to model.py, in a clone.",
+    ),
+    FailureCode.MODEL_WRONG_SHAPE: Cause(
+        message="The model's output has the wrong shape.",
+        hint="forward must give one row per sample and spec.shape.outputs columns.",
+    ),
+    FailureCode.DATA_ERROR: Cause(
+        message="The program could not use the data.", hint="See the message; check the dataset's profile and types."
+    ),
+    FailureCode.CHECKPOINT_CORRUPT: Cause(
+        message="The checkpoint to resume from is damaged.", hint="Resume from an older checkpoint."
+    ),
+    FailureCode.TIME_LIMIT: Cause(
+        message="The run took longer than its time limit.", hint="Give it more time, or fewer epochs."
+    ),
+    FailureCode.STALLED: Cause(
+        message="The run made no progress for too long and was ended.",
+        hint="See the logs for where it stopped; resume from its last checkpoint.",
+    ),
+    FailureCode.SANDBOX_TOO_WEAK: Cause(
+        message="The node cannot shut this program in as well as the pool asks.",
+        hint="Run it on another node, or have an admin lower the least level.",
+    ),
+    FailureCode.START_FAILED: Cause(
+        message="The node could not start the run.", hint="See the attempt's message; tell an admin.", retried=True
+    ),
+    FailureCode.RANK_KILLED: Cause(
+        message="A process of the run was killed from outside.", hint="Resume from its last checkpoint.", retried=True
+    ),
+    FailureCode.NODE_LOST: Cause(
+        message="The node was lost while the run was on it.", hint="Resume from its last checkpoint.", retried=True
+    ),
+}
+
+
+def failure_of(body: dict[str, Any] | None, *, fallback: FailureCode) -> dict[str, Any]:
+    """`{code, message, hint, step, traceback}` with nothing left empty that we know words for.
+
+    `body` comes from a node or from the program itself, so every value is checked.
+    """
+    body = body if isinstance(body, dict) else {}
+    code = str(body.get("code", ""))
+    known = FailureCode(code) if code in list(FailureCode) else fallback
+    cause = CAUSES[known]
+    step = body.get("step")
+    traceback = body.get("traceback")
+    return {
+        "code": str(known),
+        "message": str(body.get("message") or cause.message)[:4000],
+        "hint": str(body.get("hint") or cause.hint)[:4000],
+        "step": step if isinstance(step, int) else None,
+        "traceback": str(traceback)[:100_000] if traceback else None,
+    }
+
+
+def given_up(failure: dict[str, Any], restarts: int) -> dict[str, Any]:
+    """The failure of a run that was lost once too often."""
+    message = f"{failure['message']} It was started again {restarts} times and then given up."
+    return {**failure, "message": message, "hint": CAUSES[FailureCode(failure["code"])].hint or failure["hint"]}

@@ -1,0 +1,144 @@
+"""Log files of a job: searched line by line on the server, so that a search sees every line."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from harness.errors import Invalid
+from harness.jobs.models import Job
+
+LEVELS = ("info", "warning", "error")
+LIMIT_MAX = 5000
+LINE_SHOWN_MAX = 4000
+"""Letters of a line that are sent; the download has all."""
+_SEARCH_LIMIT_S = 5.0
+_RANK_FILE = re.compile(r"rank-(\d+)\.log")
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f]")
+_ERROR = re.compile(r"(error|exception)\b|\b(traceback|fatal|critical|killed)\b", re.IGNORECASE)
+_WARNING = re.compile(r"warn(ing)?\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogLine:
+    """One line; `line` counts from 1 in its rank's file."""
+
+    token: int
+    rank: int
+    line: int
+    text: str
+    level: str
+
+
+def text_clean(text: str) -> str:
+    """Without escape sequences and control characters, and of `\\r`-overwritten lines only the last state."""
+    return _ESCAPES.sub("", text.rstrip("\r\n").rsplit("\r", 1)[-1])
+
+
+def level_of(text: str) -> str:
+    """`error`, `warning` or `info`, by the words in the line."""
+    if _ERROR.search(text):
+        return "error"
+    return "warning" if _WARNING.search(text) else "info"
+
+
+def job_logs(
+    *,
+    job: Job,
+    rank: int | None = None,
+    query: str = "",
+    level: str = "",
+    after_line: int = 0,
+    limit: int = 500,
+    token: int | None = None,
+    tail: bool = False,
+) -> dict[str, Any]:
+    """`{lines, tokens, ranks, token, more}`: lines after `after_line` of each rank, in attempt `token` (the newest).
+
+    `query` is literal text, letter case ignored; `level` lets that level and worse through; `tail` gives the last
+    lines instead of the first. `more` says that there is more than `limit`, or that the search ran out of time.
+    Raises `Invalid`.
+    """
+    if not 1 <= limit <= LIMIT_MAX:
+        raise Invalid(f"limit is 1 to {LIMIT_MAX}.", field="limit")
+    if level and level not in LEVELS:
+        raise Invalid(f"There is no level {level!r}.", field="level", hint=f"Use one of: {', '.join(LEVELS)}.")
+    tokens = _tokens(job)
+    chosen = token if token is not None else (tokens[-1] if tokens else 0)
+    files = _rank_files(job, chosen)
+    wanted = [number for number in sorted(files) if rank is None or number == rank]
+    streams = [_lines(files[number], chosen, number, after_line) for number in wanted]
+    lines, late = _search(streams, query, level, limit, tail=tail)
+    shown = lines[-limit:] if tail else lines[:limit]
+    return {
+        "lines": [asdict(line) for line in shown],
+        "tokens": tokens,
+        "ranks": sorted(files),
+        "token": chosen,
+        "more": late or len(lines) > limit,
+    }
+
+
+def _search(
+    streams: Iterable[Iterator[LogLine]], query: str, level: str, limit: int, *, tail: bool
+) -> tuple[list[LogLine], bool]:
+    """(what is found, at least one more than `limit` where there is more; whether the time was up before the end)."""
+    levels = set(LEVELS[LEVELS.index(level) :]) if level else set(LEVELS)
+    end_s = time.monotonic() + _SEARCH_LIMIT_S
+    kept: deque[LogLine] = deque(maxlen=limit + 1 if tail else None)
+    late = False
+    for lines in streams:
+        for line in lines:
+            if line.level in levels and query.lower() in line.text.lower():
+                kept.append(line)
+                if not tail and len(kept) > limit:
+                    break
+            if line.line % 1000 == 0 and time.monotonic() > end_s:
+                late = True
+                break
+    return list(kept), late
+
+
+def _tokens(job: Job) -> list[int]:
+    folder: Path = settings.STORE.job(job.pk).logs
+    if not folder.is_dir():
+        return []
+    names = (path.name.removeprefix("attempt-") for path in folder.iterdir())
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def _rank_files(job: Job, token: int) -> dict[int, Path]:
+    folder: Path = settings.STORE.job(job.pk).logs / f"attempt-{token}"
+    if not folder.is_dir():
+        return {}
+    matches = ((path, _RANK_FILE.fullmatch(path.name)) for path in folder.iterdir())
+    return {int(match.group(1)): path for path, match in matches if match and not path.is_symlink()}
+
+
+def _lines(path: Path, token: int, rank: int, after_line: int) -> Iterator[LogLine]:
+    # Only \n ends a line: \r belongs to progress bars that overwrite themselves.
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+        for number, raw in enumerate(stream, start=1):
+            if number > after_line:
+                text = text_clean(raw)[:LINE_SHOWN_MAX]
+                yield LogLine(token=token, rank=rank, line=number, text=text, level=level_of(text))
+
+
+def job_logs_text(*, job: Job, rank: int | None = None, token: int | None = None) -> Iterator[bytes]:
+    """All logs of an attempt (the newest) or of all (`token=0`) as plain text, ranks marked, escapes removed."""
+    tokens = _tokens(job)
+    chosen = tokens if token == 0 else [token if token is not None else (tokens[-1] if tokens else 0)]
+    for attempt in chosen:
+        for number, path in sorted(_rank_files(job, attempt).items()):
+            if rank is None or rank == number:
+                yield f"=== attempt {attempt}, rank {number} ===\n".encode()
+                with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+                    for raw in stream:
+                        yield (text_clean(raw) + "\n").encode()

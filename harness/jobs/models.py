@@ -1,0 +1,258 @@
+"""Jobs, their attempts, allocations and telemetry."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from harness.accounts.models import Project
+from harness.datasets.models import Dataset
+from harness.ids import new_id
+from harness.pool.models import Device, Node
+from worker.events import Outcome
+from worker.states import JobState
+
+JOB_STATES = [(state.value, state.value.capitalize()) for state in JobState]
+OUTCOMES = [(outcome.value, outcome.value.capitalize()) for outcome in Outcome]
+
+
+class Job(models.Model):
+    """One wish (spec), one program, and the run that comes of it. Files: `RunPaths(store/jobs/<id>)`."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs")
+    dataset = models.ForeignKey(Dataset, on_delete=models.PROTECT, related_name="jobs")
+    dataset_sha256 = models.CharField(max_length=64, blank=True, db_index=True)
+    """Content the program was made for: the dataset may be read anew with other types later."""
+    parent = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="clones")
+    name = models.CharField(max_length=120)
+    notes = models.TextField(blank=True)
+    tags = models.JSONField(default=list, blank=True)
+    state = models.CharField(max_length=12, choices=JOB_STATES, default=JobState.DRAFT.value, db_index=True)
+    waiting_code = models.CharField(max_length=40, blank=True)
+    """Why a queued job is not placed: `scheduler.types.WaitReason`."""
+    waiting_text = models.TextField(blank=True)
+    failure = models.JSONField(null=True, blank=True)
+    """`{code, message, hint, step, traceback}` of the last failed attempt."""
+    spec = models.JSONField(default=dict)
+    """`TaskSpec` as the person gave it, `auto` included."""
+    resolved = models.JSONField(default=dict)
+    """`codegen.types.Resolved.to_dict()`."""
+    suggestions = models.JSONField(default=list, blank=True)
+    task = models.CharField(max_length=40, blank=True, db_index=True)
+    family = models.CharField(max_length=40, blank=True, db_index=True)
+    program_sha256 = models.CharField(max_length=64, blank=True)
+    program_edited = models.BooleanField(default=False)
+    program_own = models.BooleanField(default=False)
+    """`model.py` was given by a person."""
+    priority = models.SmallIntegerField(default=0)
+    """-100 to 100; higher goes first."""
+    rank = models.IntegerField(default=0)
+    """An admin's own order among jobs of one priority: lower goes first."""
+    options = models.JSONField(default=list, blank=True)
+    """Allocations to choose from (`harness.jobs.options`); empty: the one the spec fixes, without an estimate."""
+    slowdown = models.FloatField(default=0.0)
+    """Upper over middle of the estimated run time; 0: no estimate."""
+    deadline_at = models.DateTimeField(null=True, blank=True)
+    """Wished finish time."""
+    promised_at = models.DateTimeField(null=True, blank=True)
+    """Finish time promised at admission; None: nothing was promised."""
+    promise = models.JSONField(default=dict, blank=True)
+    """What admission said: `{text, finish_at, admitted_at, policy}`."""
+    expected_start_at = models.DateTimeField(null=True, blank=True)
+    expected_finish_at = models.DateTimeField(null=True, blank=True)
+    expected_low_at = models.DateTimeField(null=True, blank=True)
+    """With `expected_high_at` the interval of the expected finish."""
+    expected_high_at = models.DateTimeField(null=True, blank=True)
+    queue_position = models.PositiveIntegerField(null=True, blank=True)
+    """From 1 while it waits, in the order the policy serves."""
+    warning = models.TextField(blank=True)
+    """The slack of its promise shrinks: what the scheduler says about it."""
+    preempted = models.BooleanField(default=False)
+    """Paused by the scheduler: queued again by itself as soon as it has left its devices, at its old place."""
+    token = models.PositiveIntegerField(default=0)
+    """Number of the newest attempt; events of older ones are dropped."""
+    restarts = models.PositiveSmallIntegerField(default=0)
+    retry_at = models.DateTimeField(null=True, blank=True)
+    """Queued after a fault: not placed before this (`scheduler.backoff`)."""
+    resume_from = models.CharField(max_length=40, blank=True)
+    """Checkpoint the next attempt starts from; empty: the newest good one."""
+    sandbox_level = models.SmallIntegerField(null=True, blank=True)
+    step = models.PositiveBigIntegerField(default=0)
+    steps_total = models.PositiveBigIntegerField(default=0)
+    epoch = models.FloatField(default=0.0)
+    epochs = models.PositiveIntegerField(default=0)
+    samples_per_s = models.FloatField(null=True, blank=True)
+    eta_s = models.FloatField(null=True, blank=True)
+    phase = models.CharField(max_length=40, blank=True)
+    metric_name = models.CharField(max_length=40, blank=True)
+    metric_best = models.FloatField(null=True, blank=True)
+    """Best value on the validation part."""
+    metric_test = models.FloatField(null=True, blank=True)
+    last_values = models.JSONField(default=dict, blank=True)
+    """Newest value of each metric key."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField(null=True, blank=True)
+    placed_at = models.DateTimeField(null=True, blank=True)
+    running_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    run_s = models.FloatField(default=0.0)
+    """Seconds spent holding devices over all ended attempts."""
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project", "deleted_at", "-created_at"]),
+            models.Index(fields=["deleted_at", "-created_at", "id"]),
+            models.Index(fields=["state", "-priority", "queued_at"]),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JobAttempt(models.Model):
+    """One start of a job on the pool; `number` is the fencing token."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    plan = models.JSONField()
+    """`RunPlan.to_dict()`."""
+    world_size = models.PositiveSmallIntegerField(default=1)
+    option = models.JSONField(default=dict, blank=True)
+    """`scheduler.types.Option` it runs on."""
+    outcome = models.CharField(max_length=12, choices=OUTCOMES, blank=True)
+    failure = models.JSONField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    """Start message last sent to the node (outbox: empty means still to send)."""
+    started_at = models.DateTimeField(null=True, blank=True)
+    running_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(null=True, blank=True)
+    """Newest event; an attempt unseen for too long is lost."""
+    seen_seq = models.JSONField(default=dict, blank=True)
+    """Highest `Event.seq` taken in, by rank: written with its effects, so that no event counts twice."""
+    sends = models.PositiveSmallIntegerField(default=0)
+    """How often the start message was sent."""
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_attempt_per_number")]
+
+
+class Allocation(models.Model):
+    """A device held by an attempt. One row per device at most: two jobs can never hold one device."""
+
+    device = models.OneToOneField(Device, on_delete=models.CASCADE, related_name="allocation")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="allocations")
+    attempt = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="allocations")
+    rank = models.PositiveSmallIntegerField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
+class DeviceUse(models.Model):
+    """That a device worked for a job over a time: written when the attempt ends, kept when job or device go."""
+
+    device = models.ForeignKey(Device, null=True, on_delete=models.SET_NULL, related_name="uses")
+    node_name = models.CharField(max_length=60)
+    device_kind = models.CharField(max_length=8)
+    device_index = models.PositiveIntegerField()
+    device_model = models.CharField(max_length=120, blank=True)
+    job = models.ForeignKey(Job, null=True, on_delete=models.SET_NULL, related_name="uses")
+    job_name = models.CharField(max_length=120)
+    project = models.ForeignKey(Project, null=True, on_delete=models.SET_NULL, related_name="device_uses")
+    project_name = models.CharField(max_length=120)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    owner_name = models.CharField(max_length=150)
+    token = models.PositiveIntegerField()
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(db_index=True)
+    energy_j = models.FloatField()
+    """Of this device over this time, its idle share included."""
+    energy_basis = models.CharField(max_length=10)
+    """`scheduler.estimates.Basis`."""
+
+
+class JobEvent(models.Model):
+    """History of a job: every change of state and everything a person should be able to read later."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(auto_now_add=True)
+    kind = models.CharField(max_length=30)
+    """`state`, `note`, `error`, `attempt`, `program`, `person`."""
+    old_state = models.CharField(max_length=12, blank=True)
+    new_state = models.CharField(max_length=12, blank=True)
+    token = models.PositiveIntegerField(default=0)
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    message = models.TextField(blank=True)
+    data = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["job", "id"])]
+
+
+class MetricPoint(models.Model):
+    """One value of one key at one step; a resumed attempt overwrites what it repeats."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="points")
+    key = models.CharField(max_length=80)
+    step = models.PositiveBigIntegerField()
+    epoch = models.FloatField()
+    value = models.FloatField(null=True)
+    """Null where the value was not finite."""
+    time_s = models.FloatField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "key", "step"], name="one_point_per_step")]
+
+
+class Checkpoint(models.Model):
+    """A saved state of a run that can be resumed, downloaded or predicted with."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="checkpoints")
+    name = models.CharField(max_length=40)
+    step = models.PositiveBigIntegerField()
+    epoch = models.FloatField()
+    metric = models.FloatField(null=True, blank=True)
+    size_bytes = models.BigIntegerField(default=0)
+    best = models.BooleanField(default=False)
+    token = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    removed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "name"], name="one_checkpoint_per_name")]
+
+
+class ResourceSample(models.Model):
+    """CPU, memory and GPU use of a run at one moment."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="samples")
+    node = models.ForeignKey(Node, null=True, on_delete=models.SET_NULL)
+    token = models.PositiveIntegerField()
+    time_s = models.FloatField()
+    data = models.JSONField()
+    """`EventKind.SAMPLE` data."""
+    thinned = models.BooleanField(default=False)
+    """Survived the thinning of old samples."""
+
+    class Meta:
+        indexes = [models.Index(fields=["job", "time_s"])]
+
+
+class Prediction(models.Model):
+    """A prediction request; input and output lie in `RunPaths.prediction(id)`."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="predictions")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    state = models.CharField(max_length=10, default="waiting")
+    """`waiting`, `done`, `failed`."""
+    checkpoint = models.CharField(max_length=40, blank=True)
+    """Empty: the final weights."""
+    input_name = models.CharField(max_length=255, blank=True)
+    rows = models.PositiveIntegerField(null=True, blank=True)
+    problem = models.JSONField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)

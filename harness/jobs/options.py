@@ -1,0 +1,137 @@
+"""The ways a job may be run: what the estimator offers, refined by what the run itself shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from codegen.modes import MODES
+from codegen.spec import TaskSpec
+from harness.jobs.models import Job
+from harness.jobs.states import job_note
+from harness.pool.models import DeviceKind
+from scheduler.types import Option
+from worker.states import JobState
+
+UNKNOWN_SLOWDOWN = 3.0
+"""Upper over middle where nothing was estimated but a run shows its pace at times."""
+OBSERVED_SLOWDOWN = 1.15
+"""The same for what is left of a run whose pace is measured: evaluation and saving come unevenly."""
+OBSERVED_FROM = 0.02
+"""Share of the run that must be done before its own pace counts more than the estimate."""
+RATE_MOST_PER_S = 1e6
+"""Nothing is done a million times per second: a program that claims so is not believed."""
+
+
+def option_read(body: Mapping[str, Any]) -> Option | None:
+    """An option from plain values; None where it is none."""
+    try:
+        return Option(**body)
+    except (TypeError, ValueError):
+        return None
+
+
+def job_options_set(job: Job, options: Sequence[Option], *, slowdown: float, note: str = "") -> None:
+    """Let the scheduler choose from these, in order of preference; `slowdown` is upper over middle of the run time.
+
+    An empty list takes the estimate back: the job runs as its spec says, and nothing can be promised.
+    """
+    job.options = [asdict(option) for option in options]
+    job.slowdown = max(1.0, slowdown) if options and math.isfinite(slowdown) else 0.0
+    Job.objects.filter(pk=job.pk).update(options=job.options, slowdown=job.slowdown)
+    if note:
+        job_note(job, "note", note)
+
+
+def wanted_devices(job: Job) -> tuple[str, int]:
+    """(kind, count) of the devices the resolved spec asks for."""
+    resources = job.resolved.get("spec", {}).get("resources", {})
+    kind = resources.get("device", "cpu")
+    count = resources.get("count", 1)
+    return (kind if kind in DeviceKind.values else "cpu"), (count if isinstance(count, int) and count > 0 else 1)
+
+
+def wanted_memory_bytes(job: Job) -> int:
+    """Memory that the person asked for; 0 where it was left open."""
+    memory_gib = job.spec.get("resources", {}).get("memory_gib", "auto")
+    return int(memory_gib * 2**30) if isinstance(memory_gib, (int, float)) else 0
+
+
+def wanted_deadline(spec: TaskSpec) -> datetime | None:
+    """The wished finish time; one without a zone is taken for UTC."""
+    wished = spec.budget.deadline
+    if not isinstance(wished, datetime):
+        return None
+    return wished if wished.tzinfo else wished.replace(tzinfo=UTC)
+
+
+def has_estimate(job: Job) -> bool:
+    """Whether anybody can tell how long it takes."""
+    return any(option.rate_per_s > 0 for option in options_of(job))
+
+
+def options_of(job: Job) -> tuple[Option, ...]:
+    """What the scheduler may choose from; without an estimate the one that the spec fixes."""
+    options = [option for body in job.options if (option := option_read(body)) is not None]
+    if options:
+        return tuple(options)
+    kind, count = wanted_devices(job)
+    mode = job.resolved.get("spec", {}).get("mode", "")
+    mode = mode if mode in MODES and count > 1 else ""
+    return (Option(kind=kind, count=count, mode=mode, memory_bytes=wanted_memory_bytes(job)),)
+
+
+def work_left(job: Job) -> float:
+    """Share of the run that is still to do, by its steps."""
+    if not job.steps_total or not 0 <= job.step <= job.steps_total:
+        return 1.0
+    return 1.0 - job.step / job.steps_total
+
+
+def observed_rate_per_s(job: Job) -> float | None:
+    """Share of the run it does per second, from its own pace; None while that says little."""
+    left = work_left(job)
+    # What is left to do is what the program itself says: any number at all.
+    if job.state != JobState.RUNNING or not (job.eta_s and job.eta_s > 0) or left <= 0 or 1.0 - left < OBSERVED_FROM:
+        return None
+    rate_per_s = left / job.eta_s
+    return rate_per_s if 0 < rate_per_s <= RATE_MOST_PER_S else None
+
+
+def options_refined(job: Job, running: Option) -> tuple[tuple[Option, ...], Option, float]:
+    """(options, the running one, slowdown) with the rates that the run shows: all estimates err alike."""
+    options, slowdown = options_of(job), slowdown_of(job)
+    if not running.rate_per_s:
+        # It began before its program was read: what was foretold since then is told of the devices it holds, too.
+        told = next((option for option in options if _same(option, running)), running)
+        running = replace(told, memory_bytes=running.memory_bytes)
+    seen = observed_rate_per_s(job)
+    if seen is None:
+        return options, running, slowdown
+    factor = seen / running.rate_per_s if running.rate_per_s else 1.0
+    refined = tuple(
+        replace(option, rate_per_s=seen if _same(option, running) else min(RATE_MOST_PER_S, option.rate_per_s * factor))
+        for option in options
+    )
+    return refined, replace(running, rate_per_s=seen), min(slowdown, OBSERVED_SLOWDOWN)
+
+
+def slowdown_of(job: Job) -> float:
+    """Upper over middle of its run time."""
+    return max(1.0, job.slowdown) if job.slowdown else UNKNOWN_SLOWDOWN
+
+
+def _same(left: Option, right: Option) -> bool:
+    # One device knows one mode only; a spec without an estimate leaves it open, as it does the model.
+    modes = left.count == 1 or left.mode == right.mode
+    models = left.model_name == right.model_name or not (left.model_name and right.model_name)
+    return modes and models and (left.kind, left.count) == (right.kind, right.count)
+
+
+def option_words(option: Option) -> str:
+    """`2 GPUs`, `1 CPU core`."""
+    one = {"cpu": "CPU core", "cuda": "GPU"}.get(option.kind, option.kind)
+    return f"{option.count} {one}{'' if option.count == 1 else 's'}"

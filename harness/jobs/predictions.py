@@ -1,0 +1,203 @@
+"""Asks that a node answers: predictions with a job's weights, and trial runs of a draft's program."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import PurePath
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from harness.accounts.access import require
+from harness.accounts.models import Role, User
+from harness.broker import publish_job, task_send_on_commit
+from harness.errors import Conflict, Invalid, TooLarge, Unavailable
+from harness.ids import new_id
+from harness.jobs import programs
+from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
+from harness.jobs.states import job_note
+from harness.plain import plain
+from harness.pool.models import Node, NodeState
+from harness.pool.services import node_queue, pool_setting_get
+from harness.store import UnsafePath, json_beneath, open_beneath
+from worker.plan import RunPaths
+
+WEIGHTS_FILE = "work/results/model.safetensors"
+_SUFFIXES = {
+    "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "parquet": "parquet",
+    "png": "png", "jpg": "jpg", "jpeg": "jpg", "bmp": "bmp", "gif": "gif", "webp": "webp", "tif": "tif", "tiff": "tif",
+    "zip": "zip",
+}  # fmt: skip
+"""What a person's file may end in: what it ends in on the node."""
+_OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(_SUFFIXES.values())))})\b")
+"""How an input is called on the node."""
+_OUTPUT_BYTES_MAX = 64 << 20
+ANSWER_LIMIT_S = 300.0
+"""A request without an answer for this long has failed."""
+
+
+def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, checkpoint: str = "") -> Prediction:
+    """Have a node predict for the rows or pictures in `data`, with the final weights or those of a checkpoint.
+
+    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `Conflict` (no weights yet), `Unavailable` (no node).
+    """
+    require(user, job.project, Role.MEMBER)
+    suffix = _SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
+    if suffix is None:
+        raise Invalid(
+            f"{input_name!r} is no input for a prediction.",
+            field="input",
+            hint=f"Give a file that ends in {', '.join(sorted(_SUFFIXES))}.",
+        )
+    if not data:
+        raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")
+    if len(data) > settings.PREDICTION_LIMIT_BYTES:
+        raise TooLarge(f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.")
+    _weights_check(job, checkpoint)
+    node = _answering_node(job, sees_store=True)
+    prediction = Prediction(id=new_id(), job=job, owner=user, checkpoint=checkpoint, input_name=input_name[:255])
+    folder = _paths(job).prediction(prediction.pk)
+    folder.mkdir(parents=True)
+    (folder / f"input.{suffix}").write_bytes(data)
+    prediction.save(force_insert=True)
+    request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **_request(job)}
+    task_send_on_commit("node.predict", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
+    return prediction
+
+
+def _paths(job: Job) -> RunPaths:
+    paths: RunPaths = settings.STORE.job(job.pk)
+    return paths
+
+
+def _request(job: Job) -> dict[str, Any]:
+    setting = pool_setting_get()
+    own = job.program_edited or job.program_own
+    return {
+        "job_id": job.pk,
+        "job_dir": str(_paths(job).root),
+        "dataset_dir": str(settings.STORE.dataset(job.dataset_sha256 or job.dataset.sha256).packed),
+        "own_code": own,
+        "minimum_sandbox_level": setting.minimum_sandbox_level_own_code
+        if own
+        else setting.minimum_sandbox_level_generated,
+    }
+
+
+def _weights_check(job: Job, checkpoint: str) -> None:
+    if checkpoint:
+        if not Checkpoint.objects.filter(job=job, name=checkpoint, removed_at=None).exists():
+            raise Invalid(f"There is no checkpoint {checkpoint}.", field="checkpoint")
+        return
+    try:
+        open_beneath(_paths(job).root, WEIGHTS_FILE).close()
+    except (FileNotFoundError, UnsafePath) as error:
+        raise Conflict(
+            "This job has no final weights yet.", hint="Wait for its end, or name one of its checkpoints."
+        ) from error
+
+
+def _answering_node(job: Job, *, sees_store: bool = False) -> str:
+    """The node the job ran on, else the one with most idle devices.
+
+    `sees_store`: not one with a cache of its own, which fetches programs and data but neither inputs nor weights.
+    """
+    nodes = list(Node.objects.filter(state__in=[NodeState.UP, NodeState.DRAIN]).prefetch_related("devices__allocation"))
+    if nodes and sees_store and not (nodes := [node for node in nodes if "cache" not in node.description]):
+        raise Unavailable(
+            "No node that sees the store's folder is up.",
+            hint="Predictions are made on such a node; an admin starts one, the portal's own machine will do.",
+        )
+    if not nodes:
+        raise Unavailable("No node is up.", hint="An admin starts a node's agent; see the pool page.")
+    attempt = job.attempts.order_by("-number").first()
+    before = {rank["node"] for rank in attempt.plan.get("ranks", ())} if attempt else set()
+
+    def idle(node: Node) -> int:
+        return sum(not hasattr(device, "allocation") for device in node.devices.all())
+
+    return max(nodes, key=lambda node: (node.name in before, node.state == NodeState.UP, idle(node), node.name)).name
+
+
+def prediction_done(report: dict[str, Any]) -> None:
+    """Take in a node's answer: `{prediction_id, problem?}`; the output lies in the prediction's folder."""
+    prediction = Prediction.objects.select_related("job").filter(pk=str(report.get("prediction_id", ""))).first()
+    if prediction is None:
+        return
+    problem = _named(plain(report.get("problem")) or None, prediction.input_name)
+    rows = None
+    if problem is None:
+        try:
+            rows = len(prediction_output(prediction)["rows"])
+        except (FileNotFoundError, UnsafePath, ValueError, KeyError, TypeError):
+            problem = {"message": "The program wrote no readable output.", "hint": "See what predict.py writes."}
+    _prediction_end(prediction, rows=rows, problem=problem)
+
+
+def _named(problem: dict[str, Any] | None, input_name: str) -> dict[str, Any] | None:
+    """The problem in terms of the person's own file: the node knows it as input.csv or the like."""
+    if problem is None:
+        return None
+    told = {key: value for key in ("message", "hint") if isinstance(value := problem.get(key), str)}
+    return {**problem, **{key: _OWN_NAME.sub(lambda _: input_name, text) for key, text in told.items()}}
+
+
+def _prediction_end(prediction: Prediction, *, rows: int | None, problem: dict[str, Any] | None) -> None:
+    with transaction.atomic():
+        ended = Prediction.objects.filter(pk=prediction.pk, state="waiting").update(
+            state="failed" if problem else "done", rows=rows, problem=problem, finished_at=timezone.now()
+        )
+        if ended:
+            data = {"prediction_id": prediction.pk, "state": "failed" if problem else "done", "rows": rows}
+            publish_job(prediction.job.project_id, prediction.job_id, "prediction", data)
+
+
+def predictions_expire() -> int:
+    """Fail requests that no node answered. Returns how many."""
+    limit = timezone.now() - timedelta(seconds=ANSWER_LIMIT_S)
+    late = list(Prediction.objects.select_related("job").filter(state="waiting", created_at__lt=limit))
+    for prediction in late:
+        problem = {"message": "No node answered in time.", "hint": "See whether a node is up, and ask again."}
+        _prediction_end(prediction, rows=None, problem=problem)
+    return len(late)
+
+
+def prediction_output(prediction: Prediction) -> dict[str, Any]:
+    """`{columns, rows}`. Raises `FileNotFoundError`, `UnsafePath`, `ValueError`."""
+    folder = _paths(prediction.job).prediction(prediction.pk)
+    body = json_beneath(folder, "output.json", _OUTPUT_BYTES_MAX)
+    if not isinstance(body, dict) or not all(isinstance(body.get(key), list) for key in ("columns", "rows")):
+        raise ValueError("output.json is not {columns, rows}")
+    if not all(isinstance(row, list) for row in body["rows"]):
+        raise ValueError("a row of output.json is no list")
+    return body
+
+
+def program_check(*, user: User, job: Job) -> str:
+    """Have a node try the program: compile, import, build, one step on real rows. Returns the id of the answer.
+
+    The answer becomes a `program` event of the job and a live word. Raises `NotFound`, `Forbidden`, `Invalid`,
+    `Unavailable`.
+    """
+    require(user, job.project, Role.MEMBER)
+    programs.program_syntax_check(programs.program_of(_paths(job)).files)
+    check_id = f"{job.pk}-{new_id()}"
+    request = {"check_id": check_id, **_request(job)}
+    task_send_on_commit("node.check", [request], queue=node_queue(_answering_node(job)), expires_s=ANSWER_LIMIT_S)
+    return check_id
+
+
+def check_done(report: dict[str, Any]) -> None:
+    """Take in a node's answer to `program_check`; an answer that comes twice counts once."""
+    check_id = str(report.get("check_id", ""))
+    job = Job.objects.filter(pk=check_id.partition("-")[0]).first()
+    if job is None or JobEvent.objects.filter(job=job, kind="program", data__check_id=check_id).exists():
+        return
+    report = plain(report)
+    problem = report.get("problem") if isinstance(report.get("problem"), dict) else None
+    message = "The program runs." if report.get("ok") else str((problem or {}).get("message", "The program fails."))
+    keep = ("check_id", "ok", "problem", "parameters", "output_shape")
+    job_note(job, "program", message, data={key: report.get(key) for key in keep})

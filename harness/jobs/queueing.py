@@ -1,0 +1,189 @@
+"""The queue as people see it, and what admins change in it: priorities and order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.utils import timezone
+
+from harness.accounts.access import require_admin, visible_projects
+from harness.accounts.audit import audit_write
+from harness.accounts.models import User
+from harness.broker import publish_job, publish_pool, task_send_on_commit
+from harness.errors import Conflict, Invalid
+from harness.jobs.control.expectations import slack_s
+from harness.jobs.control.turn import facts_change
+from harness.jobs.models import Job
+from harness.jobs.options import option_read, option_words, options_of
+from harness.jobs.states import job_note
+from scheduler.types import Option
+from worker.states import HOLDS_DEVICES, JobState
+
+PRIORITY_MAX = 100
+_DEFERRED = ("suggestions", "notes", "dataset__profile", "last_values")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueRow:
+    """One job that waits or runs. Of projects the person does not see only place and devices are told."""
+
+    job: Job | None
+    """None: of a project that the person does not see."""
+    state: str
+    position: int | None
+    devices: str
+    """Wanted, or held: `2 GPUs`; with several ways to run it `1 to 4 CPU cores`."""
+    priority: int
+    waiting_text: str
+    expected_start_at: datetime | None
+    expected_finish_at: datetime | None
+    expected_low_at: datetime | None
+    expected_high_at: datetime | None
+    promised_at: datetime | None
+    slack_s: float | None
+    warning: str
+
+
+def queue_rows(*, user: User) -> tuple[list[QueueRow], list[QueueRow]]:
+    """(what waits, in the order it is served; what holds devices, the first to be done first)."""
+    seen = set(visible_projects(user).values_list("pk", flat=True))
+    rows = Job.objects.select_related("project", "owner", "dataset").defer(*_DEFERRED)
+    waiting = sorted(rows.filter(state=JobState.QUEUED, deleted_at=None), key=_shown_order)
+    busy = rows.filter(state__in=[state.value for state in HOLDS_DEVICES]).prefetch_related("attempts")
+    running = sorted(busy, key=lambda job: (job.expected_finish_at is None, job.expected_finish_at, job.pk))
+    return (
+        [_row(job, place, job.project_id in seen) for place, job in enumerate(waiting, start=1)],
+        [_row(job, None, job.project_id in seen) for job in running],
+    )
+
+
+def _shown_order(job: Job) -> tuple[float, int, int, datetime, str]:
+    """As the policy serves; who is too new for it comes after, in the plain order."""
+    place = job.queue_position if job.queue_position is not None else float("inf")
+    return (place, -job.priority, job.rank, job.queued_at or timezone.now(), job.pk)
+
+
+def _row(job: Job, place: int | None, visible: bool) -> QueueRow:
+    return QueueRow(
+        job=job if visible else None,
+        state=job.state,
+        position=place,
+        devices=devices_words(job),
+        priority=job.priority,
+        waiting_text=job.waiting_text if visible else "",
+        expected_start_at=job.expected_start_at,
+        expected_finish_at=job.expected_finish_at,
+        expected_low_at=job.expected_low_at,
+        expected_high_at=job.expected_high_at,
+        promised_at=job.promised_at if visible else None,
+        slack_s=slack_s(job) if visible else None,
+        warning=job.warning if visible else "",
+    )
+
+
+def devices_words(job: Job) -> str:
+    """Held devices of a job that runs; else all that it could run on."""
+    if JobState(job.state) in HOLDS_DEVICES:
+        newest = max(job.attempts.all(), key=lambda attempt: attempt.number, default=None)
+        held = option_read(newest.option) if newest else None
+        if held is not None:
+            return option_words(held)
+    return options_words(options_of(job))
+
+
+def options_words(options: Sequence[Option]) -> str:
+    """`2 GPUs`, `1 to 4 CPU cores`, `1 to 4 CPU cores or 1 GPU`."""
+    told = []
+    for kind in dict.fromkeys(option.kind for option in options):
+        of_kind = sorted((option for option in options if option.kind == kind), key=lambda option: option.count)
+        least, most = of_kind[0], of_kind[-1]
+        told.append(option_words(most) if least.count == most.count else f"{least.count} to {option_words(most)}")
+    return " or ".join(told)
+
+
+def job_priority_set(*, user: User, job: Job, priority: int) -> Job:
+    """Have a job served before those of a lower priority, -100 to 100. Raises `Forbidden`, `Invalid`, `Conflict`."""
+    require_admin(user)
+    if isinstance(priority, bool) or not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
+        raise Invalid(f"A priority is a whole number from {-PRIORITY_MAX} to {PRIORITY_MAX}.", field="priority")
+    with transaction.atomic():
+        facts_change()
+        alive = [state.value for state in (JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES)]
+        if not Job.objects.filter(pk=job.pk, state__in=alive).update(priority=priority, rank=0):
+            raise Conflict("Only a job that waits, runs or pauses has a priority.", hint="Submit it first.")
+        job_note(job, "person", f"Priority {priority}", actor=user, data={"priority": priority})
+        audit_write(user, "job_priority_set", job.pk, project=job.project, priority=priority)
+        _tell(job)
+    job.refresh_from_db()
+    return job
+
+
+def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
+    """Put a waiting job just before another in the queue, or at the very end.
+
+    It takes the other's priority; jobs that come later still go behind all of it. Raises `Forbidden`, `Conflict`.
+    """
+    require_admin(user)
+    with transaction.atomic():
+        facts_change()
+        rows = sorted(Job.objects.filter(state=JobState.QUEUED, deleted_at=None), key=_plain_order)
+        waiting = {row.pk: row for row in rows}
+        if job.pk not in waiting or (before is not None and before.pk not in waiting):
+            raise Conflict("One of the jobs does not wait any more.", hint="Look at the queue again.")
+        if before is not None and before.pk == job.pk:
+            return job
+        priority = waiting[before.pk].priority if before else min(row.priority for row in rows)
+        level = [row for row in rows if row.priority == priority and row.pk != job.pk]
+        at = next((index for index, row in enumerate(level) if before and row.pk == before.pk), len(level))
+        level.insert(at, waiting[job.pk])
+        Job.objects.filter(pk=job.pk).update(priority=priority)
+        for row, rank in zip(level, ranks_of(level), strict=True):
+            Job.objects.filter(pk=row.pk).exclude(rank=rank).update(rank=rank)
+        told = f"Moved before {before.name} in the queue" if before else "Moved to the end of the queue"
+        job_note(job, "person", told, actor=user)
+        audit_write(user, "job_reorder", job.pk, project=job.project, before=before.pk if before else None)
+        _tell(job)
+    job.refresh_from_db()
+    return job
+
+
+def ranks_of(level: Sequence[Job]) -> list[int]:
+    """Ranks that keep this order: 0 for as many at its end as come by their time anyway, below 0 before them.
+
+    So whoever is submitted later, with rank 0, comes after all of them.
+    """
+    first = len(level)
+    while first > 0 and (first == len(level) or _time(level[first - 1]) <= _time(level[first])):
+        first -= 1
+    return [min(0, index - first) for index in range(len(level))]
+
+
+def _time(job: Job) -> tuple[datetime, str]:
+    return (job.queued_at or job.created_at, job.pk)
+
+
+def _plain_order(job: Job) -> tuple[int, int, datetime, str]:
+    return (-job.priority, job.rank, *_time(job))
+
+
+def job_shift(*, user: User, job: Job, to: str) -> Job:
+    """Move a waiting job `up`, `down`, `first` or `last`. Raises like `job_reorder`; `Invalid` for another word."""
+    require_admin(user)
+    order = sorted(Job.objects.filter(state=JobState.QUEUED, deleted_at=None), key=_plain_order)
+    at = next((index for index, row in enumerate(order) if row.pk == job.pk), None)
+    if at is None:
+        raise Conflict("This job does not wait.", hint="Look at the queue again.")
+    targets = {"up": max(0, at - 1), "first": 0, "down": at + 2, "last": len(order)}
+    if to not in targets:
+        raise Invalid(f"A job moves {', '.join(targets)}, not {to!r}.", field="to")
+    target = targets[to]
+    return job_reorder(user=user, job=job, before=order[target] if target < len(order) else None)
+
+
+def _tell(job: Job) -> None:
+    publish_job(job.project_id, job.pk, "updated", {})
+    publish_pool("queue", {"job_id": job.pk})
+    task_send_on_commit("control.tick")

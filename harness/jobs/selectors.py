@@ -1,0 +1,229 @@
+"""Read jobs: lists, one job, its history. Curves live in `series`, logs in `logs`, files in `results`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F, Q, QuerySet
+
+from codegen.profile.types import DatasetProfile
+from harness.accounts.access import require, visible_projects
+from harness.accounts.models import Project, Role, User
+from harness.datasets.content import content_profile
+from harness.datasets.selectors import dataset_profile
+from harness.errors import Invalid, NotFound
+from harness.jobs.logs import job_logs, job_logs_text
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, Prediction
+from harness.jobs.results import (
+    data_file,
+    job_chart_csv,
+    job_results,
+    prediction_csv,
+    prediction_output_get,
+    program_diff,
+    program_files,
+    program_zip,
+    weights_open,
+    weights_path,
+)
+from harness.jobs.series import job_samples, job_series, job_series_csv, job_series_keys
+from harness.paging import Page, page_of
+from worker.states import HOLDS_DEVICES, JobState
+
+__all__ = [
+    "JobFilters",
+    "Page",
+    "data_file",
+    "job_attempts",
+    "job_chart_csv",
+    "job_checkpoints",
+    "job_events",
+    "job_get",
+    "job_list",
+    "job_logs",
+    "job_logs_text",
+    "job_profile",
+    "job_results",
+    "job_samples",
+    "job_series",
+    "job_series_csv",
+    "job_series_keys",
+    "jobs_active_of_dataset",
+    "prediction_csv",
+    "prediction_get",
+    "prediction_list",
+    "prediction_output_get",
+    "program_check_get",
+    "program_diff",
+    "program_files",
+    "program_zip",
+    "queue_position",
+    "weights_open",
+    "weights_path",
+]
+
+SORTS = {
+    "created": "created_at",
+    "queued": "queued_at",
+    "finished": "finished_at",
+    "name": "name",
+    "state": "state",
+    "task": "task",
+    "family": "family",
+    "metric": "metric_best",
+    "test": "metric_test",
+    "run": "run_s",
+    "owner": "owner__username",
+    "dataset": "dataset__name",
+}
+"""Names a list may be sorted by; with `-` in front: downwards."""
+_NULLABLE = {"queued_at", "finished_at", "metric_best", "metric_test"}
+_LIST_DEFERRED = ("resolved", "suggestions", "spec", "notes", "options", "promise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobFilters:
+    """What a list shows; every field that is left out lets all through."""
+
+    project: Project | None = None
+    states: tuple[str, ...] = ()
+    task: str = ""
+    family: str = ""
+    owner: str = ""
+    """Username."""
+    dataset: str = ""
+    """Id or name."""
+    parent: str = ""
+    tag: str = ""
+    query: str = ""
+    """In name, notes, dataset or id."""
+    metric_min: float | None = None
+    metric_max: float | None = None
+    deleted: bool = False
+    """The trash instead of the list."""
+
+    def where(self) -> Q:
+        """As a condition. Raises `Invalid` for a state that does not exist."""
+        wrong = set(self.states) - {state.value for state in JobState}
+        if wrong:
+            raise Invalid(f"There is no state {sorted(wrong)[0]!r}.", field="state", hint=", ".join(JobState))
+        where = Q(deleted_at__isnull=not self.deleted)
+        exact = {
+            "project": self.project,
+            "task": self.task,
+            "family": self.family,
+            "owner__username": self.owner,
+            "parent_id": self.parent,
+            "metric_best__gte": self.metric_min,
+            "metric_best__lte": self.metric_max,
+        }
+        for field, value in exact.items():
+            if value not in (None, ""):
+                where &= Q(**{field: value})
+        if self.states:
+            where &= Q(state__in=self.states)
+        if self.dataset:
+            where &= Q(dataset_id=self.dataset) | Q(dataset__name=self.dataset)
+        if self.tag:
+            where &= Q(tags__icontains=f'"{self.tag}"')
+        if self.query:
+            text = self.query
+            where &= Q(name__icontains=text) | Q(notes__icontains=text) | Q(dataset__name__icontains=text) | Q(pk=text)
+        return where
+
+
+def job_list(
+    *, user: User, filters: JobFilters | None = None, sort: str = "-created", page: int = 1, page_size: int = 50
+) -> Page[Job]:
+    """One page of the jobs a person sees, with owner, dataset and project loaded, in two queries and the roles.
+
+    Raises `Invalid` for a sort, filter or page that does not exist.
+    """
+    field = SORTS.get(sort.removeprefix("-"))
+    if field is None:
+        raise Invalid(f"Jobs cannot be sorted by {sort!r}.", field="sort", hint=f"Use one of: {', '.join(SORTS)}.")
+    # Saying where nulls go keeps a database from using an index: only for columns that have any.
+    last = True if field in _NULLABLE else None
+    order = F(field).desc(nulls_last=last) if sort.startswith("-") else F(field).asc(nulls_last=last)
+    rows = (
+        Job.objects.filter((filters or JobFilters()).where(), project__in=visible_projects(user))
+        .select_related("project", "owner", "dataset")
+        .defer(*_LIST_DEFERRED, "dataset__profile", "dataset__problem", "dataset__options")
+        .order_by(*([order] if field == "created_at" else [order, "-created_at"]), "pk")
+    )
+    return page_of(rows, page=page, page_size=page_size)
+
+
+def job_get(*, user: User, job_id: str, role: Role = Role.VIEWER) -> Job:
+    """One job by id, in the trash or not. Raises `NotFound`, `Forbidden`."""
+    job = Job.objects.select_related("project", "owner", "dataset", "parent").filter(pk=job_id).first()
+    if job is not None:
+        try:
+            require(user, job.project, role)
+        except NotFound:
+            job = None
+    if job is None:
+        raise NotFound("There is no such job.", hint="See the list of jobs.")
+    return job
+
+
+def job_profile(job: Job) -> DatasetProfile:
+    """Profile of the content its program was made for: the dataset may be read anew since. Raises `Conflict`."""
+    made_for = content_profile(job.dataset_sha256) if job.dataset_sha256 else None
+    return made_for or dataset_profile(job.dataset)
+
+
+def job_events(job: Job) -> QuerySet[JobEvent]:
+    """History, oldest first, with the people in it."""
+    return JobEvent.objects.filter(job=job).select_related("actor").order_by("id")
+
+
+def job_attempts(job: Job) -> QuerySet[JobAttempt]:
+    """Starts of the job, newest first."""
+    return JobAttempt.objects.filter(job=job).order_by("-number")
+
+
+def job_checkpoints(job: Job, *, removed: bool = False) -> QuerySet[Checkpoint]:
+    """Checkpoints that are kept (or, with `removed`, all), newest step first."""
+    rows = Checkpoint.objects.filter(job=job).order_by("-step", "-token")
+    return rows if removed else rows.filter(removed_at=None)
+
+
+def queue_position(job: Job) -> int | None:
+    """Its place in the queue, from 1; None where it does not wait. Until the policy has told, by the plain order."""
+    if job.state != JobState.QUEUED or job.queued_at is None:
+        return None
+    if job.queue_position is not None:
+        return job.queue_position
+    same = Q(priority=job.priority)
+    before = Q(priority__gt=job.priority) | same & Q(rank__lt=job.rank)
+    before |= same & Q(rank=job.rank, queued_at__lt=job.queued_at)
+    return Job.objects.filter(before, state=JobState.QUEUED, deleted_at=None).count() + 1
+
+
+def jobs_active_of_dataset(dataset_id: str) -> bool:
+    """Whether a job that waits or runs uses the dataset."""
+    active = [JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES]
+    return Job.objects.filter(dataset_id=dataset_id, state__in=active, deleted_at=None).exists()
+
+
+def prediction_get(*, user: User, job: Job, prediction_id: str) -> Prediction:
+    """One prediction of a job. Raises `NotFound`."""
+    require(user, job.project, Role.VIEWER)
+    prediction = Prediction.objects.select_related("job", "owner").filter(pk=prediction_id, job=job).first()
+    if prediction is None:
+        raise NotFound("There is no such prediction.")
+    return prediction
+
+
+def prediction_list(*, user: User, job: Job) -> QuerySet[Prediction]:
+    """Predictions made with a job, newest first. Raises `NotFound`."""
+    require(user, job.project, Role.VIEWER)
+    return Prediction.objects.filter(job=job).select_related("owner").order_by("-created_at")
+
+
+def program_check_get(job: Job, check_id: str) -> dict[str, Any] | None:
+    """A node's answer to `program_check`: `{check_id, ok, problem, parameters, output_shape}`; None while it works."""
+    event = JobEvent.objects.filter(job=job, kind="program", data__check_id=check_id).first()
+    return dict(event.data) if event else None

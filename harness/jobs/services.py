@@ -1,0 +1,269 @@
+"""Write jobs: what people ask for. Drafts live in `drafts`, predictions and checks in `predictions`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from harness.accounts.access import require
+from harness.accounts.models import Role, User
+from harness.broker import publish_job, task_send_on_commit
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.jobs import programs
+from harness.jobs.admission import job_admit, job_admit_again
+from harness.jobs.drafts import (
+    job_clone,
+    job_create,
+    job_spec_update,
+    job_suggest,
+    program_file_write,
+    program_reset,
+    spec_check,
+)
+from harness.jobs.models import Checkpoint, Job, JobAttempt, MetricPoint
+from harness.jobs.predictions import prediction_create, program_check
+from harness.jobs.states import job_move, job_note
+from harness.pool.models import Node, NodeState
+from harness.pool.services import node_queue, pool_setting_get
+from worker.states import HOLDS_DEVICES, TERMINAL, JobState
+
+__all__ = [
+    "job_cancel",
+    "job_clone",
+    "job_create",
+    "job_delete",
+    "job_pause",
+    "job_restore",
+    "job_resume",
+    "job_spec_update",
+    "job_submit",
+    "job_suggest",
+    "job_update",
+    "prediction_create",
+    "program_check",
+    "program_file_write",
+    "program_reset",
+    "spec_check",
+]
+_TAGS_MAX = 20
+_TAG_LENGTH_MAX = 60
+
+
+def job_submit(*, user: User, job: Job) -> Job:
+    """Queue a draft; one with a deadline gets it promised, or stays a draft.
+
+    One whose learning rate is left to a range test stays a draft until the test is over, and is queued by itself then.
+    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `Invalid` (a file that does not parse; a deadline
+    that cannot be kept: field `budget.deadline`, the earliest finish in `details`).
+    """
+    require(user, job.project, Role.MEMBER)
+    if job.deleted_at:
+        raise Conflict("This job is in the trash.", hint="Restore it first.")
+    programs.program_syntax_check(programs.program_of(settings.STORE.job(job.pk)).files)
+    _sandbox_check(job)
+    with transaction.atomic():
+        job.refresh_from_db(fields=["state", "spec", "resolved", "deadline_at", "options", "slowdown"])
+        if job.state != JobState.DRAFT:
+            raise _wrong_state(job, "submitted")
+        if rate_is_open(job):
+            from harness.rates.services import rate_want  # it imports this
+
+            job_note(job, "person", "A range test finds the learning rate first; then it is submitted", actor=user)
+            rate_want(user=user, job=job)
+            task_send_on_commit("control.rate_first", [job.pk, user.pk])
+            return job
+        promise = job_admit(job)
+        text = "Submitted" + (f". {told}" if (told := promise["promise"].get("text")) else "")
+        moved = job_move(
+            job.pk, JobState.DRAFT, JobState.QUEUED, actor=user, message=text, queued_at=timezone.now(), **promise
+        )
+        if moved is None:
+            raise _wrong_state(job, "submitted")
+        if not job.options:
+            task_send_on_commit("control.estimate_job", [job.pk])
+    return _moved(job)
+
+
+def rate_is_open(job: Job) -> bool:
+    """Whether the spec leaves the learning rate to a range test that has not been made."""
+    resolved = (job.resolved.get("spec") or {}).get("training", {})
+    is_auto = job.spec.get("training", {}).get("learning_rate", "auto") == "auto"
+    return bool(is_auto and resolved.get("rate_rule") == "range")
+
+
+def minimum_sandbox_level(job: Job) -> int:
+    """Least level this job's program may run at."""
+    setting = pool_setting_get()
+    own = job.program_edited or job.program_own
+    return setting.minimum_sandbox_level_own_code if own else setting.minimum_sandbox_level_generated
+
+
+def _sandbox_check(job: Job) -> None:
+    need = minimum_sandbox_level(job)
+    levels = list(Node.objects.filter(state=NodeState.UP).values_list("sandbox_level", "sandbox_reason"))
+    if levels and max(level for level, _ in levels) < need:
+        best, reason = max(levels)
+        raise Conflict(
+            f"This program needs sandbox level {need}; the strongest node has level {best}"
+            + (f" ({reason})." if reason else "."),
+            code="sandbox_too_weak",
+            hint="An admin can lower the pool's least level, or prepare a node for a stronger sandbox.",
+        )
+
+
+def job_cancel(*, user: User, job: Job) -> Job:
+    """Stop a job for good; its checkpoints stay. Again: does nothing. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    require(user, job.project, Role.MEMBER)
+    with transaction.atomic():
+        _hold(job)
+        waits = (JobState.DRAFT, JobState.QUEUED, JobState.PAUSED)
+        runs = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
+        if job_move(job.pk, runs, JobState.CANCELLING, actor=user, message="Cancel asked"):
+            stop_send(job.pk, "cancel")
+        elif not job_move(job.pk, waits, JobState.CANCELLED, actor=user, message="Cancelled"):
+            job.refresh_from_db()
+            if job.state not in {JobState.CANCELLING, JobState.CANCELLED}:
+                raise _wrong_state(job, "cancelled")
+    return _moved(job)
+
+
+def job_pause(*, user: User, job: Job) -> Job:
+    """Have a job save a checkpoint and leave its devices. Again: does nothing. Raises like `job_cancel`."""
+    require(user, job.project, Role.MEMBER)
+    with transaction.atomic():
+        _hold(job)
+        # What a person pauses is not queued again by itself, and nobody can promise when it ends.
+        left: dict[str, Any] = {"preempted": False, "promised_at": None, "promise": {}, "warning": ""}
+        runs = (JobState.PLACED, JobState.RUNNING)
+        if job_move(job.pk, runs, JobState.PAUSING, actor=user, message="Pause asked", **left):
+            stop_send(job.pk, "pause")
+        elif not job_move(job.pk, JobState.QUEUED, JobState.PAUSED, actor=user, message="Paused while waiting", **left):
+            job.refresh_from_db()
+            if job.state not in {JobState.PAUSING, JobState.PAUSED}:
+                raise _wrong_state(job, "paused")
+            Job.objects.filter(pk=job.pk).update(**left)
+    return _moved(job)
+
+
+def _hold(job: Job) -> None:
+    """Keep others from moving the job while its state is looked at more than once."""
+    Job.objects.select_for_update().filter(pk=job.pk).values_list("pk").first()
+
+
+def stop_send(job_id: str, how: str) -> None:
+    """Tell the nodes of a job's open attempt to stop it, on commit; the reconciler repeats it until they did."""
+    attempt = JobAttempt.objects.filter(job_id=job_id, ended_at=None).order_by("-number").first()
+    if attempt is None:
+        return
+    for node in sorted({rank["node"] for rank in attempt.plan["ranks"]}):
+        task_send_on_commit("node.stop", [job_id, attempt.number, how], queue=node_queue(node))
+
+
+def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
+    """Queue a paused, failed or cancelled job again, from the named checkpoint or the newest good one.
+
+    Raises `NotFound`, `Forbidden`, `Conflict` (state, or nothing to resume from).
+    """
+    require(user, job.project, Role.MEMBER)
+    if job.deleted_at:
+        raise Conflict("This job is in the trash.", hint="Restore it first.")
+    kept = Checkpoint.objects.filter(job=job, removed_at=None)
+    chosen = kept.filter(name=checkpoint).first() if checkpoint else None
+    if checkpoint and chosen is None:
+        raise NotFound(f"There is no checkpoint {checkpoint}.", field="checkpoint", hint="See the list of checkpoints.")
+    olds = [JobState.PAUSED]
+    if kept.exists():
+        olds += [JobState.FAILED, JobState.CANCELLED]
+    text = f"Resumed from {chosen.name}" if chosen else "Resumed"
+    with transaction.atomic():
+        moved = job_move(
+            job.pk,
+            olds,
+            JobState.QUEUED,
+            actor=user,
+            message=text,
+            queued_at=timezone.now(),
+            resume_from=checkpoint,
+            restarts=0,
+            failure=None,
+            preempted=False,
+            **job_admit_again(job),
+        )
+        if moved is None:
+            job.refresh_from_db()
+            if job.state in {JobState.FAILED, JobState.CANCELLED}:
+                raise Conflict("This job has no checkpoint to resume from.", hint="Clone it and start anew.")
+            raise _wrong_state(job, "resumed")
+        if chosen is not None:
+            # The steps after it are made again; curves must not mix both histories.
+            MetricPoint.objects.filter(job=job, step__gt=chosen.step).delete()
+    return _moved(job)
+
+
+def job_update(
+    *, user: User, job: Job, name: str | None = None, notes: str | None = None, tags: list[str] | None = None
+) -> Job:
+    """Change name, notes, tags. Raises `NotFound`, `Forbidden`, `Invalid`."""
+    require(user, job.project, Role.MEMBER)
+    changes: dict[str, Any] = {}
+    if name is not None:
+        if not name.strip() or len(name) > 120:
+            raise Invalid("A job needs a name of at most 120 letters.", field="name")
+        changes["name"] = name.strip()
+    if notes is not None:
+        if len(notes) > 20_000:
+            raise Invalid("Notes have at most 20,000 letters.", field="notes")
+        changes["notes"] = notes
+    if tags is not None:
+        changes["tags"] = _tags(tags)
+    if changes:
+        Job.objects.filter(pk=job.pk).update(**changes)
+        job.refresh_from_db()
+        publish_job(job.project_id, job.pk, "updated", {key: changes[key] for key in changes if key != "notes"})
+    return job
+
+
+def _tags(tags: list[str]) -> list[str]:
+    clean = list(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
+    if len(clean) > _TAGS_MAX or any(len(tag) > _TAG_LENGTH_MAX for tag in clean):
+        raise Invalid(f"A job has at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} letters.", field="tags")
+    return clean
+
+
+def job_delete(*, user: User, job: Job) -> None:
+    """Move to the trash, from where it can be restored for `TRASH_DAYS`. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    role = require(user, job.project, Role.MEMBER)
+    if job.owner_id != user.pk and role != Role.ADMIN:
+        raise Forbidden("Only its owner or an admin of the project deletes a job.", hint="Ask them.")
+    at_rest = [str(state) for state in {*TERMINAL, JobState.DRAFT, JobState.PAUSED}]
+    with transaction.atomic():
+        if not Job.objects.filter(pk=job.pk, state__in=at_rest).update(deleted_at=timezone.now()):
+            raise Conflict("This job runs or waits.", hint="Cancel it first.")
+        job_note(job, "person", "Moved to the trash", actor=user, data={"deleted": True})
+    job.refresh_from_db()
+
+
+def job_restore(*, user: User, job: Job) -> None:
+    """Take out of the trash. Raises `NotFound`, `Forbidden`."""
+    require(user, job.project, Role.MEMBER)
+    with transaction.atomic():
+        if Job.objects.filter(pk=job.pk).exclude(deleted_at=None).update(deleted_at=None):
+            job_note(job, "person", "Taken out of the trash", actor=user, data={"deleted": False})
+    job.refresh_from_db()
+
+
+def _wrong_state(job: Job, verb: str) -> Conflict:
+    job.refresh_from_db(fields=["state"])
+    hint = "Clone it to run it again." if JobState(job.state) in TERMINAL else ""
+    if JobState(job.state) in HOLDS_DEVICES:
+        hint = "Wait, or cancel it."
+    return Conflict(f"A job that is {job.state} cannot be {verb}.", code="wrong_state", hint=hint)
+
+
+def _moved(job: Job) -> Job:
+    task_send_on_commit("control.tick")
+    job.refresh_from_db()
+    return job

@@ -1,0 +1,56 @@
+"""Celery tasks of jobs: translate only."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import redis
+from celery import shared_task
+
+from harness.jobs import predictions
+from harness.jobs.control import ingest as ingest_module
+from harness.jobs.control import reconcile as reconcile_module
+from harness.jobs.control import retention as retention_module
+from harness.jobs.control import tick as tick_module
+
+_log = logging.getLogger(__name__)
+
+
+@shared_task(name="control.tick")
+def tick() -> None:
+    """Place queued jobs."""
+    tick_module.tick()
+
+
+@shared_task(name="control.ingest")
+def ingest() -> None:
+    """Take in events; without a broker there are none."""
+    try:
+        ingest_module.ingest()
+    except redis.ConnectionError as error:
+        _log.warning("no events: %s", error)
+
+
+@shared_task(name="control.reconcile")
+def reconcile() -> None:
+    """Make what is wanted and what is agree."""
+    reconcile_module.reconcile()
+
+
+@shared_task(name="control.retention")
+def retention() -> None:
+    """Clean up."""
+    retention_module.retention()
+
+
+@shared_task(name="control.prediction_done")
+def prediction_done(report: dict[str, Any]) -> None:
+    """A node's answer to `node.predict`."""
+    predictions.prediction_done(report)
+
+
+@shared_task(name="control.check_done")
+def check_done(report: dict[str, Any]) -> None:
+    """A node's answer to `node.check`."""
+    predictions.check_done(report)

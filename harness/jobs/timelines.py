@@ -1,0 +1,209 @@
+"""Read what devices did: utilisation and power over time; hours, kWh and CO2 by device, job, person or project."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from harness.accounts.access import visible_projects
+from harness.accounts.models import User
+from harness.errors import Invalid
+from harness.jobs.control.usage import attempt_samples, use_of
+from harness.jobs.models import Allocation, DeviceUse
+from harness.pool.models import Device, PoolSetting
+from harness.pool.power import device_power
+from harness.pool.services import pool_setting_get
+
+SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30), "year": timedelta(days=365)}
+BUCKETS = {"day": 48, "week": 84, "month": 60, "year": 73}
+"""Points of a timeline: half an hour, two hours, half a day, five days each."""
+GROUPS = ("device", "job", "person", "project")
+KWH_J = 3.6e6
+HIDDEN = "of other projects"
+USE_COLUMNS = ("name", "job", "device hours", "kWh", "CO2 g", "basis")
+BUCKET_COLUMNS = ("from", "kind", "devices", "busy devices", "utilisation", "working W", "idle W")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """The time that is looked at, `[since, until)`."""
+
+    since: datetime
+    until: datetime
+    buckets: int
+
+    @property
+    def bucket_s(self) -> float:
+        """Length of one bucket."""
+        return (self.until - self.since).total_seconds() / self.buckets
+
+
+@dataclass(kw_only=True)
+class UseRow:
+    """What one device, job, person or project used."""
+
+    name: str
+    job_id: str = ""
+    """Where the row is a job that still exists."""
+    device_s: float = 0.0
+    energy_j: float = 0.0
+    bases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Joules by basis."""
+
+    @property
+    def device_hours(self) -> float:
+        """Hours times devices."""
+        return self.device_s / 3600
+
+    @property
+    def kwh(self) -> float:
+        """Energy in kWh."""
+        return self.energy_j / KWH_J
+
+    @property
+    def basis(self) -> str:
+        """Where most of the energy's figure comes from."""
+        return max(self.bases, key=lambda name: self.bases[name], default="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucket:
+    """The pool over one stretch of time, one kind of device."""
+
+    starts_at: datetime
+    device_kind: str
+    devices: int
+    busy: float
+    """Devices that worked for jobs, on average."""
+    busy_w: float
+    """Mean power of those."""
+    idle_w: float
+    """Mean power of the others, by the power table."""
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the devices that worked, 0-1."""
+        return self.busy / self.devices if self.devices else 0.0
+
+
+def window_of(span: str, now: datetime | None = None) -> Window:
+    """The newest day, week, month or year. Raises `Invalid`."""
+    if span not in SPANS:
+        raise Invalid(f"There is no span {span!r}.", field="span", hint=f"Use one of: {', '.join(SPANS)}.")
+    until = now or timezone.now()
+    return Window(since=until - SPANS[span], until=until, buckets=BUCKETS[span])
+
+
+def uses_of(window: Window) -> list[DeviceUse]:
+    """Ended uses that reach into the window, and those that go on, as far as they are."""
+    ended = DeviceUse.objects.filter(ended_at__gt=window.since, started_at__lt=window.until)
+    table = pool_setting_get().power_table
+    going = list(
+        Allocation.objects.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk")
+    )
+    held = Counter(allocation.attempt_id for allocation in going)
+    samples = {allocation.attempt_id: attempt_samples(allocation.attempt) for allocation in going}
+    return list(ended) + [
+        use_of(item, window.until, samples[item.attempt_id], held[item.attempt_id], table) for item in going
+    ]
+
+
+def _share(use: DeviceUse, since: datetime, until: datetime) -> tuple[float, float]:
+    """(seconds, joules) of a use that lie between two moments."""
+    whole_s = (use.ended_at - use.started_at).total_seconds()
+    inside_s = (min(use.ended_at, until) - max(use.started_at, since)).total_seconds()
+    if whole_s <= 0 or inside_s <= 0:
+        return 0.0, 0.0
+    return inside_s, use.energy_j * inside_s / whole_s
+
+
+def use_rows(*, user: User, window: Window, by: str) -> list[UseRow]:
+    """Use by device, job, person or project, most energy first.
+
+    What belongs to projects the person does not see is one nameless row. Raises `Invalid`.
+    """
+    if by not in GROUPS:
+        raise Invalid(f"Use cannot be grouped by {by!r}.", field="by", hint=f"Use one of: {', '.join(GROUPS)}.")
+    seen = set(visible_projects(user).values_list("pk", flat=True))
+    rows: dict[str, UseRow] = {}
+    for use in uses_of(window):
+        key, name, job_id = _group(use, by, user.is_superuser or use.project_id in seen)
+        seconds, joules = _share(use, window.since, window.until)
+        row = rows.setdefault(key, UseRow(name=name, job_id=job_id))
+        row.device_s += seconds
+        row.energy_j += joules
+        row.bases[use.energy_basis] += joules
+    return sorted(rows.values(), key=lambda row: (-row.energy_j, row.name))
+
+
+def _group(use: DeviceUse, by: str, visible: bool) -> tuple[str, str, str]:
+    """(key, name, job's id) of the row a use belongs to."""
+    if by == "device":
+        name = f"{use.node_name} {'GPU' if use.device_kind == 'cuda' else 'CPU'} {use.device_index}"
+        return name, name, ""
+    if not visible:
+        return "", HIDDEN, ""
+    if by == "job":
+        return use.job_id or f"gone:{use.job_name}", use.job_name, use.job_id or ""
+    if by == "person":
+        return use.owner_name, use.owner_name, ""
+    return use.project_id or f"gone:{use.project_name}", use.project_name, ""
+
+
+def pool_timeline(window: Window) -> list[Bucket]:
+    """Utilisation and power of each kind of device, oldest bucket first. Device numbers are those of today's nodes."""
+    setting = pool_setting_get()
+    uses: dict[str, list[DeviceUse]] = defaultdict(list)
+    for use in uses_of(window):
+        uses[use.device_kind].append(use)
+    devices: dict[str, list[Device]] = defaultdict(list)
+    for device in Device.objects.select_related("node"):
+        devices[device.kind].append(device)
+    kinds = sorted({*devices, *uses})
+    return [
+        _bucket(window, number, kind, devices[kind], uses[kind], setting)
+        for number in range(window.buckets)
+        for kind in kinds
+    ]
+
+
+def _bucket(
+    window: Window, number: int, kind: str, devices: Sequence[Device], uses: Iterable[DeviceUse], setting: PoolSetting
+) -> Bucket:
+    since = window.since + timedelta(seconds=number * window.bucket_s)
+    until = since + timedelta(seconds=window.bucket_s)
+    shares = [(use.device_id, *_share(use, since, until)) for use in uses]
+    worked: dict[str | None, float] = defaultdict(float)
+    for device_id, seconds, _ in shares:
+        worked[device_id] += seconds
+    busy = sum(worked.values()) / window.bucket_s
+    idle_j = 0.0
+    there = [device for device in devices if device.node.created_at < until]
+    for device in there:
+        present_s = (until - max(since, device.node.created_at)).total_seconds()
+        idle_s = max(0.0, present_s - worked.get(device.pk, 0.0))
+        idle_j += device_power(kind, device.model_name, setting.power_table).idle_w * idle_s
+    return Bucket(
+        starts_at=since,
+        device_kind=kind,
+        # A node may have left the pool and come back since: who worked was there.
+        devices=len({device.pk for device in there}.union(worked)),
+        busy=busy,
+        busy_w=sum(joules for _, _, joules in shares) / window.bucket_s,
+        idle_w=idle_j / window.bucket_s,
+    )
+
+
+def use_cells(row: UseRow, co2_g_per_kwh: float) -> tuple[str | float, ...]:
+    """A row of `USE_COLUMNS`."""
+    return (row.name, row.job_id, row.device_hours, row.kwh, row.kwh * co2_g_per_kwh, row.basis)
+
+
+def bucket_cells(bucket: Bucket) -> tuple[str | float, ...]:
+    """A row of `BUCKET_COLUMNS`."""
+    at = bucket.starts_at.isoformat(timespec="seconds")
+    return (at, bucket.device_kind, bucket.devices, bucket.busy, bucket.utilisation, bucket.busy_w, bucket.idle_w)

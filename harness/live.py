@@ -1,0 +1,210 @@
+"""Live words as server-sent events: `/live?topics=job:<id>,jobs,pool,dataset:<id>`.
+
+The id of an event is the position in every stream that spoke so far, so that `Last-Event-ID` resumes without gap or
+duplicate. Rights are checked for every topic at the start and again while the stream is open.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+
+from harness.accounts.access import visible_projects
+from harness.accounts.models import User
+from harness.accounts.selectors import token_find
+from harness.broker import POOL_STREAM, project_stream
+from harness.datasets.selectors import dataset_get
+from harness.errors import HarnessError, Invalid, NotFound
+from harness.jobs.selectors import job_get
+from harness.live_hub import Entry, follow, id_key
+from worker.events import EventKind, job_stream
+
+PING_S = 15.0
+RECHECK_S = 30.0
+"""Somebody who lost a role, a token or the account hears nothing after this."""
+REPLAY_MS = 5_000
+"""A new stream starts this far back: what happened between the page and its stream. Events are absolute."""
+TOPICS_MAX = 20
+RETRY_MS = 1000
+_PROGRESS = '{"kind":"progress"'
+"""How a run's progress begins in its own stream, which is of one job."""
+_NAMED = {*(str(kind) for kind in EventKind if kind != EventKind.ERROR), "state", "job", "dataset", "node"}
+"""Kinds that are names of events. `error` is not: browsers use that name for broken connections; it and the rest come
+as `message` with their kind in the body."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One thing to watch, and which entries of its stream belong to it."""
+
+    name: str
+    stream: str
+    kind: str = ""
+    """Only entries of this kind; empty: all."""
+    dataset_id: str = ""
+
+    def takes(self, body: dict[str, Any]) -> bool:
+        """Whether an entry belongs to the topic."""
+        if self.kind and body.get("kind") != self.kind:
+            return False
+        data = body.get("data")
+        return not self.dataset_id or (isinstance(data, dict) and data.get("dataset_id") == self.dataset_id)
+
+
+def topics_resolve(user: User, names: str) -> list[Topic]:
+    """Topics by name that the person may watch. Raises `NotFound`, `Invalid`."""
+    wanted = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    if not wanted or len(wanted) > TOPICS_MAX:
+        raise Invalid(f"Name 1 to {TOPICS_MAX} topics.", field="topics", hint="For example ?topics=jobs,pool.")
+    return [topic for name in wanted for topic in _topics(user, name)]
+
+
+def _topics(user: User, name: str) -> list[Topic]:
+    what, _, key = name.partition(":")
+    if what == "job" and key:
+        return [Topic(name, job_stream(job_get(user=user, job_id=key).pk))]
+    if what == "dataset" and key:
+        dataset = dataset_get(user=user, dataset_id=key)
+        return [Topic(name, project_stream(dataset.project_id), "dataset", dataset.pk)]
+    if name in {"jobs", "datasets"}:
+        projects = visible_projects(user).values_list("pk", flat=True)
+        return [Topic(name, project_stream(project_id), what[:-1]) for project_id in projects]
+    if name == "pool":
+        return [Topic(name, POOL_STREAM)]
+    raise NotFound(
+        f"There is no topic {name}.", field="topics", hint="Use job:<id>, dataset:<id>, jobs, datasets, pool."
+    )
+
+
+def _user_of(request: HttpRequest) -> User | None:
+    """The person of a session or a bearer token, read anew: a user who was switched off is nobody."""
+    header = request.headers.get("Authorization", "")
+    if header:
+        token = token_find(header.removeprefix("Bearer ").strip())
+        return token.user if token else None
+    user = request.user
+    return User.objects.filter(pk=user.pk, is_active=True).first() if user.is_authenticated else None
+
+
+def _resolve(request: HttpRequest) -> list[Topic] | None:
+    try:
+        user = _user_of(request)
+        return topics_resolve(user, request.GET.get("topics", "")) if user else None
+    finally:
+        # The request lives as long as its page is open; its connection to the database must not.
+        close_old_connections()
+
+
+@require_GET
+async def live_view(request: HttpRequest) -> HttpResponseBase:
+    """The stream, or 401, 404, 422 as JSON."""
+    try:
+        topics = await sync_to_async(_resolve)(request)
+        if topics is None:
+            return JsonResponse(_error_body("unauthorised", "Sign in, or send a token."), status=401)
+        positions = positions_of(request.headers.get("Last-Event-ID") or request.GET.get("last_event_id", ""), topics)
+    except HarnessError as error:
+        return JsonResponse({"error": error.to_dict()}, status=error.status)
+    response = StreamingHttpResponse(_speak(request, topics, positions), content_type="text/event-stream")
+    response["Cache-Control"] = "no-cache, no-transform"
+    response["X-Accel-Buffering"] = "no"
+    # Says that the body is encoded already, so that no middleware compresses (and thereby holds back) the stream.
+    response["Content-Encoding"] = "identity"
+    return response
+
+
+def _error_body(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "hint": "", "field": None, "details": None}}
+
+
+def positions_of(last_event_id: str, topics: list[Topic]) -> dict[str, str]:
+    """Where each stream goes on: after the last event that was heard, or a little before now. Raises `Invalid`."""
+    opened, heard = f"{max(0, int(time.time() * 1000) - REPLAY_MS)}-0", {}
+    for part in last_event_id.split(",") if last_event_id else ():
+        stream, _, entry_id = part.rpartition("@")
+        try:
+            id_key(entry_id)
+        except ValueError as error:
+            raise Invalid("Last-Event-ID is none of ours.", field="last_event_id") from error
+        if stream:
+            heard[stream] = entry_id
+        else:
+            opened = entry_id
+    return {topic.stream: heard.get(topic.stream, opened) for topic in topics}
+
+
+def event_id(start: dict[str, str], now: dict[str, str]) -> str:
+    """The id that `positions_of` understands: the start for silent streams, and the position of those that spoke."""
+    first = min(start.values(), key=id_key)
+    spoke = [f"{stream}@{entry_id}" for stream, entry_id in now.items() if entry_id != first]
+    return ",".join([f"@{first}", *spoke])
+
+
+async def _speak(request: HttpRequest, topics: list[Topic], positions: dict[str, str]) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MS}\n: open\n\n".encode()
+    start, now = dict(positions), dict(positions)
+    by_stream: dict[str, list[Topic]] = {}
+    for topic in topics:
+        by_stream.setdefault(topic.stream, []).append(topic)
+    checked_s = time.monotonic()
+    # Closed by hand: a generator in a generator would otherwise be closed only when it is collected.
+    async with aclosing(follow(positions, idle_s=PING_S)) as batches:
+        async for entries in batches:
+            if not entries:
+                yield b": ping\n\n"
+            for entry in newest(entries):
+                now[entry.stream] = entry.id
+                for topic in by_stream.get(entry.stream, ()):
+                    if text := _text(topic, entry, event_id(start, now)):
+                        yield text
+            if time.monotonic() - checked_s > RECHECK_S:
+                checked_s = time.monotonic()
+                if not await _may_still(request, topics):
+                    yield b'event: end\ndata: {"kind":"end"}\n\n'
+                    return
+
+
+def newest(entries: list[Entry]) -> list[Entry]:
+    """Without progress that a later entry of the same stream in the batch overtakes: progress is absolute.
+
+    After a pause hundreds may wait; only the last moves a bar. (A run itself speaks at most three times a second.)
+    """
+    kept: list[Entry] = []
+    seen: set[str] = set()
+    for entry in reversed(entries):
+        if entry.event.startswith(_PROGRESS):
+            if entry.stream in seen:
+                continue
+            seen.add(entry.stream)
+        kept.append(entry)
+    return kept[::-1]
+
+
+def _text(topic: Topic, entry: Entry, entry_id: str) -> bytes | None:
+    try:
+        body = json.loads(entry.event)
+    except ValueError:
+        return None
+    if not isinstance(body, dict) or not topic.takes(body):
+        return None
+    kind = str(body.get("kind", "message"))
+    name = kind if kind in _NAMED else "message"
+    data = json.dumps({**body, "topic": topic.name}, separators=(",", ":"))
+    return f"event: {name}\nid: {entry_id}\ndata: {data}\n\n".encode()
+
+
+async def _may_still(request: HttpRequest, topics: list[Topic]) -> bool:
+    try:
+        now = await sync_to_async(_resolve)(request)
+    except HarnessError:
+        return False
+    return now is not None and {topic.stream for topic in topics} <= {topic.stream for topic in now}

@@ -1,0 +1,186 @@
+"""One Redis reader per process, fanned out to all who watch.
+
+A subscriber first reads what it missed from the streams themselves, then follows the reader; what it cannot take fast
+enough it reads from the streams again. So nothing is lost and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import redis.asyncio
+from redis.exceptions import RedisError
+
+from harness.broker import client_async
+
+BLOCK_MS = 500
+"""A newly watched stream joins the blocking read within this time."""
+RETRY_S = 1.0
+QUEUE_LENGTH = 2000
+_READ_COUNT = 500
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of one stream."""
+
+    stream: str
+    id: str
+    event: str
+    """JSON text."""
+
+
+def id_key(entry_id: str) -> tuple[int, int]:
+    """Stream ids in their order: milliseconds, then number. Raises `ValueError`."""
+    milliseconds, _, number = entry_id.partition("-")
+    return int(milliseconds), int(number or 0)
+
+
+class Subscriber:
+    """Follows some streams from given positions (exclusive)."""
+
+    def __init__(self, hub: Hub, positions: dict[str, str]) -> None:
+        self._hub = hub
+        self.positions = dict(positions)
+        self._queue: asyncio.Queue[Entry] = asyncio.Queue(QUEUE_LENGTH)
+        self._behind = True
+        """There is something to read from the streams themselves."""
+
+    def offer(self, entry: Entry) -> None:
+        """Take an entry from the reader; where the queue is full, remember to read it from the stream."""
+        try:
+            self._queue.put_nowait(entry)
+        except asyncio.QueueFull:
+            self._behind = True
+
+    def read_again(self) -> None:
+        """Read from the streams themselves next, from where it stands."""
+        self._behind = True
+
+    async def next_entries(self, timeout_s: float) -> list[Entry]:
+        """New entries in order, or none after `timeout_s`. Raises `RedisError` while the broker is away."""
+        if self._behind:
+            missed = await self._missed()
+            if missed:
+                return missed
+        with suppress(TimeoutError):
+            # not wait_for: before Python 3.12 it can swallow the cancellation of a page that went away
+            async with asyncio.timeout(timeout_s):
+                entry = await self._queue.get()
+            waiting = [entry] + [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+            return self._advance(waiting)
+        return []
+
+    async def _missed(self) -> list[Entry]:
+        self._behind = False
+        found: list[Entry] = []
+        for stream, position in self.positions.items():
+            rows = _rows(stream, await self._hub.client.xrange(stream, min=f"({position}", count=_READ_COUNT))
+            found += rows
+            self._behind = self._behind or len(rows) == _READ_COUNT
+        return self._advance(found)
+
+    def _advance(self, entries: list[Entry]) -> list[Entry]:
+        """Those that are new, in order; moves the positions."""
+        fresh = []
+        for entry in sorted(entries, key=lambda entry: id_key(entry.id)):
+            if id_key(entry.id) > id_key(self.positions[entry.stream]):
+                self.positions[entry.stream] = entry.id
+                fresh.append(entry)
+        return fresh
+
+
+class Hub:
+    """The reader of one process (of one event loop)."""
+
+    def __init__(self) -> None:
+        self.client: redis.asyncio.Redis = client_async()
+        self._watchers: dict[str, set[Subscriber]] = defaultdict(set)
+        self._positions: dict[str, str] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def subscribe(self, positions: dict[str, str]) -> Subscriber:
+        """Begin to follow. Call `unsubscribe` at the end."""
+        subscriber = Subscriber(self, positions)
+        for stream, position in positions.items():
+            self._watchers[stream].add(subscriber)
+            self._positions.setdefault(stream, position)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._read_on(), name="live-reader")
+        return subscriber
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Stop following; the reader ends with its last follower."""
+        for stream in subscriber.positions:
+            self._watchers[stream].discard(subscriber)
+            if not self._watchers[stream]:
+                del self._watchers[stream]
+                self._positions.pop(stream, None)
+
+    async def _read_on(self) -> None:
+        while self._positions:
+            try:
+                positions: dict[Any, Any] = dict(self._positions)
+                answer: Any = await self.client.xread(positions, count=_READ_COUNT, block=BLOCK_MS)
+            except RedisError as error:
+                _log.warning("live reader: %s", error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            for entry in _entries(answer):
+                if entry.stream in self._positions:
+                    self._positions[entry.stream] = entry.id
+                for subscriber in list(self._watchers.get(entry.stream, ())):
+                    subscriber.offer(entry)
+
+
+def _rows(stream: str, rows: Any) -> list[Entry]:
+    return [Entry(stream, entry_id, (fields or {}).get("event", "")) for entry_id, fields in rows or ()]
+
+
+def _entries(answer: Any) -> list[Entry]:
+    """Entries of an XREAD answer in either protocol's shape, in their order over all streams."""
+    streams = answer.items() if isinstance(answer, dict) else answer or ()
+    found = []
+    for stream, rows in streams:
+        found += _rows(stream, rows[0] if rows and isinstance(rows[0], list) else rows)
+    return sorted(found, key=lambda entry: id_key(entry.id))
+
+
+_hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
+
+
+def hub() -> Hub:
+    """The hub of this event loop."""
+    loop = asyncio.get_running_loop()
+    if loop not in _hubs:
+        _hubs[loop] = Hub()
+    return _hubs[loop]
+
+
+async def follow(positions: dict[str, str], *, idle_s: float) -> AsyncGenerator[list[Entry], None]:
+    """Batches of new entries in order; an empty batch after `idle_s` without any.
+
+    While the broker is away batches are empty; afterwards it goes on where it was.
+    """
+    own = hub()
+    subscriber = own.subscribe(positions)
+    try:
+        while True:
+            try:
+                entries = await subscriber.next_entries(idle_s)
+            except RedisError as error:
+                _log.warning("live subscriber: %s", error)
+                subscriber.read_again()
+                await asyncio.sleep(RETRY_S)
+                entries = []
+            yield entries
+    finally:
+        own.unsubscribe(subscriber)

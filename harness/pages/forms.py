@@ -1,0 +1,215 @@
+"""Forms: they read and tidy what was typed; services decide."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm
+
+from harness.accounts.models import Project, Role, Scope
+from harness.accounts.signin import client_address, signin_failed, signin_succeeded, signin_wait
+from harness.pool.models import DeviceKind, Policy
+
+
+class SignInForm(AuthenticationForm):
+    """Name and password; after too many refusals a name must wait, right password or not."""
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse without asking for the password while the name must wait; count what is refused."""
+        name = str(self.cleaned_data.get("username") or "")
+        address = client_address(self.request) if self.request else ""
+        wait = signin_wait(name=name, address=address)
+        if wait is not None:
+            minutes = max(1, math.ceil(wait.total_seconds() / 60))
+            raise forms.ValidationError(f"{minutes} min", code="wait")
+        try:
+            cleaned = dict(super().clean())
+        except forms.ValidationError:
+            signin_failed(name=name, address=address)
+            raise
+        signin_succeeded(name=name, address=address)
+        return cleaned
+
+    @property
+    def wait(self) -> str:
+        """How long the name must wait; empty: it need not."""
+        return next((str(error.message) for error in self.non_field_errors().as_data() if error.code == "wait"), "")
+
+
+class Tabler(forms.Form):
+    """Gives every field its class, and names the field's hint for screen readers."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            kind = "form-select" if isinstance(field.widget, forms.Select) else "form-control"
+            field.widget.attrs.setdefault("class", kind)
+
+
+class TokenForm(Tabler):
+    """A new API token."""
+
+    name = forms.CharField(max_length=80, help_text="What it is for, such as laptop or nightly script.")
+    scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
+    project = forms.ChoiceField(required=False, help_text="A token for one project cannot touch any other.")
+    days = forms.TypedChoiceField(
+        label="Expires",
+        required=False,
+        coerce=int,
+        empty_value=None,
+        initial="90",
+        choices=[("30", "after 30 days"), ("90", "after 90 days"), ("365", "after a year"), ("", "never")],
+    )
+
+    def set_projects(self, projects: Iterable[Project]) -> None:
+        """Offer the person's projects."""
+        field = self.fields["project"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [("", "All my projects"), *((project.slug, project.name) for project in projects)]
+
+
+class ProjectForm(Tabler):
+    """A new project."""
+
+    name = forms.CharField(max_length=120, label="Name of the project")
+
+
+class MemberForm(Tabler):
+    """A person and their role."""
+
+    username = forms.CharField(max_length=150, label="User name")
+    role = forms.ChoiceField(choices=Role.choices, initial=Role.MEMBER)
+
+
+class UserForm(Tabler):
+    """A new person; a one-time password is made for them."""
+
+    username = forms.CharField(max_length=150, label="User name", help_text="Letters, digits and @ . + - _.")
+    is_admin = forms.BooleanField(
+        required=False,
+        label="Admin of this installation",
+        help_text="Manages people, the pool and every project.",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+
+
+class NodeForm(Tabler):
+    """A node to expect."""
+
+    name = forms.CharField(max_length=60, label="Name of the node", help_text="Small letters, digits and hyphens.")
+
+
+class SlowForm(Tabler):
+    """A device to slow down."""
+
+    device = forms.ChoiceField(label="Device")
+    factor = forms.FloatField(
+        label="Times as slow", initial=2.0, min_value=1.0, max_value=100.0, help_text="1: as fast as it is."
+    )
+
+    def set_devices(self, names: Iterable[str]) -> None:
+        """Offer the devices of the pool, each as `node kind:index`."""
+        field = self.fields["device"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(name, name) for name in names]
+
+
+class CalibrationForm(Tabler):
+    """A sweep to start."""
+
+    node = forms.ChoiceField(label="Node")
+    kind = forms.ChoiceField(label="Kind of device", choices=DeviceKind.choices, initial=DeviceKind.CPU)
+    minutes = forms.FloatField(
+        label="Budget in minutes", initial=10, min_value=0.2, max_value=1440, help_text="Of measuring. More is better."
+    )
+
+    def set_nodes(self, names: Iterable[str]) -> None:
+        """Offer the nodes that are up."""
+        field = self.fields["node"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(name, name) for name in names]
+
+
+_LEVELS = [(level, f"L{level}") for level in range(4)]
+
+
+class PoolForm(Tabler):
+    """Settings of the pool."""
+
+    minimum_sandbox_level_own_code = forms.TypedChoiceField(
+        coerce=int, choices=_LEVELS, label="Least sandbox level for edited or own programs"
+    )
+    minimum_sandbox_level_generated = forms.TypedChoiceField(
+        coerce=int, choices=_LEVELS, label="Least sandbox level for generated programs"
+    )
+    backend = forms.ChoiceField(choices=[("horovod", "Horovod"), ("torch", "torch.distributed")], label="Ranks talk by")
+    span_nodes = forms.BooleanField(
+        required=False,
+        label="One job may use several nodes",
+        help_text="Where one has not devices enough. Its ranks then share their hosts' network (sandbox L2 at most).",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+    max_restarts = forms.IntegerField(
+        min_value=0, max_value=100, label="Restarts after faults of the platform, per job"
+    )
+    policy = forms.ChoiceField(choices=Policy.choices, label="Jobs get devices by")
+    co2_g_per_kwh = forms.FloatField(
+        min_value=0, max_value=5000, label="CO₂ in grams per kWh", help_text="Of the electricity used here."
+    )
+    power_table = forms.JSONField(
+        required=False,
+        label="Watts of devices that no meter reads",
+        help_text='Over the shipped table, by model or kind: {"cpu": {"idle_w": 1.5, "busy_w": 8}}',
+        widget=forms.Textarea(attrs={"rows": 3, "class": "form-control mono", "spellcheck": "false"}),
+    )
+
+    def clean_power_table(self) -> Any:
+        """An empty field is an empty table."""
+        return self.cleaned_data["power_table"] or {}
+
+
+class LocalTime(forms.DateTimeField):
+    """A moment typed in the reader's own zone: the page sends it in UTC as `<name>_utc`, else it is taken for UTC."""
+
+    widget = forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+
+
+class ReservationForm(Tabler):
+    """Devices to keep."""
+
+    target = forms.ChoiceField(label="Node or device")
+    starts_at = LocalTime(label="From", required=False, help_text="Empty: from now on.")
+    ends_at = LocalTime(label="Until")
+    purpose = forms.CharField(max_length=200, help_text="Why nobody else gets them, such as maintenance or a course.")
+    project = forms.ChoiceField(required=False, help_text="Whose jobs may use them meanwhile.")
+
+    def set_choices(self, targets: Iterable[tuple[str, str]], projects: Iterable[Project]) -> None:
+        """Offer what there is."""
+        choices = {"target": list(targets), "project": [("", "No job at all"), *((p.slug, p.name) for p in projects)]}
+        for name, offered in choices.items():
+            field = self.fields[name]
+            assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+            field.choices = offered
+
+
+class QuotaForm(Tabler):
+    """A quota."""
+
+    project = forms.ChoiceField()
+    device_kind = forms.ChoiceField(label="Kind of device", choices=DeviceKind.choices)
+    devices = forms.IntegerField(min_value=0, max_value=1_000_000, label="Devices held together at most")
+    may_borrow = forms.BooleanField(
+        required=False,
+        initial=True,
+        label="May use more while no other project wants them",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+
+    def set_projects(self, projects: Iterable[Project]) -> None:
+        """Offer the projects."""
+        field = self.fields["project"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(project.slug, project.name) for project in projects]

@@ -1,0 +1,160 @@
+"""Figures of a job as the pages show them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.urls import reverse
+from django.utils import timezone
+
+from codegen.spec import TaskSpec
+from codegen.spec_yaml import dump
+from harness.datasets.selectors import dataset_profile
+from harness.jobs.control.expectations import slack_s
+from harness.jobs.models import Job
+from harness.jobs.selectors import job_checkpoints, job_logs, program_files
+from harness.jobs.services import minimum_sandbox_level
+from harness.pages.spec_fields import spec_groups
+from harness.pages.words import JOB_ACTIONS
+from harness.pool.selectors import PoolOverview
+from worker.states import TERMINAL, JobState
+
+ERROR_LINES = 30
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b")
+_SPEC_LINES = (
+    ("Model", "model.family"),
+    ("Size", "model.size"),
+    ("Metric", "objective.metric"),
+    ("Epochs", "training.epochs"),
+    ("Batch size", "training.batch_size"),
+    ("Device", "resources.device"),
+    ("Devices", "resources.count"),
+    ("Mode", "mode"),
+)
+
+
+def spec_value(job: Job, path: str) -> Any:
+    """A resolved spec value by dotted name; None where it is missing."""
+    value: Any = job.resolved.get("spec") or job.spec
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def progress_share(job: Job) -> float:
+    """How far the run is, 0-1."""
+    if job.state == JobState.SUCCEEDED:
+        return 1.0
+    if job.steps_total:
+        return min(1.0, job.step / job.steps_total)
+    return min(1.0, job.epoch / job.epochs) if job.epochs else 0.0
+
+
+def elapsed_s(job: Job) -> float:
+    """Seconds on devices, over all attempts, the present one included."""
+    open_since = job.placed_at if job.state in {"placed", "running", "pausing", "cancelling"} else None
+    return job.run_s + ((timezone.now() - open_since).total_seconds() if open_since else 0.0)
+
+
+def header(job: Job) -> dict[str, Any]:
+    """What the top of the job page says."""
+    state = JobState(job.state)
+    return {
+        "share": progress_share(job),
+        "elapsed_s": elapsed_s(job),
+        "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
+        "is_terminal": state in TERMINAL,
+        "slack_s": slack_s(job),
+        "mode": mode_of(job),
+        "is_measuring": state == JobState.RUNNING and job.eta_s is None,
+        "last_values": sorted(
+            (key, value)
+            for key, value in job.last_values.items()
+            if not key.startswith("rank") and "learning" not in key
+        ),
+    }
+
+
+def mode_of(job: Job) -> dict[str, str]:
+    """In which mode it runs, or will, and why."""
+    resolved = str(spec_value(job, "mode") or "")
+    guesses = job.resolved.get("guesses", ())
+    why = next((str(guess["reason"]) for guess in guesses if guess.get("field") == "mode"), "the spec names it")
+    attempt = job.attempts.order_by("-number").only("plan").first()
+    placed = str(attempt.plan.get("mode", "")) if attempt else ""
+    if placed and placed != resolved:
+        why = f"the scheduler gave it {len(attempt.plan.get('ranks', ())) if attempt else 0} rank(s)"
+    return {"name": placed or resolved, "why": why}
+
+
+def curves_source(job: Job) -> dict[str, Any]:
+    """Where the charts of a job get their points, and where all points lie as CSV."""
+    softened = [
+        words
+        for path, words, off in (
+            ("training.augment", "changed pictures", {None, "none"}),
+            ("training.label_smoothing", "softened targets", {None, 0}),
+            ("model.params.dropout", "dropout", {None, 0}),
+        )
+        if spec_value(job, path) not in off
+    ]
+    note = f"Training loss is measured with {' and '.join(softened)}, validation loss without." if softened else ""
+    return {
+        "id": job.pk,
+        "name": job.name,
+        "curves": reverse("job_curves", args=[job.pk]),
+        "csv": f"/api/v1/jobs/{job.pk}/series.csv",
+        "notes": {"loss": note},
+    }
+
+
+def job_actions(job: Job) -> tuple[str, ...]:
+    """What a member may ask for now; an ended run is resumed only where it left a checkpoint."""
+    actions = JOB_ACTIONS[job.state]
+    if "resume" in actions and job.state != JobState.PAUSED and not job_checkpoints(job).exists():
+        return tuple(action for action in actions if action != "resume")
+    return actions
+
+
+def first_error_line(job: Job) -> dict[str, Any] | None:
+    """The first log line of a failed run's newest attempt that speaks of an error.
+
+    `text` is the first that says more than that a traceback follows.
+    """
+    if not job.failure:
+        return None
+    lines = job_logs(job=job, level="error", limit=ERROR_LINES)["lines"]
+    if not lines:
+        return None
+    telling = (line["text"] for line in lines if _EXCEPTION.match(line["text"]))
+    return {**lines[0], "text": next(telling, lines[0]["text"])}
+
+
+def spec_editor(job: Job) -> dict[str, Any]:
+    """What the form of a draft's spec shows: fields, YAML, and the files the person changed by hand."""
+    profile = dataset_profile(job.dataset)
+    return {
+        "can_edit": True,
+        "groups": spec_groups(profile),
+        "yaml_text": dump(TaskSpec.model_validate(job.spec)),
+        "edited_files": [file["name"] for file in program_files(job) if file["edited"] and file["name"] != "spec.yaml"],
+    }
+
+
+def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
+    """What will happen on submit: model, size of the run, where it stands in the queue, least sandbox."""
+    wanted = spec_value(job, "resources.count")
+    suggestion: dict[str, Any] = next((item for item in job.suggestions if item.get("family") == job.family), {})
+    up = [node for node in pool.nodes if node.state == "up"]
+    return {
+        "lines": [(label, spec_value(job, path)) for label, path in _SPEC_LINES],
+        "parameters": suggestion.get("parameters"),
+        "memory_bytes": suggestion.get("memory_bytes"),
+        "free": pool.free,
+        "queued": pool.queued,
+        "no_node": not up,
+        "must_wait": isinstance(wanted, int) and wanted > pool.free,
+        "least_level": minimum_sandbox_level(job),
+        "best_level": max((node.sandbox_level for node in up), default=None),
+    }

@@ -1,0 +1,217 @@
+"""An offer as the cost tab shows it: words, table, picture; and what was predicted beside what came true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from harness.estimates.models import PROGRAM_FAULTS, OfferRow
+from harness.estimates.probes import batch_size
+from harness.estimates.selectors import (
+    LineView,
+    job_actual,
+    job_estimate_get,
+    offer_is_current,
+    offer_lines,
+    offer_of_job,
+    offer_priced,
+    offer_probe_of,
+    probe_waiting,
+)
+from harness.jobs.models import Job
+from harness.pages.charts import chart_card
+from harness.pages.job_view import elapsed_s
+from scheduler.estimates import Interval
+from scheduler.offers import Mark, Offer, OfferLine
+from scheduler.recommend import takes
+from scheduler.words import duration_words, energy_range_words, energy_words, memory_size_words
+from worker.states import TERMINAL, JobState
+
+Words = Callable[[float], str]
+
+LINES_SHOWN = 8
+"""Beside those that stand out; the others are one click away."""
+_TIME_UNITS = (
+    (2 * 86_400.0, 86_400.0, "days"),
+    (2 * 3600.0, 3600.0, "hours"),
+    (180.0, 60.0, "minutes"),
+    (0.0, 1.0, "s"),
+)
+_ENERGY_UNITS = ((3.6e6, 3.6e6, "kWh"), (1000.0, 3600.0, "Wh"), (0.0, 1.0, "J"))
+_COLUMNS = (
+    "devices",
+    "earliest finish",
+    "finish",
+    "latest finish",
+    "least energy",
+    "energy",
+    "most energy",
+    "what",
+    "why",
+)
+OFFERABLE = (JobState.DRAFT, JobState.QUEUED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """One line of the table, in words."""
+
+    view: LineView
+    run: str
+    run_range: str
+    memory: str
+    memory_range: str
+    room: str
+    energy: str
+    energy_range: str
+    selected: bool
+    minor: bool
+    """Shown only with all the others."""
+
+
+def cost_context(job: Job) -> dict[str, Any]:
+    """Everything the cost tab of a job shows."""
+    offerable = job.state in OFFERABLE and not job.deleted_at
+    offer = offer_of_job(job)
+    if offer is not None and offerable and not offer_is_current(offer, job):
+        offer = None
+    context = {"offerable": offerable, **(offer_context(job, offer) if offerable else {})}
+    return {**context, **_told(job)}
+
+
+def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
+    """The part of the tab that is asked for again while a node works."""
+    if offer is None:
+        return {"offer": None}
+    priced = offer_priced(offer)
+    probe = offer_probe_of(offer)
+    problem = (offer.inspection.problem if offer.inspection else None) or {}
+    return {
+        "offer": offer,
+        "priced": priced,
+        "at_fault": problem.get("code") in PROGRAM_FAULTS,
+        "works": offer.state == "waiting" or probe_waiting(offer),
+        "probe": probe,
+        "lines": shown_lines(priced) if priced else [],
+        "chart": offer_chart(job, offer, priced) if priced else None,
+        "kinds": sorted({line.allocation.kind for line in priced.lines}) if priced else [],
+    }
+
+
+def shown_lines(offer: Offer) -> list[Shown]:
+    """The table, in the offer's order; lines that neither stand out nor come first are minor."""
+    views = offer_lines(offer)
+    return [_shown(view, minor=index >= LINES_SHOWN and not _stands_out(view.line)) for index, view in enumerate(views)]
+
+
+def _stands_out(line: OfferLine) -> bool:
+    return bool(line.marks) or line.frontier
+
+
+def _shown(view: LineView, *, minor: bool) -> Shown:
+    cost = view.line.estimate
+    return Shown(
+        view=view,
+        run=duration_words(cost.run_s.mid),
+        run_range=_range(cost.run_s, duration_words),
+        memory=memory_size_words(cost.peak_bytes.mid),
+        memory_range=_range(cost.peak_bytes, memory_size_words),
+        room=memory_size_words(view.line.memory_limit_bytes),
+        energy=energy_words(cost.energy_j.mid),
+        energy_range=_range(cost.energy_j, energy_words),
+        selected=Mark.RECOMMENDED in view.line.marks,
+        minor=minor,
+    )
+
+
+def _range(interval: Interval, words: Words) -> str:
+    if words is energy_words:
+        return energy_range_words(interval.low, interval.high)
+    return f"{words(interval.low)} to {words(interval.high)}"
+
+
+def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
+    """Energy against finish time, with intervals; what is not offered is there too, and why."""
+    drawn = [view for view in offer_lines(priced) if view.line.finish_s is not None]
+    latest = max((view.line.finish_s.high - priced.now_s for view in drawn if view.line.finish_s), default=1.0)
+    most = max((view.line.estimate.energy_j.high for view in drawn), default=1.0)
+    time_size, time_unit = next((size, unit) for least, size, unit in _TIME_UNITS if latest >= least)
+    energy_size, energy_unit = next((size, unit) for least, size, unit in _ENERGY_UNITS if most >= least)
+    rows = [_point(view, priced.now_s, time_size, energy_size) for view in drawn]
+    deadline = (priced.deadline_s - priced.now_s) / time_size if priced.deadline_s else None
+    return chart_card(
+        f"offer-{offer.pk}", "Energy against finish time", "offer", list(_COLUMNS), rows,
+        csv=reverse("job_offer_csv", args=[job.pk, offer.pk]), wide=True,
+        note=f"Finish in {time_unit} from the moment of the offer, energy in {energy_unit}. The bars hold the true "
+        "value 8 times of 10. Hollow grey points cannot be taken; the table says why.",
+        deadline=deadline, time_unit=time_unit, energy_unit=energy_unit,
+    )  # fmt: skip
+
+
+def _point(view: LineView, now_s: float, time_size: float, energy_size: float) -> list[Any]:
+    line = view.line
+    finish, energy = line.finish_s, line.estimate.energy_j
+    ends = [(value - now_s) / time_size for value in (finish.low, finish.mid, finish.high)] if finish else [None] * 3
+    what = ", ".join(line.marks) or ("frontier" if line.frontier else "possible" if line.feasible else "")
+    what = what or ("too late" if takes(line) else "not possible")
+    return [
+        view.words,
+        *ends,
+        *(value / energy_size for value in (energy.low, energy.mid, energy.high)),
+        what,
+        line.why,
+    ]
+
+
+def _told(job: Job) -> dict[str, Any]:
+    """What was predicted when the job was submitted, and what came true."""
+    estimate = job_estimate_get(job) if job.state != JobState.DRAFT else None
+    if estimate is None:
+        return {"estimate": None}
+    actual, live = job_actual(job), _so_far(job)
+    parts = (
+        ("Time of a step", "step_s", _step_words, estimate.time_basis),
+        ("Time of the run", "run_s", duration_words, estimate.time_basis),
+        ("Memory per rank", "peak_bytes", memory_size_words, estimate.memory_basis),
+        ("Energy", "energy_j", energy_words, estimate.energy_basis),
+    )
+    return {
+        "estimate": estimate,
+        "told": [
+            {
+                "name": name,
+                "basis": str(basis),
+                "so_far": words(live[key]) if live.get(key) else "",
+                **_compared(getattr(estimate, key), actual[key], words),
+            }
+            for name, key, words, basis in parts
+        ],
+        "has_ended": JobState(job.state) in TERMINAL,
+        "has_actual": any(value is not None for value in actual.values()),
+    }
+
+
+def _so_far(job: Job) -> dict[str, float]:
+    """What a run that goes on shows of its own cost."""
+    if JobState(job.state) in TERMINAL:
+        return {}
+    step_s = batch_size(job) / job.samples_per_s if job.samples_per_s else 0.0
+    return {"run_s": elapsed_s(job), "step_s": step_s}
+
+
+def _compared(told: Interval, actual: float | None, words: Words) -> dict[str, Any]:
+    return {
+        "told": words(told.mid),
+        "range": _range(told, words),
+        "actual": words(actual) if actual is not None else None,
+        "error": 100.0 * (told.mid / actual - 1.0) if actual else None,
+        "held": actual is not None and told.low <= actual <= told.high,
+    }
+
+
+def _step_words(seconds: float) -> str:
+    """`4.2 ms`, `1.3 s`."""
+    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

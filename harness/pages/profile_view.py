@@ -1,0 +1,54 @@
+"""A dataset profile as rows that a template can walk through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codegen.profile.types import DatasetProfile
+
+CLASSES_SHOWN = 20
+
+
+def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict[str, Any]]:
+    """Each column with its share of missing values and its warnings counted."""
+    found: dict[str, int] = {}
+    notes: dict[str, int] = {}
+    for finding in profile.warnings:
+        if finding.column:
+            counts = notes if finding.severity == "info" else found
+            counts[finding.column] = counts.get(finding.column, 0) + 1
+    return [
+        {
+            "profile": column,
+            "missing_share": column.missing / profile.rows if profile.rows else 0.0,
+            "overridden": column.name in overrides,
+            "is_target": column.name == profile.target,
+            "warnings": found.get(column.name, 0),
+            "notes": notes.get(column.name, 0),
+            "top": [
+                (value, count, count / profile.rows if profile.rows else 0.0) for value, count in column.top_values[:5]
+            ],
+        }
+        for column in profile.columns
+    ]
+
+
+def class_bars(profile: DatasetProfile) -> dict[str, Any]:
+    """The most frequent classes with their shares of the largest, and how many are left out."""
+    top = max((count for _, count in profile.classes), default=1) or 1
+    bars = [
+        {"name": name, "count": count, "of_top": count / top, "share": count / profile.rows if profile.rows else 0.0}
+        for name, count in profile.classes[:CLASSES_SHOWN]
+    ]
+    return {"bars": bars, "more": max(0, len(profile.classes) - CLASSES_SHOWN), "count": len(profile.classes)}
+
+
+def thumbnails_by_class(profile: DatasetProfile) -> list[tuple[str, int, list[str]]]:
+    """(class, pictures, thumbnail files) in the order of the classes."""
+    if profile.images is None:
+        return []
+    files: dict[str, list[str]] = {}
+    for name, file in profile.images.thumbnails:
+        files.setdefault(name, []).append(file)
+    counts = dict(profile.classes)
+    return [(name, counts.get(name, 0), found) for name, found in files.items()]

@@ -1,0 +1,86 @@
+"""A range test as the program tab shows it: words, picture, table of every rate it tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+
+from harness.jobs.models import Job
+from harness.pages.charts import chart_card
+from harness.rates.models import RateTest
+from harness.rates.selectors import CURVE_COLUMNS, rate_curve, rate_found, rate_names, rate_test_is_current, rate_tests
+from scheduler.rates import RateRange
+from worker.states import JobState
+
+_WORDS = {
+    "centre": ("Centre of the interval", "what we suggest"),
+    "low": ("Lower end", "the loss begins to fall"),
+    "high": ("Upper end", "the fitted loss is smallest; beyond it training gets rough"),
+    "valley": ("Valley", "middle of the longest fall of the averaged loss, as fastai reads it"),
+    "steepest": ("Steepest", "where the averaged loss falls fastest, as fastai reads it"),
+    "minimum_tenth": ("Minimum / 10", "a tenth of the rate with the smallest loss"),
+    "linear": ("Linear rule", "the family's rate times batch over its usual batch"),
+    "sqrt": ("Square-root rule", "the family's rate times the root of batch over its usual batch"),
+}
+_DRAWN = ("centre", "valley", "steepest", "minimum_tenth", "linear", "sqrt")
+_SCORES = {"accuracy": "training accuracy", "r2": "training R²"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownRate:
+    """One rate of the table."""
+
+    name: str
+    title: str
+    what: str
+    rate: float
+    inside: bool
+    """Of the interval."""
+    used: bool
+
+
+def rates_context(job: Job, test: RateTest | None = None) -> dict[str, Any]:
+    """The part of the tab that is asked for again while a node works; the newest test unless one is given."""
+    test = test or rate_tests(job).first()
+    if test is None:
+        return {"test": None}
+    found, rows = rate_found(test), rate_curve(test)
+    return {
+        "test": test,
+        "percent": round(100 * test.progress),
+        "found": found,
+        "rates": _rates(test, found) if found else [],
+        "rate_chart": _chart(job, test, found) if rows else None,
+        "is_current": test.state == "waiting" or rate_test_is_current(test, job),
+        "usable": job.state == JobState.DRAFT and not job.deleted_at,
+        "rules": test.rules,
+    }
+
+
+def _rates(test: RateTest, found: RateRange) -> list[ShownRate]:
+    names = rate_names(test)
+    return [
+        ShownRate(
+            name=name, title=title, what=what, rate=float(f"{names[name]:.3g}"),
+            inside=found.low <= names[name] <= found.high,
+            used=test.used_rate == float(f"{names[name]:.3g}"),
+        )
+        for name, (title, what) in _WORDS.items()
+        if name in names
+    ]  # fmt: skip
+
+
+def _chart(job: Job, test: RateTest, found: RateRange | None) -> dict[str, Any]:
+    names = rate_names(test)
+    score = _SCORES.get((test.record or {}).get("score", ""), "")
+    marks = [[_WORDS[name][0], names[name]] for name in _DRAWN if name in names] if found else []
+    card = chart_card(
+        f"rates-{test.pk}", "Loss and accuracy against the learning rate", "rates", list(CURVE_COLUMNS),
+        [list(row) for row in rate_curve(test)], csv=reverse("job_rates_csv", args=[job.pk, test.pk]), wide=True,
+        note="Every step of the test has its own rate. The shaded band is the interval of usable peak rates.",
+        low=found.low if found else None, high=found.high if found else None, marks=marks, score=score,
+        law_of=found.log_fit_of if found else "",
+    )  # fmt: skip
+    return card

@@ -1,0 +1,117 @@
+"""results.json as the results tab shows it. Ranks wrote the file: every value is checked before use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.urls import reverse
+
+from harness.jobs.models import Job
+from harness.pages.job_view import curves_source
+from harness.pages.speed import speedup_rows
+
+DRAWN = {"confusion", "curve", "histogram", "scatter"}
+ROWS_SHOWN = 200
+SAMPLES_SHOWN = 24
+NARROW_COLUMNS = 5
+"""A table of at most so many columns fits beside another chart."""
+_METRIC_ORDER = ("accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "loss")
+
+
+def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
+    """Metrics as a table of parts, charts in the order they were written."""
+    metrics = {part: values for part, values in _dict(body.get("metrics")).items() if isinstance(values, dict)}
+    names = {str(name) for values in metrics.values() for name in values}
+    order = [name for name in _METRIC_ORDER if name in names] + sorted(names - set(_METRIC_ORDER))
+    parts = [part for part in ("train", "val", "test") if part in metrics]
+    charts = [_chart(job, chart, index) for index, chart in enumerate(_charts(body))]
+    return {
+        "results": body,
+        "metric": _dict(body.get("metric")),
+        "parts": parts,
+        "metric_rows": [(name, [metrics[part].get(name) for part in parts]) for name in order],
+        "timing": _dict(body.get("timing")),
+        "environment": _dict(body.get("environment")),
+        "charts": [chart for chart in charts if chart["kind"] != "samples"] + _speedup_chart(job),
+        "sample_charts": [chart for chart in charts if chart["kind"] == "samples"],
+        "curves": curves_source(job),
+        "world_size": (attempt := job.attempts.order_by("-number").first()) and attempt.world_size,
+    }
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _charts(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        chart
+        for chart in body.get("charts", ())
+        if isinstance(chart, dict) and isinstance(chart.get("rows"), list) and isinstance(chart.get("columns"), list)
+    ]
+
+
+def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
+    rows = [row for row in chart["rows"] if isinstance(row, list)]
+    columns = [str(column) for column in chart["columns"]]
+    kind = str(chart.get("kind", "table"))
+    name = str(chart.get("id", f"chart-{index}"))
+    # `row` counts from 0 in the packed file; people know the name, which counts from 1 in theirs.
+    first = 1 if kind == "samples" and columns[:2] == ["row", "name"] else 0
+    shown = [row[first:] for row in rows]
+    return {
+        "id": name,
+        "anchor": f"chart-{index}",
+        "title": str(chart.get("title", name)),
+        "kind": kind,
+        "drawn": kind in DRAWN and bool(rows),
+        "columns": columns,
+        "heads": [(column, _is_numeric(shown, index)) for index, column in enumerate(columns[first:])],
+        "numeric": [_is_numeric(shown, index) for index in range(len(columns) - first)],
+        "rows": shown[:ROWS_SHOWN],
+        "wide": kind == "samples" or (kind == "table" and len(columns) > NARROW_COLUMNS),
+        "more": max(0, len(rows) - ROWS_SHOWN),
+        "note": str(chart.get("note") or ""),
+        "split": str(chart.get("split") or ""),
+        "csv": f"/api/v1/jobs/{job.pk}/charts/{name}.csv",
+        "data": {"id": name, "title": str(chart.get("title", name)), "kind": kind, "columns": columns, "rows": rows},
+        "samples": [_sample(job, columns, row) for row in rows[:SAMPLES_SHOWN]] if kind == "samples" else [],
+        "as_pictures": job.task == "image_classification",
+    }
+
+
+def _is_numeric(rows: list[list[Any]], index: int) -> bool:
+    values = [row[index] for row in rows if index < len(row) and row[index] is not None]
+    return bool(values) and all(isinstance(value, int | float) for value in values)
+
+
+def _sample(job: Job, columns: list[str], row: list[Any]) -> dict[str, Any]:
+    pairs = list(zip(columns, row, strict=False))
+    # A feature may be called `row` or `name` too: only the first two columns are ours.
+    own = {key: value for key, value in pairs[:2] if key in {"row", "name"}}
+    number, name = own.get("row"), own.get("name")
+    is_picture = job.task == "image_classification" and isinstance(number, int) and number >= 0
+    return {
+        "row": number,
+        "name": name,
+        "picture": reverse("dataset_row_picture", args=[job.dataset_id, number]) if is_picture else "",
+        "values": [(key, value) for key, value in pairs[len(own) :] if value is not None],
+    }
+
+
+def _speedup_chart(job: Job) -> list[dict[str, Any]]:
+    """Speed-up over the number of ranks, next to the ideal; no chart while only one number was tried."""
+    rows = speedup_rows(job)
+    if not rows:
+        return []
+    lines = [["measured", row["ranks"], row["speedup"], row["samples_per_s"], row["name"]] for row in rows]
+    lines += [["ideal", row["ranks"], float(row["ideal"]), None, ""] for row in rows]
+    chart = {
+        "id": "speedup",
+        "title": "Speed-up by ranks",
+        "kind": "curve",
+        "columns": ["series", "ranks", "speed-up", "rows per second", "run"],
+        "rows": lines,
+        "note": "The same program on the same data: newest run of each number of ranks, this one for its own.",
+    }
+    return [{**_chart(job, chart, 0), "anchor": "chart-speedup", "csv": reverse("job_speedup", args=[job.pk])}]

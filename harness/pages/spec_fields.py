@@ -1,0 +1,174 @@
+"""The form of a spec: which fields it shows, in which groups; descriptions come from the schema itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from codegen.profile.types import ColumnType, DataKind, DatasetProfile
+from codegen.spec import Metric, Task, TaskSpec
+from harness.pages.words import TASK_WORDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecField:
+    """One input of the form."""
+
+    path: str
+    """Dotted name in the spec."""
+    label: str
+    kind: str
+    """`choice`, `number`, `text` or `list` (comma-separated)."""
+    hint: str
+    choices: tuple[tuple[str, str], ...] = ()
+    step: str = "any"
+    bounds: tuple[tuple[str, float], ...] = ()
+    """`ge`, `gt`, `le`, `lt` of the schema, for a check before anything is sent."""
+
+    @property
+    def id(self) -> str:
+        """Id of the input element."""
+        return "spec-" + self.path.replace(".", "-").replace("_", "-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpecGroup:
+    """A named group of inputs; all but the first ones are folded."""
+
+    title: str
+    fields: tuple[SpecField, ...]
+    is_open: bool = False
+
+
+_LABELS = {
+    "data.split.validation": "Validation share",
+    "data.split.test": "Test share",
+    "budget.time_s": "Time limit (s)",
+    "resources.memory_gib": "Memory (GiB)",
+    "resources.count": "Number of devices",
+    "resources.split": "Rows of a step",
+    "training.ema": "Weight averaging",
+    "training.rate_rule": "Rate for another batch",
+    "training.accumulate": "Micro-batches per step",
+    "training.compression": "Gradient messages",
+    "training.staleness": "Age of gradients (async)",
+    "training.backup": "Backup ranks (async)",
+    "pipeline.stages": "Stages of the model",
+    "pipeline.micro_batches": "Micro-batches of the stages",
+    "pipeline.recompute": "Compute activations again",
+    "checkpoints.every_epochs": "Every … epochs",
+    "checkpoints.every_minutes": "Every … minutes",
+    "checkpoints.keep": "Newest kept",
+}
+_WHOLE_NUMBERS = {
+    "epochs", "batch_size", "seed", "patience", "count", "every_epochs", "keep", "accumulate", "staleness", "backup",
+    "stages", "micro_batches",
+}  # fmt: skip
+_GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
+    ("What to learn", True, ("name", "task", "data.target", "objective.metric")),
+    ("Data", False, ("data.features", "data.exclude", "data.split.validation", "data.split.test")),
+    (
+        "Training",
+        False,
+        (
+            "training.epochs", "training.batch_size", "training.learning_rate", "training.rate_rule",
+            "training.optimizer",
+            "training.weight_decay", "training.schedule", "training.warmup", "training.label_smoothing",
+            "training.ema", "training.clip_norm", "training.augment", "training.patience", "training.seed",
+            "training.accumulate", "training.compression", "training.staleness", "training.backup",
+        ),
+    ),
+    (
+        "Devices and budget",
+        False,
+        ("mode", "resources.device", "resources.count", "resources.memory_gib", "resources.split", "budget.time_s"),
+    ),
+    (
+        "Stages (modes pipeline and pipeline+sync)",
+        False,
+        ("pipeline.stages", "pipeline.micro_batches", "pipeline.schedule", "pipeline.recompute"),
+    ),
+    ("Checkpoints", False, ("checkpoints.every_epochs", "checkpoints.every_minutes", "checkpoints.keep")),
+)  # fmt: skip
+
+
+def spec_groups(profile: DatasetProfile) -> list[SpecGroup]:
+    """The form for a dataset of this profile."""
+    is_table = profile.kind == DataKind.TABLE
+    hidden = set() if is_table else {"data.target", "data.features", "data.exclude"}
+    if is_table:
+        hidden.add("training.augment")
+    return [
+        SpecGroup(
+            title=title, is_open=is_open, fields=tuple(_field(path, profile) for path in paths if path not in hidden)
+        )
+        for title, is_open, paths in _GROUPS
+    ]
+
+
+def _info(path: str) -> FieldInfo | None:
+    model: type[BaseModel] = TaskSpec
+    info: FieldInfo | None = None
+    for name in path.split("."):
+        info = model.model_fields.get(name)
+        if info is None:
+            return None
+        inner = next((part for part in (info.annotation, *get_args(info.annotation)) if _is_model(part)), None)
+        model = inner or model
+    return info
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _field(path: str, profile: DatasetProfile) -> SpecField:
+    info = _info(path)
+    label = _LABELS.get(path, path.rsplit(".", 1)[-1].replace("_", " ").capitalize())
+    hint = (info.description or "") if info else ""
+    choices = _choices(path, profile, info)
+    if choices:
+        return SpecField(path=path, label=label, hint=hint, kind="choice", choices=choices)
+    if path in {"data.features", "data.exclude"}:
+        return SpecField(path=path, label=label, hint=f"{hint} Separate names by commas.", kind="list")
+    if path == "name":
+        return SpecField(path=path, label=label, hint=hint, kind="text")
+    whole = path.rsplit(".", 1)[-1] in _WHOLE_NUMBERS
+    step = "1" if whole else "any"
+    return SpecField(
+        path=path, label=label, hint=hint, kind="number", step=step, bounds=tuple(sorted(_bounds(info).items()))
+    )
+
+
+def _bounds(info: FieldInfo | None) -> dict[str, float]:
+    """The limits that the schema sets on a number, wherever in `Annotated[...] | Literal[...]` they stand."""
+    found: dict[str, float] = {}
+    parts: list[Any] = [*info.metadata, info.annotation] if info else []
+    while parts:
+        part = parts.pop()
+        parts += [*get_args(part), *getattr(part, "metadata", ())]
+        found |= {
+            name: getattr(part, name) for name in ("ge", "gt", "le", "lt") if _is_number(getattr(part, name, None))
+        }
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tuple[tuple[str, str], ...]:
+    if path == "task":
+        kinds = [task for task in Task if (task == Task.IMAGE_CLASSIFICATION) == (profile.kind == DataKind.IMAGES)]
+        return tuple((str(task), TASK_WORDS[str(task)]) for task in kinds)
+    if path == "data.target":
+        return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)
+    if path == "objective.metric":
+        return tuple((str(metric), str(metric).replace("_", " ")) for metric in Metric)
+    if info and bool in get_args(info.annotation):
+        return ("true", "yes"), ("false", "no")
+    values = [value for value in get_args(info.annotation) if isinstance(value, str)] if info else []
+    return tuple((value, value.replace("_", " ")) for value in values if value != "auto")

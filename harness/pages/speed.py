@@ -1,0 +1,69 @@
+"""Throughput of a run next to the same run on another number of ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.jobs.models import Job
+from harness.jobs.selectors import job_results
+from worker.states import JobState
+
+RELATIVES_MAX = 50
+SPEEDUP_COLUMNS = ("ranks", "job", "name", "samples_per_s", "speedup", "ideal")
+_SAME = ("model", "training.batch_size", "training.augment", "resources.device")
+
+
+def _same_work(job: Job) -> list[Any]:
+    """What must be equal for two rates to be comparable: the model, the batch, the kind of device."""
+    found = []
+    for path in _SAME:
+        value: Any = job.resolved.get("spec") or {}
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        found.append(value)
+    return found
+
+
+def throughput(job: Job) -> float | None:
+    """Rows per second over all ranks, as the run itself measured it; None without results."""
+    try:
+        timing = job_results(job).get("timing")
+    except HarnessError:
+        return None
+    rate = timing.get("samples_per_s") if isinstance(timing, dict) else None
+    return float(rate) if isinstance(rate, int | float) and rate > 0 else None
+
+
+def speedup_rows(job: Job) -> list[dict[str, Any]]:
+    """One row per number of ranks, smallest first; empty unless two numbers were tried, one of them 1.
+
+    Compared are runs of the same program on the same data in the same project. For each number of ranks the newest
+    counts, but this job for its own. A run that was interrupted may have changed its ranks and does not count.
+    """
+    relatives = Job.objects.filter(
+        project_id=job.project_id, dataset_id=job.dataset_id, family=job.family, state=JobState.SUCCEEDED,
+        deleted_at=None,
+    )  # fmt: skip
+    chosen: dict[int, Job] = {}
+    for other in relatives.prefetch_related("attempts").order_by("-created_at")[:RELATIVES_MAX]:
+        sizes = {attempt.world_size for attempt in other.attempts.all()}
+        if len(sizes) != 1 or _same_work(other) != _same_work(job):
+            continue
+        ranks = sizes.pop()
+        if ranks not in chosen or other.pk == job.pk:
+            chosen[ranks] = other
+    rates = {ranks: rate for ranks, other in chosen.items() if (rate := throughput(other))}
+    if len(rates) < 2 or 1 not in rates:
+        return []
+    return [
+        {
+            "ranks": ranks,
+            "job": chosen[ranks].pk,
+            "name": chosen[ranks].name,
+            "samples_per_s": rates[ranks],
+            "speedup": rates[ranks] / rates[1],
+            "ideal": ranks,
+        }
+        for ranks in sorted(rates)
+    ]

@@ -1,0 +1,251 @@
+"""How figures, times and states are written; `harness/frontend/src/format.js` mirrors it for live values."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeGuard
+
+from django import template
+from django.conf import settings
+from django.http import QueryDict
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from harness.pages.words import CHECK_WORDS, NAME_WORDS, SANDBOX_WORDS, STATE_WORDS, SWEEP_WORDS, TASK_WORDS
+
+register = template.Library()
+_NARROW_SPACE = "\u202f"
+_NONE = "–"  # noqa: RUF001
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    """Programs write results too: what is no finite number must not break a page."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+@register.filter
+def figure(value: Any, digits: int = 4) -> str:
+    """A number with at most `digits` significant digits; anything else as text."""
+    if value is None or value == "":
+        return _NONE
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not finite"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}".replace(",", _NARROW_SPACE)
+    if abs(value) >= 1e6 or abs(value) < 1e-4:
+        return f"{value:.2e}"
+    if abs(value) >= 10**digits:
+        return f"{round(value):,}".replace(",", _NARROW_SPACE)
+    return f"{value:.{digits}g}"
+
+
+@register.filter
+def short(value: Any) -> str:
+    """A large count as 12.3 M."""
+    if not _is_number(value):
+        return _NONE
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.4g}"
+
+
+@register.filter
+def size(value: Any) -> str:
+    """Bytes in binary units."""
+    if not _is_number(value):
+        return _NONE
+    amount = float(value)
+    for unit in _UNITS:
+        if abs(amount) < 1024 or unit == _UNITS[-1]:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return _NONE
+
+
+@register.filter
+def duration(seconds: Any) -> str:
+    """Seconds as `12 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`."""
+    if not _is_number(seconds):
+        return _NONE
+    total = max(0, round(seconds))
+    if total < 60:
+        return f"{total} s"
+    minutes, rest = divmod(total, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+@register.filter
+def late(slack_s: Any) -> float | None:
+    """By how much a negative slack is late, in seconds."""
+    return -slack_s if _is_number(slack_s) else None
+
+
+@register.filter
+def percent(value: Any) -> str:
+    """A share 0-1 as percent."""
+    return f"{value * 100:.1f} %" if _is_number(value) else _NONE
+
+
+@register.filter
+def share(part: float | None, whole: float | None) -> float:
+    """`part / whole` in percent, 0-100, safe for missing values."""
+    if not part or not whole:
+        return 0.0
+    return max(0.0, min(100.0, 100.0 * part / whole))
+
+
+@register.filter
+def when(value: datetime | float | None, style: str = "full") -> SafeString | str:
+    """A `<time>` that the browser rewrites in the reader's zone; ISO on hover. Style `ago` is relative."""
+    if value is None or value == "":
+        return _NONE
+    moment = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else value
+    iso = moment.astimezone(UTC).isoformat(timespec="seconds")
+    text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return format_html('<time datetime="{}" data-style="{}" title="{}">{}</time>', iso, style, iso, text)
+
+
+@register.filter
+def age_s(value: datetime | None) -> float | None:
+    """Seconds since a moment."""
+    return None if value is None else (timezone.now() - value).total_seconds()
+
+
+@register.filter
+def state_badge(state: str) -> SafeString:
+    """A state as coloured dot and word; never colour alone."""
+    word, color = STATE_WORDS.get(str(state), (str(state).capitalize(), "secondary"))
+    return format_html(
+        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
+    )
+
+
+@register.filter
+def sweep_badge(state: str) -> SafeString:
+    """A state of a calibration as coloured dot and word."""
+    word, color = SWEEP_WORDS.get(str(state), (str(state).capitalize(), "secondary"))
+    return format_html(
+        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
+    )
+
+
+@register.filter
+def check_badge(state: str) -> SafeString:
+    """A finding's state as coloured dot and word."""
+    word, color = CHECK_WORDS.get(str(state), (str(state), "secondary"))
+    return format_html(
+        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
+    )
+
+
+@register.filter
+def check_words(check: Mapping[str, Any]) -> str:
+    """What a node's check came to: `2 min 05 s ago: 11 good, 2 to look at, 1 wrong`."""
+    states = [str(line.get("state")) for line in check.get("findings") or ()]
+    parts = [f"{states.count(state)} {word}" for state, (word, _) in CHECK_WORDS.items() if state in states]
+    return f"{duration(timezone.now().timestamp() - check.get('at_s', 0))} ago: {', '.join(parts)}"
+
+
+@register.filter
+def task_word(task: str) -> str:
+    """A task in words."""
+    return TASK_WORDS.get(str(task), str(task).replace("_", " "))
+
+
+@register.filter
+def sandbox_word(level: int | None) -> str:
+    """A sandbox level in words."""
+    return _NONE if level is None else SANDBOX_WORDS.get(int(level), f"L{level}")
+
+
+@register.filter
+def words(name: str) -> str:
+    """`snake_case` as words, known names as people write them."""
+    return NAME_WORDS.get(str(name), str(name).replace("_", " "))
+
+
+@register.filter
+def item(mapping: Mapping[Any, Any] | None, key: Any) -> Any:
+    """Look a key up."""
+    return None if not mapping else mapping.get(key)
+
+
+@register.filter
+def at(values: Sequence[Any], index: int) -> Any:
+    """The value at a place; None beyond the end."""
+    return values[index] if index < len(values) else None
+
+
+@register.filter
+def plain(value: Any) -> str:
+    """A spec value as a person would type it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(plain(part) for part in value) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {plain(part)}" for key, part in value.items()) or "none"
+    if value is None:
+        return _NONE
+    return figure(value) if isinstance(value, float) else str(value)
+
+
+@register.filter
+def diff_class(line: str) -> str:
+    """CSS class of one line of a unified diff."""
+    if line.startswith(("+++", "---", "@@")):
+        return "hunk"
+    return {"+": "add", "-": "del"}.get(line[:1], "same")
+
+
+@register.filter
+def pretty_json(value: Any) -> str:
+    """Indented JSON text."""
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: Any) -> str:
+    """The page's query string with some keys changed; None or an empty text drops a key."""
+    params: QueryDict = context["request"].GET.copy()
+    for key, value in changes.items():
+        params.pop(key, None)
+        if value not in (None, ""):
+            params[key] = str(value)
+    text = params.urlencode()
+    return f"?{text}" if text else "?"
+
+
+@register.simple_tag
+def trash_time() -> str:
+    """How long what was deleted can be brought back."""
+    return f"{settings.TRASH_DAYS} day{'' if settings.TRASH_DAYS == 1 else 's'}"
+
+
+@register.inclusion_tag("parts/sparkbars.html")
+def sparkbars(counts: Any, edges: Any = None) -> dict[str, Any]:
+    """A histogram as a small picture with its figures in words."""
+    values = [float(count) for count in counts or ()]
+    top = max(values, default=0.0) or 1.0
+    width = 100.0 / max(1, len(values))
+    bars = [
+        {"x": round(index * width, 2), "width": round(width * 0.86, 2), "y": round(30 - 30 * value / top, 2),
+         "height": round(30 * value / top, 2)}
+        for index, value in enumerate(values)
+    ]  # fmt: skip
+    ends = list(edges or ())
+    label = f"histogram from {figure(ends[0])} to {figure(ends[-1])}" if ends else "histogram"
+    return {"bars": bars, "label": f"{label}, {len(values)} bins, highest {figure(top)} rows"}

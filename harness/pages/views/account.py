@@ -1,0 +1,90 @@
+"""Sign-in, password, tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse, reverse_lazy
+from django.utils import timezone
+
+from harness.accounts.selectors import project_get, project_list, token_list
+from harness.accounts.services import token_create, token_revoke
+from harness.errors import Invalid
+from harness.pages.forms import SignInForm, TokenForm
+from harness.pages.web import change, page, person, show
+
+
+class SignIn(LoginView):
+    """Name and password; people who are signed in already go home."""
+
+    template_name = "accounts/login.html"
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        """The page again; 429 while the name must wait."""
+        response = super().form_invalid(form)
+        if isinstance(form, SignInForm) and form.wait:
+            response.status_code = 429
+        return response
+
+
+class SignOut(LogoutView):
+    """POST only."""
+
+
+class PasswordChange(PasswordChangeView):
+    """The person's own password."""
+
+    template_name = "accounts/password.html"
+    success_url = reverse_lazy("account")
+
+
+@page("GET", "HEAD")
+def account(request: HttpRequest) -> HttpResponseBase:
+    """The person's tokens and a form for a new one."""
+    return _account(request, TokenForm())
+
+
+def _account(request: HttpRequest, form: TokenForm, secret: str = "", status: int = 200) -> HttpResponseBase:
+    user = person(request)
+    form.set_projects(project_list(user=user))
+    context = {"tokens": token_list(user=user), "form": form, "secret": secret}
+    response = show(request, "accounts/account.html", context, status=status)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@page("POST")
+def token_add(request: HttpRequest) -> HttpResponseBase:
+    """Make a token; its text is in this answer and nowhere else."""
+    user = person(request)
+    form = TokenForm(request.POST)
+    form.set_projects(project_list(user=user))
+    if not form.is_valid():
+        return _account(request, form, status=422)
+    wish = form.cleaned_data
+    project = project_get(user=user, slug=wish["project"]) if wish["project"] else None
+    expires_at = timezone.now() + timedelta(days=wish["days"]) if wish["days"] else None
+    try:
+        _, text = token_create(
+            user=user, name=wish["name"], scope=wish["scope"], project=project, expires_at=expires_at
+        )
+    except Invalid as error:
+        form.add_error(None, f"{error.message} {error.hint}")
+        return _account(request, form, status=422)
+    return _account(request, TokenForm(), secret=text)
+
+
+@page("POST")
+def token_end(request: HttpRequest, token_id: str) -> HttpResponseBase:
+    """Revoke a token."""
+    return change(
+        request,
+        lambda: token_revoke(user=person(request), token_id=token_id),
+        done="The token is revoked. Programs that use it are refused from now on.",
+        to=reverse("account"),
+    )

@@ -1,0 +1,152 @@
+"""Calibration for admins, and for everybody how good the estimates are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import reverse
+
+from harness.accounts.access import require_admin
+from harness.calibration import exchange, selectors, services
+from harness.calibration.models import DeviceModelRow
+from harness.csv import csv_chunks
+from harness.errors import Invalid, NotFound, TooLarge
+from harness.pages.calibration_view import accuracy_charts, accuracy_rows, model_charts, run_line
+from harness.pages.forms import CalibrationForm
+from harness.pages.web import change, page, person, show
+from harness.pool.models import Node, NodeState
+from harness.responses import chunks_response
+
+_CSV = "text/csv; charset=utf-8"
+
+
+@page("GET", "HEAD")
+def calibration(request: HttpRequest) -> HttpResponseBase:
+    """Sweeps, the model of each kind of device, and how well it does. For admins."""
+    require_admin(person(request))
+    runs = [run_line(run) for run in selectors.run_list()]
+    if request.headers.get("HX-Request"):
+        return show(request, "calibration/runs.html", {"runs": runs}, nav="pool")
+    models = list(selectors.model_list())
+    chosen = _model(request, models)
+    form = CalibrationForm()
+    form.set_nodes(Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", flat=True))
+    context: dict[str, Any] = {
+        "runs": runs,
+        "models": models,
+        "chosen": chosen,
+        "form": form,
+        "charts": model_charts(chosen) if chosen else [],
+        "counts": selectors.point_counts(chosen.kind, chosen.model_name) if chosen else {},
+    }
+    return show(request, "calibration/page.html", context, nav="pool")
+
+
+def _model(request: HttpRequest, models: list[DeviceModelRow]) -> DeviceModelRow | None:
+    wanted = request.GET.get("model", "")
+    return next((row for row in models if str(row.pk) == wanted), models[0] if models and not wanted else None)
+
+
+@page("POST")
+def calibration_begin(request: HttpRequest) -> HttpResponseBase:
+    """Start a sweep."""
+    form = CalibrationForm(request.POST)
+    # The node is checked by the service, which knows all of them.
+    minutes = form.cleaned_data.get("minutes") if form.is_valid() or "minutes" in form.cleaned_data else None
+    return change(
+        request,
+        lambda: services.calibration_start(
+            user=person(request),
+            node=request.POST.get("node", ""),
+            kind=request.POST.get("kind", ""),
+            budget_s=60.0 * minutes if minutes is not None else float("nan"),
+        ),
+        done="The calibration begins as soon as the devices are idle. They take no new jobs until it ends.",
+        to=reverse("calibration"),
+    )
+
+
+@page("POST")
+def calibration_end(request: HttpRequest, run_id: str) -> HttpResponseBase:
+    """Stop a sweep."""
+    return change(
+        request,
+        lambda: services.calibration_stop(user=person(request), run_id=run_id),
+        done="The calibration is stopped. What it has measured is kept.",
+        to=reverse("calibration"),
+    )
+
+
+@page("POST")
+def calibration_take_in(request: HttpRequest) -> HttpResponseBase:
+    """Import points."""
+    require_admin(person(request))
+    told: dict[str, int] = {}
+
+    def take() -> None:
+        file = request.FILES.get("file")
+        if not isinstance(file, UploadedFile) or file.size is None:
+            raise Invalid("No file was sent.", field="file", hint="Choose a file that an export wrote.")
+        if file.size > exchange.IMPORT_BYTES_MAX:
+            raise TooLarge("The file is too large.", hint="Import it in parts.")
+        try:
+            text = file.read().decode()
+        except UnicodeDecodeError as error:
+            raise Invalid("The file is no UTF-8 text.", field="file", hint="Choose an exported file.") from error
+        told.update(exchange.points_import(user=person(request), text=text))
+
+    answer = change(request, take, done="", to=reverse("calibration"))
+    if told:
+        from django.contrib import messages
+
+        messages.success(request, f"{told['added']} points were added, {told['known']} were known already.")
+    return answer
+
+
+@page("GET", "HEAD")
+def calibration_points(request: HttpRequest, form: str) -> HttpResponseBase:
+    """All points as CSV or JSON."""
+    text = exchange.points_export(form=form, kind=request.GET.get("kind", ""), model_name=request.GET.get("device", ""))
+    chunks = iter([text.encode()])
+    return chunks_response(request, chunks, content_type=exchange.FORMATS[form], filename=f"calibration.{form}")
+
+
+@page("GET", "HEAD")
+def calibration_chart(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Figures of one chart of the calibration page."""
+    require_admin(person(request))
+    row = _model(request, list(selectors.model_list()))
+    return _chart_csv(request, model_charts(row) if row else [], name)
+
+
+@page("GET", "HEAD")
+def accuracy(request: HttpRequest) -> HttpResponseBase:
+    """How good the estimates of finished jobs were: for everybody, without naming a job or a project."""
+    rows = selectors.finished_rows()
+    context = {
+        "jobs": len(rows),
+        "figures": accuracy_rows(selectors.accuracy(rows)),
+        "charts": accuracy_charts(rows),
+        "models": list(selectors.model_list()),
+    }
+    return show(request, "calibration/accuracy.html", context, nav="accuracy")
+
+
+@page("GET", "HEAD")
+def accuracy_chart(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Figures of one chart of the page of accuracy; `jobs` has everything."""
+    rows = selectors.finished_rows()
+    if name == "jobs":
+        columns, lines = selectors.finished_table(rows)
+        return chunks_response(request, csv_chunks(columns, lines), content_type=_CSV, filename="estimates.csv")
+    return _chart_csv(request, accuracy_charts(rows), name)
+
+
+def _chart_csv(request: HttpRequest, charts: list[dict[str, Any]], name: str) -> HttpResponseBase:
+    chart = next((chart for chart in charts if chart["id"] == name), None)
+    if chart is None:
+        raise NotFound("There is no such chart here.")
+    chunks = csv_chunks(chart["columns"], chart["data"]["rows"])
+    return chunks_response(request, chunks, content_type=_CSV, filename=f"{name}.csv")

@@ -1,0 +1,201 @@
+"""Datasets: list, upload, one dataset with its profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from codegen.profile.types import DataKind
+from harness.accounts.access import require
+from harness.accounts.models import Role
+from harness.accounts.selectors import project_get, project_list
+from harness.datasets.models import Dataset, DatasetState
+from harness.datasets.pictures import dataset_row_image
+from harness.datasets.samples import SAMPLES, sample_create
+from harness.datasets.selectors import (
+    dataset_get,
+    dataset_list,
+    dataset_profile,
+    dataset_rows,
+    dataset_thumbnail,
+)
+from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
+from harness.pages.profile_view import class_bars, column_rows, thumbnails_by_class
+from harness.pages.web import can, change, page, person, project_chosen, show, writable_projects
+from harness.pages.words import COLUMN_TYPE_WORDS
+from harness.responses import file_response
+
+PAGE_SIZE = 30
+PREVIEW_ROWS = 20
+
+
+@page("GET", "HEAD")
+def dataset_index(request: HttpRequest) -> HttpResponseBase:
+    """Datasets of all the person's projects; the filter is in the address."""
+    user = person(request)
+    slug, query = request.GET.get("project", ""), request.GET.get("q", "").strip()
+    project = project_get(user=user, slug=slug) if slug else None
+    rows = Paginator(dataset_list(user=user, project=project, query=query), PAGE_SIZE)
+    context = {
+        "rows": rows.get_page(request.GET.get("page")),
+        "projects": project_list(user=user),
+        "project": project,
+        "query_text": query,
+        "filtered": bool(project or query),
+        "samples": _samples(),
+    }
+    return show(request, "datasets/list.html", context, nav="datasets")
+
+
+def _samples() -> list[tuple[str, str]]:
+    return [(name, words) for name, (_, _, words) in SAMPLES.items()]
+
+
+@page("GET", "HEAD")
+def dataset_upload(request: HttpRequest) -> HttpResponseBase:
+    """Drag and drop; the bytes go to the API in resumable pieces."""
+    project = project_chosen(request, request.GET.get("project", ""))
+    context = {"project": project, "projects": writable_projects(person(request)), "samples": _samples()}
+    return show(request, "datasets/upload.html", context, nav="datasets")
+
+
+@page("POST")
+def dataset_sample(request: HttpRequest) -> HttpResponseBase:
+    """Add a sample with one click and go to its page."""
+    project = project_chosen(request, request.POST.get("project", ""))
+    dataset = sample_create(user=person(request), project=project, name=request.POST.get("name", ""))
+    return redirect("dataset_page", dataset_id=dataset.pk)
+
+
+@page("GET", "HEAD")
+def dataset_page(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """The profile, or how far its making is, or why it cannot be made."""
+    user = person(request)
+    dataset = dataset_get(user=user, dataset_id=dataset_id)
+    context: dict[str, Any] = {
+        "dataset": dataset,
+        "may_change": can(user, dataset.project, Role.MEMBER),
+        "jobs": dataset.jobs.filter(deleted_at=None).order_by("-created_at")[:5],
+    }
+    if dataset.state == DatasetState.READY:
+        context |= _profile_context(dataset)
+    return show(request, "datasets/page.html", context, nav="datasets")
+
+
+def _profile_context(dataset: Dataset) -> dict[str, Any]:
+    profile = dataset_profile(dataset)
+    return {
+        "profile": profile,
+        "is_table": profile.kind == DataKind.TABLE,
+        "columns": column_rows(profile, dataset.options.get("column_types", {})),
+        "column_types": COLUMN_TYPE_WORDS.items(),
+        "classes": class_bars(profile),
+        "thumbnails": thumbnails_by_class(profile),
+    }
+
+
+@page("GET", "HEAD")
+def dataset_preview(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """A page of rows, as a fragment."""
+    dataset = dataset_get(user=person(request), dataset_id=dataset_id)
+    text = request.GET.get("offset", "0")
+    offset = int(text) if text.isdigit() and len(text) < 12 else 0
+    rows = dataset_rows(dataset, offset, PREVIEW_ROWS)
+    context = {
+        "dataset": dataset,
+        "preview": rows,
+        "first": offset + 1,
+        "last": offset + len(rows["rows"]),
+        "before": max(0, offset - PREVIEW_ROWS) if offset else None,
+        "after": offset + PREVIEW_ROWS if offset + PREVIEW_ROWS < rows["total"] else None,
+    }
+    return show(request, "datasets/rows.html", context)
+
+
+@page("GET", "HEAD")
+def dataset_progress(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """How far the reading is, as a fragment; tells htmx to reload when it has ended."""
+    dataset = dataset_get(user=person(request), dataset_id=dataset_id)
+    response = show(request, "datasets/progress.html", {"dataset": dataset})
+    if dataset.state != DatasetState.PROFILING:
+        response["HX-Refresh"] = "true"
+    return response
+
+
+@page("GET", "HEAD")
+def dataset_picture(request: HttpRequest, dataset_id: str, name: str) -> HttpResponseBase:
+    """One thumbnail."""
+    dataset = dataset_get(user=person(request), dataset_id=dataset_id)
+    path = dataset_thumbnail(dataset, name)
+    kind = "image/png" if path.suffix == ".png" else "image/webp" if path.suffix == ".webp" else "image/jpeg"
+    response = file_response(request, path, filename=name, content_type=kind, inline=True)
+    response["Cache-Control"] = "private, max-age=86400"
+    return response
+
+
+@page("GET", "HEAD")
+def dataset_row_picture(request: HttpRequest, dataset_id: str, row: int) -> HttpResponseBase:
+    """The picture of one row."""
+    dataset = dataset_get(user=person(request), dataset_id=dataset_id)
+    body, kind = dataset_row_image(dataset, row)
+    response = HttpResponse(body, content_type=kind)
+    response["X-Content-Type-Options"] = "nosniff"
+    response["Cache-Control"] = "private, max-age=86400"
+    return response
+
+
+@page("POST")
+def dataset_edit(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """Rename, or read anew with other types, target, delimiter or encoding."""
+    user = person(request)
+    dataset = dataset_get(user=user, dataset_id=dataset_id)
+    posted = request.POST
+    types = {key.removeprefix("type:"): str(value) for key, value in posted.items() if key.startswith("type:")}
+    guessed = {column["name"]: column["guessed_type"] for column in (dataset.profile or {}).get("columns", ())}
+    types = {column: "" if guessed.get(column) == kind else kind for column, kind in types.items()}
+    options = {key: posted[key] or None for key in ("delimiter", "encoding") if key in posted}
+    return change(
+        request,
+        lambda: dataset_update(
+            user=user,
+            dataset=dataset,
+            name=posted.get("name"),
+            column_types=types or None,
+            target=posted.get("target"),
+            options=options or None,
+        ),
+        done="Saved.",
+        to=reverse("dataset_page", args=[dataset_id]),
+    )
+
+
+@page("POST")
+def dataset_remove(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """Move to the trash."""
+    user = person(request)
+    dataset = dataset_get(user=user, dataset_id=dataset_id)
+    return change(
+        request,
+        lambda: dataset_delete(user=user, dataset=dataset),
+        done=f"{dataset.name} is in the trash. It can be restored there.",
+        to=reverse("dataset_list"),
+        failed_to=reverse("dataset_page", args=[dataset_id]),
+    )
+
+
+@page("POST")
+def dataset_bring_back(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """Take out of the trash."""
+    user = person(request)
+    dataset = dataset_get(user=user, dataset_id=dataset_id)
+    require(user, dataset.project, Role.MEMBER)
+    return change(
+        request,
+        lambda: dataset_restore(user=user, dataset=dataset),
+        done=f"{dataset.name} is back.",
+        to=reverse("dataset_page", args=[dataset_id]),
+    )

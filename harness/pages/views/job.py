@@ -1,0 +1,240 @@
+"""One job: header, tabs, what may be asked of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from harness.accounts.models import Role, User
+from harness.errors import Conflict, HarnessError, NotFound
+from harness.jobs import services
+from harness.jobs.models import Job
+from harness.jobs.selectors import (
+    job_attempts,
+    job_checkpoints,
+    job_events,
+    job_get,
+    job_logs,
+    job_results,
+    program_diff,
+    program_files,
+    queue_position,
+)
+from harness.jobs.services import job_clone, job_delete, job_restore, job_resume, job_update
+from harness.pages.job_view import (
+    curves_source,
+    first_error_line,
+    header,
+    job_actions,
+    spec_editor,
+    submit_summary,
+)
+from harness.pages.offer_view import cost_context
+from harness.pages.ranks_view import ranks_of
+from harness.pages.rate_view import rates_context
+from harness.pages.results_view import results_context
+from harness.pages.web import can, change, page, person, show
+from harness.pool.selectors import pool_overview
+from harness.responses import file_response
+from harness.store import UnsafePath, open_beneath
+from worker.states import JobState
+
+TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
+LOG_LINES = 300
+_PLAIN = {
+    "submit": (services.job_submit, "Submitted. It starts as soon as devices are free."),
+    "cancel": (services.job_cancel, "Cancelling. Checkpoints made so far stay."),
+    "pause": (services.job_pause, "Pausing. It saves a checkpoint and leaves its devices."),
+    "delete": (job_delete, "The job is in the trash. It can be restored there."),
+    "restore": (job_restore, "The job is back."),
+}
+
+
+def default_tab(job: Job) -> str:
+    """The tab people most likely came for."""
+    return {JobState.DRAFT: "program", JobState.SUCCEEDED: "results"}.get(JobState(job.state), "live")
+
+
+@page("GET", "HEAD")
+def job_page(request: HttpRequest, job_id: str, tab: str = "") -> HttpResponseBase:
+    """The page of a job, on one of its tabs."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    tab = tab or default_tab(job)
+    if tab not in TABS:
+        raise NotFound("A job has no such tab.", hint=f"Its tabs are {', '.join(TABS)}.")
+    context = {**_frame(user, job), "tab": tab, "tabs": TABS, **_TAB_CONTEXT[tab](request, job)}
+    return show(request, f"jobs/tab_{tab}.html", context, nav="jobs")
+
+
+def _frame(user: User, job: Job) -> dict[str, Any]:
+    may_change = can(user, job.project, Role.MEMBER)
+    return {
+        "job": job,
+        "header": header(job),
+        "queue_place": queue_position(job),
+        "error_line": first_error_line(job),
+        "may_change": may_change,
+        "actions": job_actions(job) if may_change and not job.deleted_at else (),
+    }
+
+
+@page("GET", "HEAD")
+def job_header(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """State, progress and buttons, as a fragment."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    return show(request, "jobs/header.html", _frame(user, job))
+
+
+def _live(request: HttpRequest, job: Job) -> dict[str, Any]:
+    return {"live": {**curves_source(job), "job": job.pk, "state": job.state}, "ranks": ranks_of(job)}
+
+
+def _logs(request: HttpRequest, job: Job) -> dict[str, Any]:
+    given = request.GET
+    rank = int(given["rank"]) if given.get("rank", "").isdigit() else None
+    token = int(given["attempt"]) if given.get("attempt", "").isdigit() else None
+    line = int(given["line"]) if given.get("line", "").isdigit() else None
+    logs = job_logs(
+        job=job,
+        rank=rank,
+        query=given.get("q", ""),
+        level=given.get("level", "") if given.get("level") in {"warning", "error"} else "",
+        limit=LOG_LINES,
+        token=token,
+        after_line=max(0, line - 50) if line else 0,
+        tail=line is None,
+    )
+    return {"logs": logs, "given": given, "target_line": line, "target_rank": rank}
+
+
+def _checkpoints(request: HttpRequest, job: Job) -> dict[str, Any]:
+    return {
+        "checkpoints": job_checkpoints(job),
+        "removed": job_checkpoints(job, removed=True).exclude(removed_at=None).count(),
+    }
+
+
+def _results(request: HttpRequest, job: Job) -> dict[str, Any]:
+    try:
+        return results_context(job, job_results(job))
+    except NotFound as error:
+        return {"missing": error}
+    except Conflict as error:
+        return {"broken": error}
+
+
+def _program(request: HttpRequest, job: Job) -> dict[str, Any]:
+    files = program_files(job)
+    wished = request.GET.get("file", "")
+    current = next((file for file in files if file["name"] == wished), files[0] if files else None)
+    context: dict[str, Any] = {
+        "files": files,
+        "current": current,
+        "editable": job.state == JobState.DRAFT and not job.deleted_at,
+        "diff": program_diff(job) if job.program_edited else "",
+        **rates_context(job),
+    }
+    if job.state == JobState.DRAFT:
+        context["summary"] = submit_summary(job, pool_overview())
+    return context
+
+
+def _spec(request: HttpRequest, job: Job) -> dict[str, Any]:
+    context = {"guesses": job.resolved.get("guesses", ()), "spec": job.resolved.get("spec") or job.spec}
+    may_edit = job.state == JobState.DRAFT and not job.deleted_at and can(person(request), job.project, Role.MEMBER)
+    return {**context, **(spec_editor(job) if may_edit else {})}
+
+
+def spec_refused(request: HttpRequest, job: Job, text: str, error: HarnessError) -> HttpResponse:
+    """The spec tab again, with what was typed and what is wrong with it."""
+    frame = {**_frame(person(request), job), "tab": "spec", "tabs": TABS}
+    context = {**frame, **_spec(request, job), "yaml_text": text, "error": error}
+    return show(request, "jobs/tab_spec.html", context, nav="jobs", status=error.status)
+
+
+def _cost(request: HttpRequest, job: Job) -> dict[str, Any]:
+    return cost_context(job)
+
+
+def _events(request: HttpRequest, job: Job) -> dict[str, Any]:
+    return {"events": list(job_events(job))[::-1], "attempts": job_attempts(job)}
+
+
+_TAB_CONTEXT = {
+    "live": _live,
+    "logs": _logs,
+    "checkpoints": _checkpoints,
+    "results": _results,
+    "program": _program,
+    "spec": _spec,
+    "cost": _cost,
+    "events": _events,
+}
+
+
+@page("GET", "HEAD")
+def checkpoint_file(request: HttpRequest, job_id: str, name: str) -> HttpResponseBase:
+    """The state of one checkpoint, as PyTorch wrote it. Ranks own the folder: no link is followed."""
+    job = job_get(user=person(request), job_id=job_id)
+    if not job_checkpoints(job).filter(name=name).exists():
+        raise NotFound("There is no such checkpoint.", hint="Older ones are removed; see the list.")
+    paths = settings.STORE.job(job.pk)
+    try:
+        stream = open_beneath(paths.root, (paths.checkpoints / name / "state.pt").relative_to(paths.root))
+    except (FileNotFoundError, UnsafePath) as error:
+        raise NotFound("The files of this checkpoint are gone.", hint="Take another one.") from error
+    return file_response(request, stream, filename=f"{job.pk}-{name}.pt")
+
+
+@page("POST")
+def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
+    """Submit, cancel, pause, resume, clone, delete, restore."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    here = reverse("job_page", args=[job_id])
+    if action == "clone":
+        clone = job_clone(user=user, job=job)
+        return redirect("job_tab", job_id=clone.pk, tab="program")
+    if action == "resume":
+        checkpoint = request.POST.get("checkpoint", "")
+        done = f"Queued again, from {checkpoint}." if checkpoint else "Queued again, from the newest good checkpoint."
+        return change(request, lambda: job_resume(user=user, job=job, checkpoint=checkpoint), done=done, to=here)
+    if action not in _PLAIN:
+        raise NotFound("There is no such action.")
+    service, done = _PLAIN[action]
+    to = reverse("job_list") if action == "delete" else here
+    return change(request, lambda: service(user=user, job=job), done=done, to=to, failed_to=here)
+
+
+@page("POST")
+def job_edit(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Name, notes, tags."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    tags = request.POST.get("tags")
+    return change(
+        request,
+        lambda: job_update(
+            user=user,
+            job=job,
+            name=request.POST.get("name"),
+            notes=request.POST.get("notes"),
+            tags=None if tags is None else tags.split(","),
+        ),
+        done="Saved.",
+        to=reverse("job_page", args=[job_id]),
+    )
+
+
+@page("GET", "HEAD")
+def job_log_lines(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Log lines for the filter in the address, as a fragment."""
+    job = job_get(user=person(request), job_id=job_id)
+    response: HttpResponse = show(request, "jobs/log_lines.html", {"job": job, **_logs(request, job)})
+    return response

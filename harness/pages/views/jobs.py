@@ -1,0 +1,183 @@
+"""Job history: filters, sorting and paging in the address; bulk trash; export; comparison."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from harness.accounts.models import User
+from harness.accounts.selectors import project_get, project_list
+from harness.datasets.selectors import dataset_list
+from harness.errors import HarnessError, Invalid, NotFound
+from harness.jobs.models import Job
+from harness.jobs.selectors import SORTS, JobFilters, job_get, job_list
+from harness.jobs.services import job_delete, job_restore
+from harness.pages.job_view import curves_source
+from harness.pages.spec_diff import spec_differences
+from harness.pages.web import page, person, show
+from harness.pages.words import STATE_WORDS, TASK_WORDS
+from harness.paging import PAGE_SIZE_MAX
+from harness.responses import chunks_response
+from worker.states import JobState
+
+PAGE_SIZE = 25
+BULK_MAX = 200
+COMPARE_MAX = 8
+_COLUMNS = ("id", "name", "state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best",
+            "metric_test", "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError as error:
+        raise Invalid(f"{text!r} is not a number.", field="metric_min", hint="Write it like 0.9.") from error
+
+
+def filters_read(request: HttpRequest, *, user: User) -> JobFilters:
+    """Filters out of the address. Raises `NotFound` for a project of others, `Invalid`."""
+    given = request.GET
+    slug = given.get("project", "")
+    return JobFilters(
+        project=project_get(user=user, slug=slug) if slug else None,
+        states=tuple(state for state in given.getlist("state") if state),
+        task=given.get("task", ""),
+        family=given.get("family", ""),
+        owner=given.get("owner", ""),
+        dataset=given.get("dataset", ""),
+        tag=given.get("tag", ""),
+        query=given.get("q", "").strip(),
+        metric_min=_number(given.get("metric_min", "")),
+        metric_max=_number(given.get("metric_max", "")),
+    )
+
+
+def _page_number(request: HttpRequest) -> int:
+    text = request.GET.get("page", "1")
+    return int(text) if text.isdigit() and 0 < len(text) < 7 and int(text) else 1
+
+
+@page("GET", "HEAD")
+def job_index(request: HttpRequest) -> HttpResponseBase:
+    """The list; htmx asks for its table only."""
+    user = person(request)
+    sort = request.GET.get("sort", "-created")
+    filters = filters_read(request, user=user)
+    context = {
+        "rows": job_list(user=user, filters=filters, sort=sort, page=_page_number(request), page_size=PAGE_SIZE),
+        "sort": sort,
+        "sortable": SORTS,
+        "filtered": filters != JobFilters(),
+        "given": request.GET,
+        "chosen_states": set(filters.states),
+        "states": [(state.value, STATE_WORDS[state.value][0]) for state in JobState],
+        "tasks": TASK_WORDS.items(),
+        "projects": project_list(user=user),
+    }
+    is_part = request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request")
+    template = "jobs/table.html" if is_part else "jobs/list.html"
+    response = show(request, template, context, nav="jobs")
+    response["Vary"] = "HX-Request"
+    return response
+
+
+def _record(job: Job) -> dict[str, Any]:
+    record = {name: getattr(job, name) for name in _COLUMNS if name not in {"dataset", "project", "owner"}}
+    record |= {"dataset": job.dataset.name, "project": job.project.slug, "owner": job.owner.username}
+    return {name: record[name] for name in _COLUMNS}
+
+
+def _all_jobs(user: User, filters: JobFilters, sort: str) -> Iterator[Job]:
+    number = 1
+    while True:
+        rows = job_list(user=user, filters=filters, sort=sort, page=number, page_size=PAGE_SIZE_MAX)
+        yield from rows.items
+        if number >= rows.pages:
+            return
+        number += 1
+
+
+def _cell(value: Any) -> Any:
+    """A spreadsheet must not run a name that starts like a formula."""
+    text = " ".join(value) if isinstance(value, list) else value
+    return f"'{text}" if isinstance(text, str) and text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
+
+
+def _csv_rows(jobs: Iterator[Job]) -> Iterator[bytes]:
+    yield (",".join(_COLUMNS) + "\n").encode()
+    for job in jobs:
+        line = io.StringIO()
+        csv.writer(line, lineterminator="\n").writerow([_cell(value) for value in _record(job).values()])
+        yield line.getvalue().encode()
+
+
+@page("GET", "HEAD")
+def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
+    """The present filter, all pages of it, as CSV or JSON."""
+    user = person(request)
+    jobs = _all_jobs(user, filters_read(request, user=user), request.GET.get("sort", "-created"))
+    if kind == "json":
+        return JsonResponse({"items": [_record(job) for job in jobs]})
+    if kind != "csv":
+        raise NotFound("Jobs can be exported as CSV or JSON.")
+    return chunks_response(request, _csv_rows(jobs), content_type="text/csv; charset=utf-8", filename="jobs.csv")
+
+
+@page("POST")
+def job_bulk(request: HttpRequest) -> HttpResponseBase:
+    """Move several jobs to the trash, or compare them; tells which could not be moved."""
+    user = person(request)
+    chosen = request.POST.getlist("job")[:BULK_MAX]
+    back = reverse("job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    if not chosen:
+        messages.warning(request, "No job is chosen.", extra_tags="Tick the boxes in front of them first.")
+        return redirect(back)
+    if request.POST.get("do") == "compare":
+        return redirect(reverse("job_compare") + "?" + "&".join(f"job={job_id}" for job_id in chosen[:COMPARE_MAX]))
+    service = job_restore if request.POST.get("do") == "restore" else job_delete
+    moved, refused = 0, []
+    for job_id in chosen:
+        try:
+            service(user=user, job=job_get(user=user, job_id=job_id))
+            moved += 1
+        except HarnessError as error:
+            refused.append(error)
+    word = "restored" if service is job_restore else "moved to the trash"
+    if moved:
+        messages.success(request, f"{moved} job{'s' if moved > 1 else ''} {word}.")
+    if refused:
+        messages.error(request, f"{len(refused)} could not be {word}: {refused[0].message}", extra_tags=refused[0].hint)
+    return redirect("trash" if service is job_restore else back)
+
+
+@page("GET", "HEAD")
+def trash(request: HttpRequest) -> HttpResponseBase:
+    """What was deleted and can still be restored."""
+    user = person(request)
+    context = {
+        "jobs": job_list(user=user, filters=JobFilters(deleted=True), page_size=100).items,
+        "datasets": dataset_list(user=user, deleted=True)[:100],
+    }
+    return show(request, "home/trash.html", context)
+
+
+@page("GET", "HEAD")
+def job_compare(request: HttpRequest) -> HttpResponseBase:
+    """Curves of several jobs in the same charts, and where their specs differ."""
+    user = person(request)
+    ids = list(dict.fromkeys(request.GET.getlist("job")))[:COMPARE_MAX]
+    jobs = [job_get(user=user, job_id=job_id) for job_id in ids]
+    context = {
+        "jobs": jobs,
+        "differences": spec_differences([job.resolved.get("spec") or job.spec for job in jobs]),
+        "source": [curves_source(job) for job in jobs],
+        "choices": job_list(user=user, page_size=50).items,
+    }
+    return show(request, "jobs/compare.html", context, nav="jobs")

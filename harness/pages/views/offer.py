@@ -1,0 +1,137 @@
+"""The cost tab of a job: ask for an offer, watch it come, take a line and submit, try a few real steps."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.dateparse import parse_datetime
+
+from harness.accounts.models import Role
+from harness.csv import csv_chunks
+from harness.errors import Conflict, HarnessError, Invalid, NotFound
+from harness.estimates.models import OfferRow
+from harness.estimates.selectors import OFFER_COLUMNS, offer_get, offer_priced, offer_table
+from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
+from harness.jobs.models import Job
+from harness.jobs.selectors import job_get
+from harness.jobs.services import job_submit
+from harness.pages.offer_view import offer_context
+from harness.pages.web import can, page, person, show
+from harness.responses import chunks_response
+
+
+def _fragment(request: HttpRequest, job: Job, offer: OfferRow, refused: HarnessError | None = None) -> HttpResponseBase:
+    may_change = can(person(request), job.project, Role.MEMBER)
+    context = {"job": job, "may_change": may_change, "refused": refused, **offer_context(job, offer)}
+    return show(request, "jobs/offer.html", context, status=refused.status if refused else 200)
+
+
+def _offer(request: HttpRequest, job: Job, offer_id: str) -> OfferRow:
+    offer = offer_get(user=person(request), offer_id=offer_id)
+    if offer.job_id != job.pk:
+        raise NotFound("There is no such offer.", hint="Ask for a new one.")
+    return offer
+
+
+@page("POST")
+def job_offer_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Ask for an offer; answers with the fragment that shows it, or waits for it."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    offer = offer_make(user=user, job=job, asked=_asked(request, job), again=bool(request.POST.get("again")))
+    return _fragment(request, job, offer)
+
+
+def _asked(request: HttpRequest, job: Job) -> Asked:
+    """What the form fixes; the first time, when there is no form yet, what the job's spec wishes."""
+    given = request.POST
+    if "asked" not in given:
+        return Asked(deadline_at=job.deadline_at, **_spec_wish(job))
+    count = given.get("count", "").strip()
+    if count and not (count.isdigit() and len(count) < 7):
+        raise Invalid(
+            f"{count[:20]!r} is no number of devices.", field="count", hint="Leave it empty, or give 1 or more."
+        )
+    return Asked(
+        deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
+        kind=given.get("kind") or None,
+        count=int(count) if count else None,
+    )
+
+
+def _spec_wish(job: Job) -> dict[str, Any]:
+    """Devices that the person fixed in the spec."""
+    resources = job.spec.get("resources", {})
+    kind, count = resources.get("device", "auto"), resources.get("count", "auto")
+    return {"kind": None if kind == "auto" else kind, "count": None if count == "auto" else count}
+
+
+def _deadline(text: str) -> datetime | None:
+    if not text.strip():
+        return None
+    try:
+        found = parse_datetime(text.strip())
+    except ValueError:
+        found = None
+    if found is None:
+        raise Invalid("This is no date and time.", field="deadline", hint="Give it like 2030-01-31 18:00.")
+    return found
+
+
+@page("GET", "HEAD")
+def job_offer_show(request: HttpRequest, job_id: str, offer_id: str) -> HttpResponseBase:
+    """The offer as it stands, as a fragment."""
+    job = job_get(user=person(request), job_id=job_id)
+    return _fragment(request, job, offer_refresh(_offer(request, job, offer_id)))
+
+
+@page("GET", "HEAD")
+def job_offer_csv(request: HttpRequest, job_id: str, offer_id: str) -> HttpResponseBase:
+    """Every line with every figure."""
+    job = job_get(user=person(request), job_id=job_id)
+    priced = offer_priced(_offer(request, job, offer_id))
+    if priced is None:
+        raise Conflict("This offer is not priced yet.", hint="Wait for it.")
+    chunks = csv_chunks(OFFER_COLUMNS, offer_table(priced))
+    return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=f"offer-{offer_id}.csv")
+
+
+@page("POST")
+def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResponseBase:
+    """Take the line that was chosen; with `submit` queue the job at once."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    place = request.POST.get("line", "")
+    here = redirect("job_tab", job_id=job_id, tab="cost")
+    try:
+        line = int(place) if place.isdigit() and len(place) < 7 else None
+        offer = _offer(request, job, offer_id)
+        job = offer_accept(user=user, offer=offer, line=line, elastic=bool(request.POST.get("elastic")))
+        if not request.POST.get("submit") or job.state != "draft":
+            messages.success(request, "Taken. The spec has these devices now; submit the job when you like.")
+            return here
+        job_submit(user=user, job=job)
+    except (Conflict, Invalid) as error:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return here
+    messages.success(request, "Submitted with the devices you chose.")
+    return redirect(reverse("job_page", args=[job_id]))
+
+
+@page("POST")
+def job_offer_probe(request: HttpRequest, job_id: str, offer_id: str) -> HttpResponseBase:
+    """Have an idle device make a few real steps of the program."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    offer = _offer(request, job, offer_id)
+    refused: HarnessError | None = None
+    try:
+        offer_probe(user=user, offer=offer, kind=request.POST.get("kind", ""))
+    except (Conflict, Invalid) as error:
+        refused = error
+    return _fragment(request, job, offer, refused)

@@ -1,0 +1,121 @@
+"""The pool: nodes, devices, and what admins may do with them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import reverse
+
+from harness.accounts.access import visible_projects
+from harness.errors import Conflict, Forbidden, HarnessError, NotFound
+from harness.pages.forms import NodeForm, PoolForm, SlowForm
+from harness.pages.web import change, page, person, show
+from harness.pool import services
+from harness.pool.joining import join_command, join_token_make
+from harness.pool.selectors import PoolOverview, pool_overview
+from harness.pool.services import (
+    node_add,
+    node_drain,
+    node_remove,
+    node_undrain,
+    pool_setting_get,
+    pool_setting_update,
+)
+
+_ACTIONS = {
+    "drain": (node_drain, "{} takes no new jobs; the running ones end in peace."),
+    "undrain": (node_undrain, "{} takes jobs again."),
+    "remove": (node_remove, "{} is no longer in the pool."),
+}
+
+
+@page("GET", "HEAD")
+def pool(request: HttpRequest) -> HttpResponseBase:
+    """Nodes x devices; the names of jobs only for members of their projects."""
+    return _pool(request, NodeForm())
+
+
+def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str = "") -> HttpResponseBase:
+    """`command`: what lets the machine `joins` in, shown this once."""
+    user = person(request)
+    setting, overview = pool_setting_get(), pool_overview()
+    context = {
+        "pool": overview,
+        "visible": set(visible_projects(user).values_list("pk", flat=True)),
+        "is_admin": user.is_superuser,
+        "node_form": form,
+        "slow_form": _slow_form(overview),
+        "setting_form": PoolForm(initial={name: getattr(setting, name) for name in PoolForm.base_fields}),
+        "joins": joins,
+        "join_command": command,
+    }
+    template = "pool/nodes.html" if request.headers.get("HX-Request") else "pool/page.html"
+    response = show(request, template, context, nav="pool", status=422 if form.errors else 200)
+    if command:
+        response["Cache-Control"] = "no-store"
+    return response
+
+
+def _slow_form(overview: PoolOverview) -> SlowForm:
+    form = SlowForm()
+    form.set_devices(f"{node.name} {device.kind}:{device.index}" for node in overview.nodes for device in node.devices)
+    return form
+
+
+@page("POST")
+def node_new(request: HttpRequest) -> HttpResponseBase:
+    """Expect a node and show, once, the command that lets it in; a node that is expected already gets a new one."""
+    user, name = person(request), request.POST.get("name", "").strip()
+    try:
+        with suppress(Conflict):
+            node_add(user=user, name=name)
+        _, text = join_token_make(user=user, name=name)
+    except (Forbidden, NotFound):
+        raise
+    except HarnessError as error:
+        form = NodeForm({"name": name})
+        form.add_error("name", f"{error.message} {error.hint}".strip())
+        return _pool(request, form)
+    return _pool(request, NodeForm(), joins=name, command=join_command(text))
+
+
+@page("POST")
+def node_act(request: HttpRequest, name: str, action: str) -> HttpResponseBase:
+    """Drain, undrain or remove a node."""
+    if action not in _ACTIONS:
+        raise NotFound("There is no such action.")
+    service, done = _ACTIONS[action]
+    return change(request, lambda: service(user=person(request), name=name), done=done.format(name), to=reverse("pool"))
+
+
+@page("POST")
+def device_slow(request: HttpRequest) -> HttpResponseBase:
+    """Emulate a slower device."""
+    name, _, device = request.POST.get("device", "").partition(" ")
+    kind, _, index = device.partition(":")
+    form = SlowForm(request.POST)
+    form.set_devices([request.POST.get("device", "")])
+    factor = form.cleaned_data["factor"] if form.is_valid() else 0.0
+    return change(
+        request,
+        lambda: services.device_slow(
+            user=person(request), node=name, kind=kind, index=int(index) if index.isdigit() else -1, factor=factor
+        ),
+        done=f"Runs that start on {device} of {name} from now on are slowed down {factor:g} times (emulated).",
+        to=reverse("pool"),
+    )
+
+
+@page("POST")
+def pool_settings(request: HttpRequest) -> HttpResponseBase:
+    """Change settings of the pool."""
+    form = PoolForm(request.POST)
+    values = form.cleaned_data if form.is_valid() else dict(request.POST.items())
+    values.pop("csrfmiddlewaretoken", None)
+    return change(
+        request,
+        lambda: pool_setting_update(user=person(request), **values),
+        done="The settings of the pool are saved. They hold for runs that start from now on.",
+        to=reverse("pool"),
+    )

@@ -1,0 +1,164 @@
+"""Predict with a trained job: a form made from its columns, or a file."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+
+from codegen.profile.types import ColumnProfile, DataKind, DatasetProfile
+from harness.accounts.models import Role
+from harness.errors import HarnessError, Invalid
+from harness.jobs.models import Job
+from harness.jobs.selectors import (
+    job_checkpoints,
+    job_get,
+    job_profile,
+    prediction_get,
+    prediction_list,
+    prediction_output_get,
+)
+from harness.jobs.services import prediction_create
+from harness.pages.job_view import header
+from harness.pages.web import can, page, person, show
+
+ROWS_SHOWN = 500
+PREDICTIONS_SHOWN = 10
+CLASSES_SHOWN = 20
+CHOICES_MOST = 60
+"""With more values than this a category is written, not chosen."""
+PROBABILITY = "probability of "
+
+
+def input_fields(job: Job, profile: DatasetProfile) -> list[dict[str, Any]]:
+    """One input per feature column of the run, with a typical value filled in."""
+    shape = (job.resolved.get("spec") or {}).get("shape") or {}
+    kinds = ("numeric", "categorical", "dates", "texts")
+    used = [(name, kind) for kind in kinds for name in shape.get(kind, ())] if isinstance(shape, dict) else []
+    columns = [(profile.column(name), kind) for name, kind in used]
+    return [_field(column, kind) for column, kind in columns if column is not None]
+
+
+def _field(column: ColumnProfile, kind: str) -> dict[str, Any]:
+    is_number = kind == "numeric"
+    values = [value for value, _ in column.top_values]
+    middle = column.quantiles[2] if len(column.quantiles) == 5 else column.mean
+    seen = values[:1] if kind == "categorical" else column.examples
+    typical = middle if is_number else next(iter(seen), "")
+    if kind == "dates":
+        typical = str(typical).removesuffix(" 00:00:00")
+    return {
+        "name": column.name,
+        "number": is_number,
+        "typical": "" if typical is None else f"{typical:.6g}" if isinstance(typical, float) else typical,
+        "choices": values if kind == "categorical" and len(values) <= CHOICES_MOST else [],
+        "low": column.minimum,
+        "high": column.maximum,
+        "hint": "a date, like 2020-01-31" if kind == "dates" else "",
+    }
+
+
+@page("GET", "HEAD", "POST")
+def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """The form; POST asks a node and goes to the answer's page."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    profile = job_profile(job)
+    fields = input_fields(job, profile)
+    error: HarnessError | None = None
+    if request.method == "POST":
+        job_get(user=user, job_id=job_id, role=Role.MEMBER)
+        try:
+            name, data = _input(request, fields)
+            prediction = prediction_create(
+                user=user, job=job, input_name=name, data=data, checkpoint=request.POST.get("checkpoint", "")
+            )
+            return redirect("prediction_page", job_id=job_id, prediction_id=prediction.pk)
+        except HarnessError as problem:
+            error = problem
+    for field in fields:
+        field["value"] = request.POST.get(f"field:{field['name']}", field["typical"])
+    context = {
+        "job": job,
+        "header": header(job),
+        "fields": fields,
+        "is_table": profile.kind == DataKind.TABLE,
+        "checkpoints": job_checkpoints(job),
+        "checkpoint": request.POST.get("checkpoint") or request.GET.get("checkpoint", ""),
+        "predictions": prediction_list(user=user, job=job)[:PREDICTIONS_SHOWN],
+        "may_change": can(user, job.project, Role.MEMBER),
+        "limit_bytes": settings.PREDICTION_LIMIT_BYTES,
+        "example": json.dumps({field["name"]: _example(field) for field in fields}),
+        "portal": settings.PORTAL_URL,
+        "error": error,
+    }
+    return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)
+
+
+def _example(field: dict[str, Any]) -> Any:
+    return float(field["typical"]) if field["number"] and field["typical"] != "" else field["typical"]
+
+
+def _input(request: HttpRequest, fields: list[dict[str, Any]]) -> tuple[str, bytes]:
+    """(file name, bytes) of the uploaded file, else of the form as one JSON row. Raises `Invalid`."""
+    file = request.FILES.get("file")
+    if file is not None:
+        return str(file.name), file.read(settings.PREDICTION_LIMIT_BYTES + 1)
+    if not fields:
+        raise Invalid("No file is chosen.", field="file", hint="Choose a picture or a zip of pictures.")
+    row: dict[str, Any] = {}
+    for field in fields:
+        text = request.POST.get(f"field:{field['name']}", "").strip()
+        if text == "":
+            row[field["name"]] = None
+        elif field["number"]:
+            row[field["name"]] = _number(field["name"], text)
+        else:
+            row[field["name"]] = text
+    return "form.json", json.dumps([row]).encode()
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise Invalid(f"{name}: {text!r} is not a number.", field=name, hint="Write it like 3.5.") from error
+
+
+def single_answer(columns: list[str], row: list[Any]) -> dict[str, Any] | None:
+    """One row for reading: the prediction, and the classes by falling probability; None for other columns."""
+    values = dict(zip(columns, row, strict=False))
+    if "prediction" not in values:
+        return None
+    shares = [
+        (column.removeprefix(PROBABILITY), value)
+        for column, value in values.items()
+        if column.startswith(PROBABILITY) and isinstance(value, int | float)
+    ]
+    return {"prediction": values["prediction"], "shares": sorted(shares, key=lambda pair: -pair[1])[:CLASSES_SHOWN]}
+
+
+@page("GET", "HEAD")
+def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> HttpResponseBase:
+    """The answer as a table; while the node works, a fragment that asks again."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    prediction = prediction_get(user=user, job=job, prediction_id=prediction_id)
+    context: dict[str, Any] = {"job": job, "prediction": prediction}
+    if prediction.state == "done":
+        output = prediction_output_get(prediction)
+        columns = [str(column) for column in output.get("columns", ())]
+        rows = [row for row in output["rows"] if isinstance(row, list)]
+        if columns[:1] == ["name"] and len(rows) == 1:
+            rows[0][0] = prediction.input_name  # the node knows a single picture only as its input
+        context |= {
+            "columns": columns,
+            "single": single_answer(columns, rows[0]) if len(rows) == 1 else None,
+            "rows": rows[:ROWS_SHOWN],
+            "more": max(0, len(rows) - ROWS_SHOWN),
+        }
+    template = "jobs/prediction_part.html" if request.headers.get("HX-Request") else "jobs/prediction.html"
+    return show(request, template, context, nav="jobs")

@@ -1,0 +1,93 @@
+"""The program of a draft: save, put back, try."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from harness.errors import Conflict, HarnessError, Invalid
+from harness.jobs.selectors import job_get, program_check_get, program_diff
+from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
+from harness.pages.views.job import spec_refused
+from harness.pages.web import change, page, person, show
+
+
+def _refusal(error: HarnessError) -> JsonResponse:
+    return JsonResponse({"error": error.to_dict()}, status=error.status)
+
+
+@page("POST")
+def program_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Write one file; JSON for the editor."""
+    try:
+        user = person(request)
+        job = job_get(user=user, job_id=job_id)
+        name = request.POST.get("name", "")
+        text = request.POST.get("text", "").replace("\r\n", "\n")
+        job = program_file_write(user=user, job=job, name=name, text=text)
+    except HarnessError as error:
+        return _refusal(error)
+    return JsonResponse({"edited": job.program_edited, "sha256": job.program_sha256})
+
+
+@page("POST")
+def program_put_back(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Put one file, or all, back to what was generated."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    name = request.POST.get("name") or None
+    here = reverse("job_tab", args=[job_id, "program"]) + (f"?file={name}" if name else "")
+    return change(
+        request,
+        lambda: program_reset(user=user, job=job, name=name),
+        done=f"{name or 'The program'} is as it was generated.",
+        to=here,
+    )
+
+
+@page("GET", "HEAD")
+def program_changes(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """The diff against the generated program, as a fragment."""
+    job = job_get(user=person(request), job_id=job_id)
+    return show(request, "jobs/diff.html", {"job": job, "diff": program_diff(job)})
+
+
+@page("POST")
+def program_try(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Have a node try the program; answers with the fragment that waits for the result."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    return show(request, "jobs/check.html", {"job": job, "check_id": program_check(user=user, job=job), "answer": None})
+
+
+@page("GET", "HEAD")
+def program_try_result(request: HttpRequest, job_id: str, check_id: str) -> HttpResponseBase:
+    """The node's answer, or the same waiting fragment."""
+    job = job_get(user=person(request), job_id=job_id)
+    context = {"job": job, "check_id": check_id, "answer": program_check_get(job, check_id)}
+    return show(request, "jobs/check.html", context)
+
+
+@page("POST")
+def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Give a draft another spec; its program is generated anew. A refused spec is shown again as it was typed."""
+    user = person(request)
+    job = job_get(user=user, job_id=job_id)
+    text = request.POST.get("spec", "").replace("\r\n", "\n")
+    try:
+        job = job_spec_update(user=user, job=job, spec=text)
+        if request.POST.get("reset"):
+            job = program_reset(user=user, job=job)
+    except Invalid as error:
+        return spec_refused(request, job, text, error)
+    except Conflict as error:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return redirect("job_tab", job_id=job_id, tab="program")
+    if job.program_edited:
+        hint = "Your edited files were kept as they are. Check that they still fit: press “Check that it runs”."
+        messages.warning(request, "The spec is saved; the other files are generated anew.", extra_tags=hint)
+    else:
+        messages.success(request, "The spec is saved and the program is generated anew.")
+    return redirect("job_tab", job_id=job_id, tab="program")

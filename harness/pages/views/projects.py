@@ -1,0 +1,113 @@
+"""Projects and their members."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from harness.accounts.access import require, require_admin
+from harness.accounts.models import Role, User
+from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
+from harness.accounts.services import membership_remove, membership_set, project_create, user_create
+from harness.errors import Conflict, Invalid, NotFound
+from harness.pages.forms import MemberForm, ProjectForm, UserForm
+from harness.pages.web import can, change, page, person, show
+
+
+@page("GET", "HEAD")
+def projects(request: HttpRequest) -> HttpResponseBase:
+    """All projects the person sees; for an admin of the installation also all people."""
+    return _projects(request, UserForm())
+
+
+def _projects(
+    request: HttpRequest, user_form: UserForm, *, made: User | None = None, secret: str = "", status: int = 200
+) -> HttpResponseBase:
+    user = person(request)
+    context = {
+        "projects": project_list(user=user),
+        "form": ProjectForm(),
+        "people": user_list(user=user) if user.is_superuser else None,
+        "user_form": user_form,
+        "made": made,
+        "secret": secret,
+    }
+    response = show(request, "projects/list.html", context, nav="projects", status=status)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@page("POST")
+def user_add(request: HttpRequest) -> HttpResponseBase:
+    """Make a person; their one-time password is in this answer and nowhere else."""
+    user = person(request)
+    require_admin(user)
+    form = UserForm(request.POST)
+    if not form.is_valid():
+        return _projects(request, form, status=422)
+    wish = form.cleaned_data
+    try:
+        made, secret = user_create(actor=user, username=wish["username"], is_admin=wish["is_admin"])
+    except (Invalid, Conflict) as error:
+        form.add_error("username", f"{error.message} {error.hint}")
+        return _projects(request, form, status=error.status)
+    return _projects(request, UserForm(), made=made, secret=secret)
+
+
+@page("POST")
+def project_add(request: HttpRequest) -> HttpResponseBase:
+    """Make a project; the person becomes its admin."""
+    project = project_create(user=person(request), name=request.POST.get("name", ""))
+    return redirect("project_page", slug=project.slug)
+
+
+@page("GET", "HEAD")
+def project_page(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Members, roles and what each role may do."""
+    user = person(request)
+    project = project_get(user=user, slug=slug)
+    context = {
+        "project": project,
+        "members": membership_list(user=user, project=project),
+        "roles": Role.choices,
+        "is_admin": can(user, project, Role.ADMIN),
+        "form": MemberForm(),
+    }
+    return show(request, "projects/page.html", context, nav="projects")
+
+
+@page("POST")
+def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Give a person a role."""
+    user = person(request)
+    project = project_get(user=user, slug=slug)
+    name, role = request.POST.get("username", "").strip(), request.POST.get("role", "")
+    require(user, project, Role.ADMIN)
+    here = reverse("project_page", args=[slug])
+    try:
+        member = user_get(username=name)
+    except NotFound as error:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return redirect(here)
+    return change(
+        request,
+        lambda: membership_set(actor=user, project=project, user=member, role=role),
+        done=f"{name} has the role {role} now.",
+        to=here,
+    )
+
+
+@page("POST")
+def member_remove(request: HttpRequest, slug: str, username: str) -> HttpResponseBase:
+    """Take a person out of the project."""
+    user = person(request)
+    project = project_get(user=user, slug=slug)
+    return change(
+        request,
+        lambda: membership_remove(actor=user, project=project, user=user_get(username=username)),
+        done=f"{username} is no longer in {project.name}.",
+        to=reverse("project_list") if username == user.username else reverse("project_page", args=[slug]),
+        failed_to=reverse("project_page", args=[slug]),
+    )

@@ -1,0 +1,212 @@
+"""The queue, reservations, quotas, use of devices, and what a drain would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import reverse
+
+from harness.accounts.access import require_admin
+from harness.accounts.models import Project, User
+from harness.accounts.selectors import project_get, project_list
+from harness.errors import Invalid, NotFound
+from harness.jobs.drain import drain_consequences
+from harness.jobs.models import Job
+from harness.jobs.queueing import job_priority_set, job_shift, queue_rows
+from harness.jobs.quota_use import quota_rows
+from harness.jobs.selectors import job_get
+from harness.jobs.timelines import GROUPS, SPANS, pool_timeline, use_rows, window_of
+from harness.pages.forms import QuotaForm, ReservationForm
+from harness.pages.use_view import use_charts, use_totals
+from harness.pages.web import change, page, person, show
+from harness.pool.models import Node
+from harness.pool.quotas import quota_remove, quota_set
+from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
+from harness.pool.services import pool_setting_get
+
+_SHIFTS = {"first": "to the front", "up": "one place forward", "down": "one place back", "last": "to the end"}
+
+
+@page("GET", "HEAD")
+def queue(request: HttpRequest) -> HttpResponseBase:
+    """What waits and what runs, or for htmx its live part."""
+    user = person(request)
+    waiting, running = queue_rows(user=user)
+    context = {
+        "waiting": waiting,
+        "running": running,
+        "is_admin": user.is_superuser,
+        "policy": pool_setting_get().get_policy_display(),
+    }
+    template = "queue/rows.html" if request.headers.get("HX-Request") else "queue/page.html"
+    return show(request, template, context, nav="queue")
+
+
+def _admin_job(user: User, job_id: str) -> Job:
+    require_admin(user)
+    return job_get(user=user, job_id=job_id)
+
+
+@page("POST")
+def queue_act(request: HttpRequest, job_id: str) -> HttpResponseBase:
+    """Move a job (`to`), or set its priority."""
+    user = person(request)
+    job = _admin_job(user, job_id)
+    to, priority = request.POST.get("to", ""), request.POST.get("priority", "")
+    action: Callable[[], Any]
+    if to in _SHIFTS:
+        action, done = lambda: job_shift(user=user, job=job, to=to), f"{job.name} goes {_SHIFTS[to]}."
+    else:
+        action, done = lambda: job_priority_set(user=user, job=job, priority=_whole(priority, "priority")), "Saved."
+    return change(request, action, done=done, to=reverse("queue"))
+
+
+def _whole(text: str, field: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise Invalid(f"{text[:20]!r} is no whole number.", field=field) from error
+
+
+@page("GET", "HEAD")
+def reservations(request: HttpRequest) -> HttpResponseBase:
+    """Devices that are kept, and a form to keep some."""
+    user = person(request)
+    form = ReservationForm()
+    form.set_choices(_targets(), project_list(user=user))
+    context = {"reservations": reservation_list(), "form": form, "is_admin": user.is_superuser, "part": "reservations"}
+    context["seen"] = {project.pk for project in project_list(user=user)}
+    return show(request, "pool/reservations.html", context, nav="pool")
+
+
+def _targets() -> list[tuple[str, str]]:
+    found = []
+    for node in Node.objects.order_by("name").prefetch_related("devices"):
+        found.append((node.name, f"{node.name}, all devices"))
+        for device in sorted(node.devices.all(), key=lambda device: (device.kind, device.index)):
+            word = "GPU" if device.kind == "cuda" else "CPU core"
+            found.append((f"{node.name}/{device.kind}:{device.index}", f"{node.name}, {word} {device.index}"))
+    return found
+
+
+@page("POST")
+def reservation_new(request: HttpRequest) -> HttpResponseBase:
+    """Keep devices."""
+    user = person(request)
+    require_admin(user)
+
+    def make() -> None:
+        node, _, device = request.POST.get("target", "").partition("/")
+        reservation_create(
+            user=user,
+            node=node,
+            device=device,
+            starts_at=_moment(request, "starts_at"),
+            ends_at=_moment(request, "ends_at") or datetime.now(UTC),
+            purpose=request.POST.get("purpose", ""),
+            project=_project(user, request.POST.get("project", "")),
+        )
+
+    return change(request, make, done="Reserved. It holds for jobs that start from now on.", to=reverse("reservations"))
+
+
+def _project(user: User, slug: str) -> Project | None:
+    return project_get(user=user, slug=slug) if slug else None
+
+
+def _moment(request: HttpRequest, name: str) -> datetime | None:
+    """In UTC as the page computed it; without scripts what was typed is taken for UTC. Raises `Invalid`."""
+    text = request.POST.get(f"{name}_utc") or request.POST.get(name, "")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Invalid(f"{text[:40]!r} is no time.", field=name) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@page("POST")
+def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBase:
+    """Give kept devices back."""
+    user = person(request)
+    done, to = "Cancelled: its devices take jobs again.", reverse("reservations")
+    return change(request, lambda: reservation_cancel(user=user, reservation_id=reservation_id), done=done, to=to)
+
+
+@page("GET", "HEAD")
+def quotas(request: HttpRequest) -> HttpResponseBase:
+    """Quotas of the projects a person sees, and what is used of them."""
+    user = person(request)
+    form = QuotaForm()
+    form.set_projects(project_list(user=user))
+    context = {"quotas": quota_rows(user=user), "form": form, "is_admin": user.is_superuser, "part": "quotas"}
+    return show(request, "pool/quotas.html", context, nav="pool")
+
+
+@page("POST")
+def quota_save(request: HttpRequest) -> HttpResponseBase:
+    """Set a quota."""
+    user = person(request)
+    require_admin(user)
+    given = request.POST
+    project = project_get(user=user, slug=given.get("project", ""))
+    return change(
+        request,
+        lambda: quota_set(
+            user=user,
+            project=project,
+            device_kind=given.get("device_kind", ""),
+            devices=_whole(given.get("devices", ""), "devices"),
+            may_borrow=bool(given.get("may_borrow")),
+        ),
+        done="Saved. What runs now is not stopped.",
+        to=reverse("quotas"),
+    )
+
+
+@page("POST")
+def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponseBase:
+    """Take a limit away."""
+    user = person(request)
+    require_admin(user)
+    project = project_get(user=user, slug=slug)
+    done, to = f"{project.name} has no limit of this kind any more.", reverse("quotas")
+    return change(request, lambda: quota_remove(user=user, project=project, device_kind=device_kind), done=done, to=to)
+
+
+@page("GET", "HEAD")
+def pool_use(request: HttpRequest) -> HttpResponseBase:
+    """Utilisation and energy over time; hours, kWh and CO2 by device, job, person or project."""
+    user = person(request)
+    span = request.GET.get("span", "week")
+    by = request.GET.get("by", "project")
+    window = window_of(span)
+    buckets, rows = pool_timeline(window), use_rows(user=user, window=window, by=by)
+    factor = pool_setting_get().co2_g_per_kwh
+    context = {
+        "rows": [{"row": row, "co2_kg": row.kwh * factor / 1000} for row in rows],
+        "charts": use_charts(buckets, rows, span, by),
+        "totals": use_totals(buckets, window, factor),
+        "factor": factor,
+        "span": span,
+        "by": by,
+        "spans": list(SPANS),
+        "groups": GROUPS,
+        "part": "use",
+        "is_admin": user.is_superuser,
+    }
+    return show(request, "pool/use.html", context, nav="pool")
+
+
+@page("GET", "HEAD")
+def node_drain_page(request: HttpRequest, name: str) -> HttpResponseBase:
+    """What draining the node would do, before it is done."""
+    user = person(request)
+    found = drain_consequences(user=user, name=name)
+    if found.node.state != "up":
+        raise NotFound(f"{name} takes no jobs now.", hint="See the pool page.")
+    return show(request, "pool/drain.html", {"found": found}, nav="pool")

@@ -1,0 +1,147 @@
+"""A new job: choose a dataset, say what to learn, choose a model; ends in a draft."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.shortcuts import redirect
+from django.views.decorators.debug import sensitive_post_parameters
+
+from codegen.spec import TaskSpec
+from codegen.spec_yaml import dump
+from harness.accounts.models import Role
+from harness.datasets.models import Dataset, DatasetState
+from harness.datasets.samples import SAMPLES
+from harness.datasets.selectors import dataset_get, dataset_list, dataset_profile
+from harness.errors import HarnessError, Invalid
+from harness.jobs.selectors import job_get
+from harness.jobs.services import job_create, job_suggest, spec_check
+from harness.pages.spec_fields import spec_groups
+from harness.pages.web import can, page, person, project_chosen, show
+
+BODY_BYTES_MAX = 1 << 20
+
+
+@page("GET", "HEAD")
+def job_new(request: HttpRequest) -> HttpResponseBase:
+    """Choose a dataset that is ready."""
+    user = person(request)
+    project_chosen(request, request.GET.get("project", ""))
+    query = request.GET.get("q", "").strip()
+    rows = [row for row in dataset_list(user=user, query=query)[:60] if can(user, row.project, Role.MEMBER)]
+    context = {
+        "datasets": [row for row in rows if row.state == DatasetState.READY],
+        "unready": [row for row in rows if row.state == DatasetState.PROFILING],
+        "query_text": query,
+        "samples": [(name, words) for name, (_, _, words) in SAMPLES.items()],
+    }
+    return show(request, "jobs/new.html", context, nav="jobs")
+
+
+@page("GET", "HEAD", "POST")
+@sensitive_post_parameters()
+def job_new_spec(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """The spec as form and YAML, models to choose from; POST makes the draft."""
+    user = person(request)
+    dataset = dataset_get(user=user, dataset_id=dataset_id, role=Role.MEMBER)
+    profile = dataset_profile(dataset)
+    error: HarnessError | None = None
+    yaml_text = _first_yaml(request, dataset)
+    own_model = request.POST.get("own_model", "")
+    if request.method == "POST":
+        try:
+            return _draft(request, dataset, yaml_text, own_model)
+        except Invalid as problem:
+            error = problem
+    context = {
+        "dataset": dataset,
+        "profile": profile,
+        "groups": spec_groups(profile),
+        "yaml_text": yaml_text,
+        "own_model": own_model,
+        "error": error,
+        "parent": request.GET.get("from", ""),
+    }
+    return show(request, "jobs/spec.html", context, nav="jobs", status=error.status if error else 200)
+
+
+def _first_yaml(request: HttpRequest, dataset: Dataset) -> str:
+    if request.method == "POST":
+        return request.POST.get("spec", "")
+    if parent := request.GET.get("from"):
+        return dump(TaskSpec.model_validate(job_get(user=person(request), job_id=parent).spec))
+    return dump(TaskSpec.model_validate({"data": {"dataset": dataset.name}}))
+
+
+def _draft(request: HttpRequest, dataset: Dataset, yaml_text: str, own_model: str) -> HttpResponseBase:
+    user = person(request)
+    parent = request.POST.get("parent", "")
+    job = job_create(
+        user=user,
+        project=dataset.project,
+        dataset=dataset,
+        spec=yaml_text,
+        own_model=own_model.replace("\r\n", "\n") if own_model.strip() else None,
+        parent=job_get(user=user, job_id=parent) if parent else None,
+    )
+    return redirect("job_tab", job_id=job.pk, tab="program")
+
+
+def _body(request: HttpRequest) -> dict[str, Any]:
+    if len(request.body) > BODY_BYTES_MAX:
+        raise Invalid("This spec is too large.", hint="A spec has a few kilobytes.")
+    try:
+        body = json.loads(request.body)
+    except ValueError as error:
+        raise Invalid("This is not JSON.") from error
+    if not isinstance(body, dict):
+        raise Invalid("This is not a JSON object.")
+    return body
+
+
+def _spec_given(body: dict[str, Any]) -> str | dict[str, Any]:
+    wish = body.get("yaml", body.get("spec"))
+    if not isinstance(wish, str | dict):
+        raise Invalid("Give `yaml` as text or `spec` as an object.", field="spec")
+    return wish
+
+
+@page("POST")
+def job_new_check(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """Check a spec given as `yaml` text or `spec` values; answer both forms, guesses with reasons, problems."""
+    try:
+        dataset = dataset_get(user=person(request), dataset_id=dataset_id)
+        body = _body(request)
+        wish = _spec_given(body)
+        checked = spec_check(user=person(request), spec=wish, dataset=dataset)
+    except HarnessError as error:
+        return JsonResponse({"error": error.to_dict()}, status=error.status)
+    spec = checked["spec"]
+    text = dump(TaskSpec.model_validate(spec)) if spec else None
+    return JsonResponse({**checked, "yaml": text})
+
+
+@page("POST")
+def job_new_models(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
+    """Suggested models as cards and a picture, as a fragment."""
+    dataset = dataset_get(user=person(request), dataset_id=dataset_id)
+    models = job_suggest(spec=_spec_given(_body(request)), dataset=dataset)
+    pictures = [
+        ("parameters", "Parameters", "parameters"),
+        ("flops_per_sample", "Work per row (FLOPs)", "FLOPs"),
+        ("memory_bytes", "Memory while training (KiB)", "KiB"),
+    ]
+    charts = [
+        {
+            "id": f"compare-{key}",
+            "title": title,
+            "kind": "bars",
+            "scale": "log",
+            "columns": ["model", unit],
+            "rows": [[model["title"], max(1, model[key] / (2**10 if unit == "KiB" else 1))] for model in models],
+        }
+        for key, title, unit in pictures
+    ]
+    return show(request, "jobs/models.html", {"models": models, "charts": charts, "dataset": dataset})

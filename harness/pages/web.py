@@ -1,0 +1,106 @@
+"""What every view shares: sign-in, errors as readable pages, messages after a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from harness.accounts.access import require, role_of, role_rank
+from harness.accounts.models import Project, Role, User
+from harness.accounts.selectors import project_get, project_list
+from harness.errors import Forbidden, HarnessError, NotFound
+
+View = Callable[..., HttpResponseBase]
+
+
+def page(*methods: str) -> Callable[[View], View]:
+    """Mark a view: signed-in people only, these HTTP methods only, `HarnessError` becomes a readable answer."""
+
+    def mark(view: View) -> View:
+        @wraps(view)
+        def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            try:
+                return view(request, *args, **kwargs)
+            except HarnessError as error:
+                return error_answer(request, error)
+
+        return login_required(require_http_methods(methods or ("GET", "HEAD"))(answer))
+
+    return mark
+
+
+def person(request: HttpRequest) -> User:
+    """The signed-in person."""
+    if not isinstance(request.user, User):
+        raise NotFound("There is no such thing here.")
+    return request.user
+
+
+def show(
+    request: HttpRequest, template: str, context: dict[str, Any], *, nav: str = "", status: int = 200
+) -> HttpResponse:
+    """Render a page inside the shell."""
+    shell = {"nav": nav, "can_create": any_writable(person(request))}
+    return render(request, template, {**shell, **context}, status=status)
+
+
+def error_answer(request: HttpRequest, error: HarnessError) -> HttpResponse:
+    """The error as a fragment for htmx, else as a page; says what, why and what to do."""
+    if request.headers.get("HX-Request"):
+        return render(request, "parts/error.html", {"error": error}, status=error.status)
+    name = {403: "403.html", 404: "404.html"}.get(error.status, "error.html")
+    return render(request, name, {"error": error}, status=error.status)
+
+
+def change(
+    request: HttpRequest, action: Callable[[], Any], *, done: str, to: str, failed_to: str | None = None
+) -> HttpResponse:
+    """Do one change, say how it went, and send the browser on. Refusals keep their own pages."""
+    try:
+        action()
+    except (Forbidden, NotFound):
+        raise
+    except HarnessError as error:
+        messages.error(request, error.message, extra_tags=error.hint)
+        return redirect(failed_to or to)
+    if done:
+        messages.success(request, done)
+    return redirect(to)
+
+
+def can(user: User, project: Project, role: Role) -> bool:
+    """Whether to offer a button; the service decides again."""
+    held = role_of(user, project)
+    return held is not None and role_rank(held) >= role_rank(role)
+
+
+def writable_projects(user: User) -> list[Project]:
+    """Projects in which the person may add things."""
+    return [project for project in project_list(user=user) if can(user, project, Role.MEMBER)]
+
+
+def any_writable(user: User) -> bool:
+    """Whether the person may add things anywhere."""
+    return bool(writable_projects(user))
+
+
+def project_chosen(request: HttpRequest, slug: str) -> Project:
+    """The writable project of that slug, or the first one. Raises `NotFound`, `Forbidden`."""
+    projects = writable_projects(person(request))
+    if slug:
+        project = project_get(user=person(request), slug=slug)
+        require(person(request), project, Role.MEMBER)
+        return project
+    if not projects:
+        raise Forbidden(
+            "You are not a member of any project that you could add things to.",
+            hint="Make a project of your own, or ask an admin of a project for the role member.",
+        )
+    return projects[0]

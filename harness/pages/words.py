@@ -1,0 +1,97 @@
+"""Plain words for states, tasks, levels: one place, used by templates and tests."""
+
+from __future__ import annotations
+
+STATE_WORDS: dict[str, tuple[str, str]] = {
+    "draft": ("Draft", "secondary"),
+    "queued": ("Queued", "yellow"),
+    "placed": ("Starting", "azure"),
+    "running": ("Running", "blue"),
+    "pausing": ("Pausing", "orange"),
+    "paused": ("Paused", "orange"),
+    "cancelling": ("Cancelling", "orange"),
+    "succeeded": ("Succeeded", "green"),
+    "failed": ("Failed", "red"),
+    "cancelled": ("Cancelled", "secondary"),
+    "profiling": ("Being read", "blue"),
+    "ready": ("Ready", "green"),
+    "waiting": ("Working", "blue"),
+    "done": ("Done", "green"),
+    "up": ("Up", "green"),
+    "drain": ("Draining", "orange"),
+    "down": ("Down", "red"),
+    "lost": ("Lost", "orange"),
+}
+"""State -> (word, colour name)."""
+
+SWEEP_WORDS: dict[str, tuple[str, str]] = {
+    "waiting": ("Waiting", "yellow"),
+    "running": ("Measuring", "blue"),
+    "finished": ("Finished", "green"),
+    "stopped": ("Stopped", "secondary"),
+    "failed": ("Failed", "red"),
+}
+"""The same for states of a calibration."""
+
+TASK_WORDS: dict[str, str] = {
+    "tabular_classification": "Table: predict a class",
+    "tabular_regression": "Table: predict a number",
+    "image_classification": "Pictures: predict a class",
+}
+
+SANDBOX_WORDS: dict[int, str] = {
+    3: "L3: namespaces, system-call filter, own user, limits, own network",
+    2: "L2: namespaces, system-call filter, limits",
+    1: "L1: file-access rules, system-call filter, limits, own user",
+    0: "L0: limits and own user only",
+}
+
+JOB_ACTIONS: dict[str, tuple[str, ...]] = {
+    "draft": ("submit", "clone", "delete"),
+    "queued": ("pause", "cancel", "clone"),
+    "placed": ("pause", "cancel", "clone"),
+    "running": ("pause", "cancel", "clone"),
+    "pausing": ("cancel", "clone"),
+    "paused": ("resume", "cancel", "clone"),
+    "cancelling": ("clone",),
+    "succeeded": ("clone", "delete"),
+    "failed": ("resume", "clone", "delete"),
+    "cancelled": ("resume", "clone", "delete"),
+}
+"""State -> what a member may ask for, in the order of the buttons."""
+
+COLUMN_TYPE_WORDS: dict[str, str] = {
+    "numeric": "Number",
+    "category": "Category",
+    "text": "Text",
+    "date": "Date",
+    "identifier": "Identifier (left out)",
+    "constant": "Constant (left out)",
+}
+
+NAME_WORDS: dict[str, str] = {
+    "r2": "R²",
+    "f1": "F1",
+    "macro_f1": "macro F1",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "roc_auc": "ROC AUC",
+    "mlp": "MLP",
+    "resmlp": "residual MLP",
+    "ft_transformer": "FT-Transformer",
+    "cnn": "CNN",
+    "resnet": "ResNet",
+    "convnext": "ConvNeXt",
+    "own": "own model",
+    "cpu": "CPU",
+    "cuda": "GPU",
+}
+"""Metrics, families and devices as people write them; other names only lose their underscores."""
+
+CHECK_WORDS = {
+    "bad": ("wrong", "red"),
+    "warn": ("to look at", "yellow"),
+    "ok": ("good", "green"),
+    "skip": ("not looked at", "secondary"),
+}
+"""States of a doctor's findings, the worst first."""

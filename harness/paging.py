@@ -1,0 +1,36 @@
+"""One page of a long list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from django.db.models import QuerySet
+
+from harness.errors import Invalid
+
+T = TypeVar("T")
+PAGE_SIZE_MAX = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page(Generic[T]):
+    """Items of one page and where it stands; pages count from 1."""
+
+    items: list[T]
+    total: int
+    page: int
+    page_size: int
+
+    @property
+    def pages(self) -> int:
+        """Number of pages, at least 1."""
+        return max(1, -(-self.total // self.page_size))
+
+
+def page_of(rows: QuerySet[Any], *, page: int, page_size: int) -> Page[Any]:
+    """Cut one page out of ordered rows in two queries. Raises `Invalid`."""
+    if page < 1 or not 1 <= page_size <= PAGE_SIZE_MAX:
+        raise Invalid(f"A page number is 1 or more, and a page holds 1 to {PAGE_SIZE_MAX} rows.", field="page")
+    start = (page - 1) * page_size
+    return Page(items=list(rows[start : start + page_size]), total=rows.count(), page=page, page_size=page_size)

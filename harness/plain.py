@@ -1,0 +1,40 @@
+"""Values that other people's programs wrote, made safe to keep: finite, storable, of bounded depth."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+DEPTH_MAX = 32
+INTEGER_MAX = 2**63 - 1
+"""Larger whole numbers fit no column and no float that we compare them with."""
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """The value with None for numbers no database holds, and text that can be encoded (no NUL, no half letters).
+
+    Raises `ValueError` for what is nested deeper than `DEPTH_MAX`.
+    """
+    if isinstance(value, str):
+        return text_plain(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if -INTEGER_MAX <= value <= INTEGER_MAX else None
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if depth >= DEPTH_MAX:
+        raise ValueError(f"nested deeper than {DEPTH_MAX}")
+    if isinstance(value, dict):
+        return {text_plain(str(key)): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item, depth + 1) for item in value]
+    return text_plain(str(value))
+
+
+def text_plain(text: str) -> str:
+    """Text without NUL, which PostgreSQL refuses, and without lone surrogates, which cannot be encoded."""
+    text = text.replace("\0", "\ufffd")
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

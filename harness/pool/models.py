@@ -1,0 +1,170 @@
+"""Nodes and the devices they bring into the one logical pool."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+from harness.accounts.models import Project
+from harness.ids import new_id
+
+
+class NodeState(models.TextChoices):
+    """Whether a node takes work."""
+
+    UP = "up", "Up"
+    DRAIN = "drain", "Draining: running jobs end, no new ones"
+    DOWN = "down", "Down: no heartbeat"
+
+
+class Node(models.Model):
+    """One host with an agent (a Celery worker on the queue `node.<name>`)."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    name = models.SlugField(max_length=60, unique=True)
+    state = models.CharField(max_length=8, choices=NodeState.choices, default=NodeState.DOWN)
+    drain_wanted = models.BooleanField(default=False)
+    cpu_cores = models.PositiveIntegerField(default=0)
+    memory_bytes = models.BigIntegerField(default=0)
+    sandbox_level = models.SmallIntegerField(default=0)
+    """Strongest level that works on the node, 0-3."""
+    sandbox_reason = models.TextField(blank=True)
+    """Why no higher level works there."""
+    description = models.JSONField(default=dict, blank=True)
+    """What the agent reports: cpu model, kernel, torch version, disk."""
+    boot_id = models.CharField(max_length=64, blank=True)
+    """Changes when the host reboots."""
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    running = models.JSONField(default=list, blank=True)
+    """Attempts the agent saw alive at its last heartbeat: `[{"job_id", "token"}]`."""
+    address = models.CharField(max_length=64, blank=True)
+    """Where ranks on other nodes reach it, as its agent reports; empty: it does not know."""
+    secret_digest = models.CharField(max_length=64, blank=True, db_index=True)
+    """SHA-256 of what it got when it joined: its API token and its password at the broker. Empty: it did not join by a
+    token but was started beside the portal, or was only named so far."""
+    joined_at = models.DateTimeField(null=True, blank=True)
+    check_result = models.JSONField(default=dict, blank=True)
+    """What `dlh doctor` found there: `{"at_s", "findings": [{name, state, text, meaning, step}]}`."""
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JoinToken(models.Model):
+    """The right to bring one machine into the pool, once and for a while. Only its SHA-256 is stored."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="join_tokens")
+    digest = models.CharField(max_length=64, unique=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True, blank=True)
+
+
+class DeviceKind(models.TextChoices):
+    """Kinds of device."""
+
+    CPU = "cpu", "CPU core"
+    CUDA = "cuda", "NVIDIA GPU"
+
+
+class Device(models.Model):
+    """One CPU core or one GPU."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
+    kind = models.CharField(max_length=8, choices=DeviceKind.choices)
+    index = models.PositiveIntegerField()
+    model_name = models.CharField(max_length=120, blank=True)
+    memory_bytes = models.BigIntegerField(default=0)
+    """GPU memory; for a CPU core its share of the host's memory."""
+    slowdown = models.FloatField(default=1.0)
+    """Declared: its ranks are made so many times as slow, to try unlike devices where there are none. 1: as it is."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "kind", "index"], name="one_row_per_device")]
+
+
+class Policy(models.TextChoices):
+    """By what rule jobs get devices: names of `scheduler.policies`."""
+
+    FIFO = "fifo", "First come, first served"
+    EDF = "edf", "Earliest deadline first"
+    FAIR_SHARE = "fair_share", "Fair share between projects"
+    DEADLINE_ENERGY = "deadline_energy", "Keep deadlines with the least energy"
+
+
+class PoolSetting(models.Model):
+    """Settings of the pool; one row."""
+
+    minimum_sandbox_level_own_code = models.SmallIntegerField(default=1)
+    """Least sandbox level for edited or own programs."""
+    minimum_sandbox_level_generated = models.SmallIntegerField(default=0)
+    backend = models.CharField(max_length=10, default="horovod")
+    max_restarts = models.PositiveSmallIntegerField(default=3)
+    """Restarts after faults of the platform, per job."""
+    policy = models.CharField(max_length=20, choices=Policy.choices, default=Policy.DEADLINE_ENERGY)
+    co2_g_per_kwh = models.FloatField(default=400.0, validators=[MinValueValidator(0), MaxValueValidator(5000)])
+    """Grams of CO2 per kWh of the electricity used here; a world average (about 400-480) until an admin sets it."""
+    power_table = models.JSONField(default=dict, blank=True)
+    """Watts where none can be measured, over the shipped ones: `{model name or kind: {"idle_w": .., "busy_w": ..}}`."""
+    span_nodes = models.BooleanField(default=False)
+    """Whether the ranks of one job may lie on several nodes, where one node has not devices enough."""
+
+
+class Reservation(models.Model):
+    """A device, or a whole node, kept for a purpose over a time: jobs of others get it only if they end before."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    node = models.ForeignKey(Node, null=True, blank=True, on_delete=models.CASCADE, related_name="reservations")
+    """A whole node; None where `device` is named."""
+    device = models.ForeignKey(Device, null=True, blank=True, on_delete=models.CASCADE, related_name="reservations")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(db_index=True)
+    """Past-the-last moment. An ended or cancelled reservation is a row whose time is over."""
+    purpose = models.CharField(max_length=200)
+    project = models.ForeignKey(Project, null=True, blank=True, on_delete=models.CASCADE, related_name="reservations")
+    """Whose jobs may use it meanwhile; None: no job at all (maintenance, calibration)."""
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    """None: the harness itself."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    cancelled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(ends_at__gt=models.F("starts_at")), name="reservation_has_length"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(node__isnull=True, device__isnull=False)
+                | models.Q(node__isnull=False, device__isnull=True),
+                name="reservation_of_node_or_device",
+            ),
+        ]
+
+
+class Quota(models.Model):
+    """How many devices of one kind the jobs of a project may hold together. No row: no limit."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quotas")
+    device_kind = models.CharField(max_length=8, choices=DeviceKind.choices)
+    devices = models.PositiveIntegerField()
+    may_borrow = models.BooleanField(default=True)
+    """Devices above the quota may be used while no other project wants them."""
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "device_kind"], name="one_quota_per_kind")]
+
+
+class SchedulerTurn(models.Model):
+    """Whose turn it is to schedule; one row. See `harness.jobs.control.turn`."""
+
+    number = models.BigIntegerField(default=0)
+    """Fence: grows with every turn and every admission; a decision made under an older number is not carried out."""
+    busy = models.BooleanField(default=False)
+    again = models.BooleanField(default=False)
+    """Somebody asked for a turn meanwhile."""
+    taken_at = models.DateTimeField(null=True, blank=True)

@@ -1,0 +1,61 @@
+"""Quotas: how many devices of one kind the jobs of a project may hold together."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from harness.accounts.access import require_admin
+from harness.accounts.audit import audit_write
+from harness.accounts.models import Project, User
+from harness.broker import publish_pool, task_send_on_commit
+from harness.errors import Invalid, NotFound
+from harness.pool.models import DeviceKind, Quota
+
+DEVICES_MAX = 1_000_000
+
+
+def quota_set(*, user: User, project: Project, device_kind: str, devices: int, may_borrow: bool = True) -> Quota:
+    """Give a project a quota, or change it. Running jobs are not stopped. Raises `Forbidden`, `Invalid`."""
+    require_admin(user)
+    _kind_check(device_kind)
+    if isinstance(devices, bool) or not 0 <= devices <= DEVICES_MAX:
+        raise Invalid(f"A quota is a number of devices from 0 to {DEVICES_MAX:,}.", field="devices")
+    with transaction.atomic():
+        quota, _ = Quota.objects.update_or_create(
+            project=project, device_kind=device_kind, defaults={"devices": devices, "may_borrow": may_borrow}
+        )
+        audit_write(
+            user, "quota_set", project.slug, project=project,
+            device_kind=device_kind, devices=devices, may_borrow=may_borrow,
+        )  # fmt: skip
+        publish_pool("quota", {"project": project.slug})
+        task_send_on_commit("control.tick")
+    return quota
+
+
+def quota_remove(*, user: User, project: Project, device_kind: str) -> None:
+    """Take the limit away. Raises `Forbidden`, `Invalid`, `NotFound`."""
+    require_admin(user)
+    _kind_check(device_kind)
+    with transaction.atomic():
+        removed, _ = Quota.objects.filter(project=project, device_kind=device_kind).delete()
+        if not removed:
+            raise NotFound(f"{project.name} has no quota of this kind.")
+        audit_write(user, "quota_remove", project.slug, project=project, device_kind=device_kind)
+        publish_pool("quota", {"project": project.slug})
+        task_send_on_commit("control.tick")
+
+
+def quota_list() -> QuerySet[Quota]:
+    """All quotas, by project and kind."""
+    return Quota.objects.select_related("project").order_by("project__name", "device_kind")
+
+
+def _kind_check(device_kind: str) -> None:
+    if device_kind not in DeviceKind.values:
+        raise Invalid(
+            f"There is no kind of device {device_kind!r}.",
+            field="device_kind",
+            hint=f"Use one of: {', '.join(DeviceKind.values)}.",
+        )

@@ -1,0 +1,162 @@
+"""Reservations: devices kept for a purpose over a time. Admins make them, and the harness for its own measurements."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from harness.accounts.access import require_admin
+from harness.accounts.audit import audit_write
+from harness.accounts.models import Project, User
+from harness.broker import publish_pool, task_send_on_commit
+from harness.errors import Conflict, Invalid, NotFound
+from harness.pool.models import Device, Node, Reservation
+
+LONGEST = timedelta(days=366)
+"""Longer is a mistake in the year: drain the node instead."""
+_DIGITS_MOST = 7
+
+
+def reservation_create(
+    *,
+    user: User,
+    node: str,
+    device: str = "",
+    starts_at: datetime | None = None,
+    ends_at: datetime,
+    purpose: str,
+    project: Project | None = None,
+) -> Reservation:
+    """Keep a node (by name), or one device of it (such as `cuda:0`), until `ends_at`; from now on without `starts_at`.
+
+    Running jobs are not stopped: it holds for what starts from now on. Raises `Forbidden`, `NotFound`, `Invalid`,
+    `Conflict` (it overlaps another).
+    """
+    require_admin(user)
+    if not purpose.strip() or len(purpose) > 200:
+        raise Invalid(
+            "A reservation needs a purpose of at most 200 letters.", field="purpose", hint="Say what it is for."
+        )
+    found = Node.objects.filter(name=node).first()
+    if found is None:
+        raise NotFound(f"There is no node {node[:60]}.", field="node")
+    kept = _device(found, device) if device else None
+    with transaction.atomic():
+        made = reservation_hold(
+            target=kept or found,
+            starts_at=starts_at,
+            ends_at=ends_at,
+            purpose=purpose.strip(),
+            project=project,
+            by=user,
+        )
+        audit_write(
+            user, "reservation_create", _target_words(made), project=project,
+            id=made.pk, starts_at=made.starts_at.isoformat(), ends_at=made.ends_at.isoformat(), purpose=made.purpose,
+        )  # fmt: skip
+    return made
+
+
+def reservation_hold(
+    *,
+    target: Node | Device,
+    ends_at: datetime,
+    purpose: str,
+    starts_at: datetime | None = None,
+    project: Project | None = None,
+    by: User | None = None,
+) -> Reservation:
+    """The same without asking who may: for the harness's own measurements. Raises `Invalid`, `Conflict`."""
+    now = timezone.now()
+    starts_at = starts_at or now
+    if ends_at <= max(now, starts_at):
+        raise Invalid("The reservation would be over before it begins.", field="ends_at", hint="Give a later end.")
+    if ends_at - starts_at > LONGEST:
+        raise Invalid("A reservation lasts a year at most.", field="ends_at", hint="Drain the node instead.")
+    node, device = (target, None) if isinstance(target, Node) else (None, target)
+    with transaction.atomic():
+        # Whoever reserves on this node waits for us here, so that two never keep the same device.
+        Node.objects.select_for_update().filter(pk=node.pk if node else target.node_id).first()  # type: ignore[union-attr]
+        other = _overlapping(target, starts_at, ends_at).first()
+        if other is not None:
+            raise Conflict(
+                f"{_target_words(other)} is reserved already for {other.purpose}, "
+                f"until {other.ends_at:%Y-%m-%d %H:%M} UTC.",
+                hint="Cancel that reservation, or take another time or device.",
+            )
+        made = Reservation.objects.create(
+            node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by
+        )
+        _tell(made, "reserved")
+    return made
+
+
+def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:
+    """Give the devices back now. Raises `Forbidden`, `NotFound`, `Conflict` (it is over)."""
+    require_admin(user)
+    reservation = Reservation.objects.filter(pk=reservation_id).first()
+    if reservation is None:
+        raise NotFound("There is no such reservation.")
+    with transaction.atomic():
+        if not reservation_release(reservation):
+            raise Conflict("This reservation is over.", hint="See the pool page for those that hold.")
+        audit_write(
+            user, "reservation_cancel", _target_words(reservation), project=reservation.project, id=reservation.pk
+        )
+    reservation.refresh_from_db()
+    return reservation
+
+
+def reservation_release(reservation: Reservation) -> bool:
+    """End a reservation before its time. Returns False where it was over."""
+    now = timezone.now()
+    rows = Reservation.objects.filter(pk=reservation.pk, cancelled_at=None, ends_at__gt=now)
+    with transaction.atomic():
+        if not rows.update(cancelled_at=now):
+            return False
+        _tell(reservation, "released")
+    return True
+
+
+def reservation_list(*, since: datetime | None = None) -> QuerySet[Reservation]:
+    """Reservations that hold now or later (or ended after `since`), in the order of their start."""
+    rows = Reservation.objects.filter(cancelled_at=None, ends_at__gt=since or timezone.now())
+    return rows.select_related("node", "device__node", "project", "by").order_by("starts_at", "pk")
+
+
+def reservation_words(reservation: Reservation) -> str:
+    """`node-1` or `GPU 0 of node-1`."""
+    return _target_words(reservation)
+
+
+def _device(node: Node, name: str) -> Device:
+    kind, _, index = name.partition(":")
+    is_number = index.isdecimal() and len(index) < _DIGITS_MOST
+    found = node.devices.filter(kind=kind, index=int(index)).first() if is_number else None
+    if found is None:
+        raise NotFound(f"{node.name} has no device {name[:20]}.", field="device", hint="Name it like cpu:0 or cuda:0.")
+    return found
+
+
+def _overlapping(target: Node | Device, starts_at: datetime, ends_at: datetime) -> QuerySet[Reservation]:
+    if isinstance(target, Node):
+        same = Q(node=target) | Q(device__node=target)
+    else:
+        same = Q(node=target.node_id) | Q(device=target)
+    return Reservation.objects.filter(same, cancelled_at=None, starts_at__lt=ends_at, ends_at__gt=starts_at)
+
+
+def _target_words(reservation: Reservation) -> str:
+    if reservation.node is not None:
+        return reservation.node.name
+    device = reservation.device
+    assert device is not None  # noqa: S101 - a constraint of the table says so
+    return f"{'GPU' if device.kind == 'cuda' else 'CPU'} {device.index} of {device.node.name}"
+
+
+def _tell(reservation: Reservation, kind: str) -> None:
+    publish_pool(kind, {"reservation": reservation.pk})
+    task_send_on_commit("control.tick")

@@ -1,0 +1,169 @@
+"""Read the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils import timezone
+
+from codegen.types import Hardware
+from harness.pool.joining import is_loopback
+from harness.pool.models import Device, DeviceKind, Node, NodeState, PoolSetting
+from harness.pool.reservations import reservation_list
+
+_DEFAULT_CORES = 2
+_DEFAULT_MEMORY_BYTES = 4 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceRow:
+    """One device and who holds it."""
+
+    id: str
+    kind: str
+    index: int
+    model_name: str
+    memory_bytes: int
+    job_id: str | None
+    job_name: str | None
+    project_id: str | None
+    """Of the job; pages show names only to members of it."""
+    rank: int | None
+    reserved: str = ""
+    """What it is reserved for now."""
+    slowdown: float = 1.0
+    """Declared, not real: its ranks are made so many times as slow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRow:
+    """One node and its devices."""
+
+    name: str
+    state: str
+    cpu_cores: int
+    memory_bytes: int
+    sandbox_level: int
+    sandbox_reason: str
+    description: dict[str, Any]
+    heartbeat_age_s: float | None
+    address: str
+    check: dict[str, Any]
+    """`Node.check_result`."""
+    devices: tuple[DeviceRow, ...]
+
+    @property
+    def busy(self) -> int:
+        """Devices held by jobs."""
+        return sum(device.job_id is not None for device in self.devices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolOverview:
+    """The whole pool at one moment."""
+
+    nodes: tuple[NodeRow, ...]
+    queued: int
+    """Jobs that wait."""
+
+    @property
+    def devices(self) -> int:
+        """All devices."""
+        return sum(len(node.devices) for node in self.nodes)
+
+    @property
+    def busy(self) -> int:
+        """Devices held by jobs."""
+        return sum(node.busy for node in self.nodes)
+
+    @property
+    def free(self) -> int:
+        """Devices a job could get now: idle ones of nodes that are up."""
+        return sum(len(node.devices) - node.busy for node in self.nodes if node.state == NodeState.UP)
+
+
+def pool_overview() -> PoolOverview:
+    """Nodes, devices, holders and reservations in three queries, plus the queue's length."""
+    from harness.jobs.models import Job
+    from worker.states import JobState
+
+    now = timezone.now()
+    by_node: dict[str, list[DeviceRow]] = {}
+    kept = {row.device_id or row.node_id: row.purpose for row in reservation_list().filter(starts_at__lte=now)}
+    for device in Device.objects.select_related("allocation__job").order_by("kind", "index"):
+        held = getattr(device, "allocation", None)
+        by_node.setdefault(device.node_id, []).append(
+            DeviceRow(
+                id=device.pk,
+                kind=device.kind,
+                index=device.index,
+                model_name=device.model_name,
+                memory_bytes=device.memory_bytes,
+                job_id=held.job_id if held else None,
+                job_name=held.job.name if held else None,
+                project_id=held.job.project_id if held else None,
+                rank=held.rank if held else None,
+                reserved=kept.get(device.pk, "") or kept.get(device.node_id, ""),
+                slowdown=device.slowdown,
+            )
+        )
+    nodes = tuple(
+        NodeRow(
+            name=node.name,
+            state=node.state,
+            cpu_cores=node.cpu_cores,
+            memory_bytes=node.memory_bytes,
+            sandbox_level=node.sandbox_level,
+            sandbox_reason=node.sandbox_reason,
+            description=node.description,
+            heartbeat_age_s=(now - node.heartbeat_at).total_seconds() if node.heartbeat_at else None,
+            address=node.address,
+            check=node.check_result,
+            devices=tuple(by_node.get(node.pk, ())),
+        )
+        for node in Node.objects.order_by("name")
+    )
+    return PoolOverview(nodes=nodes, queued=Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count())
+
+
+def span_problem(nodes: Iterable[Node]) -> str:
+    """Why no job can use several of these nodes; empty where one can."""
+    up = [node for node in nodes if node.state == NodeState.UP]
+    if len(up) < 2:
+        return "There is only one node."
+    unknown = [node.name for node in up if not node.address]
+    if unknown:
+        return f"The address of {', '.join(unknown)} is not known."
+    local = [node.name for node in up if is_loopback(node.address)]
+    if local and (len(local) < len(up) or len({node.boot_id for node in up}) > 1):
+        return f"The address of {', '.join(local)} means its own machine only; set DLH_NODE_ADDRESS there."
+    return ""
+
+
+def hardware() -> Hardware:
+    """The largest gang a job can get on one node that is up; a small machine where no node has joined yet.
+
+    With the setting `span_nodes` also how many devices of several nodes a job may ask for.
+    """
+    nodes = list(Node.objects.filter(state=NodeState.UP).prefetch_related("devices"))
+    cores, memory_bytes, gpus, gpu_memory_bytes = 0, 0, 0, 0
+    for node in nodes:
+        kinds = [device.kind for device in node.devices.all()]
+        gpu_memory = [device.memory_bytes for device in node.devices.all() if device.kind == DeviceKind.CUDA]
+        cpu_devices = kinds.count(DeviceKind.CPU)
+        if (cpu_devices, node.memory_bytes) > (cores, memory_bytes):
+            cores, memory_bytes = cpu_devices, node.memory_bytes
+        if (len(gpu_memory), min(gpu_memory, default=0)) > (gpus, gpu_memory_bytes):
+            gpus, gpu_memory_bytes = len(gpu_memory), min(gpu_memory)
+    spans = len(nodes) > 1 and PoolSetting.objects.filter(span_nodes=True).exists() and not span_problem(nodes)
+    all_kinds = [device.kind for node in nodes for device in node.devices.all()] if spans else []
+    return Hardware(
+        most_cpu_cores=all_kinds.count(DeviceKind.CPU),
+        most_gpus=all_kinds.count(DeviceKind.CUDA),
+        cpu_cores=cores or _DEFAULT_CORES,
+        cpu_memory_bytes=memory_bytes or _DEFAULT_MEMORY_BYTES,
+        gpus=gpus,
+        gpu_memory_bytes=gpu_memory_bytes,
+    )

@@ -1,0 +1,228 @@
+"""Write nodes, devices and settings of the pool."""
+
+from __future__ import annotations
+
+import logging
+import re
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from harness.accounts.access import require_admin
+from harness.accounts.audit import audit_write
+from harness.accounts.models import User
+from harness.broker import publish_pool, task_send_on_commit
+from harness.errors import Conflict, Invalid, NotFound
+from harness.pool.broker_users import broker_user_remove
+from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, PoolSetting
+from harness.pool.power import power_table_check
+
+HEARTBEAT_LIMIT = timedelta(seconds=20)
+"""A node without a heartbeat for this long is down."""
+CO2_MAX_G_PER_KWH = 5000.0
+SLOWDOWN_MAX = 100.0
+_NODE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,58}")
+_log = logging.getLogger(__name__)
+
+
+def node_queue(name: str) -> str:
+    """Celery queue of one node."""
+    return f"node.{name}"
+
+
+def pool_setting_get() -> PoolSetting:
+    """The one row of settings, made at first use."""
+    return PoolSetting.objects.get_or_create(pk=1)[0]
+
+
+def pool_setting_update(*, user: User, **changes: Any) -> PoolSetting:
+    """Change settings of the pool. Raises `Forbidden`, `Invalid`."""
+    require_admin(user)
+    setting = pool_setting_get()
+    for name, value in changes.items():
+        _setting_check(name, value)
+        setattr(setting, name, value)
+    with transaction.atomic():
+        setting.save()
+        audit_write(user, "pool_setting_update", "pool", **changes)
+        task_send_on_commit("control.tick")
+    return setting
+
+
+_SETTING_LIMITS = {"minimum_sandbox_level_own_code": 3, "minimum_sandbox_level_generated": 3, "max_restarts": 100}
+_SETTING_CHOICES = {"backend": ("horovod", "torch"), "policy": tuple(Policy.values)}
+
+
+def _setting_check(name: str, value: Any) -> None:
+    """Pass for a value that the setting may have. Raises `Invalid`."""
+    if name in _SETTING_LIMITS:
+        limit = _SETTING_LIMITS[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
+            raise Invalid(f"{name} must be a whole number from 0 to {limit}.", field=name)
+    elif name in _SETTING_CHOICES:
+        if value not in _SETTING_CHOICES[name]:
+            raise Invalid(f"The {name} is one of: {', '.join(_SETTING_CHOICES[name])}.", field=name)
+    elif name == "span_nodes":
+        if not isinstance(value, bool):
+            raise Invalid("span_nodes is true or false.", field=name)
+    elif name == "co2_g_per_kwh":
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= CO2_MAX_G_PER_KWH:
+            raise Invalid(f"{name} is grams per kWh, from 0 to {CO2_MAX_G_PER_KWH:.0f}.", field=name)
+    elif name == "power_table":
+        power_table_check(value)
+    else:
+        raise Invalid(f"There is no setting {name}.", field=name)
+
+
+def node_add(*, user: User, name: str) -> Node:
+    """Expect a node; it is up at its agent's first heartbeat. Raises `Forbidden`, `Invalid`, `Conflict`."""
+    require_admin(user)
+    if not _NODE_NAME.fullmatch(name):
+        raise Invalid("A node's name is small letters, digits and hyphens.", field="name", hint="For example node-2.")
+    node, made = Node.objects.get_or_create(name=name)
+    if not made:
+        raise Conflict(f"The node {name} is in the pool already.", field="name", hint="Take another name.")
+    audit_write(user, "node_add", name)
+    publish_pool("node", {"node": name, "state": node.state})
+    return node
+
+
+def node_drain(*, user: User, name: str) -> Node:
+    """Let the node's jobs end and give it no new ones. Raises `Forbidden`, `NotFound`."""
+    return _drain_set(user, name, wanted=True)
+
+
+def node_undrain(*, user: User, name: str) -> Node:
+    """Give the node work again. Raises `Forbidden`, `NotFound`."""
+    return _drain_set(user, name, wanted=False)
+
+
+def _drain_set(user: User, name: str, *, wanted: bool) -> Node:
+    require_admin(user)
+    node = _node(name)
+    old = NodeState.UP if wanted else NodeState.DRAIN
+    new = NodeState.DRAIN if wanted else NodeState.UP
+    Node.objects.filter(pk=node.pk).update(drain_wanted=wanted)
+    Node.objects.filter(pk=node.pk, state=old).update(state=new)
+    audit_write(user, "node_drain" if wanted else "node_undrain", name)
+    node.refresh_from_db()
+    publish_pool("node", {"node": name, "state": node.state})
+    task_send_on_commit("control.tick")
+    return node
+
+
+def device_slow(*, user: User, node: str, kind: str, index: int, factor: float) -> Device:
+    """Declare a device `factor` times as slow as it is, for runs that start from now on; 1 takes it back.
+
+    For machines without unlike devices: ranks on it are slowed down, and whatever shows it says so.
+    Raises `Forbidden`, `NotFound`, `Invalid`.
+    """
+    require_admin(user)
+    if isinstance(factor, bool) or not 1.0 <= factor <= SLOWDOWN_MAX:
+        raise Invalid(f"A device is declared 1 to {SLOWDOWN_MAX:g} times as slow.", field="factor")
+    with transaction.atomic():
+        device = Device.objects.filter(node=_node(node), kind=kind, index=index).select_related("node").first()
+        if device is None:
+            raise NotFound(f"{node} has no device {kind}:{index}.", hint="See the pool page for its devices.")
+        Device.objects.filter(pk=device.pk).update(slowdown=factor)
+        device.slowdown = factor
+        audit_write(user, "device_slow", f"{node} {kind}:{index}", factor=factor)
+        task_send_on_commit("control.estimates_renew")
+    publish_pool("node", {"node": node, "state": device.node.state})
+    return device
+
+
+def node_remove(*, user: User, name: str) -> None:
+    """Take a node out of the pool. Raises `Forbidden`, `NotFound`; `Conflict` while it runs jobs or its agent lives."""
+    require_admin(user)
+    node = _node(name)
+    if Device.objects.filter(node=node, allocation__isnull=False).exists():
+        raise Conflict(f"Jobs run on {name}.", hint="Drain the node and wait, or cancel its jobs.")
+    if node.heartbeat_at and timezone.now() - node.heartbeat_at < HEARTBEAT_LIMIT:
+        raise Conflict(f"The agent on {name} is running and would join again.", hint="Stop the agent there first.")
+    with transaction.atomic():
+        node.delete()
+        audit_write(user, "node_remove", name)
+        if node.secret_digest:
+            transaction.on_commit(lambda: broker_user_remove(name), robust=True)
+    publish_pool("node", {"node": name, "state": "removed"})
+
+
+def _node(name: str) -> Node:
+    node = Node.objects.filter(name=name).first()
+    if node is None:
+        raise NotFound(f"There is no node {name}.")
+    return node
+
+
+def node_report(report: dict[str, Any]) -> Node | None:
+    """Take in a heartbeat of an agent: the node joins, its devices follow what it says. Idempotent.
+
+    A report that makes no sense is logged and dropped: agents of other versions must not stop control.
+    """
+    name = str(report.get("name", ""))
+    if not _NODE_NAME.fullmatch(name):
+        _log.warning("dropped the report of a node with a bad name: %r", name[:80])
+        return None
+    now = timezone.now()
+    with transaction.atomic():
+        node, made = Node.objects.select_for_update().get_or_create(name=name)
+        before = NodeState.DOWN if made else NodeState(node.state)
+        node.state = NodeState.DRAIN if node.drain_wanted else NodeState.UP
+        node.cpu_cores = int(report.get("cpu_cores", 0))
+        node.memory_bytes = int(report.get("memory_bytes", 0))
+        node.sandbox_level = int(report.get("sandbox_level", 0))
+        node.sandbox_reason = str(report.get("sandbox_reason", ""))
+        node.description = dict(report.get("description", {}))
+        node.boot_id = str(report.get("boot_id", ""))
+        node.address = str(report.get("address", ""))[:64]
+        node.running = [
+            {"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])
+        ]
+        node.heartbeat_at = now
+        node.save()
+        changed = _devices_follow(node, report.get("devices", []))
+        if changed or before != node.state:
+            publish_pool("node", {"node": name, "state": node.state})
+            task_send_on_commit("control.tick")
+    return node
+
+
+def _devices_follow(node: Node, devices: list[dict[str, Any]]) -> bool:
+    """Add, update and remove rows until they are what the agent reports; a held device is never removed."""
+    have = {(device.kind, device.index): device for device in node.devices.all()}
+    changed = False
+    seen = set()
+    for item in devices:
+        key = (DeviceKind(item["kind"]).value, int(item["index"]))
+        seen.add(key)
+        fields = {"model_name": str(item.get("model_name", ""))[:120], "memory_bytes": int(item.get("memory_bytes", 0))}
+        device = have.get(key)
+        if device is None:
+            Device.objects.create(node=node, kind=key[0], index=key[1], **fields)
+            changed = True
+        elif device.model_name != fields["model_name"] or device.memory_bytes != fields["memory_bytes"]:
+            Device.objects.filter(pk=device.pk).update(**fields)
+            changed = True
+    gone = [device.pk for key, device in have.items() if key not in seen]
+    if gone:
+        removed, _ = Device.objects.filter(pk__in=gone, allocation__isnull=True).delete()
+        changed = changed or bool(removed)
+    return changed
+
+
+def nodes_mark_down() -> list[str]:
+    """Mark nodes without a fresh heartbeat as down; return the names of those that just went."""
+    now = timezone.now()
+    # A heartbeat to come is one from before the clock was set back.
+    silent = Q(heartbeat_at__lt=now - HEARTBEAT_LIMIT) | Q(heartbeat_at__gt=now + HEARTBEAT_LIMIT)
+    seen_up = Node.objects.exclude(state=NodeState.DOWN).filter(silent)
+    names = []
+    for node in seen_up:
+        if seen_up.filter(pk=node.pk).update(state=NodeState.DOWN):
+            names.append(node.name)
+            publish_pool("node", {"node": node.name, "state": NodeState.DOWN.value})
+    return names

@@ -1,0 +1,80 @@
+"""Read range tests."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from harness.errors import Conflict, Invalid, NotFound
+from harness.jobs import programs
+from harness.jobs.models import Job
+from harness.rates.keys import rate_key
+from harness.rates.models import RateTest
+from scheduler.rates import RateRange
+
+CURVE_COLUMNS = ("learning rate", "loss", "loss fit", "score", "logarithmic fit")
+ENDS = ("low", "high", "centre")
+
+
+def rate_tests(job: Job) -> QuerySet[RateTest]:
+    """Of a job, the newest first."""
+    return RateTest.objects.select_related("job__project", "job__dataset", "by").filter(job=job).order_by("-created_at")
+
+
+def rate_test_get(*, job: Job, test_id: str) -> RateTest:
+    """A test of the job. Raises `NotFound`."""
+    test = rate_tests(job).filter(pk=test_id).first()
+    if test is None:
+        raise NotFound("There is no such range test.", hint="Ask for a new one.")
+    return test
+
+
+def rate_found(test: RateTest) -> RateRange | None:
+    """What the fits say; None where there is no answer, or an unclear one."""
+    return RateRange.from_dict(test.found) if test.found else None
+
+
+def rate_names(test: RateTest) -> dict[str, float]:
+    """Every rate of the test by its name: interval, centre, readings, rules."""
+    found = rate_found(test)
+    rules = {name: value for name, value in test.rules.items() if name in ("linear", "sqrt")}
+    return {**({name: getattr(found, name) for name in ENDS} | found.marks if found else {}), **rules}
+
+
+def rate_by_name(test: RateTest, name: str) -> float:
+    """Raises `Invalid` (field `rate`)."""
+    known = rate_names(test)
+    if name not in known:
+        told = f"it tells {', '.join(known)}" if known else "it tells none"
+        raise Invalid(
+            f"The test tells no rate {name[:40]!r}; {told}.", field="rate", hint="Give one of them, or a number."
+        )
+    return known[name]
+
+
+def rate_test_is_current(test: RateTest, job: Job) -> bool:
+    """Whether the program is still the one that was tested; another learning rate makes no other program."""
+    try:
+        files = programs.program_of(settings.STORE.job(job.pk)).files
+    except NotFound:
+        return False
+    return rate_key(files, job.dataset_sha256 or job.dataset.sha256) == test.program_key
+
+
+def rate_curve(test: RateTest) -> list[tuple[float | None, ...]]:
+    """Rows of `CURVE_COLUMNS`. Of a test that says nothing, the bare losses of its first sweep."""
+    found = rate_found(test)
+    if found is not None:
+        return list(found.curve())
+    record = test.record or {}
+    sweeps = record.get("sweeps") or [{"losses": [], "scores": []}]
+    points = zip(record.get("rates", []), sweeps[0]["losses"], sweeps[0]["scores"], strict=False)
+    return [(rate, loss, None, score, None) for rate, loss, score in points]
+
+
+def rate_curve_need(test: RateTest) -> list[tuple[float | None, ...]]:
+    """The curve. Raises `Conflict` where there is none."""
+    rows = rate_curve(test)
+    if not rows:
+        raise Conflict("This test has no curve.", hint="Wait for its end, or ask for a new one.")
+    return rows

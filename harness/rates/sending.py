@@ -1,0 +1,150 @@
+"""Send a range test to an idle device, take in what the node tells, and end what nobody answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from harness.broker import publish_job, task_send_on_commit
+from harness.errors import Invalid
+from harness.estimates.models import AskState
+from harness.estimates.probes import batch_size, idle_device
+from harness.jobs import programs
+from harness.jobs.control.turn import facts_change
+from harness.jobs.models import Job
+from harness.jobs.services import minimum_sandbox_level
+from harness.plain import plain, text_plain
+from harness.pool.models import Device, DeviceKind, Reservation
+from harness.pool.reservations import reservation_hold, reservation_release
+from harness.pool.services import node_queue
+from harness.rates.keys import rate_key
+from harness.rates.models import RateTest
+from scheduler.rates import RangeRecord, RateUnclear, rate_range
+from worker.plan import RunPaths
+from worker.sandbox import tree_remove
+
+PURPOSE = "A learning-rate range test"
+"""Everybody reads it, also who does not see the job."""
+BUDGET_S = 60.0
+ANSWER_LIMIT_S = 240.0
+WAIT_LIMIT_S = 600.0
+"""For a device to fall idle, where a job is to be submitted afterwards."""
+_LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
+_NO_DEVICE = {"code": "no_device", "message": "No device fell idle in time.", "hint": "Ask again when one is."}
+
+
+def rate_test_send(test: RateTest) -> None:
+    """Keep an idle device and have its node make the test. Raises `Invalid`, `NotFound`, `Unavailable`."""
+    job = test.job
+    files = programs.program_of(settings.STORE.job(job.pk)).files
+    programs.program_syntax_check(files)
+    sha256 = job.dataset_sha256 or job.dataset.sha256
+    if not settings.STORE.dataset(sha256).packed.is_dir():
+        raise Invalid("The dataset has not been read yet.", field="dataset", hint="Wait until it is ready.")
+    with transaction.atomic():
+        # Nothing that is being decided on the facts before this starts on the device that is taken here.
+        facts_change()
+        if not RateTest.objects.filter(pk=test.pk, state=AskState.WAITING, sent_at=None).exists():
+            return  # another process was faster
+        device = idle_device(job, test.wish.get("kind") or "", "")
+        held = reservation_hold(
+            target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S), purpose=PURPOSE, by=test.by
+        )
+        fields: dict[str, Any] = {
+            "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
+            "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": batch_size(job),
+            "program_key": rate_key(files, sha256),
+        }  # fmt: skip
+        RateTest.objects.filter(pk=test.pk).update(**fields)
+        test.refresh_from_db()
+        programs.files_replace(_paths(test).program, files)
+        request = _request(test, job, device, sha256)
+        task_send_on_commit("node.rate_range", [request], queue=node_queue(device.node.name), expires_s=ANSWER_LIMIT_S)
+
+
+def _paths(test: RateTest) -> RunPaths:
+    return RunPaths(settings.STORE.root / "inspections" / f"rates-{test.pk}")
+
+
+def _request(test: RateTest, job: Job, device: Device, sha256: str) -> dict[str, Any]:
+    return {
+        "request_id": test.pk,
+        "job_dir": str(_paths(test).root),
+        "dataset_dir": str(settings.STORE.dataset(sha256).packed),
+        "batch_size": test.batch_size,
+        "low": test.wish.get("low"),
+        "high": test.wish.get("high"),
+        "budget_s": BUDGET_S,
+        "device": f"cuda:{device.index}" if device.kind == DeviceKind.CUDA else "cpu",
+        "threads": 1,
+        "minimum_sandbox_level": minimum_sandbox_level(job),
+    }
+
+
+def rate_test_told(report: dict[str, Any]) -> RateTest | None:
+    """Take in a node's progress or answer; an answer that comes twice counts once. None: nothing ended by it."""
+    pk = str(report.get("request_id", ""))
+    test = RateTest.objects.select_related("job__project", "job__dataset", "by").filter(pk=pk).first()
+    if test is None or test.state != AskState.WAITING:
+        return None
+    share = report.get("progress")
+    if share is not None:
+        if isinstance(share, (int, float)) and 0.0 <= share <= 1.0:
+            RateTest.objects.filter(pk=pk, state=AskState.WAITING).update(progress=float(share))
+        return None
+    try:
+        fields = _answer(plain(report))
+    except ValueError as error:
+        fields = _failed({"code": "bad_answer", "message": f"The node's answer cannot be read: {error}", "hint": ""})
+    _end(test, fields)
+    return test
+
+
+def _answer(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises `ValueError`."""
+    if problem := report.get("problem"):
+        if not isinstance(problem, dict):
+            raise ValueError("its problem is no problem")
+        return _failed({key: str(problem.get(key) or "") for key in ("code", "message", "hint")})
+    body = report.get("record")
+    if not isinstance(body, dict):
+        raise ValueError("it holds no record")
+    record = RangeRecord.from_dict(body)
+    rate, took_s = report.get("rate"), report.get("took_s")
+    fields: dict[str, Any] = {
+        "record": record.to_dict(),
+        "rate": rate if isinstance(rate, float) else None,
+        "took_s": took_s if isinstance(took_s, float) else None,
+        "optimizer": text_plain(str(report.get("optimizer") or ""))[:40],
+    }
+    try:
+        return {**fields, "state": AskState.DONE, "found": plain(rate_range(record).to_dict())}
+    except RateUnclear as unclear:
+        return fields | _failed({"code": unclear.code, "message": unclear.message, "hint": unclear.hint})
+
+
+def _failed(problem: dict[str, str]) -> dict[str, Any]:
+    return {"state": AskState.FAILED, "problem": problem}
+
+
+def rate_test_expire(test: RateTest) -> None:
+    """Let one fail that nobody answers, or that no device fell idle for."""
+    since, limit_s = (test.sent_at, ANSWER_LIMIT_S) if test.sent_at else (test.created_at, WAIT_LIMIT_S)
+    if test.state == AskState.WAITING and abs(timezone.now() - since) > timedelta(seconds=limit_s):
+        _end(test, _failed(_LATE if test.sent_at else _NO_DEVICE))
+
+
+def _end(test: RateTest, fields: Mapping[str, Any]) -> None:
+    with transaction.atomic():
+        done = {**fields, "finished_at": timezone.now(), "progress": 1.0}
+        if RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(**done):
+            for held in Reservation.objects.filter(pk=test.reservation or None, cancelled_at=None):
+                reservation_release(held)
+            publish_job(test.job.project_id, test.job_id, "rates", {"test_id": test.pk, "state": done["state"]})
+    tree_remove(_paths(test).root)
+    test.refresh_from_db()

@@ -1,0 +1,161 @@
+"""Settings, from the environment only. One file for every process; see docs for each `DLH_` variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from csp.constants import NONCE, NONE, SELF
+
+from harness.env import database, env_bool, env_int, env_list, env_path, env_text, secret_read_or_make
+from harness.store import StorePaths
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+HOME = env_path("DLH_HOME", BASE_DIR / "var")
+"""Everything this installation writes lies below."""
+for _folder in ("secrets", "run", "logs"):
+    (HOME / _folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+
+STORE = StorePaths(env_path("DLH_STORE", HOME / "store"))
+PORTAL_URL = env_text("DLH_URL", "http://127.0.0.1:8000").rstrip("/")
+NODE_NAME = env_text("DLH_NODE_NAME")
+REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
+NODE_REDIS_URL = env_text("DLH_NODE_REDIS_URL")
+"""The broker as other machines reach it; empty: as `REDIS_URL`."""
+DEBUG = env_bool("DLH_DEBUG")
+SECRET_KEY = secret_read_or_make(HOME / "secrets" / "secret_key", given=env_text("DLH_SECRET_KEY"))
+
+_portal = urlsplit(PORTAL_URL)
+_https = _portal.scheme == "https"
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *([_portal.hostname] if _portal.hostname else [])]
+ALLOWED_HOSTS += env_list("DLH_ALLOWED_HOSTS")
+CSRF_TRUSTED_ORIGINS = [f"{_portal.scheme}://{_portal.netloc}"]
+BEHIND_PROXY = env_bool("DLH_BEHIND_PROXY")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if BEHIND_PROXY else None
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "django_htmx",
+    "csp",
+    "ninja",
+    "harness.accounts",
+    "harness.datasets",
+    "harness.pool",
+    "harness.jobs",
+    "harness.calibration",
+    "harness.estimates",
+    "harness.rates",
+    "harness.pages",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "harness.trouble.TroubleMiddleware",
+]
+ROOT_URLCONF = "harness.urls"
+ASGI_APPLICATION = "harness.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": database(env_text("DLH_DATABASE_URL"), HOME / "db.sqlite3")}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "accounts.User"
+LOGIN_URL = "/login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+# Browsers share cookies between ports of one host: two installations side by side must not log each other out.
+_port = _portal.port or (443 if _https else 80)
+SESSION_COOKIE_NAME = f"dlh_session_{_port}"
+CSRF_COOKIE_NAME = f"dlh_csrf_{_port}"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 14 * 24 * 3600
+SECURE_HSTS_SECONDS = 30 * 24 * 3600 if _https else 0
+SECURE_SSL_REDIRECT = _https and SECURE_PROXY_SSL_HEADER is not None
+"""Only behind a proxy that says which scheme was used: else a portal behind TLS would redirect for ever."""
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+"""HSTS for other subdomains and the browsers' preload list are the domain owner's choice."""
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF, NONCE],
+        # The code editor and the charts place their styles by script; styles cannot run code.
+        "style-src": [SELF, "'unsafe-inline'"],
+        "img-src": [SELF, "data:", "blob:"],
+        "font-src": [SELF, "data:"],
+        "connect-src": [SELF],
+        "worker-src": [SELF, "blob:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+STATIC_URL = "/static/"
+STATIC_ROOT = env_path("DLH_STATIC", BASE_DIR / "static")
+STATICFILES_DIRS = [path for path in [BASE_DIR / "harness" / "frontend" / "dist"] if path.is_dir()]
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_AUTOREFRESH = DEBUG
+SERVESTATIC_MAX_AGE = 60
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("DLH_BODY_MIB", 64) * 2**20
+"""Of bodies that Django reads into memory; uploads are streamed and have their own limit."""
+UPLOAD_LIMIT_BYTES = env_int("DLH_UPLOAD_LIMIT_GIB", 50) * 2**30
+DISK_RESERVE_BYTES = env_int("DLH_DISK_RESERVE_MIB", 1024) * 2**20
+"""Free space that uploads and new runs must leave on the store's disk."""
+JOB_DISK_BYTES = env_int("DLH_JOB_DISK_GIB", 20) * 2**30
+STALL_S = env_int("DLH_STALL_S", 300)
+"""A run that makes no progress for so long is ended."""
+TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14)
+UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7)
+PREDICTION_LIMIT_BYTES = env_int("DLH_PREDICTION_MIB", 32) * 2**20
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env_text("DLH_LOG_LEVEL", "INFO")},
+    # The beat's ticks, several a second, would bury everything else.
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
+}

@@ -1,0 +1,181 @@
+"""`python -m harness.stack run | demo [--once] | stop | status | password`. `make` calls it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from harness.env import SettingsError
+from harness.stack.home import REPOSITORY, StackError, StackHome, home_from_environment
+from harness.stack.leftovers import describe, process_find, wait_gone
+from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
+
+STOP_TIMEOUT_S = 60.0
+OTHER_START_TIMEOUT_S = 120.0
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+
+
+def run(home: StackHome) -> int:
+    """Run the stack until a stop signal."""
+    return _own(home, demo=False, once=False)
+
+
+def demo(home: StackHome, *, once: bool) -> int:
+    """Run the stack and train the sample; with `once` end everything afterwards."""
+    return _own(home, demo=True, once=once)
+
+
+def _own(home: StackHome, *, demo: bool, once: bool) -> int:
+    home.make_folders()
+    lock = home.lock()
+    if lock is None:
+        return _beside(home, demo=demo)
+    say(f"Starting in {home.root}")
+    stack = Stack(home)
+    stack.signals_take()
+    status = 0
+    try:
+        stack.start(token_name="demo" if demo else "")
+        status = _serve(stack, demo=demo, once=once)
+    except Interrupted:
+        status = EXIT_INTERRUPTED if once else 0
+    finally:
+        say("\nStopping; a few seconds")
+        stack.stop()
+        say("Stopped. Nothing is left running.")
+        lock.close()
+    return status
+
+
+def _serve(stack: Stack, *, demo: bool, once: bool) -> int:
+    if not demo:
+        summary(stack)
+        stack.watch()
+        return 0
+    say(f"  portal: {stack.url}\n")
+    child = demo_start(stack.environment(), stack.first)
+    status = stack.watch(child)
+    if status is None:
+        child.send_signal(signal.SIGINT)
+        child.wait()
+        return EXIT_INTERRUPTED if once else 0
+    if not once:
+        summary(stack)
+        stack.watch()
+    return status
+
+
+def summary(stack: Stack) -> None:
+    """Tell a person where to go and how to sign in."""
+    password = stack.first.get("password") or "(as set before; `make password` makes a new one)"
+    say("")
+    say(f"  Portal     {stack.url}")
+    say(f"  User       {stack.first.get('user')}")
+    say(f"  Password   {password}")
+    if stack.first.get("password"):
+        say("             shown only now: note it, or change it in the portal")
+    say(f"  Logs       {stack.home.logs}")
+    say("\n  Ctrl-C stops everything.")
+
+
+def _beside(home: StackHome, *, demo: bool) -> int:
+    """Another stack holds this home: name it, and let a demo use it."""
+    state = _wait_running(home)
+    where = f"{state.get('url') or 'a stack'} (process {state.get('pid')})"
+    if state.get("state") != "running":
+        say(f"Another stack is {state.get('state', 'starting')} in {home.root}: {where}. Try again in a moment.")
+        return EXIT_FAILED
+    say(f"Already running in {home.root}: {where}.")
+    if not demo:
+        say("`make stop` ends it; DLH_HOME=/another/folder make run starts a second one beside it.")
+        return 0
+    environment = stack_environment(home, state)
+    child = demo_start(environment, bootstrap_run(environment, token_name="demo"))  # noqa: S106
+    try:
+        return child.wait()
+    except KeyboardInterrupt:
+        child.wait()
+        return EXIT_INTERRUPTED
+
+
+def _wait_running(home: StackHome) -> dict[str, Any]:
+    end_s = time.monotonic() + OTHER_START_TIMEOUT_S
+    while (state := home.state_read()).get("state") == "starting" and time.monotonic() < end_s:
+        time.sleep(0.2)
+    return state
+
+
+def stack_environment(home: StackHome, state: dict[str, Any]) -> dict[str, str]:
+    """Environment of a running stack, from its record."""
+    return {
+        **os.environ,
+        "DLH_HOME": str(home.root),
+        "DLH_REDIS_URL": str(state.get("redis_url", "")),
+        "DLH_URL": str(state.get("url", "")),
+        "DLH_NODE_NAME": str(state.get("node", "")),
+    }
+
+
+def demo_start(environment: dict[str, str], first: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Start the demo, a client of the public API and nothing more."""
+    client = {**environment, "DLH_TOKEN": str(first["token"]), "DLH_PROJECT": str(first["project"])}
+    return subprocess.Popen([sys.executable, "-m", "harness.stack.demo"], cwd=REPOSITORY, env=client)
+
+
+def stop(home: StackHome) -> int:
+    """End the stack that runs in this home and wait for it."""
+    state = home.state_read()
+    process = process_find(state.get("pid"), state.get("created_s"))
+    if process is None:
+        say(f"No stack runs in {home.root}.")
+        return 0
+    process.terminate()
+    if not wait_gone(process.pid, float(state["created_s"]), STOP_TIMEOUT_S):
+        say(f"Process {process.pid} does not end; see {home.logs}.")
+        return EXIT_FAILED
+    say("Stopped.")
+    return 0
+
+
+def status(home: StackHome) -> int:
+    """Print what runs; exit 0 only if a stack runs."""
+    state = home.state_read()
+    running = process_find(state.get("pid"), state.get("created_s")) is not None
+    say(describe(state) if running else f"No stack runs in {home.root}.")
+    return 0 if running else EXIT_FAILED
+
+
+def password(home: StackHome) -> int:
+    """Give the first admin a new one-time password."""
+    home.make_folders()
+    first = bootstrap_run({**os.environ, "DLH_HOME": str(home.root)}, new_password=True)
+    say(f"User       {first['user']}\nPassword   {first['password']}")
+    return 0
+
+
+def main() -> int:
+    """Command line; see the module."""
+    parser = argparse.ArgumentParser(prog="python -m harness.stack", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("run", "stop", "status", "password"):
+        commands.add_parser(name)
+    commands.add_parser("demo").add_argument("--once", action="store_true", help="end everything afterwards")
+    given = parser.parse_args()
+    home = home_from_environment()
+    try:
+        if given.command == "demo":
+            return demo(home, once=given.once)
+        return {"run": run, "stop": stop, "status": status, "password": password}[given.command](home)
+    except (StackError, SettingsError) as error:
+        say(f"\nCannot go on: {error}")
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

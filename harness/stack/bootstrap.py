@@ -1,0 +1,90 @@
+"""First steps inside Django, in a process of its own: migrations, the first admin, a short-lived token.
+
+`python -m harness.stack.bootstrap [--token NAME] [--new-password]` ends with one line of JSON:
+`{"user", "password" (empty unless made now), "project", "token"}`; with `--words` it tells a person instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import sys
+from datetime import timedelta
+from typing import Any
+
+ADMIN_NAME = "admin"
+PROJECT_NAME = "First project"
+TOKEN_LIFETIME = timedelta(days=1)
+PASSWORD_BYTES = 12
+
+
+def bootstrap(*, token_name: str = "", new_password: bool = False) -> dict[str, Any]:
+    """Bring the database up to date and make sure that somebody can sign in. Idempotent."""
+    from django.core.management import call_command
+
+    call_command("migrate", interactive=False, verbosity=0)
+    user, password = admin_ensure(new_password=new_password)
+    project = project_ensure(user)
+    token = token_make(user, token_name) if token_name else ""
+    return {"user": user.username, "password": password, "project": project.slug, "token": token}
+
+
+def admin_ensure(*, new_password: bool) -> tuple[Any, str]:
+    """The first admin and, where it was made or reset now, its password (else empty)."""
+    from harness.accounts import services
+    from harness.accounts.models import User
+
+    user = User.objects.filter(is_superuser=True, is_active=True).order_by("pk").first()
+    if user is None:
+        return services.user_create(actor=None, username=ADMIN_NAME, is_admin=True)
+    if not new_password:
+        return user, ""
+    password = secrets.token_urlsafe(PASSWORD_BYTES)
+    return services.user_update(actor=None, user=user, password=password), password
+
+
+def project_ensure(user: Any) -> Any:
+    """A project to work in."""
+    from harness.accounts import selectors, services
+
+    return selectors.project_default(user=user) or services.project_create(user=user, name=PROJECT_NAME)
+
+
+def token_make(user: Any, name: str) -> str:
+    """A token that ends by itself; earlier ones of the same name are revoked."""
+    from django.utils import timezone
+
+    from harness.accounts import selectors, services
+    from harness.accounts.models import Scope
+
+    for old in selectors.token_list(user=user).filter(name=name):
+        services.token_revoke(user=user, token_id=old.pk)
+    expires_at = timezone.now() + TOKEN_LIFETIME
+    return services.token_create(user=user, name=name, scope=Scope.ADMIN, expires_at=expires_at)[1]
+
+
+def main() -> None:
+    """Command line; see the module."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--token", default="", metavar="NAME")
+    parser.add_argument("--new-password", action="store_true")
+    parser.add_argument("--words", action="store_true")
+    given = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
+    import django
+
+    django.setup()
+    told = bootstrap(token_name=given.token, new_password=given.new_password)
+    sys.stdout.write((_words(told) if given.words else json.dumps(told)) + "\n")
+
+
+def _words(told: dict[str, Any]) -> str:
+    if not told["password"]:
+        return f"The database is up to date. User {told['user']}, password as set before."
+    return f"The database is ready. User {told['user']}, password {told['password']} (shown only now; change it)."
+
+
+if __name__ == "__main__":
+    main()

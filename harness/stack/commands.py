@@ -1,0 +1,34 @@
+"""The command line of each part, for the stack that runs them all and for a container that runs one."""
+
+from __future__ import annotations
+
+import sys
+
+from harness.env import env_text
+
+PORTAL_SHUTDOWN_S = 3
+"""Open live streams end by then."""
+_QUIET = ("--without-gossip", "--without-mingle", "--loglevel")
+
+
+def portal_command(*listen: str) -> list[str]:
+    """The portal under uvicorn; `listen` says where (`--fd 3`, `--host 0.0.0.0 --port 8000`)."""
+    options = ["--timeout-graceful-shutdown", str(PORTAL_SHUTDOWN_S), "--no-server-header", "--lifespan", "off"]
+    options.append("--no-proxy-headers")  # uvicorn would believe any local client; DLH_BEHIND_PROXY decides
+    return [sys.executable, "-m", "uvicorn", "harness.asgi:application", *listen, *options]
+
+
+def control_command(name: str) -> list[str]:
+    """One control process with its own beat; of any number one decides at a time."""
+    options = ["-Q", "control", "--concurrency", "2", "--max-tasks-per-child", "5000"]
+    return _celery(f"control@{name}", "harness.celery:app", options)
+
+
+def node_command(name: str) -> list[str]:
+    """The agent of a node."""
+    return _celery(f"node@{name}", "worker.celery_app:app", ["-Q", f"node.{name}"])
+
+
+def _celery(name: str, app: str, options: list[str]) -> list[str]:
+    level = env_text("DLH_LOG_LEVEL", "INFO")
+    return [sys.executable, "-m", "celery", "-A", app, "worker", "-n", name, *_QUIET, level, *options]

@@ -1,0 +1,109 @@
+"""What a stack leaves behind: children of a killed stack, and the detached supervisors of running jobs.
+
+A supervisor lives in a session of its own and outlives its node's Celery worker on purpose. Stopping the whole
+stack ends the supervisors too; their jobs go on from the newest checkpoint at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import psutil
+
+from harness.stack.home import StackHome
+
+CREATED_TOLERANCE_S = 1.5
+SUPERVISOR_GRACE_S = 8.0
+KILL_WAIT_S = 3.0
+
+
+def stale_children(state: dict[str, Any]) -> list[psutil.Process]:
+    """Processes of an earlier stack that still live; a reused process id is told apart by its start time."""
+    found = []
+    for record in state.get("children", []):
+        process = process_find(record.get("pid"), record.get("created_s"))
+        if process is not None:
+            found.append(process)
+    return found
+
+
+def process_find(pid: Any, created_s: Any) -> psutil.Process | None:
+    """The process with this id that started at this time, if it lives."""
+    if not isinstance(pid, int) or pid <= 1 or not isinstance(created_s, (int, float)):
+        return None
+    try:
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - created_s) < CREATED_TOLERANCE_S
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.Error:
+        return None
+
+
+def supervisors(home: StackHome) -> list[psutil.Process]:
+    """Live supervisors of jobs of this home, by their command line (`-m worker.supervisor JOB_DIR TOKEN`)."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if "worker.supervisor" in command and any(part.startswith(f"{home.jobs}/") for part in command):
+            found.append(process)
+    return found
+
+
+def family(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """The processes and all their descendants."""
+    members: dict[int, psutil.Process] = {}
+    for process in processes:
+        try:
+            for member in [process, *process.children(recursive=True)]:
+                members[member.pid] = member
+        except psutil.Error:
+            continue
+    return list(members.values())
+
+
+def end_processes(processes: list[psutil.Process], grace_s: float) -> int:
+    """SIGTERM to the given ones, then SIGKILL to them and their descendants. Returns how many were there."""
+    members = family(processes)
+    for process in processes:
+        try:
+            process.terminate()
+        except psutil.Error:
+            continue
+    _, alive = psutil.wait_procs(processes, timeout=grace_s)
+    for process in {*family(alive), *members}:
+        try:
+            process.kill()
+        except psutil.Error:
+            continue
+    psutil.wait_procs(members, timeout=KILL_WAIT_S)
+    return len(processes)
+
+
+def end_supervisors(home: StackHome) -> int:
+    """End the runs of this home. Returns how many there were."""
+    running = supervisors(home)
+    return end_processes(running, SUPERVISOR_GRACE_S) if running else 0
+
+
+def end_stale_children(home: StackHome) -> int:
+    """End what a killed stack left behind. Returns how many there were."""
+    stale = stale_children(home.state_read())
+    return end_processes(stale, SUPERVISOR_GRACE_S) if stale else 0
+
+
+def wait_gone(pid: int, created_s: float, timeout_s: float) -> bool:
+    """Wait until a process is gone."""
+    end_s = time.monotonic() + timeout_s
+    while time.monotonic() < end_s:
+        if process_find(pid, created_s) is None:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def describe(state: dict[str, Any]) -> str:
+    """The record of a stack as JSON without its secrets."""
+    return json.dumps({key: value for key, value in state.items() if key != "redis_url"}, indent=1)

@@ -1,0 +1,127 @@
+"""One part of the harness by itself, for containers and for several hosts: `python -m harness.stack.part PART`.
+
+    prepare            bring the database up to date, make the first admin; once, before the others
+    portal | control   becomes that process; DLH_HOST and DLH_PORT say where the portal listens
+    node               becomes the agent of this host's node
+    health PART        exit 0 if that part works here
+    backup FILE [--with-secrets], restore FILE
+
+Reads DLH_DATABASE_URL, DLH_REDIS_URL, DLH_SECRET_KEY, DLH_PUBLIC_URL, DLH_STORE; DLH_DATABASE_PASSWORD and
+DLH_REDIS_PASSWORD go into URLs that have none. Each may be read from a file, by NAME_FILE. Nothing is made up: what
+is missing is named, and the part does not start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from harness.env import SettingsError, env_path, env_text
+from harness.stack.commands import control_command, node_command, portal_command
+from harness.stack.home import REPOSITORY, node_name
+
+_SHARED = ("DLH_DATABASE_URL", "DLH_SECRET_KEY", "DLH_STORE")
+REQUIRED = {
+    "prepare": _SHARED,
+    "portal": (*_SHARED, "DLH_REDIS_URL", "DLH_PUBLIC_URL"),
+    "control": (*_SHARED, "DLH_REDIS_URL", "DLH_PUBLIC_URL"),
+    "node": ("DLH_REDIS_URL", "DLH_STORE"),
+    "backup": ("DLH_DATABASE_URL", "DLH_STORE"),
+    "restore": ("DLH_DATABASE_URL", "DLH_STORE"),
+}
+ALIVE_WITHIN_S = 30.0
+"""Control and nodes touch a file every few seconds (`run/control.alive`, `run/node.alive`)."""
+EXIT_REFUSED = 2
+
+
+def environment(part: str) -> dict[str, str]:
+    """What the part is started with. Raises `SettingsError` naming everything that is missing."""
+    missing = [name for name in REQUIRED[part] if not env_text(name)]
+    if missing:
+        raise SettingsError(
+            f"{part} needs {', '.join(missing)}; give each in the environment, or its file by NAME_FILE"
+        )
+    settled = {name: env_text(name) for name in REQUIRED[part]}
+    for kind in ("DATABASE", "REDIS"):
+        if f"DLH_{kind}_URL" in settled:
+            settled[f"DLH_{kind}_URL"] = with_password(settled[f"DLH_{kind}_URL"], env_text(f"DLH_{kind}_PASSWORD"))
+    if "DLH_PUBLIC_URL" in settled:
+        settled["DLH_URL"] = settled["DLH_PUBLIC_URL"]
+    kept = {name: value for name, value in os.environ.items() if name.removesuffix("_FILE") not in settled}
+    kept.pop("DJANGO_SETTINGS_MODULE", None)  # Celery loads Django wherever it finds it; a node must not
+    return {**kept, **settled, "DLH_NODE_NAME": node_name(), "PYTHONUNBUFFERED": "1"}
+
+
+def with_password(url: str, password: str) -> str:
+    """The URL with this password, unless it has one or there is none."""
+    parts = urlsplit(url)
+    if not password or parts.password:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}"))
+
+
+def command(part: str, more: list[str]) -> list[str]:
+    """What the part's process becomes."""
+    if part == "prepare":
+        return [sys.executable, "-m", "harness.stack.bootstrap", "--words", *more]
+    if part == "portal":
+        host = env_text("DLH_HOST", "0.0.0.0")  # noqa: S104  (in a container nothing else can reach it)
+        return portal_command("--host", host, "--port", _port())
+    if part == "control":
+        return control_command(node_name())
+    if part == "node":
+        return node_command(node_name())
+    return [sys.executable, "-m", "harness.backup", "make" if part == "backup" else "restore", *more]
+
+
+def _port() -> str:
+    return env_text("DLH_PORT", "8000")
+
+
+def health(part: str) -> int:
+    """0 where the part works."""
+    if part == "portal":
+        # As the proxy would ask: else a portal behind TLS answers with a redirect.
+        headers = {"X-Forwarded-Proto": "https"}
+        question = urllib.request.Request(f"http://127.0.0.1:{_port()}/api/v1/health", headers=headers)
+        try:
+            with urllib.request.urlopen(question, timeout=5) as answer:  # noqa: S310  (our own http URL)
+                return 0 if answer.status == 200 else 1
+        except (urllib.error.URLError, OSError):
+            return 1
+    alive = env_path("DLH_HOME", REPOSITORY / "var") / "run" / f"{part}.alive"
+    return 0 if _age_s(alive) < ALIVE_WITHIN_S else 1
+
+
+def _age_s(file: Path) -> float:
+    try:
+        return time.time() - file.stat().st_mtime
+    except OSError:
+        return float("inf")
+
+
+def main(arguments: list[str]) -> int:
+    """Command line; see the module."""
+    part, more = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if part == "health" and len(more) == 1 and more[0] in {"portal", "control", "node"}:
+        return health(more[0])
+    if part not in REQUIRED:
+        sys.stderr.write(f"{__doc__}\n")
+        return EXIT_REFUSED
+    try:
+        settled = environment(part)
+    except SettingsError as error:
+        sys.stderr.write(f"Cannot go on: {error}.\n")
+        return EXIT_REFUSED
+    argv = command(part, more)
+    os.execve(argv[0], argv, {**settled, "PYTHONPATH": str(REPOSITORY)})  # noqa: S606  (no shell is meant)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,175 @@
+"""The store: names every file once, and serves large ones without reading them into memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from asgiref.sync import sync_to_async
+
+from harness.plain import plain
+from worker.plan import RunPaths
+
+CHUNK_BYTES = 1 << 20
+_RANGE = re.compile(r"^bytes=(\d*)-(\d*)$")
+
+
+@dataclass(frozen=True)
+class DatasetPaths:
+    """Files of one dataset content."""
+
+    root: Path
+
+    @property
+    def source(self) -> Path:
+        """Folder that holds the uploaded file under its own name."""
+        return self.root / "source"
+
+    @property
+    def packed(self) -> Path:
+        """Training-ready form: profile.json, table.parquet or images.parquet, thumbnails/."""
+        return self.root / "packed"
+
+
+@dataclass(frozen=True)
+class StorePaths:
+    """Names every file and folder below the store."""
+
+    root: Path
+
+    @property
+    def uploads(self) -> Path:
+        """Folder of uploads in progress."""
+        return self.root / "uploads"
+
+    def upload(self, upload_id: str) -> Path:
+        """Bytes received so far."""
+        return self.uploads / upload_id
+
+    @property
+    def datasets(self) -> Path:
+        """One folder per content hash."""
+        return self.root / "datasets"
+
+    def dataset(self, sha256: str) -> DatasetPaths:
+        """Folder of one content."""
+        return DatasetPaths(self.datasets / sha256)
+
+    @property
+    def jobs(self) -> Path:
+        """One folder per job."""
+        return self.root / "jobs"
+
+    def job(self, job_id: str) -> RunPaths:
+        """Files of one job."""
+        return RunPaths(self.jobs / job_id)
+
+    def free_bytes(self) -> int:
+        """Free space on the store's disk."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        return shutil.disk_usage(self.root).free
+
+
+class UnsafePath(Exception):
+    """A folder that ranks may write holds a link where a plain file is expected, or the file is too large."""
+
+
+def open_beneath(root: Path, relative: Path | str) -> BufferedReader:
+    """Open a plain file below `root` for reading and follow no link on the way.
+
+    For folders that people's code can write. Raises `FileNotFoundError`, `UnsafePath`.
+    """
+    parts = Path(relative).parts
+    if not parts or any(part in {"..", "/", ""} for part in parts) or Path(relative).is_absolute():
+        raise UnsafePath(f"not a path below the run folder: {relative}")
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        descriptor = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UnsafePath(f"{relative}: {error.strerror}") from error
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnsafePath(f"{relative} is not a plain file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_beneath(root: Path, relative: Path | str, limit_bytes: int = 64 << 20) -> bytes:
+    """Bytes of a file opened by `open_beneath`. Raises `UnsafePath` where it is larger than `limit_bytes`."""
+    with open_beneath(root, relative) as stream:
+        body = stream.read(limit_bytes + 1)
+    if len(body) > limit_bytes:
+        raise UnsafePath(f"{relative} is larger than {limit_bytes} bytes")
+    return body
+
+
+def json_beneath(root: Path, relative: Path | str, limit_bytes: int = 64 << 20) -> Any:
+    """The JSON of a file opened by `open_beneath`, as `harness.plain.plain` leaves it.
+
+    Raises `FileNotFoundError`, and `UnsafePath` for what is no JSON, too large or too deep.
+    """
+    try:
+        return plain(json.loads(read_beneath(root, relative, limit_bytes)))
+    except (ValueError, RecursionError) as error:
+        raise UnsafePath(f"{relative} is not JSON that can be read: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByteRange:
+    """A span of a file: `start` inclusive, `stop` exclusive."""
+
+    start: int
+    stop: int
+
+
+def range_parse(header: str, size_bytes: int) -> ByteRange | None:
+    """The single span an HTTP `Range` header asks for; None where there is none or it is not understood (RFC 9110).
+
+    Raises `ValueError` where the span lies outside the file (HTTP 416).
+    """
+    match = _RANGE.match(header.strip())
+    if not match or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if not first:
+        start, stop = max(0, size_bytes - int(last)), size_bytes
+    else:
+        start, stop = int(first), min(size_bytes, int(last) + 1 if last else size_bytes)
+    if start >= size_bytes or start >= stop:
+        raise ValueError("range not satisfiable")
+    return ByteRange(start=start, stop=stop)
+
+
+def stream_read(stream: BinaryIO, span: ByteRange) -> Iterator[bytes]:
+    """The bytes of a span, a chunk at a time; closes the stream."""
+    with stream:
+        stream.seek(span.start)
+        left = span.stop - span.start
+        while left > 0 and (chunk := stream.read(min(CHUNK_BYTES, left))):
+            left -= len(chunk)
+            yield chunk
+
+
+async def stream_read_async(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The chunks, made one by one in the request's own thread: its database connection is closed with the request."""
+
+    def take() -> bytes | None:
+        return next(chunks, None)
+
+    while (chunk := await sync_to_async(take)()) is not None:
+        yield chunk

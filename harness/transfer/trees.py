@@ -1,0 +1,120 @@
+"""Folders of the store as trees: files with size and SHA-256, for nodes that fetch them by content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.conf import settings
+
+from harness.errors import NotFound
+from harness.store import UnsafePath, open_beneath
+from worker.transfer.tree import DATASET_FOLDER, FILE_NAME, FILES_MAX, JOB_FOLDER, Tree
+
+PROGRAM = "/program"
+_MEMO = "packed.tree.json"
+"""Beside a packed dataset: the hashes of its files, with the sizes and times of change that they hold for."""
+
+
+def folder_check(folder: str) -> str:
+    """A folder of the store that joined nodes may read. Raises `NotFound`."""
+    program = folder.endswith(PROGRAM) and JOB_FOLDER.fullmatch(folder.removesuffix(PROGRAM))
+    if not program and not DATASET_FOLDER.fullmatch(folder):
+        raise _missing()
+    return folder
+
+
+def _missing() -> NotFound:
+    return NotFound("There is no such file for nodes.", hint="Programs and packed datasets are named by control.")
+
+
+def tree_get(folder: str) -> Tree:
+    """A program or a packed dataset. Raises `NotFound`."""
+    root: Path = settings.STORE.root
+    is_dataset = DATASET_FOLDER.fullmatch(folder_check(folder))
+    tree = tree_read(root, folder, (root / folder).parent / _MEMO if is_dataset else None)
+    if not tree.files:
+        raise _missing()
+    return tree
+
+
+def tree_read(root: Path, folder: str, memo: Path | None = None) -> Tree:
+    """The plain files of a folder below `root`; what is no plain file is left out. Raises `NotFound`.
+
+    `memo`: where hashes are kept that hold as long as sizes and times of change do.
+    """
+    try:
+        names = sorted(path.name for path in (root / folder).iterdir() if FILE_NAME.fullmatch(path.name))
+    except OSError as error:
+        raise _missing() from error
+    known = _memo_read(memo)
+    rows = [row for name in names[:FILES_MAX] if (row := _file_row(root, folder, name, known.get(name)))]
+    if memo is not None and {row["name"]: row for row in rows} != known:
+        _memo_write(memo, rows)
+    return Tree.from_list(rows)
+
+
+def _file_row(root: Path, folder: str, name: str, known: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Size, time of change and hash of one file; None for what is no plain file."""
+    try:
+        with open_beneath(root, f"{folder}/{name}") as stream:
+            told = os.fstat(stream.fileno())
+            same = known and (known.get("bytes"), known.get("mtime_ns")) == (told.st_size, told.st_mtime_ns)
+            digest = known["sha256"] if known and same else hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, UnsafePath):
+        return None
+    return {"name": name, "bytes": told.st_size, "mtime_ns": told.st_mtime_ns, "sha256": digest}
+
+
+def _memo_read(memo: Path | None) -> dict[str, dict[str, Any]]:
+    try:
+        return {row["name"]: row for row in json.loads(memo.read_text())} if memo else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _memo_write(memo: Path, rows: list[dict[str, Any]]) -> None:
+    """Best effort: without it the next node waits for the hashes again."""
+    draft = memo.with_name(f".{memo.name}.{os.getpid()}")
+    with suppress(OSError):
+        draft.write_text(json.dumps(rows))
+        draft.replace(memo)
+
+
+def file_open(folder: str, name: str) -> BinaryIO:
+    """One file of a program or a packed dataset. Raises `NotFound`."""
+    return plain_open(settings.STORE.root, folder_check(folder), name)
+
+
+def plain_open(root: Path, folder: str, name: str) -> BinaryIO:
+    """A plain file of a flat folder below `root`, no link followed. Raises `NotFound`."""
+    if not FILE_NAME.fullmatch(name):
+        raise _missing()
+    try:
+        return open_beneath(root, f"{folder}/{name}")
+    except (OSError, UnsafePath) as error:
+        raise _missing() from error
+
+
+@contextmanager
+def folder_beneath(root: Path, relative: str) -> Iterator[int]:
+    """The descriptor of a folder below `root`, made where it is missing; no link is followed. Raises `UnsafePath`."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in Path(relative).parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=folder)
+            try:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            except OSError as error:
+                raise UnsafePath(f"{relative}: {error.strerror}") from error
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)

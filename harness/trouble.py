@@ -1,0 +1,109 @@
+"""What is behind an error that nobody expected: a full disk, a database that is away or a NUL is told as such."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+
+import redis
+from django.conf import settings
+from django.db.utils import DataError, OperationalError
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
+from harness.database import is_away
+from harness.errors import HarnessError, Invalid, NoSpace, Unavailable
+
+_log = logging.getLogger(__name__)
+_FULL_CODES = {errno.ENOSPC, errno.EDQUOT}
+_FULL_BYTES = 1 << 20
+"""With less than this left, a database or broker that cannot write has no other reason."""
+
+
+def trouble_of(error: BaseException) -> HarnessError | None:
+    """The words for an unexpected error; None where it is a fault of ours."""
+    links = list(_chain(error))
+    if any(_is_nul(link) for link in links):
+        return _nul()
+    if any(_is_full_disk(link) for link in links):
+        return NoSpace(
+            "The disk of this installation is full; nothing was changed.",
+            hint="Free space on the disk of DLH_HOME (old jobs, datasets, logs), or ask the operator; then try again.",
+        )
+    return _away() if any(is_away(link) for link in links) else None
+
+
+def _away() -> HarnessError:
+    return Unavailable(
+        "The database does not answer: it is being restarted, or something else holds it.",
+        hint="Nothing that runs is lost. Try again in a few seconds; if it lasts, tell the operator.",
+        code="database_away",
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _nul() -> HarnessError:
+    return Invalid("A text holds a NUL character; nothing was changed.", hint="Remove it and try again.")
+
+
+def _refuse_nul(request: HttpRequest) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        from harness.api.errors import error_response
+
+        return error_response(_nul())
+    from harness.pages.web import error_answer
+
+    return error_answer(request, _nul())
+
+
+def _is_nul(error: BaseException) -> bool:
+    """PostgreSQL stores no NUL in a text, nor its escape in JSON; SQLite takes both."""
+    return isinstance(error, DataError) and any(word in str(error) for word in ("NUL (0x00)", "\\u0000"))
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    if isinstance(error, OSError) and error.errno in _FULL_CODES:
+        return True
+    return isinstance(error, OperationalError | redis.ResponseError) and _free_bytes() < _FULL_BYTES
+
+
+def _free_bytes() -> int:
+    try:
+        return min(shutil.disk_usage(settings.HOME).free, settings.STORE.free_bytes())
+    except OSError:
+        return 0
+
+
+class TroubleMiddleware:
+    """Answers such errors of pages in words; the API has its own handler."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        """No address of ours holds a NUL: it reaches neither database nor disk."""
+        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+            return _refuse_nul(request)
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """A readable page; plain text where not even that can be made."""
+        trouble = trouble_of(error)
+        if trouble is None:
+            return None
+        _log.error("%s %s: %s", request.method, request.path, error)
+        try:
+            from harness.pages.web import error_answer
+
+            return error_answer(request, trouble)
+        except Exception as second:
+            _log.error("no page for it either: %s", second)
+            text = f"{trouble.message}\n{trouble.hint}\n"
+            return HttpResponse(text, status=trouble.status, content_type="text/plain; charset=utf-8")

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import json
+import threading
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.utils import timezone
+
+from harness.accounts import selectors, services
+from harness.accounts.access import require, require_admin, visible_projects
+from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
+
+pytestmark = pytest.mark.django_db
+PASSWORD = "correct horse battery"
+
+
+def token_user(user, **options):
+    """The user as a request with a new token would bring it."""
+    _, text = services.token_create(user=user, name="t", **options)
+    return selectors.token_find(text).user
+
+
+@pytest.mark.parametrize(
+    ("who", "role", "answer"),
+    [
+        ("owner", Role.ADMIN, None),
+        ("mate", Role.MEMBER, None),
+        ("mate", Role.ADMIN, Forbidden),
+        ("viewer", Role.VIEWER, None),
+        ("viewer", Role.MEMBER, Forbidden),
+        ("outsider", Role.VIEWER, NotFound),
+        ("admin", Role.ADMIN, None),
+    ],
+)
+def test_a_role_gives_what_it_names_and_less(who, role, answer, people):
+    if answer is None:
+        require(getattr(people, who), people.project, role)
+    else:
+        with pytest.raises(answer):
+            require(getattr(people, who), people.project, role)
+
+
+def test_somebody_who_was_switched_off_may_nothing(people):
+    people.owner.is_active = False
+    with pytest.raises(NotFound):
+        require(people.owner, people.project, Role.VIEWER)
+    assert not visible_projects(people.owner).exists()
+
+
+@pytest.mark.parametrize(
+    ("scope", "allowed"), [(Scope.READ, Role.VIEWER), (Scope.WRITE, Role.MEMBER), (Scope.ADMIN, Role.ADMIN)]
+)
+def test_a_scope_is_a_ceiling_for_the_role(scope, allowed, people):
+    user = token_user(people.owner, scope=scope)
+    assert require(user, people.project, Role.VIEWER) == allowed
+
+
+def test_a_scope_never_raises_the_role(people):
+    with pytest.raises(Forbidden):
+        require(token_user(people.viewer, scope=Scope.ADMIN), people.project, Role.MEMBER)
+
+
+def test_a_token_of_one_project_does_not_see_the_others(people):
+    user = token_user(people.admin, scope=Scope.ADMIN, project=people.project)
+    assert list(visible_projects(user)) == [people.project]
+    with pytest.raises(NotFound):
+        require(user, people.elsewhere, Role.VIEWER)
+    with pytest.raises(Forbidden):
+        require_admin(user)
+
+
+def test_only_the_hash_of_a_token_is_stored(people):
+    token, text = services.token_create(user=people.owner, name="laptop")
+    row = ApiToken.objects.get()
+    assert text.startswith("dlh_") and len(text) > 40
+    assert text not in json.dumps(list(ApiToken.objects.values()), default=str)
+    assert row.prefix == text[:12] and row == token
+
+
+def test_a_token_is_found_by_its_text_until_it_is_revoked_or_expires(people):
+    token, text = services.token_create(user=people.owner, name="t", expires_at=timezone.now() + timedelta(days=1))
+    found = selectors.token_find(text)
+    assert found == token and found.last_used_at
+    assert selectors.token_find(text[:-1]) is None and selectors.token_find("") is None
+    ApiToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert selectors.token_find(text) is None
+    ApiToken.objects.update(expires_at=None)
+    with pytest.raises(NotFound):
+        services.token_revoke(user=people.mate, token_id=token.pk)
+    services.token_revoke(user=people.owner, token_id=token.pk)
+    assert selectors.token_find(text) is None
+
+
+def test_a_token_of_somebody_who_was_switched_off_is_dead(people):
+    _, text = services.token_create(user=people.owner, name="t")
+    services.user_update(actor=people.admin, user=people.owner, is_active=False)
+    assert selectors.token_find(text) is None
+
+
+def test_a_token_makes_no_wider_token(people):
+    narrow = token_user(people.owner, scope=Scope.WRITE, project=people.project)
+    for options in ({"scope": Scope.ADMIN, "project": people.project}, {"scope": Scope.WRITE}):
+        with pytest.raises(Forbidden):
+            services.token_create(user=narrow, name="wider", **options)
+    services.token_create(user=narrow, name="same", scope=Scope.READ, project=people.project)
+    with pytest.raises(Forbidden):
+        services.token_create(user=token_user(people.owner, scope=Scope.READ), name="x", scope=Scope.READ)
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"name": " "}, "name"),
+        ({"scope": "root"}, "scope"),
+        ({"expires_at": timezone.now() - timedelta(days=1)}, "expires_at"),
+    ],
+)
+def test_a_wrong_token_names_the_field(options, field, people):
+    with pytest.raises(Invalid) as caught:
+        services.token_create(user=people.owner, **{"name": "t", **options})
+    assert caught.value.field == field
+
+
+def test_whoever_makes_a_project_is_its_admin_and_names_may_repeat(people):
+    first, second = (services.project_create(user=people.mate, name="My Birds!") for _ in range(2))
+    assert (first.slug, second.slug) == ("my-birds", "my-birds-2")
+    assert require(people.mate, first, Role.ADMIN)
+    assert services.project_create(user=people.mate, name="日本").slug == "project"
+    with pytest.raises(Invalid):
+        services.project_create(user=people.mate, name=" ")
+
+
+def test_projects_are_listed_for_their_members(people):
+    assert [project.slug for project in selectors.project_list(user=people.mate)] == ["birds"]
+    assert [project.members_count for project in selectors.project_list(user=people.admin)] == [3, 1]
+    assert selectors.project_get(user=people.mate, slug="birds") == people.project
+    with pytest.raises(NotFound):
+        selectors.project_get(user=people.mate, slug="elsewhere")
+
+
+def test_members_are_managed_by_admins_of_the_project(people):
+    with pytest.raises(Forbidden):
+        services.membership_set(actor=people.mate, project=people.project, user=people.outsider, role=Role.VIEWER)
+    with pytest.raises(NotFound):
+        services.membership_set(actor=people.outsider, project=people.project, user=people.outsider, role=Role.ADMIN)
+    services.membership_set(actor=people.owner, project=people.project, user=people.outsider, role="viewer")
+    assert require(people.outsider, people.project, Role.VIEWER) == Role.VIEWER
+    with pytest.raises(Invalid):
+        services.membership_set(actor=people.owner, project=people.project, user=people.mate, role="king")
+    services.membership_remove(actor=people.outsider, project=people.project, user=people.outsider)
+    assert not Membership.objects.filter(user=people.outsider, project=people.project).exists()
+
+
+def test_a_project_keeps_an_admin(people):
+    for change in (
+        lambda: services.membership_set(actor=people.owner, project=people.project, user=people.owner, role="viewer"),
+        lambda: services.membership_remove(actor=people.owner, project=people.project, user=people.owner),
+    ):
+        with pytest.raises(Conflict, match="last admin"):
+            change()
+
+
+def test_users_are_made_by_admins_with_a_one_time_password(people):
+    with pytest.raises(Forbidden):
+        services.user_create(actor=people.owner, username="new")
+    user, password = services.user_create(actor=people.admin, username="new", email="new@example.org")
+    assert user.check_password(password) and not user.is_superuser
+    with pytest.raises(Conflict):
+        services.user_create(actor=people.admin, username="new")
+    for bad in ({"username": "a b"}, {"username": "x", "password": "short"}, {"username": "x", "email": "nonsense"}):
+        with pytest.raises(Invalid):
+            services.user_create(actor=people.admin, **bad)
+
+
+def test_people_change_their_own_password_only_and_not_by_token(people):
+    services.user_update(actor=people.mate, user=people.mate, password="another long phrase")
+    for actor, user in ((people.mate, people.owner), (token_user(people.mate), people.mate)):
+        with pytest.raises(Forbidden):
+            services.user_update(actor=actor, user=user, password="another long phrase")
+    with pytest.raises(Forbidden):
+        services.user_update(actor=people.mate, user=people.mate, is_admin=True)
+
+
+def test_the_last_admin_stays(people):
+    with pytest.raises(Conflict, match="last admin"):
+        services.user_update(actor=people.admin, user=people.admin, is_admin=False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_admins_who_leave_at_once_one_stays(people):
+    User.objects.filter(pk=people.owner.pk).update(is_superuser=True)
+    both = list(User.objects.filter(is_superuser=True))
+    barrier, answers = threading.Barrier(2), []
+
+    def leave(user):
+        barrier.wait()
+        try:
+            services.user_update(actor=None, user=user, is_admin=False)
+            answers.append("left")
+        except Conflict:
+            answers.append("stays")
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=leave, args=(user,)) for user in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == ["left", "stays"]
+    assert User.objects.filter(is_superuser=True, is_active=True).count() == 1
+
+
+def test_the_command_makes_the_first_admin_and_project_once(db):
+    def call(*arguments):
+        out = StringIO()
+        call_command("admin_create", "--json", *arguments, stdout=out)
+        return json.loads(out.getvalue())
+
+    first = call("--token", "demo")
+    user = User.objects.get(username="admin")
+    assert user.is_superuser and user.check_password(first["password"])
+    assert selectors.token_find(first["token"]).scope == "admin"
+    assert Project.objects.get().memberships.get().user == user
+    assert call()["password"] == ""
+    assert User.objects.get().check_password(first["password"])
+    renewed = call("--reset")["password"]
+    assert User.objects.get().check_password(renewed)
+    assert not User.objects.get().check_password(first["password"])

@@ -1,0 +1,77 @@
+"""Guessing a password is slowed, and nobody else is locked out by it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from harness.accounts.models import SignInFailure, User
+from harness.accounts.signin import TRIES_PER_ADDRESS, TRIES_PER_NAME, WINDOW, signin_failed, signin_wait
+
+RIGHT = "a long passphrase 7"
+
+
+@pytest.fixture
+def ann(db: None) -> User:
+    return User.objects.create_user("ann", password=RIGHT)
+
+
+def sign_in(client: Client, password: str, address: str = "10.0.0.1", name: str = "ann") -> int:
+    return client.post("/login", {"username": name, "password": password}, REMOTE_ADDR=address).status_code
+
+
+def test_after_too_many_refusals_even_the_right_password_must_wait(ann: User, client: Client) -> None:
+    assert {sign_in(client, f"guess {number}") for number in range(TRIES_PER_ADDRESS)} == {200}
+    assert sign_in(client, RIGHT) == 429
+    page = client.post("/login", {"username": "ANN", "password": RIGHT}, REMOTE_ADDR="10.0.0.1").content.decode()
+    assert "Too many wrong attempts" in page and "15 min" in page
+
+
+def test_other_addresses_and_other_names_may_still_try(ann: User, client: Client) -> None:
+    for number in range(TRIES_PER_ADDRESS):
+        sign_in(client, f"guess {number}")
+    assert sign_in(client, "wrong", name="bob") == 200
+    assert sign_in(client, RIGHT, address="10.0.0.2") == 302
+
+
+def test_one_name_guessed_from_many_addresses_waits_too(ann: User) -> None:
+    for number in range(TRIES_PER_NAME):
+        signin_failed(name="ann", address=f"10.0.1.{number}")
+    assert signin_wait(name="ann", address="10.9.9.9") is not None
+
+
+def test_a_success_forgets_the_refusals_and_time_does_too(ann: User, client: Client) -> None:
+    for number in range(TRIES_PER_ADDRESS - 1):
+        sign_in(client, f"guess {number}")
+    assert sign_in(client, RIGHT) == 302
+    assert not SignInFailure.objects.exists()
+    for _ in range(TRIES_PER_ADDRESS):
+        signin_failed(name="ann", address="10.0.0.1")
+    SignInFailure.objects.update(at=timezone.now() - WINDOW - timedelta(seconds=1))
+    assert signin_wait(name="ann", address="10.0.0.1") is None
+    signin_failed(name="ann", address="10.0.0.1")
+    assert SignInFailure.objects.count() == 1
+
+
+def from_proxy(client: Client, password: str, forwarded: str) -> int:
+    body = {"username": "ann", "password": password}
+    answer = client.post("/login", body, REMOTE_ADDR="127.0.0.1", headers={"X-Forwarded-For": forwarded})
+    return answer.status_code
+
+
+def test_without_a_proxy_nobody_gets_new_tries_by_claiming_an_address(ann: User, client: Client) -> None:
+    for number in range(TRIES_PER_ADDRESS):
+        from_proxy(client, "wrong", f"10.0.0.{number}")
+    assert from_proxy(client, RIGHT, "10.0.0.99") == 429
+
+
+def test_behind_a_proxy_its_word_counts_and_not_the_clients(ann: User, client: Client, settings: Any) -> None:
+    settings.BEHIND_PROXY = True
+    for number in range(TRIES_PER_ADDRESS):
+        from_proxy(client, "wrong", f"10.0.0.{number}, 192.0.2.7")
+    assert from_proxy(client, RIGHT, "10.0.0.99, 192.0.2.7") == 429
+    assert from_proxy(client, RIGHT, "192.0.2.8") == 302

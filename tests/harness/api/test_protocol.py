@@ -1,0 +1,314 @@
+"""What holds for every address: errors, hostile input, CSRF, OpenAPI, downloads, limits."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import Client
+
+from harness.api.app import api
+from harness.api.limits import CHUNK_LIMIT_BYTES, JSON_LIMIT_BYTES, BodyLimit
+from harness.api.query import operations
+from tests.harness.api.conftest import API
+
+TRAVERSAL = [
+    "..", "../..", "..%2f..%2fetc%2fpasswd", "%2e%2e%2f%2e%2e", "....//", "..%5c..%5c", "%00", "a%00b", "%0d%0aX: y",
+    "'; drop table jobs--", "{{7*7}}", "$(id)", "`id`", "|id", "\u202e", "%ff%fe", "http:%2f%2f127.0.0.1:6379%2f",
+    "file:%2f%2f%2fetc%2fpasswd", "gopher:%2f%2f127.0.0.1", "x" * 2000,
+]  # fmt: skip
+
+
+@pytest.fixture
+def caller(people: SimpleNamespace, bearer: Any) -> Client:
+    return bearer(people.owner, "admin")
+
+
+def is_error(answer: Any) -> bool:
+    return set(answer.json()) == {"error"} and set(answer.json()["error"]) == {
+        "code", "message", "hint", "field", "details",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TRAVERSAL)
+def test_hostile_ids_and_names_are_refused_everywhere(
+    caller: Client, finished_job: Any, pictures: Any, text: str
+) -> None:
+    job, data = f"{API}/jobs/{finished_job.pk}", f"{API}/datasets/{pictures.pk}"
+    places = [
+        f"{API}/jobs/{text}", f"{job}/program/{text}", f"{job}/charts/{text}.csv", f"{job}/predictions/{text}",
+        f"{job}/predictions/{text}.csv", f"{job}/check/{text}", f"{API}/datasets/{text}", f"{data}/thumbnails/{text}",
+        f"{API}/projects/{text}/members",
+    ]  # fmt: skip
+    for place in places:
+        answer = caller.get(place)
+        body = answer.content if not answer.streaming else b"".join(answer.streaming_content)
+        # A path with dots may normalise to another address of ours; what matters is that no file leaks.
+        assert answer.status_code in {200, 202, 400, 404, 422} and b"root:" not in body
+        if answer.status_code != 200:
+            assert is_error(answer) or answer.status_code == 400
+    write = caller.put(f"{job}/program/{text}", json.dumps({"text": "x"}), "application/json")
+    assert write.status_code in {400, 404, 405, 409, 422}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "owner__password__startswith=p", "project__members__email=x", "dataset__owner__tokens__digest__gt=a",
+        "state__in=draft", "pk=1", "id__regex=.*", "spec__contains=x", "ordering=owner__password",
+    ],
+)  # fmt: skip
+def test_filters_that_reach_into_the_database_are_refused(caller: Client, query: str) -> None:
+    for place in ("jobs", "datasets", "projects", "tokens"):
+        answer = caller.get(f"{API}/{place}?{query}")
+        assert answer.status_code == 422 and is_error(answer)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("sort=owner__password", "sort"), ("sort=-spec", "sort"), ("page=0", "page"), ("page_size=100000", "page_size"),
+        ("state=nope", "state.0"), ("metric_min=nan", "metric_min"), ("metric_max=inf", "metric_max"),
+        ("page=x", "page"),
+    ],
+)  # fmt: skip
+def test_a_bad_parameter_names_its_field(caller: Client, query: str, field: str) -> None:
+    answer = caller.get(f"{API}/jobs?{query}")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+
+
+def test_jobs_are_filtered_sorted_and_paged_on_the_server(caller: Client, finished_job: Any, job_make: Any) -> None:
+    job_make(name="second")
+    body = caller.get(f"{API}/jobs?state=succeeded&state=draft&sort=-metric&page_size=1").json()
+    assert (body["total"], body["pages"], len(body["items"])) == (2, 2, 1)
+    assert body["items"][0]["id"] == finished_job.pk
+    assert caller.get(f"{API}/jobs?metric_min=0.95").json()["total"] == 0
+    assert caller.get(f"{API}/jobs?query=second&owner=owner").json()["items"][0]["name"] == "second"
+
+
+def refusal(path: str) -> tuple[int, str]:
+    """Machines sign in by a secret in the request: a browser's session counts for nothing there."""
+    if path.startswith("/node/"):
+        return 401, "unauthenticated"
+    return (422, "invalid") if path == "/pool/join" else (403, "csrf")
+
+
+def test_a_session_needs_the_csrf_token_for_every_unsafe_method(people: SimpleNamespace) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(people.admin)
+    for path, operation in operations(api):
+        for method in set(operation.methods) - {"GET", "HEAD", "OPTIONS"}:
+            answer = browser.generic(method, API + re.sub(r"\{[^}]+\}", "x", path))
+            assert (answer.status_code, answer.json()["error"]["code"]) == refusal(path), (method, path)
+
+
+def test_a_session_with_the_csrf_token_may_change_things(people: SimpleNamespace) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(people.owner)
+    browser.cookies[django_settings.CSRF_COOKIE_NAME] = "b" * 32
+    headers = {"X-CSRFToken": "b" * 32}
+    body = json.dumps({"name": "New"})
+    assert browser.post(f"{API}/projects", body, "application/json", headers=headers).status_code == 201
+
+
+@pytest.mark.parametrize("header", ["Bearer", "Bearer x", "Bearer dlh_x", "Basic eDp5", "dlh_x", "Bearer  "])
+def test_a_wrong_token_is_401_even_beside_a_session(people: SimpleNamespace, header: str) -> None:
+    caller = Client(headers={"Authorization": header})
+    answer = caller.get(f"{API}/me")
+    assert answer.status_code == 401 and is_error(answer)
+    assert answer["WWW-Authenticate"].startswith("Bearer")
+    if header.startswith("Bearer"):
+        caller.force_login(people.owner)
+        assert caller.get(f"{API}/me").status_code == 401
+
+
+def test_expired_and_revoked_tokens_and_inactive_people_are_401(people: SimpleNamespace, bearer: Any) -> None:
+    from django.utils import timezone
+
+    from harness.accounts.models import ApiToken, User
+
+    caller = bearer(people.owner)
+    assert caller.get(f"{API}/me").status_code == 200
+    ApiToken.objects.update(expires_at=timezone.now())
+    assert caller.get(f"{API}/me").status_code == 401
+    ApiToken.objects.update(expires_at=None, revoked_at=timezone.now())
+    assert caller.get(f"{API}/me").status_code == 401
+    ApiToken.objects.update(revoked_at=None)
+    User.objects.filter(pk=people.owner.pk).update(is_active=False)
+    assert caller.get(f"{API}/me").status_code == 401
+
+
+def test_a_token_is_made_shown_once_and_ended(caller: Client) -> None:
+    from harness.accounts.models import ApiToken
+
+    made = caller.post(f"{API}/tokens", {"name": "laptop", "scope": "read"}, "application/json").json()
+    assert made["token"].startswith(made["prefix"])
+    assert not ApiToken.objects.filter(digest=made["token"]).exists()
+    listed = caller.get(f"{API}/tokens").content.decode()
+    assert made["id"] in listed and made["token"] not in listed
+    other = Client(headers={"Authorization": f"Bearer {made['token']}"})
+    assert other.get(f"{API}/me").json()["scope"] == "read"
+    assert other.post(f"{API}/projects", {"name": "x"}, "application/json").status_code == 403
+    caller.delete(f"{API}/tokens/{made['id']}")
+    assert other.get(f"{API}/me").status_code == 401
+
+
+@pytest.mark.parametrize("body", ["{", "[]", '"x"', "null", '{"name": 1}', '{"name": "x", "admin": true}', "{}"])
+def test_a_body_of_another_form_is_refused_in_the_one_shape(caller: Client, body: str) -> None:
+    answer = caller.post(f"{API}/projects", body, "application/json")
+    assert answer.status_code in {400, 422} and is_error(answer)
+
+
+def test_a_wrong_method_and_an_unknown_address_answer_in_the_one_shape(caller: Client) -> None:
+    wrong = caller.put(f"{API}/me")
+    assert wrong.status_code == 405 and is_error(wrong) and "GET" in wrong["Allow"]
+    for place in ("nope", "jobs/x/y/z/", ""):
+        answer = caller.get(f"{API}/{place}")
+        assert answer.status_code == 404 and is_error(answer)
+
+
+def test_a_crash_tells_a_number_and_no_secret(caller: Client, monkeypatch: Any) -> None:
+    from harness.jobs import selectors
+
+    def crash(**_: Any) -> None:
+        raise RuntimeError("password=hunter2")
+
+    monkeypatch.setattr(selectors, "job_list", crash)
+    answer = caller.get(f"{API}/jobs")
+    assert answer.status_code == 500 and is_error(answer)
+    assert b"hunter2" not in answer.content and b"Traceback" not in answer.content
+
+
+def test_a_body_above_its_limit_is_413_unread(caller: Client) -> None:
+    answer = caller.post(f"{API}/projects", b" " * (JSON_LIMIT_BYTES + 1), "application/json")
+    assert answer.status_code == 413 and is_error(answer)
+
+
+async def test_the_asgi_guard_stops_a_body_without_a_length() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+
+    sent: list[Any] = []
+    served = 0
+
+    async def receive() -> Any:
+        nonlocal served
+        served += 1
+        return {"type": "http.request", "body": bytes(1 << 20), "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "path": f"{API}/uploads/abc", "headers": []}
+    await BodyLimit(app)(scope, receive, send)
+    assert sent[0]["status"] == 413 and json.loads(sent[1]["body"])["error"]["code"] == "too_large"
+    assert served == (CHUNK_LIMIT_BYTES >> 20) + 1
+
+
+def test_weights_are_sent_in_ranges(caller: Client, finished_job: Any) -> None:
+    place = f"{API}/jobs/{finished_job.pk}/weights"
+    whole = caller.get(place)
+    assert b"".join(whole.streaming_content) == bytes(range(200))
+    assert whole["Accept-Ranges"] == "bytes"
+    part = caller.get(place, headers={"Range": "bytes=10-19"})
+    assert (part.status_code, part["Content-Range"]) == (206, "bytes 10-19/200")
+    assert b"".join(part.streaming_content) == bytes(range(10, 20))
+    assert caller.get(place, headers={"Range": "bytes=200-"}).status_code == 416
+    assert caller.head(place)["Content-Length"] == "200"
+
+
+def test_weights_that_are_a_link_are_not_followed(caller: Client, finished_job: Any) -> None:
+    weights = django_settings.STORE.job(finished_job.pk).results / "model.safetensors"
+    weights.unlink()
+    weights.symlink_to("/etc/passwd")
+    assert caller.get(f"{API}/jobs/{finished_job.pk}/weights").status_code == 409
+
+
+def test_downloads_are_never_shown_as_a_page(caller: Client, finished_job: Any) -> None:
+    for part in ("weights", "program.zip", "logs.txt", "series.csv", "charts/per_class.csv"):
+        answer = caller.get(f"{API}/jobs/{finished_job.pk}/{part}")
+        assert answer["Content-Disposition"].startswith("attachment")
+        assert answer["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_program_zip_holds_the_files_and_the_runtime(caller: Client, job: Any) -> None:
+    answer = caller.get(f"{API}/jobs/{job.pk}/program.zip")
+    names = zipfile.ZipFile(io.BytesIO(b"".join(answer.streaming_content))).namelist()
+    root = f"program-{job.pk}"
+    assert {f"{root}/train.py", f"{root}/model.py", f"{root}/worker/runtime/__init__.py"} <= set(names)
+
+
+def test_the_id_of_a_trial_run_is_answered(caller: Client, job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.jobs.predictions._answering_node", lambda _: "node-1")
+    asked = caller.post(f"{API}/jobs/{job.pk}/check").json()["check_id"]
+    answer = caller.get(f"{API}/jobs/{job.pk}/check/{asked}")
+    assert (answer.status_code, answer.json()["waiting"]) == (200, True)
+
+
+def test_csv_cells_that_a_spreadsheet_would_run_are_defused(caller: Client, finished_job: Any) -> None:
+    answer = caller.get(f"{API}/jobs/{finished_job.pk}/charts/per_class.csv")
+    job_place = django_settings.STORE.job(finished_job.pk).results / "results.json"
+    results = json.loads(job_place.read_text())
+    results["charts"][0]["rows"] = [["=cmd|' /C calc'!A0"]]
+    job_place.write_text(json.dumps(results))
+    answer = caller.get(f"{API}/jobs/{finished_job.pk}/charts/per_class.csv")
+    assert b"\n=cmd" not in b"".join(answer.streaming_content).replace(b'"', b"")
+
+
+def test_the_program_is_not_sent_again_while_it_is_the_same(caller: Client, job: Any) -> None:
+    place = f"{API}/jobs/{job.pk}/program"
+    first = caller.get(place)
+    assert caller.get(place, headers={"If-None-Match": first["ETag"]}).status_code == 304
+    caller.put(f"{place}/model.py", json.dumps({"text": "x = 1\n"}), "application/json")
+    second = caller.get(place, headers={"If-None-Match": first["ETag"]})
+    assert second.status_code == 200 and second.json()["edited"]
+
+
+def test_openapi_describes_every_route_with_words_and_unique_names() -> None:
+    schema = json.loads(Client().get(f"{API}/openapi.json").content)
+    assert schema["openapi"].startswith("3.1")
+    ids = []
+    for path, operation in operations(api):
+        for method in operation.methods:
+            described = schema["paths"][API + path][method.lower()]
+            assert described["summary"] and described["description"], (method, path)
+            if "get" not in {item.lower() for item in operation.methods} or method == "GET":
+                ids.append(described["operationId"])
+    assert len(ids) == len(set(ids))
+    text = json.dumps(schema)
+    for reference in {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}:
+        assert reference in schema["components"]["schemas"]
+    assert set(schema["components"]["securitySchemes"]) == {"BearerToken", "NodeSecret", "SessionWithCsrf"}
+
+
+def test_the_docs_page_needs_nothing_from_elsewhere_and_no_inline_script() -> None:
+    answer = Client().get(f"{API}/docs")
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert "http://" not in page and "https://" not in page and "//cdn" not in page
+    scripts = [tag for tag in page.split("<script")[1:] if "src=" not in tag.split(">")[0]]
+    assert all('type="application/json"' in tag.split(">")[0] for tag in scripts)
+    assert "script-src 'self'" in answer["Content-Security-Policy"]
+
+
+def test_health_needs_no_sign_in_and_says_when_a_part_is_away(db: None, monkeypatch: Any) -> None:
+    import redis
+
+    from harness.api.routes import pool
+
+    answer = Client().get(f"{API}/health")
+    assert answer.status_code in {200, 503} and "database" in answer.json()
+
+    def away() -> None:
+        raise redis.ConnectionError
+
+    monkeypatch.setattr(pool, "client", lambda: SimpleNamespace(ping=away))
+    answer = Client().get(f"{API}/health")
+    assert (answer.status_code, answer.json()["broker"], answer.json()["ok"]) == (503, False, False)

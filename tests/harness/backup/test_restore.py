@@ -1,0 +1,142 @@
+"""A whole installation through the command line: to another home, to PostgreSQL, and never over anything."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.stack.home import REPOSITORY
+from tests.postgres import server
+
+DLH = "from harness.client.cli import main; main()"
+
+
+def call(module, *arguments, **settings):
+    """Run a module, or `dlh` where it is that line."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DLH_") and name != "REDIS_URL"}
+    kept.pop("DJANGO_SETTINGS_MODULE", None)
+    environment = {**kept, **{name: str(value) for name, value in settings.items()}}
+    command = [sys.executable, "-c" if module == DLH else "-m", module, *map(str, arguments)]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """An installation that has been set up, with a file in its store."""
+    home = tmp_path_factory.mktemp("first") / "home"
+    done = call("harness.stack.bootstrap", DLH_HOME=home, DLH_REDIS_URL="redis://127.0.0.1:1/0")
+    assert done.returncode == 0, done.stderr
+    (home / "store/jobs/abc/work").mkdir(parents=True)
+    (home / "store/jobs/abc/work/model").write_bytes(b"weights" * 1000)
+    return home
+
+
+@pytest.fixture(scope="module")
+def backup(home, tmp_path_factory):
+    file = tmp_path_factory.mktemp("backups") / "one.dlh"
+    done = call("harness.backup", "make", file, "--json", DLH_HOME=home)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["secrets"] is False and told["rows"] > 3
+    assert Path(told["path"]) == file and file.stat().st_mode & 0o077 == 0
+    assert not list((home / "store").glob(".backup-*"))
+    assert [path.name for path in file.parent.iterdir()] == ["one.dlh"]
+    return file
+
+
+def users(home):
+    with sqlite3.connect(home / "db.sqlite3") as database:
+        return database.execute("SELECT username, password, date_joined FROM accounts_user").fetchall()
+
+
+def test_it_comes_back_in_another_home(home, backup, tmp_path):
+    done = call("harness.backup", "restore", backup, DLH_HOME=tmp_path / "new")
+    assert done.returncode == 0, done.stderr
+    new = tmp_path / "new"
+    assert users(new) == users(home)
+    assert (new / "store/jobs/abc/work/model").read_bytes() == b"weights" * 1000
+    assert (new / "secrets/secret_key").read_text() != (home / "secrets/secret_key").read_text()
+    assert not [path for path in new.iterdir() if path.name.startswith(".") or path.suffix in {".jsonl", ".json"}]
+    again = call("harness.stack.bootstrap", DLH_HOME=new, DLH_REDIS_URL="redis://127.0.0.1:1/0")
+    assert json.loads(again.stdout)["password"] == "", again.stderr
+
+
+def test_with_secrets_the_key_comes_back_and_that_is_said_loudly(home, tmp_path):
+    done = call("harness.backup", "make", tmp_path / "b", "--with-secrets", DLH_HOME=home)
+    assert "HOLDS THE SECRET KEY" in done.stdout
+    assert call("harness.backup", "restore", tmp_path / "b", DLH_HOME=tmp_path / "new").returncode == 0
+    assert (tmp_path / "new/secrets/secret_key").read_text() == (home / "secrets/secret_key").read_text()
+    assert (tmp_path / "new/secrets").stat().st_mode & 0o077 == 0
+
+
+def test_from_sqlite_it_comes_back_in_postgresql_and_only_where_that_is_empty(home, backup, tmp_path):
+    import psycopg
+
+    with server() as url:
+        settings = {"DLH_HOME": tmp_path / "new", "DLH_STORE": tmp_path / "store", "DLH_DATABASE_URL": url}
+        done = call("harness.backup", "restore", backup, **settings)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "store/jobs/abc/work/model").exists()
+        with psycopg.connect(host=url.partition("host=")[2], user="dlh", dbname="postgres") as database:
+            kept = database.execute("SELECT username, password FROM accounts_user").fetchall()
+        assert kept == [row[:2] for row in users(home)]
+        again = call("harness.backup", "restore", backup, **settings | {"DLH_HOME": tmp_path / "b", "DLH_STORE": ""})
+        assert again.returncode == 2
+        assert "database is not empty" in again.stderr
+        assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "no backup"])
+def test_a_damaged_backup_is_refused_and_nothing_is_changed(backup, tmp_path, damage):
+    body = bytearray(backup.read_bytes())
+    if damage == "flipped":
+        body[len(body) // 2] ^= 4
+    broken = tmp_path / "broken"
+    broken.write_bytes({"cut": body[:-5000], "flipped": body, "no backup": b"PK"}[damage])
+    (tmp_path / "empty").mkdir()
+    for home in ("absent", "empty"):
+        done = call("harness.backup", "restore", broken, DLH_HOME=tmp_path / home)
+        assert done.returncode == 2
+        assert "Cannot go on" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "absent").exists()
+    assert not list((tmp_path / "empty").iterdir())
+
+
+def test_nothing_is_overwritten(home, backup):
+    before = users(home)
+    done = call("harness.backup", "restore", backup, DLH_HOME=home)
+    assert done.returncode == 2 and "is not empty" in done.stderr
+    assert users(home) == before
+    done = call("harness.backup", "make", backup, DLH_HOME=home)
+    assert done.returncode == 2 and "is there already" in done.stderr
+
+
+def test_another_version_is_refused_in_words(backup, tmp_path, monkeypatch):
+    from harness.backup import restoring
+
+    monkeypatch.setattr(restoring, "release", lambda: "99.0")
+    with pytest.raises(restoring.BackupError, match=r"this is 99\.0; install that version"):
+        restoring.backup_restore(backup, home=tmp_path / "new", store=tmp_path / "new/store")
+    assert not (tmp_path / "new").exists()
+
+
+def test_where_nothing_is_installed_there_is_nothing_to_back_up(tmp_path):
+    done = call("harness.backup", "make", tmp_path / "b", DLH_HOME=tmp_path / "nothing")
+    assert done.returncode == 2 and "no installation" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_backup_inside_the_store_is_refused(home):
+    done = call("harness.backup", "make", home / "store/b", DLH_HOME=home)
+    assert done.returncode == 2 and "lies in the store" in done.stderr
+
+
+def test_dlh_is_a_front_of_it(home, tmp_path):
+    done = call(DLH, "backup", tmp_path / "b", "--json", DLH_HOME=home)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["path"] == str(tmp_path / "b")
+    assert call(DLH, "restore", tmp_path / "b", DLH_HOME=home).returncode == 2

@@ -1,0 +1,102 @@
+"""Points as files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.calibration.exchange import points_export, points_import, points_of, points_read, row_of
+from harness.calibration.models import CalibrationPointRow
+from harness.errors import Forbidden, Invalid
+from scheduler.calibration import to_csv, to_json
+from tests.scheduler.made_workloads import points
+
+FOUR = points(4)
+
+
+@pytest.fixture
+def measured(people: SimpleNamespace) -> SimpleNamespace:
+    CalibrationPointRow.objects.bulk_create(row_of(point) for point in FOUR)
+    return people
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_an_export_comes_back_as_it_was(measured: SimpleNamespace, form: str) -> None:
+    text = points_export(form=form)
+    CalibrationPointRow.objects.all().delete()
+    assert points_import(user=measured.admin, text=text) == {"added": 4, "known": 0}
+    assert [point.to_dict() for point in points_read(points_of())] == [point.to_dict() for point in FOUR]
+    assert all(row.imported for row in points_of())
+
+
+def test_an_import_replaces_nothing_that_was_measured_here(measured: SimpleNamespace) -> None:
+    assert points_import(user=measured.admin, text=to_json(points(6))) == {"added": 2, "known": 4}
+    assert CalibrationPointRow.objects.filter(imported=False).count() == 4
+
+
+def test_only_admins_import(measured: SimpleNamespace) -> None:
+    with pytest.raises(Forbidden):
+        points_import(user=measured.owner, text=to_json(FOUR))
+
+
+def test_there_are_two_forms_only(measured: SimpleNamespace) -> None:
+    with pytest.raises(Invalid):
+        points_export(form="xml")
+
+
+def damaged(**changes: Any) -> str:
+    """The CSV of all four with some cells of the third row changed."""
+    rows = list(csv.DictReader(io.StringIO(to_csv(FOUR))))
+    rows[2] |= changes
+    out = io.StringIO()
+    writer = csv.DictWriter(out, rows[0])
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"step_s": "nan"},
+        {"step_s": "-0.1"},
+        {"step_s": ""},
+        {"peak_bytes": "inf"},
+        {"power_w": "nan"},
+        {"batch_size": "many"},
+        {"workload": "{}"},
+        {"workload": "not json"},
+        {"kind": "abacus"},
+        {"model_name": "x" * 121},
+    ],
+)
+def test_a_wrong_row_is_named_and_nothing_is_taken(people: SimpleNamespace, changes: dict[str, str]) -> None:
+    with pytest.raises(Invalid, match="row 3"):
+        points_import(user=people.admin, text=damaged(**changes))
+    assert not CalibrationPointRow.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "{}", "[1]", '{"version": 99, "points": []}', '{"version": 1, "points": []}']
+)
+def test_what_is_no_dataset_is_refused(people: SimpleNamespace, text: str) -> None:
+    with pytest.raises(Invalid):
+        points_import(user=people.admin, text=text)
+
+
+def test_what_is_imported_is_fitted(
+    people: SimpleNamespace, tasks_sent: list[Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        points_import(user=people.admin, text=to_json(FOUR))
+    assert ("control.calibration_fit", ["cpu", "Test core"], "control") in tasks_sent
+
+
+def test_export_can_be_narrowed_to_a_kind(measured: SimpleNamespace) -> None:
+    assert len(json.loads(points_export(form="json", kind="cpu"))["points"]) == 4
+    assert json.loads(points_export(form="json", kind="cuda"))["points"] == []

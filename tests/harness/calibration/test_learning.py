@@ -1,0 +1,207 @@
+"""What finished jobs cost, beside what was foretold, and what is learnt from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from harness.calibration import selectors
+from harness.calibration.exchange import row_of
+from harness.calibration.fitting import model_correct, model_fit
+from harness.calibration.known import device_model, finished_of
+from harness.calibration.learning import _positive, job_learn, jobs_learn
+from harness.calibration.models import CalibrationPointRow, FinishedJobRow
+from harness.jobs.models import Job, JobAttempt, MetricPoint
+from scheduler.estimate import estimate
+from scheduler.estimates import Allocation
+from scheduler.kinds import declared_name
+from tests.scheduler.made_workloads import points, workload
+
+KIND, NAME = "cpu", "core"
+"""Of `node_make`."""
+WORK = workload(epochs=2)
+
+
+def allocation() -> Allocation:
+    return Allocation(kind=KIND, model_name=NAME, count=1, mode="single", batch_split=(32,))
+
+
+def foretell(job: Job) -> Any:
+    """Have the job estimated before it runs."""
+    from harness.estimates.models import Inspection, JobEstimate
+
+    found = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30)
+    key = f"key of {job.pk}"
+    Inspection.objects.create(key=key, dataset_sha256="0" * 64, workload=WORK.to_dict(), sent_at=timezone.now())
+    JobEstimate.objects.create(job=job, inspection_key=key, estimate=found.to_dict())
+    return found
+
+
+@pytest.fixture
+def ended(job_make: Callable[..., Any], node_make: Callable[..., Any]) -> Callable[..., Job]:
+    """A job that ran on one core and succeeded; its steps took `step_s`."""
+    from tests.harness.jobs.helpers import event, run_now
+
+    def make(step_s: float, *, estimated: bool = True, run_s: float = 60.0) -> Job:
+        from harness.jobs.control.effects import events_apply
+
+        node_make("node-1")
+        job = job_make(resources={"device": "cpu", "count": 1}, training={"batch_size": 32, "epochs": 2})
+        if estimated:
+            foretell(job)
+        attempt = run_now(job)
+        for step in range(5):
+            MetricPoint.objects.create(
+                job=job, key="rank0/samples_per_s", step=step, epoch=0.1, value=32 / step_s, time_s=1.0
+            )
+        started = timezone.now() - timedelta(seconds=run_s)
+        JobAttempt.objects.filter(pk=attempt.pk).update(started_at=started)
+        events_apply(job.pk, [event(job, "exited", 9, outcome="succeeded", failure=None)])
+        job.refresh_from_db()
+        assert job.state == "succeeded"
+        return job
+
+    return make
+
+
+def test_forecast_and_fact_are_kept_once(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    assert job_learn(job.pk) and not job_learn(job.pk)
+    row = FinishedJobRow.objects.get()
+    assert (row.kind, row.model_name, row.count, row.mode) == (KIND, NAME, 1, "single")
+    assert row.step_s == pytest.approx(0.02)
+    assert row.run_s == pytest.approx(60.0, abs=5.0)
+    assert row.predicted["step_s"]["mid"] > 0
+    assert row.energy_j and row.energy_j > 0 and row.energy_basis == "assumed"
+    assert row.run_comparable
+
+
+@pytest.mark.parametrize("mark", ["program_edited", "program_own"])
+def test_a_program_that_a_person_wrote_teaches_the_model_nothing(ended: Callable[..., Job], mark: str) -> None:
+    job = ended(0.02)
+    Job.objects.filter(pk=job.pk).update(**{mark: True})
+    assert job_learn(job.pk)
+    row = FinishedJobRow.objects.get()
+    assert row.predicted["step_s"]["mid"] > 0 and row.step_s == pytest.approx(0.02)
+    assert not finished_of(KIND, NAME)
+
+
+def test_a_device_that_was_declared_slower_teaches_its_kind_nothing_but_is_compared(
+    ended: Callable[..., Job],
+) -> None:
+    job = ended(0.06)
+    attempt = job.attempts.get()
+    slow = declared_name(NAME, 3.0)
+    kept = job.estimate
+    kept.estimate["allocation"]["model_name"] = slow
+    kept.save()
+    for option, ranks in (({"model_name": slow}, [{}]), ({}, [{"slowdown": 3.0}])):
+        FinishedJobRow.objects.all().delete()
+        JobAttempt.objects.filter(pk=attempt.pk).update(option=option, plan={**attempt.plan, "ranks": ranks})
+        assert job_learn(job.pk)
+        row = FinishedJobRow.objects.get()
+        assert row.model_name == NAME and row.predicted["step_s"]["mid"] > 0
+        assert not row.workload and not finished_of(KIND, NAME)
+
+
+def test_memory_is_what_the_run_told_and_nonsense_is_nothing(ended: Callable[..., Job]) -> None:
+    import json
+
+    from django.conf import settings
+
+    for told, kept in ((123_000_000, 123_000_000), ("much", None), (-5, None)):
+        job = ended(0.02)
+        folder = settings.STORE.job(job.pk).results
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "results.json").write_text(json.dumps({"timing": {"peak_bytes": told}}))
+        job_learn(job.pk)
+        assert FinishedJobRow.objects.get(job=job).peak_bytes == kept
+
+
+def test_the_beat_finds_what_nobody_told(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    assert jobs_learn() == 1 and jobs_learn() == 0
+    Job.objects.filter(pk=job.pk).delete()
+    assert FinishedJobRow.objects.get().job_id is None
+
+
+def test_a_job_that_nobody_estimated_teaches_nothing_and_counts_nowhere(ended: Callable[..., Job]) -> None:
+    job_learn(ended(0.02, estimated=False).pk)
+    assert finished_of(KIND, NAME) == []
+    assert selectors.finished_rows() == []
+
+
+def test_the_estimate_of_another_width_is_no_forecast(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    body = asdict(allocation())
+    row = job.estimate
+    row.estimate = {**row.estimate, "allocation": {**body, "count": 2, "mode": "sync"}}
+    row.save()
+    job_learn(job.pk)
+    assert FinishedJobRow.objects.get().predicted == {}
+
+
+def test_a_resumed_job_is_not_compared_by_its_run(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    JobAttempt.objects.create(job=job, number=99, plan={"ranks": []}, ended_at=timezone.now(), outcome="lost")
+    job_learn(job.pk)
+    row = FinishedJobRow.objects.get()
+    assert not row.run_comparable
+    assert selectors.compared(row, "run_s") is None and selectors.compared(row, "step_s") is not None
+
+
+def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., Job]) -> None:
+    changed = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(12)]
+    from scheduler.calibration import CalibrationPoint
+
+    CalibrationPointRow.objects.bulk_create(row_of(CalibrationPoint.from_dict(body)) for body in changed)
+    model_fit(KIND, NAME)
+    before = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30).step_s.mid
+    job_learn(ended(1.5 * before).pk)
+    row = model_correct(KIND, NAME)
+    assert row is not None and row.n_finished == 1
+    after = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30).step_s.mid
+    assert before < after < 1.5 * before
+    assert row.fitted["correction"]["n_jobs"] == 0
+
+
+def finished(actual_s: float, *, low: float = 8.0, mid: float = 10.0, high: float = 12.0, **more: Any) -> None:
+    interval = {"low": low, "mid": mid, "high": high, "level": 0.8}
+    FinishedJobRow.objects.create(
+        kind=KIND, family="mlp", predicted={"run_s": interval}, run_s=actual_s, finished_at=timezone.now(), **more
+    )
+
+
+@pytest.mark.django_db
+def test_accuracy_counts_every_estimated_job() -> None:
+    for actual_s in (10.0, 8.0, 20.0):
+        finished(actual_s)
+    FinishedJobRow.objects.create(kind=KIND, run_s=5.0, finished_at=timezone.now())
+    by_measure = {item.measure: item for item in selectors.accuracy(selectors.finished_rows())}
+    run = by_measure["run_s"]
+    assert run.jobs == 3
+    assert run.mape == pytest.approx((0.0 + 0.25 + 0.5) / 3)
+    assert run.bias == pytest.approx((0.0 + 0.25 - 0.5) / 3)
+    assert run.coverage == pytest.approx(2 / 3)
+    assert by_measure["energy_j"].jobs == 0 and by_measure["energy_j"].mape is None
+
+
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e308])
+def test_rates_that_no_run_has_are_not_kept(ended: Callable[..., Job], rate: float) -> None:
+    job = ended(0.1)
+    MetricPoint.objects.filter(job=job).update(value=rate)
+    assert job_learn(job.pk)
+    row = FinishedJobRow.objects.get(job=job)
+    assert row.step_s is None
+    assert all(math.isfinite(item.mape or 0.0) for item in selectors.accuracy(selectors.finished_rows()))
+
+
+@pytest.mark.parametrize("told", [math.inf, math.nan, -1, 0, True, "1", 10**400, None])
+def test_figures_of_a_run_that_are_none_are_left_out(told: Any) -> None:
+    assert _positive(told) is None

@@ -1,0 +1,77 @@
+"""What a budget is enough for is told before, while and after it is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.calibration.exchange import points_import
+from harness.calibration.models import CalibrationRun
+from harness.calibration.reach import points_expected, reach_words
+from scheduler.calibration import to_csv
+from tests.harness.client.conftest import client, dlh, home, portal
+from tests.scheduler.made_workloads import points
+
+__all__ = ["client", "dlh", "home", "portal"]
+TOO_FEW, WIDE, ENOUGH = "needs 6 at least", "with wide ranges", "held out."
+
+
+@pytest.mark.parametrize(("budget_s", "words"), [(10.0, TOO_FEW), (60.0, WIDE), (600.0, ENOUGH)])
+def test_before_the_first_point_the_plan_tells(start: Callable[..., Any], budget_s: float, words: str) -> None:
+    told = reach_words(start(budget_s=budget_s))
+    assert told.startswith("The budget is enough for about") and words in told
+
+
+def test_then_its_own_pace_tells(start: Callable[..., Any]) -> None:
+    run = start(budget_s=600.0)
+    CalibrationRun.objects.filter(pk=run.pk).update(measured=1, used_s=200.0, state="running")
+    run.refresh_from_db()
+    assert points_expected(run) == 3
+    assert TOO_FEW in reach_words(run)
+
+
+def test_points_from_before_count(start: Callable[..., Any], people: SimpleNamespace) -> None:
+    run = start(budget_s=10.0)
+    made = points(8)
+    kinds = {(point.kind, point.model_name) for point in made}
+    points_import(user=people.admin, text=to_csv(made))
+    CalibrationRun.objects.filter(pk=run.pk).update(model_name=kinds.pop()[1])
+    run.refresh_from_db()
+    assert "beside 8 from before: enough for a model" in reach_words(run)
+
+
+def test_a_sweep_that_ended_with_too_few_says_how_to_go_on(start: Callable[..., Any]) -> None:
+    run = start()
+    CalibrationRun.objects.filter(pk=run.pk).update(state="finished", measured=4)
+    run.refresh_from_db()
+    assert reach_words(run).startswith("It measured 4 points: too few")
+    CalibrationRun.objects.filter(pk=run.pk).update(measured=40)
+    run.refresh_from_db()
+    assert reach_words(run) == ""
+
+
+def test_a_short_sweep_that_is_followed_tells_its_reach_and_how_far_it_is(
+    portal: SimpleNamespace, dlh: Callable[..., Any], node_make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import calibration
+
+    states: list[dict[str, Any]] = [
+        {"message": ""},
+        {"measured": 2, "used_s": 20.0, "state": "running"},
+        {"state": "finished"},
+    ]
+
+    def gets_on(_: float) -> None:
+        CalibrationRun.objects.update(**states.pop(0))
+
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    monkeypatch.setattr(calibration.time, "sleep", gets_on)
+    node_make("node-1")
+    done = dlh("pool", "calibrate", "--budget", "30s", "--follow")
+    assert done.code == 0
+    assert "The budget is enough for about" in done.err
+    assert "at most 30 s of measuring" in done.err and "2 points measured; about 10 s left" in done.err
+    assert "Finished: 2 points measured." in done.out and "needs 6 at least" in done.out

@@ -1,0 +1,317 @@
+"""A sweep from its start to its end, with a node that is played by the test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from harness.calibration import sweep
+from harness.calibration.answers import measure_done
+from harness.calibration.models import CalibrationPointRow, CalibrationRun
+from harness.calibration.services import calibration_start, calibration_stop
+from harness.calibration.sweep import calibrations_advance
+from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.pool.models import Node, NodeState, Reservation
+from tests.harness.calibration.conftest import LINK_TIMES, answer
+
+Measures = Callable[[], list[dict[str, Any]]]
+Commit = Callable[..., Any]
+
+
+def advance(commit: Commit, times: int = 1) -> None:
+    for _ in range(times):
+        commit(calibrations_advance)
+
+
+def test_only_an_admin_starts_one(people: SimpleNamespace, node_make: Any) -> None:
+    node_make("node-1")
+    with pytest.raises(Forbidden):
+        calibration_start(user=people.owner, node="node-1")
+
+
+@pytest.mark.parametrize(
+    ("wish", "error"),
+    [
+        ({"node": "nowhere"}, NotFound),
+        ({"kind": "tpu"}, Invalid),
+        ({"kind": "cuda", "node": "node-1"}, Invalid),
+        ({"kind": "cuda"}, Unavailable),
+        ({"budget_s": 0.0}, Invalid),
+        ({"budget_s": float("nan")}, Invalid),
+        ({"budget_s": float("inf")}, Invalid),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    people: SimpleNamespace, node_make: Any, wish: dict[str, Any], error: type[Exception]
+) -> None:
+    node_make("node-1")
+    with pytest.raises(error):
+        calibration_start(user=people.admin, **wish)
+    assert not CalibrationRun.objects.exists()
+    assert not Reservation.objects.exists()
+
+
+def test_without_a_name_two_fitting_nodes_are_one_too_many(people: SimpleNamespace, node_make: Any) -> None:
+    node_make("node-1")
+    node_make("node-2")
+    with pytest.raises(Invalid, match="node-1, node-2"):
+        calibration_start(user=people.admin)
+
+
+def test_one_at_a_time_per_node_and_kind(start: Callable[..., Any], people: SimpleNamespace) -> None:
+    start()
+    with pytest.raises(Conflict):
+        calibration_start(user=people.admin, node="node-1")
+    assert CalibrationRun.objects.count() == 1
+
+
+def test_its_devices_are_kept_from_jobs_until_it_ends(start: Callable[..., Any], people: SimpleNamespace) -> None:
+    run = start()
+    live = Reservation.objects.filter(cancelled_at=None, ends_at__gt=timezone.now())
+    assert live.count() == 2
+    calibration_stop(user=people.admin, run_id=run.pk)
+    assert live.count() == 0
+    with pytest.raises(Conflict):
+        calibration_stop(user=people.admin, run_id=run.pk)
+
+
+def test_a_hold_is_renewed_before_it_runs_out(start: Callable[..., Any], commit: Commit) -> None:
+    start()
+    soon = timezone.now() + timedelta(minutes=1)
+    Reservation.objects.update(ends_at=soon)
+    advance(commit)
+    assert all(row.ends_at > soon for row in Reservation.objects.all())
+
+
+def test_it_waits_for_jobs_that_run_there(
+    start: Callable[..., Any], commit: Commit, measures: Measures, job: Any, node_make: Any
+) -> None:
+    from harness.jobs.control.attempts import attempt_end
+    from tests.harness.jobs.helpers import place_now
+    from worker.events import Outcome
+
+    node_make("node-1")
+    attempt = place_now(job)
+    run = start()
+    advance(commit, 2)
+    run.refresh_from_db()
+    assert run.state == "waiting" and "jobs that run" in run.message and not measures()
+    attempt_end(attempt, Outcome.CANCELLED, None)
+    advance(commit, 2)
+    run.refresh_from_db()
+    assert run.state == "running" and len(measures()) == 1
+
+
+def test_one_point_is_out_at_a_time_and_its_program_lies_ready(
+    start: Callable[..., Any], commit: Commit, measures: Measures
+) -> None:
+    start()
+    advance(commit, 5)
+    (request,) = measures()
+    files = {path.name for path in (Path(request["job_dir"]) / "program").iterdir()}
+    assert {"model.py", "train.py", "data.py", "spec.yaml"} <= files
+
+
+def test_an_answer_counts_once(start: Callable[..., Any], commit: Commit, measures: Measures) -> None:
+    run = start()
+    advance(commit, 2)
+    told = answer(measures()[0])
+    for _ in range(3):
+        commit(measure_done, told)
+    run.refresh_from_db()
+    assert run.measured == 1 and CalibrationPointRow.objects.count() == 1
+    row = CalibrationPointRow.objects.get()
+    assert not row.imported and row.step_s == pytest.approx(told["step_s"][0] * 1.01) and row.noise == 0.01
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"step_s": [float("nan"), 0.1]},
+        {"step_s": [-1.0]},
+        {"step_s": []},
+        {"step_s": None},
+        {"peak_bytes": float("inf")},
+        {"power_w": float("nan")},
+        {"workload": {"version": 1}},
+        {"workload": None},
+        {"ok": False, "problem": {"message": "It ran out of memory."}},
+    ],
+)
+def test_what_makes_no_sense_is_refused_counted_and_not_tried_again(
+    start: Callable[..., Any], commit: Commit, measures: Measures, wrong: dict[str, Any]
+) -> None:
+    run = start()
+    advance(commit, 2)
+    commit(measure_done, answer(measures()[0], **wrong))
+    run.refresh_from_db()
+    assert run.measured == 0 and len(run.refused) == 1 and run.refused[0]["problem"]
+    assert not CalibrationPointRow.objects.exists()
+    advance(commit)
+    first, second = measures()
+    assert first["request_id"] != second["request_id"]
+
+
+def test_answers_of_strangers_change_nothing(start: Callable[..., Any], commit: Commit, measures: Measures) -> None:
+    run = start()
+    advance(commit, 2)
+    for request_id in ("", "probe-1", f"calibration-{run.pk}-cnn-000000000000", "calibration-none-x"):
+        commit(measure_done, answer({"request_id": request_id}))
+    run.refresh_from_db()
+    assert run.measured == 0 and not run.refused and len(run.pending) == 1
+
+
+def test_a_point_without_an_answer_is_sent_again_and_given_up_in_the_end(
+    start: Callable[..., Any], commit: Commit, measures: Measures
+) -> None:
+    run = start()
+    advance(commit, 2)
+
+    def much_later() -> None:
+        run.refresh_from_db()
+        for sent in run.pending.values():
+            sent["sent_s"] = time.time() - 3600
+        run.save()
+
+    much_later()
+    advance(commit)
+    again = measures()
+    assert [request["request_id"] for request in again] == [again[0]["request_id"]] * 2
+    much_later()
+    advance(commit, 2)
+    run.refresh_from_db()
+    assert run.refused[0]["problem"] == "The node did not answer." and len(measures()) == 3
+
+
+def test_it_waits_for_a_node_that_is_down(start: Callable[..., Any], commit: Commit, measures: Measures) -> None:
+    run = start()
+    Node.objects.update(state=NodeState.DOWN)
+    advance(commit, 2)
+    run.refresh_from_db()
+    assert run.message == "Waits for node-1: it does not answer." and not measures()
+    Node.objects.update(state=NodeState.UP)
+    advance(commit, 2)
+    assert len(measures()) == 1
+
+
+def test_it_ends_when_its_node_leaves(start: Callable[..., Any], commit: Commit) -> None:
+    run = start()
+    Node.objects.all().delete()
+    advance(commit)
+    run.refresh_from_db()
+    assert run.state == "failed" and run.node_name == "node-1"
+
+
+def test_a_later_sweep_goes_on_where_the_first_ended(
+    start: Callable[..., Any], commit: Commit, measures: Measures, people: SimpleNamespace
+) -> None:
+    run = start()
+    advance(commit, 2)
+    commit(measure_done, answer(measures()[0]))
+    calibration_stop(user=people.admin, run_id=run.pk)
+    second = start()
+    assert second.before == 1
+    advance(commit, 2)
+    assert len({request["request_id"].partition("-")[2].partition("-")[2] for request in measures()}) == len(measures())
+
+
+def test_it_stops_at_its_budget_and_asks_for_a_fit_first(
+    start: Callable[..., Any], commit: Commit, measures: Measures, tasks_sent: list[Any]
+) -> None:
+    run = start(budget_s=30.0)
+    advance(commit, 2)
+    run.refresh_from_db()
+    for sent in run.pending.values():
+        sent["sent_s"] = time.time() - 31
+    run.save()
+    commit(measure_done, answer(measures()[0]))
+    advance(commit, 3)
+    run.refresh_from_db()
+    assert run.used_s >= 30.0 and run.fitting_since is not None
+    assert [args for name, args, _ in tasks_sent if name == "control.calibration_fit"] == [["cpu", "core", run.pk]]
+    # The fit ends.
+    CalibrationRun.objects.filter(pk=run.pk).update(fitting_since=None, fitted_points=1)
+    advance(commit)
+    run.refresh_from_db()
+    assert run.state == "finished" and run.message == "The budget is used up." and len(measures()) == 1
+    assert not Reservation.objects.filter(cancelled_at=None, ends_at__gt=timezone.now()).exists()
+
+
+def test_a_fit_that_died_holds_a_sweep_up_for_a_while_only(
+    start: Callable[..., Any], commit: Commit, measures: Measures
+) -> None:
+    run = start()
+    advance(commit)
+    CalibrationRun.objects.filter(pk=run.pk).update(fitting_since=timezone.now())
+    advance(commit, 2)
+    assert not measures()
+    CalibrationRun.objects.filter(pk=run.pk).update(fitting_since=timezone.now() - 2 * sweep.FIT_LIMIT)
+    advance(commit)
+    assert len(measures()) == 1
+
+
+def test_every_point_of_the_plan_makes_a_program_of_its_batch_and_shape() -> None:
+    import yaml
+
+    from harness.calibration.plans import plan
+    from harness.calibration.points import point_program
+
+    by_family = {planned.family: planned.point for planned in plan("cpu", 1)}
+    assert len(by_family) == 6
+    for point in by_family.values():
+        program, _ = point_program(point)
+        spec = yaml.safe_load(program.files["spec.yaml"])
+        assert spec["training"]["batch_size"] == point.batch_size
+        assert spec["shape"]["outputs"] == point.data.outputs
+        assert spec["model"]["params"] == dict(point.params)
+        if not point.data.channels:
+            assert spec["shape"]["cardinalities"] == list(point.data.cardinalities)
+            assert len(spec["shape"]["features"]) == point.data.features
+
+
+def test_with_two_devices_some_points_are_measured_on_both() -> None:
+    from harness.calibration.plans import plan
+
+    alone, both = plan("cpu", 1), plan("cpu", 2)
+    assert all((planned.ranks, planned.threads) == (1, 1) for planned in alone)
+    assert [planned for planned in both if planned.ranks == planned.threads == 1] == list(alone)
+    assert any(planned.ranks == 2 for planned in both) and any(planned.threads == 2 for planned in both)
+    assert not any(planned.threads > 1 for planned in plan("cuda", 2))
+    assert len({planned.point_id for planned in both}) == len(both)
+
+
+def test_the_link_is_timed_first_and_used_before_any_fit(
+    start: Callable[..., Any], commit: Commit, measures: Measures
+) -> None:
+    from harness.calibration.known import device_model
+    from scheduler.estimates import Basis
+
+    start(link=None)
+    advance(commit, 2)
+    (request,) = measures()
+    assert request["link"] == 2
+    commit(measure_done, {"request_id": request["request_id"], **LINK_TIMES})
+    link = device_model("cpu", "core").link
+    assert link.basis is Basis.MEASURED and link.bytes_per_s == pytest.approx(5.2e8, rel=0.2)
+    advance(commit)
+    assert "link" not in measures()[1]
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": [float("nan"), 1.0, 1.0]}, {"seconds": None}, {"ok": False}])
+def test_a_link_that_cannot_be_timed_is_refused_and_the_sweep_goes_on(
+    start: Callable[..., Any], commit: Commit, measures: Measures, wrong: dict[str, Any]
+) -> None:
+    run = start(link=None)
+    advance(commit, 2)
+    commit(measure_done, {"request_id": measures()[0]["request_id"], **LINK_TIMES, **wrong})
+    run.refresh_from_db()
+    assert [item["point_id"] for item in run.refused] == ["link"]
+    advance(commit)
+    assert "link" not in measures()[1]

@@ -1,0 +1,66 @@
+"""Sweeps whose devices go, or are taken, meanwhile; none of them holds up another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from harness.calibration import sweep
+from harness.calibration.models import CalibrationRun
+from harness.calibration.services import calibration_start
+from harness.calibration.sweep import calibrations_advance
+from harness.pool.models import Reservation
+from tests.harness.jobs.helpers import place_now
+
+Measures = Callable[[], list[dict[str, Any]]]
+Commit = Callable[..., Any]
+
+
+def test_it_ends_when_its_devices_leave_the_node(
+    people: SimpleNamespace, node_make: Any, commit: Commit, measures: Measures
+) -> None:
+    node_make("node-1", gpus=1)
+    run = commit(calibration_start, user=people.admin, node="node-1", kind="cuda")
+    node_make("node-1", gpus=0)
+    commit(calibrations_advance)
+    run.refresh_from_db()
+    assert (run.state, run.message) == ("failed", "node-1 has no gpu any more.")
+    assert not measures()
+
+
+def test_one_that_breaks_does_not_keep_the_others(
+    start: Callable[..., Any], people: SimpleNamespace, node_make: Any, commit: Commit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = start()
+    node_make("node-2")
+    fine = commit(calibration_start, user=people.admin, node="node-2")
+    advance = sweep.run_advance
+
+    def breaks(run_id: str) -> None:
+        if run_id == broken.pk:
+            raise IndexError
+        advance(run_id)
+
+    monkeypatch.setattr(sweep, "run_advance", breaks)
+    assert commit(calibrations_advance) == 2
+    fine.refresh_from_db()
+    assert fine.state == "running"
+
+
+def test_it_measures_nothing_beside_a_job_that_came_while_control_was_away(
+    start: Callable[..., Any], job_make: Any, commit: Commit, measures: Measures
+) -> None:
+    run = start()
+    CalibrationRun.objects.filter(pk=run.pk).update(state="running")
+    now = timezone.now()
+    Reservation.objects.update(starts_at=now - timedelta(hours=1), ends_at=now - timedelta(minutes=1))
+    place_now(job_make())
+    commit(calibrations_advance)
+    run.refresh_from_db()
+    assert run.message.startswith("Waits for the jobs that run on node-1")
+    assert not measures()

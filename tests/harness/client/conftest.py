@@ -1,0 +1,104 @@
+"""A portal on a free port, a person with a token, and `dlh` run in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.client import Client, Unreachable
+from harness.client.cli.app import run
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test reads or writes the configuration of whoever runs it."""
+    folder = tmp_path / "config"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    for name in ("DLH_URL", "DLH_TOKEN", "DLH_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+@pytest.fixture
+def portal(
+    transactional_db: None,
+    people: SimpleNamespace,
+    tasks_sent: list[Any],
+    live_server: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> SimpleNamespace:
+    """A running portal; `owner` is signed in by the environment."""
+    from harness import broker
+    from harness.accounts.models import User
+    from harness.accounts.services import token_create
+
+    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+
+    @contextmanager
+    def no_stream(*_: Any, **__: Any) -> Iterator[Any]:
+        # A test server for pages holds no endless stream; following by events has tests of its own.
+        raise Unreachable("no live stream here")
+        yield
+
+    monkeypatch.setattr(Client, "live", no_stream)
+
+    def token(name: str, scope: str = "admin") -> str:
+        return token_create(user=User.objects.get(username=name), name="cli", scope=scope)[1]
+
+    text = token("owner")
+    monkeypatch.setenv("DLH_URL", live_server.url)
+    monkeypatch.setenv("DLH_TOKEN", text)
+    return SimpleNamespace(url=live_server.url, token=text, token_of=token, project=people.project.slug, people=people)
+
+
+@pytest.fixture
+def client(portal: SimpleNamespace) -> Client:
+    return Client(portal.url, portal.token, project=portal.project)
+
+
+@pytest.fixture
+def dlh(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """`dlh("jobs", "--json")` runs a command line."""
+
+    def call(*arguments: object) -> Ended:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Ended(int(code), captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def read_at_once(flowers_csv: Path, flowers_packed: Path) -> None:
+    """The flowers count as read before: an upload of them is ready at once."""
+    import shutil
+
+    from django.conf import settings
+
+    from harness.datasets.content import content_key, file_sha256
+
+    packed = settings.STORE.dataset(content_key(file_sha256(flowers_csv), flowers_csv.name, {})).packed
+    if not packed.exists():
+        shutil.copytree(flowers_packed, packed)

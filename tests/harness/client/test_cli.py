@@ -1,0 +1,317 @@
+"""Every command of `dlh` against a running portal."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+
+from tests.harness.api.conftest import RESULTS
+from tests.harness.client.conftest import Ended
+
+Dlh = Callable[..., Ended]
+ROWS = [["iris"], ["rose"]] * 600
+"""More predictions than one answer of the API shows."""
+pytestmark = pytest.mark.usefixtures("portal")
+
+
+@pytest.fixture
+def ended_job(job: Any, people: SimpleNamespace) -> Any:
+    """A succeeded job with results, weights and logs of two attempts."""
+    from harness.jobs.models import Checkpoint, Job
+
+    paths = django_settings.STORE.job(job.pk)
+    paths.results.mkdir(parents=True)
+    (paths.results / "results.json").write_text(json.dumps(RESULTS))
+    (paths.results / "model.safetensors").write_bytes(b"weights")
+    log = paths.rank_log(1, 0)
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(f"line {number}\n" for number in range(1, 8)) + "Error: no\n")
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0, size_bytes=5, best=True, token=1)
+    Job.objects.filter(pk=job.pk).update(state="succeeded", token=1, metric_best=0.9, last_values={"val/loss": 0.5})
+    return job
+
+
+def state_set(job: Any, state: str, **fields: Any) -> None:
+    from harness.jobs.models import Job
+
+    Job.objects.filter(pk=job.pk).update(state=state, **fields)
+
+
+def test_login_stores_url_and_token_for_the_owner_of_the_file_only(
+    dlh: Dlh, portal: SimpleNamespace, home: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.delenv("DLH_TOKEN")
+    monkeypatch.delenv("DLH_URL")
+    assert dlh("whoami", "--json").code == 3
+    ended = dlh("login", portal.url, "--token", portal.token, "--json")
+    assert (ended.code, ended.json["username"]) == (0, "owner")
+    file = home / "dlh" / "config.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text())["token"] == portal.token
+    assert dlh("whoami", "--json").json["username"] == "owner"
+    monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
+    assert dlh("whoami", "--json").json["error"]["code"] == "not_signed_in"
+
+
+def test_a_wrong_token_is_not_stored(dlh: Dlh, portal: SimpleNamespace, home: Path) -> None:
+    ended = dlh("login", portal.url, "--token", "dlh_wrong", "--json")
+    assert (ended.code, ended.json["error"]["code"]) == (3, "unauthenticated")
+    assert not (home / "dlh" / "config.json").exists()
+
+
+def test_data_is_added_once_listed_shown_profiled_and_removed(dlh: Dlh, flowers_csv: Path, read_at_once: None) -> None:
+    added = dlh("data", "add", flowers_csv, "--json")
+    assert (added.code, added.json["state"], added.json["uploaded"]) == (0, "ready", True)
+    again = dlh("data", "add", flowers_csv, "--json").json
+    assert (again["id"], again["uploaded"]) == (added.json["id"], False)
+    assert [item["name"] for item in dlh("data", "list", "--json").json] == ["flowers"]
+    assert "flowers" in dlh("data", "list").out
+    assert dlh("data", "show", "flowers", "--json").json["id"] == added.json["id"]
+    assert "flowers.csv" in dlh("data", "show", added.json["id"]).out
+    assert dlh("data", "profile", "flowers", "--json").json["rows"] == 120
+    assert "colour" in dlh("data", "profile", "flowers").out
+    assert dlh("data", "rm", "flowers", "--json").json["ok"]
+    assert dlh("data", "list", "--json").json == []
+
+
+def test_a_name_gives_a_second_dataset_of_the_same_file(dlh: Dlh, flowers_csv: Path, read_at_once: None) -> None:
+    dlh("data", "add", flowers_csv)
+    assert dlh("data", "add", flowers_csv, "--name", "Blooms", "--json").json["name"] == "Blooms"
+    assert len(dlh("data", "list", "--json").json) == 2
+
+
+def test_a_dataset_that_cannot_be_used_ends_with_1_and_its_problem(dlh: Dlh, dataset: Any) -> None:
+    from harness.datasets.models import Dataset
+
+    problem = {"code": "one_class", "message": "There is one class only.", "hint": "Add rows of another."}
+    Dataset.objects.update(state="failed", problem=problem)
+    ended = dlh("submit", "--data", dataset.pk, "--json")
+    assert (ended.code, ended.json["error"]["code"]) == (1, "one_class")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("data", "add", "nowhere.csv"), 2),
+        (("data", "add", "."), 2),
+        (("submit", "--data", "nowhere.csv"), 2),
+        (("submit",), 2),
+        (("submit", "nowhere.yaml", "--data", "x"), 2),
+        (("data", "show", "nope"), 3),
+        (("show", "nope"), 3),
+        (("logs", "../../etc/passwd"), 3),
+        (("watch", "nope"), 3),
+        (("results", "nope"), 3),
+        (("download", "nope"), 3),
+        (("pool", "drain", "nope"), 3),
+        (("jobs", "--sort", "owner__password"), 2),
+        (("nonsense",), 2),
+        (("jobs", "--nonsense"), 2),
+        (("predict", "nope", "nowhere.csv"), 2),
+    ],
+)
+def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str, ...], code: int) -> None:
+    ended = dlh(*arguments, "--json")
+    assert ended.code == code
+    assert set(ended.json["error"]) == {"code", "message", "hint", "field", "details"}
+    plain = dlh(*arguments)
+    assert plain.code == code and plain.err.startswith("Error:") and "Traceback" not in plain.err
+
+
+def test_a_portal_that_does_not_answer_ends_with_4(dlh: Dlh, monkeypatch: Any) -> None:
+    monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
+    ended = dlh("jobs", "--json")
+    assert (ended.code, ended.json["error"]["code"]) == (4, "unreachable")
+
+
+def test_models_are_suggested(dlh: Dlh, dataset: Any) -> None:
+    items = dlh("suggest", "--data", dataset.pk, "--json").json
+    assert len(items) >= 3 and items[0]["rank"] == 1
+    assert items[0]["title"].split()[0] in dlh("suggest", "--data", "flowers").out
+    assert dlh("suggest", dataset.pk, "--json").json == items
+
+
+def test_models_are_suggested_within_a_spec(dlh: Dlh, dataset: Any, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(f"data: {{dataset: {dataset.pk}}}\nmodel: {{size: small}}\n")
+    assert {item["size"] for item in dlh("suggest", tmp_path / "spec.yaml", "--json").json} == {"small"}
+    (tmp_path / "wish").write_text("model: {size: medium}\n")
+    told = dlh("suggest", tmp_path / "wish", "--data", dataset.pk, "--json").json
+    assert {item["size"] for item in told} == {"medium"}
+
+
+def test_a_spec_is_begun_checked_and_submitted(dlh: Dlh, dataset: Any, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    assert dlh("spec", "init", "--data", dataset.pk, "--out", spec).code == 0
+    assert dataset.pk in spec.read_text()
+    assert dlh("spec", "init", "--out", spec, "--json").code == 2
+    checked = dlh("spec", "check", spec, "--data", dataset.pk, "--json")
+    assert checked.code == 0 and checked.json["ok"] and checked.json["resolved"]["guesses"]
+    ended = dlh("submit", spec, "--name", "first", "--json")
+    assert (ended.code, ended.json["state"], ended.json["name"]) == (0, "queued", "first")
+    spec.write_text("training: {epochs: 0}\n")
+    bad = dlh("spec", "check", spec, "--json")
+    assert bad.code == 2 and bad.json["problems"][0]["field"].startswith("training.epochs")
+    refused = dlh("submit", spec, "--data", dataset.pk, "--json")
+    assert refused.code == 2 and "epochs" in refused.json["error"]["field"]
+
+
+def test_submit_uploads_the_data_and_takes_an_own_model(
+    dlh: Dlh, flowers_csv: Path, read_at_once: None, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.py"
+    model.write_text("def build(spec):\n    return None\n")
+    made = dlh("submit", "--data", flowers_csv, "--model", model, "--draft", "--json").json
+    assert (made["state"], made["program_own"], made["family"]) == ("draft", True, "own")
+    assert made["url"].endswith(f"/jobs/{made['id']}")
+
+
+def test_code_writes_a_program_that_stands_alone(dlh: Dlh, dataset: Any, job: Any, tmp_path: Path) -> None:
+    assert dlh("code", job.pk, "--out", tmp_path / "a", "--json").code == 0
+    assert {"train.py", "model.py", "worker"} <= {path.name for path in (tmp_path / "a").iterdir()}
+    spec = tmp_path / "wish.yaml"
+    spec.write_text("training: {epochs: 3}\n")
+    before = dlh("jobs", "--json").json["total"]
+    assert dlh("code", spec, "--data", dataset.pk, "--out", tmp_path / "b").code == 0
+    assert (tmp_path / "b" / "train.py").is_file()
+    assert dlh("jobs", "--json").json["total"] == before
+    assert dlh("code", job.pk, "--out", tmp_path / "b", "--json").json["error"]["code"] == "bad_input"
+
+
+def test_jobs_are_listed_filtered_and_shown(dlh: Dlh, ended_job: Any) -> None:
+    page = dlh("jobs", "--state", "succeeded", "--sort", "-metric", "--json").json
+    assert [item["id"] for item in page["items"]] == [ended_job.pk]
+    assert dlh("jobs", "--state", "failed", "--json").json["total"] == 0
+    assert ended_job.pk in dlh("jobs").out
+    assert dlh("show", ended_job.pk, "--json").json["metric_best"] == 0.9
+    assert "succeeded" in dlh("show", ended_job.pk).out
+
+
+def test_a_job_is_cancelled_paused_and_resumed(dlh: Dlh, job: Any) -> None:
+    from harness.jobs.models import Checkpoint
+
+    state_set(job, "running")
+    assert dlh("pause", job.pk, "--json").json["state"] == "pausing"
+    state_set(job, "paused")
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0)
+    assert dlh("resume", job.pk, "--checkpoint", "step-00000099", "--json").code == 3
+    assert dlh("resume", job.pk, "--checkpoint", "step-00000010", "--json").json["resume_from"] == "step-00000010"
+    assert dlh("cancel", job.pk).out.strip().endswith("cancelled")
+    assert dlh("pause", job.pk, "--json").json["error"]["code"] == "wrong_state"
+
+
+@pytest.mark.parametrize(("state", "code"), [("succeeded", 0), ("failed", 1), ("cancelled", 1)])
+def test_watch_ends_as_the_job_ended(dlh: Dlh, ended_job: Any, state: str, code: int) -> None:
+    failure = {"code": "nan_loss", "message": "The loss was not finite.", "hint": "Lower it."} if code else None
+    state_set(ended_job, state, failure=failure)
+    ended = dlh("watch", ended_job.pk, "--json")
+    assert (ended.code, json.loads(ended.out.splitlines()[-1])["state"]) == (code, state)
+    plain = dlh("watch", ended_job.pk)
+    assert plain.code == code and f": {state}" in plain.out
+
+
+def test_submit_and_wait_follows_the_job_to_its_end(dlh: Dlh, dataset: Any, monkeypatch: Any) -> None:
+    from harness.client import watch
+    from harness.jobs.models import Job
+
+    monkeypatch.setattr(watch, "POLL_S", 0.01)
+    monkeypatch.setattr(watch, "REFRESH_S", 0.01)
+    asked = 0
+    updates = watch.Client.job
+
+    def job(self: Any, job_id: str) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            Job.objects.filter(pk=job_id).update(state="succeeded")
+        return updates(self, job_id)
+
+    monkeypatch.setattr(watch.Client, "job", job)
+    ended = dlh("submit", "--data", dataset.pk, "--wait", "--json")
+    assert (ended.code, ended.json["state"]) == (0, "succeeded")
+
+
+def test_logs_are_printed_searched_and_followed(dlh: Dlh, ended_job: Any) -> None:
+    assert dlh("logs", ended_job.pk).out.splitlines()[0] == "line 1"
+    assert dlh("logs", ended_job.pk, "--grep", "LINE 3").out == "line 3\n"
+    assert dlh("logs", ended_job.pk, "--level", "error").out == "Error: no\n"
+    assert dlh("logs", ended_job.pk, "-n", 2).out == "line 7\nError: no\n"
+    assert len(dlh("logs", ended_job.pk, "-f").out.splitlines()) == 8
+    lines = [json.loads(line) for line in dlh("logs", ended_job.pk, "--json").out.splitlines()]
+    assert lines[0] == {"token": 1, "rank": 0, "line": 1, "text": "line 1", "level": "info"}
+
+
+def test_results_are_a_table_or_all_of_it(dlh: Dlh, ended_job: Any) -> None:
+    assert dlh("results", ended_job.pk, "--json").json == RESULTS
+    assert "accuracy" in dlh("results", ended_job.pk).out
+
+
+def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: Path) -> None:
+    files = dlh("download", ended_job.pk, "--out", tmp_path / "d", "--json").json["files"]
+    assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}
+    assert (tmp_path / "d" / f"{ended_job.pk}.safetensors").read_bytes() == b"weights"
+    assert len(dlh("download", ended_job.pk, "--weights", "--out", tmp_path / "e").out.splitlines()) == 1
+
+
+def test_a_prediction_is_waited_for_and_written(
+    dlh: Dlh, ended_job: Any, node_make: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    from harness.client import client as client_module
+    from harness.jobs.models import Prediction
+
+    node_make()
+    monkeypatch.setattr(client_module, "_POLL_S", 0.01)
+    # The node's part: an answer appears as soon as the request does.
+    wait = client_module.Client._wait
+
+    def answered(self: Any, path: str, *rest: Any) -> Any:
+        prediction = Prediction.objects.get(state="waiting")
+        folder = django_settings.STORE.job(ended_job.pk).prediction(prediction.pk)
+        (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": ROWS}))
+        Prediction.objects.update(state="done", rows=len(ROWS))
+        return wait(self, path, *rest)
+
+    monkeypatch.setattr(client_module.Client, "_wait", answered)
+    lines = ["kind", *(kind for (kind,) in ROWS)]
+    assert dlh("predict", ended_job.pk, flowers_csv).out.splitlines() == lines
+    out = tmp_path / "out.csv"
+    assert dlh("predict", ended_job.pk, flowers_csv, "--out", out, "--json").json["rows"] == len(ROWS)
+    assert out.read_text().splitlines() == lines
+
+
+def test_the_pool_is_shown_and_changed_by_admins(
+    dlh: Dlh, node_make: Any, portal: SimpleNamespace, monkeypatch: Any
+) -> None:
+    node_make()
+    assert dlh("pool", "drain", "node-1", "--json").code == 3
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    assert dlh("pool", "drain", "node-1", "--json").json["state"] == "drain"
+    assert dlh("pool", "undrain", "node-1", "--json").json["state"] == "up"
+    assert dlh("pool", "add", "node-2").code == 0
+    assert {node["name"] for node in dlh("pool", "--json").json["nodes"]} == {"node-1", "node-2"}
+    assert dlh("pool", "rm", "node-2", "--json").json["ok"]
+    assert dlh("pool", "rm", "node-1", "--json").json["error"]["code"] == "conflict"
+    assert "node-1" in dlh("pool").out
+
+
+def test_tokens_are_listed_made_and_revoked(dlh: Dlh) -> None:
+    made = dlh("tokens", "add", "laptop", "--scope", "read", "--json").json
+    assert made["id"] in {item["id"] for item in dlh("tokens", "--json").json}
+    assert "laptop" in dlh("tokens").out
+    assert dlh("tokens", "rm", made["id"], "--json").json["ok"]
+    assert dlh("tokens", "rm", made["id"], "--json").code == 3
+    assert dlh("tokens", "add", "plain").out.startswith("dlh_")
+
+
+def test_names_given_by_people_are_printed_as_text(dlh: Dlh, job: Any) -> None:
+    from harness.jobs.models import Job
+
+    Job.objects.filter(pk=job.pk).update(name="[bold]x[/] [link=file:///etc]y[/link]")
+    assert "[bold]x[/]" in dlh("show", job.pk).out
+    assert dlh("jobs").code == 0

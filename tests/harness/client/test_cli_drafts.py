@@ -1,0 +1,122 @@
+"""`dlh jobs clone`, `check` and `edit` against a running portal; datasets that are called the same."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.client.cli import drafts
+from harness.client.cli.drafts import spec_with
+from harness.client.errors import BadInput
+from tests.harness.client.conftest import Ended
+
+Dlh = Callable[..., Ended]
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_clone_takes_new_values_and_names_its_parent(dlh: Dlh, job: Any) -> None:
+    wishes = ("--set", "training.epochs=3", "--set", "data.exclude=[colour]", "--name", "shorter")
+    made = dlh("jobs", "clone", job.pk, *wishes, "--json")
+    assert made.code == 0
+    assert (made.json["state"], made.json["parent"], made.json["name"]) == ("draft", job.pk, "shorter")
+    assert made.json["spec"]["training"]["epochs"] == made.json["resolved"]["spec"]["training"]["epochs"] == 3
+    assert made.json["spec"]["data"]["exclude"] == ["colour"]
+    assert dlh("jobs", "clone", job.pk, "--submit", "--json").json["state"] == "queued"
+    assert dlh("jobs", "clone", job.pk).out.split()[0] != job.pk
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_refused_value_names_its_field_and_leaves_no_draft(dlh: Dlh, job: Any) -> None:
+    before = dlh("jobs", "--json").json["total"]
+    ended = dlh("jobs", "clone", job.pk, "--set", "training.epochs=0", "--json")
+    assert (ended.code, "training.epochs" in ended.json["error"]["field"]) == (2, True)
+    assert dlh("jobs", "clone", job.pk, "--set", "nonsense", "--json").code == 2
+    assert dlh("jobs", "clone", "nope", "--json").code == 3
+    assert dlh("jobs", "--json").json["total"] == before
+
+
+def test_a_path_through_a_value_is_refused() -> None:
+    spec = {"training": {"epochs": "auto"}, "budget": None}
+    assert spec_with(spec, [(["budget", "time_s"], 60)])["budget"] == {"time_s": 60}
+    assert spec["budget"] is None
+    with pytest.raises(BadInput, match=r"training\.epochs\.more is no field: epochs is a value"):
+        spec_with(spec, [(["training", "epochs", "more"], 1)])
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_file_of_the_person_takes_the_place_of_the_programs(dlh: Dlh, job: Any, tmp_path: Path) -> None:
+    own = tmp_path / "elsewhere" / "model.py"
+    own.parent.mkdir()
+    own.write_text("def build(spec):\n    return None\n")
+    written = dlh("jobs", "edit", job.pk, own, "--json").json
+    assert written == {"name": "model.py", "text": own.read_text(), "edited": True}
+    assert dlh("show", job.pk, "--json").json["program_edited"]
+    assert dlh("jobs", "edit", job.pk, own.with_name("train.py"), "--json").code == 2
+    assert dlh("jobs", "edit", job.pk, "nothere.py", "--json").code == 3
+
+
+@pytest.mark.usefixtures("portal")
+def test_a_file_is_edited_in_the_persons_editor(dlh: Dlh, job: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    editor = tmp_path / "my editor"
+    editor.write_text('#!/bin/sh\necho "EDITED = True" >> "$1"\n')
+    editor.chmod(stat.S_IRWXU)
+    monkeypatch.setenv("VISUAL", f"'{editor}'")
+    assert "model.py differs" in dlh("jobs", "edit", job.pk, "model.py").out
+    assert dlh("jobs", "edit", job.pk, "model.py", "--json").json["text"].count("EDITED = True") == 2
+    monkeypatch.setenv("VISUAL", "false")
+    assert dlh("jobs", "edit", job.pk, "model.py", "--json").code == 2
+    monkeypatch.setenv("VISUAL", "/no/editor")
+    assert "cannot be started" in dlh("jobs", "edit", job.pk, "model.py").err
+
+
+PROBLEM = {"message": "no build", "hint": "Add it.", "file": "model.py", "line": 3}
+
+
+@pytest.mark.usefixtures("portal")
+@pytest.mark.parametrize(
+    ("answer", "code", "said"),
+    [
+        ({"ok": True, "parameters": 42, "output_shape": [16, 2]}, 0, "The program runs: 42 parameters"),
+        ({"ok": False, "problem": PROBLEM}, 1, "model.py, line 3: no build"),
+    ],
+)
+def test_a_program_is_tried_on_a_node(
+    dlh: Dlh, job: Any, node_make: Any, monkeypatch: Any, answer: dict[str, Any], code: int, said: str
+) -> None:
+    from harness.jobs.predictions import check_done
+
+    node_make()
+    monkeypatch.setattr(drafts, "POLL_S", 0.01)
+    get = drafts.Client.get
+    waited: list[str] = []
+
+    def answered(self: Any, path: str, **params: Any) -> Any:
+        # The node's part: it answers after the first look.
+        if "/check/" in path and waited:
+            check_done({"check_id": path.rsplit("/", 1)[1], **answer})
+        waited.append(path)
+        return get(self, path, **params)
+
+    monkeypatch.setattr(drafts.Client, "get", answered)
+    ended = dlh("jobs", "check", job.pk)
+    assert (ended.code, said in ended.out) == (code, True)
+    assert len(waited) >= 2
+    assert dlh("jobs", "check", job.pk, "--json").json["ok"] == answer["ok"]
+
+
+@pytest.mark.usefixtures("portal")
+def test_two_datasets_of_one_name_are_told_apart_by_their_ids(
+    dlh: Dlh, dataset: Any, dataset_make: Any, people: SimpleNamespace
+) -> None:
+    other = dataset_make(people.owner, people.project)
+    assert other.name == dataset.name and other.pk != dataset.pk
+    for arguments in (("data", "show", dataset.name), ("submit", "--data", dataset.name)):
+        ended = dlh(*arguments, "--json")
+        assert ended.code == 2
+        assert dataset.pk in ended.json["error"]["message"] and other.pk in ended.json["error"]["message"]
+    assert dlh("data", "show", other.pk, "--json").json["id"] == other.pk

@@ -1,0 +1,112 @@
+"""`dlh pool add`, `dlh node join`, `dlh doctor` against a running portal; the agent itself is not started."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from tests.harness.client.conftest import Ended
+
+Dlh = Callable[..., Ended]
+
+
+@pytest.fixture(autouse=True)
+def acl_taken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the broker is told of users."""
+    from harness.pool import broker_users
+
+    told: list[Any] = []
+    monkeypatch.setattr(
+        broker_users, "client", lambda: SimpleNamespace(execute_command=lambda *words: told.append(words))
+    )
+    return told
+
+
+@pytest.fixture
+def token(dlh: Dlh, portal: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An admin has added node-2."""
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    made = dlh("pool", "add", "node-2", "--json").json
+    assert made["command"] == f"dlh node join {settings.PORTAL_URL} {made['token']}"
+    return str(made["token"])
+
+
+def test_a_machine_joins_with_one_command_and_its_secret_is_for_its_owner_alone(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, acl_taken: list[Any]
+) -> None:
+    from harness.pool.models import Node
+
+    home = tmp_path / "node"
+    joined = dlh("node", "join", portal.url, token, "--home", home, "--no-start", "--json")
+    assert joined.code == 0, joined.err
+    file = home / "node.json"
+    kept = json.loads(file.read_text())
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert (kept["node"], kept["url"], kept["store"]) == ("node-2", portal.url, str(settings.STORE.root))
+    node = Node.objects.get(name="node-2")
+    assert kept["secret"] not in joined.out and node.secret_digest in str(acl_taken)
+    names = {line["name"] for line in node.check_result["findings"]}
+    assert {"portal", "clock", "bandwidth", "disk of the store", "sandbox"} <= names
+    assert joined.json["facts"]["devices"]
+
+    again = dlh("node", "join", portal.url, token, "--home", tmp_path / "other", "--no-start")
+    assert again.code == 2 and "has been used" in again.err and "dlh pool add" in again.err
+    twice = dlh("node", "join", portal.url, token, "--home", home, "--no-start")
+    assert twice.code == 2 and "joined already, as node-2" in twice.err
+
+
+def test_another_store_under_the_same_path_is_noticed(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import node
+
+    monkeypatch.setattr(node, "STORE_MARK", ".dlh-store-of-nobody")
+    refused = dlh("node", "join", portal.url, token, "--home", tmp_path / "node", "--no-start")
+    assert refused.code == 2 and "does not see the store" in refused.err
+    assert not (tmp_path / "node" / "node.json").exists()
+
+
+def test_a_machine_with_a_cache_of_its_own_need_not_see_the_store(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import node
+
+    monkeypatch.setattr(node, "STORE_MARK", ".dlh-store-of-nobody")
+    home, cache = tmp_path / "node", tmp_path / "cache"
+    wish = ("--cache", cache, "--cache-gib", 1.5)
+    joined = dlh("node", "join", portal.url, token, "--home", home, *wish, "--no-start", "--json")
+    assert joined.code == 0, joined.err
+    told = node.environment(home, node.node_read(home))
+    assert (told["DLH_CACHE"], told["DLH_CACHE_GIB"], told["DLH_URL"]) == (str(cache), "1.5", portal.url)
+    assert told["DLH_NODE_SECRET"] and told.get("DLH_STORE") != str(settings.STORE.root)
+    assert "disk of the cache" in {line["name"] for line in joined.json["findings"]}
+
+
+def test_what_has_not_joined_cannot_start(dlh: Dlh, tmp_path: Path) -> None:
+    refused = dlh("node", "start", "--home", tmp_path)
+    assert refused.code == 2 and "dlh node join" in refused.err
+
+
+def test_words_for_people_name_devices_links_and_what_is_to_be_done(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path
+) -> None:
+    joined = dlh("node", "join", portal.url, token, "--home", tmp_path / "node", "--no-start")
+    assert joined.code == 0, joined.err
+    for word in ("node-2 has joined", "Devices", "Links", "Sandbox", "systemd-run", "clock"):
+        assert word in joined.out
+
+
+def test_pool_add_of_a_living_node_is_refused(
+    dlh: Dlh, portal: SimpleNamespace, node_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    node_make("node-2")
+    refused = dlh("pool", "add", "node-2")
+    assert refused.code == 2 and "alive" in refused.err

@@ -1,0 +1,72 @@
+"""`dlh queue` and what `dlh pool` says about reservations, quotas, use and drains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.harness.jobs.helpers import queue
+
+Dlh = Any
+
+
+@pytest.fixture
+def admin(portal: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, node_make: Any) -> SimpleNamespace:
+    node_make(cpus=2)
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    return portal
+
+
+def test_the_queue_is_shown_ordered_and_prioritised(dlh: Dlh, admin: SimpleNamespace, job_make: Any) -> None:
+    first, second = (queue(job_make(name=name)) for name in ("first", "second"))
+    assert [row["job"]["name"] for row in dlh("queue", "--json").json["waiting"]] == ["first", "second"]
+    assert dlh("queue", "move", second.pk, "up").code == 0
+    assert [row["job"]["name"] for row in dlh("queue", "--json").json["waiting"]] == ["second", "first"]
+    assert dlh("queue", "move", first.pk, second.pk).code == 0
+    assert dlh("queue", "priority", second.pk, "9").code == 0
+    assert [row["job"]["name"] for row in dlh("queue", "--json").json["waiting"]] == ["second", "first"]
+    plain = dlh("queue").out
+    assert "second" in plain and "no estimate" in plain
+    assert dlh("queue", "move", first.pk, "nosuchjob123", "--json").code == 3
+
+
+def test_only_admins_order_the_queue(dlh: Dlh, portal: SimpleNamespace, job_make: Any) -> None:
+    job = queue(job_make())
+    assert dlh("queue", "move", job.pk, "first", "--json").code == 3
+    assert dlh("queue", "priority", job.pk, "9", "--json").code == 3
+    assert dlh("queue").code == 0
+
+
+def test_devices_are_reserved_and_released(dlh: Dlh, admin: SimpleNamespace) -> None:
+    made = dlh("pool", "reserve", "node-1", "--device", "cpu:0", "--until", "2h", "--purpose", "course", "--json").json
+    assert (made["node"], made["device"], made["purpose"]) == ("node-1", "cpu:0", "course")
+    assert "course" in dlh("pool", "reservations").out
+    again = dlh("pool", "reserve", "node-1", "--until", "1h", "--purpose", "other", "--json")
+    assert again.json["error"]["code"] == "conflict"
+    assert dlh("pool", "reserve", "node-1", "--until", "soon", "--purpose", "x").code == 2
+    assert dlh("pool", "release", made["id"]).code == 0
+    assert dlh("pool", "reservations", "--json").json == []
+
+
+def test_quotas_are_set_shown_and_removed(dlh: Dlh, admin: SimpleNamespace) -> None:
+    assert dlh("pool", "quota", admin.project, "cpu", "3", "--no-borrow").code == 0
+    (shown,) = dlh("pool", "quotas", "--json").json
+    assert (shown["devices"], shown["may_borrow"], shown["held"]) == (3, False, 0)
+    assert admin.project in dlh("pool", "quotas").out
+    assert dlh("pool", "quota", admin.project, "tpu", "3").code == 2
+    assert dlh("pool", "quota", admin.project, "cpu", "many").code == 2
+    assert dlh("pool", "quota", admin.project, "cpu", "none").code == 0
+    assert dlh("pool", "quotas", "--json").json == []
+
+
+def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:
+    assert dlh("pool", "use", "--span", "day", "--json").json == []
+    target = tmp_path / "use.csv"
+    assert dlh("pool", "use", "--csv", str(target)).code == 0
+    assert target.read_text().splitlines()[0] == "name,job,device hours,kWh,CO2 g,basis"
+    found = dlh("pool", "consequences", "node-1", "--json").json
+    assert (found["node"], found["running"], found["delayed"]) == ("node-1", [], [])
+    assert "Nothing runs there" in dlh("pool", "consequences", "node-1").out

@@ -1,0 +1,82 @@
+"""Reading server-sent events, and following a job by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from harness.client.errors import Unreachable
+from harness.client.live import LiveEvent, events_read
+from harness.client.watch import job_updates, log_follow
+
+
+def test_events_are_read_as_the_standard_says() -> None:
+    lines = [
+        ": hello", "id: 7-0", "event: metric", 'data: {"a":', "data: 1}", "", "event: empty", "", "data:no space",
+        "retry: 10", "", "data: never ended",
+    ]  # fmt: skip
+    assert list(events_read(lines)) == [
+        LiveEvent(id="", name="ping", data=None),
+        LiveEvent(id="7-0", name="metric", data={"a": 1}),
+        LiveEvent(id="7-0", name="message", data="no space"),
+    ]
+
+
+class FakeClient:
+    """A portal whose job passes through states, with a live stream that may be away."""
+
+    def __init__(self, states: list[str], events: list[str] | None = None) -> None:
+        self.states, self.events, self.asked = states, events, 0
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        state = self.states[min(self.asked, len(self.states) - 1)]
+        self.asked += 1
+        return {"id": job_id, "state": state}
+
+    @contextmanager
+    def live(self, *topics: str) -> Iterator[Iterator[LiveEvent]]:
+        if self.events is None:
+            raise Unreachable("no stream")
+        yield (LiveEvent(id="1-0", name=name, data={}) for name in self.events)
+
+
+def states_seen(client: FakeClient) -> list[str]:
+    return [job["state"] for job in job_updates(client, "x", sleep=lambda _: None)]  # type: ignore[arg-type]
+
+
+def test_a_job_is_followed_by_events_to_its_end() -> None:
+    client = FakeClient(["queued", "queued", "running", "succeeded"], ["state", "state", "state"])
+    assert states_seen(client) == ["queued", "queued", "running", "succeeded"]
+
+
+def test_an_end_that_came_before_the_stream_opened_is_not_missed() -> None:
+    assert states_seen(FakeClient(["running", "succeeded"], ["ping"])) == ["running", "succeeded"]
+
+
+def test_without_a_stream_the_job_is_polled() -> None:
+    assert states_seen(FakeClient(["queued", "running", "running", "running", "running", "failed"]))[-1] == "failed"
+
+
+def test_a_stream_that_ends_early_is_opened_again() -> None:
+    assert states_seen(FakeClient(["queued"] * 6 + ["running"] * 6 + ["succeeded"], ["state"]))[-1] == "succeeded"
+
+
+def test_a_job_at_rest_needs_no_stream() -> None:
+    assert states_seen(FakeClient(["paused"])) == ["paused"]
+
+
+def test_followed_logs_come_once_and_go_on_in_the_next_attempt() -> None:
+    class Logs(FakeClient):
+        def job_part(self, job_id: str, part: str, **params: Any) -> dict[str, Any]:
+            token = 1 if self.asked < 3 else 2
+            count = self.asked + 1 if token == 1 else 2
+            lines = [
+                {"token": token, "rank": 0, "line": number, "text": f"{token}.{number}", "level": "info"}
+                for number in range(params.get("after_line", 0) + 1, count + 1)
+            ]
+            return {"lines": lines, "ranks": [0], "token": token, "more": False}
+
+    client = Logs(["running", "running", "queued", "running", "succeeded"])
+    lines = [line["text"] for line in log_follow(client, "x", sleep=lambda _: None)]  # type: ignore[arg-type]
+    assert lines == ["1.1", "1.2", "1.3", "2.1", "2.2"]

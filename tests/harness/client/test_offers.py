@@ -1,0 +1,71 @@
+"""`dlh offer` and `dlh jobs offer` against a running portal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.factory_offers import offer_make, workload_make
+from tests.harness.client.conftest import Ended
+
+Dlh = Callable[..., Ended]
+pytestmark = pytest.mark.usefixtures("portal")
+
+
+def test_a_workload_of_a_program_outside_the_portal_is_priced(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1", cpus=2)
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"ok": True, "workload": workload_make().to_dict()}))
+    ended = dlh("offer", "--workload", str(file), "--json")
+    assert ended.code == 0
+    assert ended.json["lines"][ended.json["recommended"]]["offered"]
+    shown = dlh("offer", "--workload", str(file), "--device", "cpu", "--count", "2", "--csv", str(tmp_path / "all.csv"))
+    assert "2 CPU cores (core)" in shown.out
+    assert "recommended" in shown.out
+    assert "No calibration of core yet" in shown.err
+    assert len((tmp_path / "all.csv").read_text().splitlines()) == 4
+
+
+def test_a_deadline_nobody_can_keep_ends_with_a_code_and_the_earliest_finish(
+    dlh: Dlh, node_make: Any, tmp_path: Path
+) -> None:
+    node_make("node-1")
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    ended = dlh("offer", "--workload", str(file), "--deadline", "2020-01-01T00:00")
+    assert ended.code == 2
+    assert "The deadline has passed already." in ended.out
+    assert "Earliest finish that can be promised" in ended.out
+
+
+def test_a_line_of_a_jobs_offer_is_taken(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    offer_make(job.owner, job)
+    ended = dlh("jobs", "offer", job.pk, "--count", "2", "--take", "recommended", "--json")
+    assert ended.code == 0
+    job.refresh_from_db()
+    assert job.spec["resources"]["count"] == 2
+    assert job.options
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--deadline", "tomorrow"),
+        ("--take", "best"),
+        ("--device", "tpu"),
+    ],
+)
+def test_nonsense_is_bad_input(dlh: Dlh, job: Any, arguments: tuple[str, str]) -> None:
+    assert dlh("jobs", "offer", job.pk, *arguments).code == 2
+
+
+def test_a_file_that_holds_no_workload_is_bad_input(dlh: Dlh, tmp_path: Path) -> None:
+    file = tmp_path / "none.json"
+    for text in ("", "not json", "[1]", '{"workload": {"version": 1}}'):
+        file.write_text(text)
+        assert dlh("offer", "--workload", str(file)).code == 2

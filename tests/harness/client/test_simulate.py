@@ -1,0 +1,65 @@
+"""`dlh simulate` works without a portal, and `dlh --help` loads none of the scheduler for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from harness.client.cli.app import run
+
+TRACE = "job_id,submitted_s,deadline_s,count,run_s\na,0,400,1,300\nb,10,450,2,200\nc,20,,1,50\n"
+
+
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "history.csv"
+    path.write_text(TRACE, "utf-8")
+    return path
+
+
+def test_it_prints_figures_of_each_policy_and_writes_a_report(trace, tmp_path, capsys):
+    page = tmp_path / "report.html"
+    policies = ("--policy", "fifo", "--policy", "deadline_energy")
+    code = run(["simulate", str(trace), "--pool", "1x4", *policies, "--no-overheads", "--report", str(page), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert [item["policy"] for item in found] == ["fifo", "deadline_energy"]
+    assert all(item["finished"] == 3 and item["satisfaction"] == 1.0 for item in found)
+    assert page.read_text("utf-8").count("<svg") == 5
+
+
+def test_people_get_a_table(trace, capsys):
+    assert run(["simulate", str(trace), "--pool", "1x4"]) == 0
+    out = capsys.readouterr().out
+    assert "Deadline satisfaction" in out and "deadline_energy" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--pool", "many"], "is no pool"),
+        (["--policy", "luck"], "no policy is called"),
+        (["--slot-s", "0"], "slot"),
+        (["--tables", "/nowhere"], "no throughput tables"),
+    ],
+)
+def test_bad_input_is_said_in_words(trace, capsys, arguments, words):
+    assert run(["simulate", str(trace), *arguments]) == 2
+    assert words in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_a_bad_row_is_named(tmp_path, capsys):
+    path = tmp_path / "bad.csv"
+    path.write_text(TRACE.replace("10,450", "ten,450"), "utf-8")
+    assert run(["simulate", str(path)]) == 2
+    assert "row 3, column submitted_s" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_help_does_not_load_the_scheduler():
+    code = (
+        "import harness.client.cli.app, sys; sys.exit(any(name.split('.')[0] == 'scheduler' for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import secrets
+
+import pytest
+from django.conf import settings
+
+from harness.datasets import reading, selectors, services
+from harness.datasets.models import Dataset
+from harness.datasets.reading import dataset_read, datasets_resend
+from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NotFound
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def unread(people, tmp_path, tasks_sent):
+    """A dataset that waits to be read; its content is new."""
+    path = tmp_path / "new.csv"
+    mark = secrets.token_hex(8)
+    path.write_text("size,kind\n" + "".join(f"{row * 1.5},{('a', mark)[row % 2]}\n" for row in range(60)))
+    return services.dataset_create_from_file(user=people.owner, project=people.project, name="new", path=path)
+
+
+def test_a_dataset_is_read_in_the_sandbox_and_becomes_ready(unread, broker):
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert unread.state == "ready", unread.problem
+    profile = selectors.dataset_profile(unread)
+    assert (profile.rows, [column.name for column in profile.columns]) == (60, ["size", "kind"])
+    rows = selectors.dataset_rows(unread, offset=1, limit=2)
+    assert rows["columns"] == ["size", "kind"] and rows["rows"][1] == [3.0, "a"]
+
+
+def test_data_that_cannot_be_used_names_its_problem(people, tmp_path, tasks_sent, broker):
+    path = tmp_path / "bad.csv"
+    path.write_text("a,b\n")
+    bad = services.dataset_create_from_file(user=people.owner, project=people.project, name="bad", path=path)
+    dataset_read(bad.pk)
+    bad.refresh_from_db()
+    assert bad.state == "failed" and bad.problem["message"] and bad.problem["hint"]
+    with pytest.raises(Conflict):
+        selectors.dataset_profile(bad)
+
+
+def test_only_one_process_reads_a_dataset(unread, broker):
+    broker.set(f"dlh:reading:{unread.pk}", "1")
+    dataset_read(unread.pk)
+    unread.refresh_from_db()
+    assert unread.state == "profiling"
+
+
+def test_a_thread_that_is_free_goes_on_with_what_waits_and_tries_nothing_twice(
+    people, tmp_path, tasks_sent, broker, monkeypatch
+):
+    path, made, read = tmp_path / "x.csv", [], []
+    for name in ("first", "second", "third", "elsewhere"):
+        path.write_text(f"size,kind\n1,{secrets.token_hex(8)}\n")
+        made.append(
+            services.dataset_create_from_file(user=people.owner, project=people.project, name=name, path=path).pk
+        )
+    broker.set(f"dlh:reading:{made[3]}", "1")
+    monkeypatch.setattr(reading, "dataset_read", read.append)
+    reading._read_all(made[1])
+    assert read == [made[1], made[0], made[2]]
+
+
+def test_a_reading_that_was_lost_is_asked_for_again_but_not_all_the_time(unread, broker, tasks_sent):
+    tasks_sent.clear()
+    assert datasets_resend() == 1
+    assert datasets_resend() == 0
+    assert tasks_sent == [("control.dataset_profile", [unread.pk], "control")]
+
+
+def test_other_types_are_read_anew_and_the_old_content_stays_for_its_jobs(dataset, people, broker, tasks_sent):
+    before = dataset.sha256
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={"length": "category"}, target="kind")
+    assert dataset.state == "profiling" and dataset.sha256 != before
+    assert settings.STORE.dataset(before).packed.is_dir()
+    dataset_read(dataset.pk)
+    dataset.refresh_from_db()
+    assert selectors.dataset_profile(dataset).column("length").type == "category"
+    services.dataset_update(user=people.mate, dataset=dataset, column_types={"length": ""}, target="")
+    assert dataset.sha256 == before and dataset.state == "ready"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"column_types": {"length": "nonsense"}}, "options.column_types.length"),
+        ({"column_types": {"lenght": "numeric"}}, "column_types.lenght"),
+        ({"options": {"nonsense": 1}}, "options.nonsense"),
+        ({"name": " "}, "name"),
+    ],
+)
+def test_a_wrong_change_names_the_field(change, field, dataset, people):
+    with pytest.raises(Invalid) as caught:
+        services.dataset_update(user=people.owner, dataset=dataset, **change)
+    assert caught.value.field == field
+
+
+def test_outsiders_see_nothing_and_viewers_change_nothing(dataset, people):
+    assert list(selectors.dataset_list(user=people.outsider)) == []
+    assert list(selectors.dataset_list(user=people.viewer, query="FLOW")) == [dataset]
+    with pytest.raises(NotFound):
+        selectors.dataset_get(user=people.outsider, dataset_id=dataset.pk)
+    for user, error in ((people.outsider, NotFound), (people.viewer, Forbidden)):
+        for change in (
+            lambda user=user: services.dataset_update(user=user, dataset=dataset, name="x"),
+            lambda user=user: services.dataset_delete(user=user, dataset=dataset),
+            lambda user=user: services.dataset_restore(user=user, dataset=dataset),
+        ):
+            with pytest.raises(error):
+                change()
+
+
+def test_a_deleted_dataset_lies_in_the_trash_and_comes_back(dataset, people):
+    with pytest.raises(Forbidden):
+        services.dataset_delete(user=people.mate, dataset=dataset)
+    services.dataset_delete(user=people.owner, dataset=dataset)
+    assert not selectors.dataset_list(user=people.owner).exists()
+    assert selectors.dataset_list(user=people.owner, deleted=True).get() == dataset
+    services.dataset_restore(user=people.mate, dataset=dataset)
+    assert selectors.dataset_list(user=people.owner).exists()
+
+
+def test_a_dataset_in_use_is_not_deleted(job, people):
+    from tests.harness.jobs.helpers import queue
+
+    queue(job)
+    with pytest.raises(Conflict):
+        services.dataset_delete(user=people.owner, dataset=job.dataset)
+
+
+def test_a_thumbnail_is_served_by_its_known_name_only(dataset):
+    for name in ("../profile.json", "profile.json", "/etc/passwd", ""):
+        with pytest.raises(HarnessError):
+            selectors.dataset_thumbnail(dataset, name)
+
+
+def test_contents_that_nothing_names_are_removed_after_a_while(dataset, people):
+    from datetime import timedelta
+
+    spare = settings.STORE.datasets / "spare"
+    spare.mkdir(parents=True)
+    assert services.contents_purge([dataset.sha256]) == 0
+    services.contents_purge(Dataset.objects.values_list("sha256", flat=True), older_than=timedelta(seconds=-5))
+    assert not spare.exists() and settings.STORE.dataset(dataset.sha256).packed.exists()
+
+
+def test_a_reading_that_leaves_a_link_is_refused(tmp_path):
+    from harness.datasets.profiling import ProfileFailed, _plain_only
+
+    (tmp_path / "thumbnails").mkdir()
+    (tmp_path / "table.parquet").write_bytes(b"x")
+    _plain_only(tmp_path)
+    (tmp_path / "thumbnails" / "a.webp").symlink_to("/etc/passwd")
+    with pytest.raises(ProfileFailed):
+        _plain_only(tmp_path)
+
+
+def test_a_purge_takes_drafts_of_killed_readings_and_nothing_young(settings):
+    import os
+
+    from harness.datasets.services import contents_purge
+
+    folders = [settings.STORE.dataset(name * 64).root for name in "ab"]
+    for folder in folders:
+        (folder / "packing-1").mkdir(parents=True)
+        (folder / "packing-2").mkdir()
+        os.utime(folder / "packing-1", (0, 0))
+    os.utime(folders[0], (0, 0))
+    contents_purge({folders[1].name})
+    assert not folders[0].exists()
+    assert [path.name for path in folders[1].iterdir()] == ["packing-2"]
+    for folder in folders[1:]:
+        (folder / "packing-2").rmdir()
+        folder.rmdir()

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from harness.datasets import services, uploads
+from harness.datasets.content import source_name_clean
+from harness.datasets.models import Dataset, Upload
+from harness.errors import Conflict, Forbidden, Invalid, NoSpace, NotFound, TooLarge
+
+pytestmark = pytest.mark.django_db
+BODY = b"length,kind\n" + b"1.5,rose\n2.5,iris\n" * 50
+
+
+@pytest.fixture
+def upload(people):
+    return services.upload_create(
+        user=people.owner, project=people.project, filename="flowers.csv", size_bytes=len(BODY)
+    )
+
+
+def test_bytes_in_any_pieces_become_one_dataset(upload, tasks_sent):
+    offset = services.upload_append(upload=upload, offset=0, chunk=[BODY[:7], BODY[7:20]])
+    assert offset == 20
+    with pytest.raises(Conflict, match="bytes are missing"):
+        services.upload_finish(upload=upload)
+    assert services.upload_append(upload=upload, offset=20, chunk=iter([BODY[20:]])) == len(BODY)
+    dataset = services.upload_finish(upload=upload, name="Flowers")
+    (source,) = settings.STORE.dataset(dataset.sha256).source.iterdir()
+    assert source.read_bytes() == BODY and source.name == "flowers.csv"
+    assert (dataset.name, dataset.state, dataset.source_bytes) == ("Flowers", "profiling", len(BODY))
+    assert not settings.STORE.upload(upload.pk).exists()
+    assert services.upload_finish(upload=upload) == dataset
+    assert Dataset.objects.count() == 1
+
+
+def test_two_requests_that_finish_an_upload_at_once_make_one_dataset(upload, people, tasks_sent):
+    services.upload_append(upload=upload, offset=0, chunk=[BODY])
+    asked = [uploads.upload_get(user=people.owner, upload_id=upload.pk) for _ in range(2)]
+    first = services.upload_finish(upload=asked[0])
+    assert services.upload_finish(upload=asked[1]) == first
+    assert Dataset.objects.count() == 1
+
+
+def test_a_request_that_finishes_waits_for_the_one_that_does(upload, people, tasks_sent, monkeypatch):
+    services.upload_append(upload=upload, offset=0, chunk=[BODY])
+    made = services.upload_finish(upload=uploads.upload_get(user=people.owner, upload_id=upload.pk))
+    Upload.objects.filter(pk=upload.pk).update(dataset=None)  # as it stood when the second request looked
+
+    @contextmanager
+    def first_one_done(asked, *, wait):
+        assert wait
+        Upload.objects.filter(pk=upload.pk).update(dataset=made)
+        yield 0
+
+    monkeypatch.setattr(services, "upload_lock", first_one_done)
+    assert services.upload_finish(upload=upload) == made
+    assert Dataset.objects.count() == 1
+
+
+def test_a_wrong_offset_tells_the_right_one(upload):
+    services.upload_append(upload=upload, offset=0, chunk=[BODY[:10]])
+    with pytest.raises(Conflict) as caught:
+        services.upload_append(upload=upload, offset=3, chunk=[b"x"])
+    assert caught.value.details == {"offset": 10}
+
+
+def test_what_came_before_a_broken_connection_is_kept(upload):
+    def broken():
+        yield BODY[:10]
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        services.upload_append(upload=upload, offset=0, chunk=broken())
+    assert Upload.objects.get().offset_bytes == 10
+    assert services.upload_append(upload=upload, offset=10, chunk=[BODY[10:]]) == len(BODY)
+
+
+def test_a_full_disk_is_told_and_loses_nothing(upload, monkeypatch):
+    services.upload_append(upload=upload, offset=0, chunk=[BODY[:10]])
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(NoSpace, match="kept"):
+            services.upload_append(upload=upload, offset=10, chunk=[BODY[10:]])
+    assert services.upload_append(upload=upload, offset=10, chunk=[BODY[10:]]) == len(BODY)
+
+
+def test_more_bytes_than_announced_are_refused(upload):
+    with pytest.raises(TooLarge):
+        services.upload_append(upload=upload, offset=0, chunk=[BODY, b"more"])
+
+
+def test_two_requests_never_write_one_upload_at_once(upload):
+    def greedy():
+        with pytest.raises(Conflict) as caught:
+            services.upload_append(upload=Upload.objects.get(), offset=0, chunk=[b"y"])
+        assert caught.value.code == "locked"
+        yield BODY[:5]
+
+    assert services.upload_append(upload=upload, offset=0, chunk=greedy()) == 5
+
+
+def test_the_same_content_is_stored_once(people, tasks_sent):
+    def send(user):
+        made = services.upload_create(user=user, project=people.project, filename="a.csv", size_bytes=len(BODY))
+        services.upload_append(upload=made, offset=0, chunk=[BODY])
+        return services.upload_finish(upload=made)
+
+    first, second = send(people.owner), send(people.mate)
+    assert first.pk != second.pk and first.sha256 == second.sha256
+
+
+def test_uploads_are_for_members_and_seen_by_their_owner_only(upload, people):
+    with pytest.raises(NotFound):
+        services.upload_create(user=people.outsider, project=people.project, filename="a.csv", size_bytes=5)
+    with pytest.raises(Forbidden):
+        services.upload_create(user=people.viewer, project=people.project, filename="a.csv", size_bytes=5)
+    assert uploads.upload_get(user=people.owner, upload_id=upload.pk) == upload
+    with pytest.raises(NotFound):
+        uploads.upload_get(user=people.mate, upload_id=upload.pk)
+
+
+def test_sizes_that_cannot_be_are_refused_at_once(people, settings):
+    def create(size_bytes):
+        services.upload_create(user=people.owner, project=people.project, filename="a.csv", size_bytes=size_bytes)
+
+    with pytest.raises(Invalid, match="empty"):
+        create(0)
+    with pytest.raises(TooLarge):
+        create(settings.UPLOAD_LIMIT_BYTES + 1)
+    settings.DISK_RESERVE_BYTES = 1 << 60
+    with pytest.raises(NoSpace, match="GiB"):
+        create(5)
+    assert not Upload.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("../../etc/passwd", "passwd"),
+        ("C:\\data\\a b.csv", "a b.csv"),
+        (".hidden.csv", "hidden.csv"),
+        ("ü.csv", "ü.csv"),
+    ],
+)
+def test_a_file_name_keeps_its_last_part_only(given, kept):
+    assert source_name_clean(given) == kept
+
+
+@pytest.mark.parametrize("given", ["", "..", "a\0b.csv", "a\nb.csv", "/"])
+def test_a_file_name_that_is_none_is_refused(given):
+    with pytest.raises(Invalid):
+        source_name_clean(given)
+
+
+def test_a_very_long_file_name_is_cut_and_keeps_its_end():
+    name = source_name_clean("ü" * 400 + ".csv.gz")
+    assert name.endswith(".csv.gz") and len(name.encode()) <= 200
+
+
+def test_uploads_that_nobody_touches_expire(upload):
+    assert uploads.uploads_expire() == 0
+    Upload.objects.update(updated_at=timezone.now() - timedelta(days=30))
+    assert uploads.uploads_expire() == 1
+    assert not settings.STORE.upload(upload.pk).exists()

@@ -1,0 +1,44 @@
+"""A draft, a pool, and no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.harness.estimates.factories import answer
+
+
+@pytest.fixture(autouse=True)
+def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here needs the broker; live words are dropped."""
+    from harness import broker
+
+    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+
+
+@pytest.fixture
+def ask(people: SimpleNamespace) -> Callable[..., Any]:
+    """Ask for an offer of a job as its owner: `ask(job, deadline_at=..., count=...)`."""
+    from harness.estimates.services import Asked, offer_make
+
+    def make(job: Any, *, again: bool = False, **wish: Any) -> Any:
+        return offer_make(user=people.owner, job=job, asked=Asked(**wish), again=again)
+
+    return make
+
+
+@pytest.fixture
+def offered(ask: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, and the node has answered."""
+    from harness.estimates.services import inspection_answer
+
+    def make(job: Any, **wish: Any) -> Any:
+        offer = ask(job, **wish)
+        inspection_answer(answer(offer.inspection))
+        offer.refresh_from_db()
+        return offer
+
+    return make

@@ -1,0 +1,58 @@
+"""Other devices for a job that waits: never behind the back of a promise, never for one that has just begun."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.errors import Conflict
+from harness.estimates import accepting
+from harness.estimates.services import offer_accept
+from harness.jobs.models import Job
+from tests.harness.jobs.helpers import queue
+
+
+def waiting(job, *, promised=True):
+    job = queue(job)
+    later = timezone.now() + timedelta(days=300)
+    Job.objects.filter(pk=job.pk).update(deadline_at=later, promised_at=later if promised else None)
+    job.refresh_from_db()
+    return job
+
+
+def test_a_promise_is_asked_for_anew_and_kept(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = waiting(job)
+    taken = offer_accept(user=job.owner, offer=offered(job))
+    taken.refresh_from_db()
+    assert taken.promised_at == taken.deadline_at
+    assert taken.promise["text"].endswith("that is promised.")
+
+
+def test_devices_that_would_break_it_are_refused_and_nothing_changes(job, node_make, offered, monkeypatch):
+    node_make("node-1", cpus=2)
+    job = waiting(job)
+    offer = offered(job)
+    Job.objects.filter(pk=job.pk).update(options=[])
+    told = {"promised_at": None, "promise": {"text": "The devices are promised to other jobs."}}
+    monkeypatch.setattr(accepting, "job_admit_again", lambda job: told)
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=job.owner, offer=offer)
+    assert refused.value.code == "promise_lost"
+    job.refresh_from_db()
+    assert (job.options, job.promised_at) == ([], job.deadline_at)
+
+
+def test_a_job_that_began_meanwhile_keeps_its_own_devices(job, node_make, offered, monkeypatch):
+    node_make("node-1", cpus=2)
+    job = waiting(job, promised=False)
+    offer = offered(job)
+    before = Job.objects.get(pk=job.pk).options
+    monkeypatch.setattr(accepting, "_fresh", lambda *_: Job.objects.filter(pk=job.pk).update(state="placed"))
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=job.owner, offer=offer)
+    assert refused.value.code == "wrong_state"
+    job.refresh_from_db()
+    assert job.options == before

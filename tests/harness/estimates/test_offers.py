@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.estimates.models import Inspection, JobEstimate, OfferRow
+from harness.estimates.offers import job_key, workload_check
+from harness.estimates.pricing import openings_read
+from harness.estimates.selectors import job_estimate_on, offer_get, offer_priced
+from harness.estimates.services import (
+    Asked,
+    inspection_answer,
+    job_estimate,
+    jobs_estimate,
+    offer_accept,
+    offer_make_spec,
+    offer_make_workload,
+    offer_refresh,
+)
+from harness.jobs.options import options_of
+from harness.jobs.services import job_clone, job_submit, program_file_write
+from scheduler.offers import Mark
+from tests.harness.estimates.factories import answer, workload_make
+
+
+def named(tasks_sent, name):
+    return [args for task, args, _ in tasks_sent if task == name]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_node_is_asked_once_for_the_same_program_and_data(job, node_make, ask, tasks_sent):
+    node_make("node-1")
+    first, second = ask(job), ask(job)
+    assert first.state == second.state == "waiting"
+    assert first.inspection == second.inspection
+    (request,) = (args[0] for args in named(tasks_sent, "node.inspect"))
+    assert request["request_id"] == first.inspection_id
+    inspection_answer(answer(first.inspection))
+    for offer in (first, second):
+        offer.refresh_from_db()
+        assert offer.state == "ready"
+    assert ask(job).state == "ready"
+    assert len(named(tasks_sent, "node.inspect")) == 1
+
+
+def test_devices_and_deadline_do_not_change_what_is_read(job_make, node_make, ask):
+    node_make("node-1", cpus=2)
+    keys = {
+        job_key(job_make(**spec))
+        for spec in (
+            {},
+            {"resources": {"count": 2}, "mode": "sync"},
+            {"budget": {"deadline": "2090-01-01T00:00:00Z"}},
+            {"name": "other"},
+        )
+    }
+    assert len(keys) == 1
+    assert job_key(job_make(training={"batch_size": 8})) not in keys
+
+
+def test_an_offer_prices_every_kind_and_count_of_the_pool(job, node_make, offered):
+    node_make("node-1", cpus=2, gpus=1)
+    priced = offer_priced(offered(job))
+    ways = {(line.allocation.kind, line.allocation.count, line.allocation.mode) for line in priced.lines}
+    assert ways == {("cpu", 1, "single"), ("cpu", 2, "single"), ("cpu", 2, "sync"), ("cuda", 1, "single")}
+    assert priced.chosen is not None
+    assert all(line.estimate.time_basis == "assumed" for line in priced.lines)
+
+
+def test_an_uncalibrated_pool_is_said_to_be_assumed(job, node_make, offered):
+    node_make("node-1")
+    (note,) = offered(job).notes
+    assert note.startswith("No calibration of core yet: its figures are assumed")
+
+
+def test_a_deadline_nobody_can_keep_names_the_earliest_that_can(job, node_make, offered):
+    node_make("node-1")
+    offer = offered(job, deadline_at=timezone.now() + timedelta(seconds=1))
+    priced = offer_priced(offer)
+    assert priced.chosen is None
+    assert priced.earliest_finish_s > timezone.now().timestamp()
+    assert priced.changes
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=offer.owner, offer=offer)
+    assert refused.value.code == "nothing_offered"
+
+
+def test_accepting_fixes_devices_in_the_spec_and_gives_the_scheduler_its_options(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    deadline = timezone.now() + timedelta(days=300)
+    offer = offered(job, deadline_at=deadline, count=2, kind="cpu", mode="sync")
+    accepted = offer_accept(user=offer.owner, offer=offer)
+    accepted.refresh_from_db()
+    assert accepted.spec["resources"]["device"] == "cpu"
+    assert accepted.spec["resources"]["count"] == 2
+    assert accepted.spec["mode"] == "sync"
+    assert accepted.deadline_at == deadline
+    first = options_of(accepted)[0]
+    assert (first.kind, first.model_name, first.count, first.mode) == ("cpu", "core", 2, "sync")
+    assert first.rate_per_s > 0
+    assert accepted.slowdown > 1
+    assert job_key(accepted) == offer.inspection.key
+    kept = JobEstimate.objects.get(job=accepted)
+    assert kept.offer == offer
+    assert kept.estimate["allocation"]["count"] == 2
+
+
+def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
+    assert len(options_of(job)) == 1
+
+
+def test_the_estimate_of_the_devices_it_ran_on_is_found(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = offer_accept(user=job.owner, offer=offered(job, count=1))
+    assert job_estimate_on(job, kind="cpu", model_name="core", count=1, mode="single").allocation.count == 1
+    assert job_estimate_on(job, kind="cuda", model_name="", count=1, mode="single") is None
+
+
+def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, node_make, offered):
+    from harness.pool.models import Device
+
+    node_make("node-1", cpus=2)
+    offer = offered(job, count=2, mode="sync")
+    before = dict(job.spec)
+    Device.objects.filter(index=1).delete()
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=offer.owner, offer=offer)
+    assert refused.value.code == "offer_stale"
+    fresh = OfferRow.objects.get(pk=refused.value.details["offer"])
+    assert fresh.state == "ready"
+    assert offer_priced(fresh).chosen is None
+    job.refresh_from_db()
+    assert job.spec == before
+    assert job.options == []
+
+
+def test_a_program_that_was_edited_since_is_priced_anew(job, node_make, offered):
+    node_make("node-1")
+    offer = offered(job)
+    program_file_write(user=job.owner, job=job, name="extra.py", text="x = 1\n")
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=offer.owner, offer=offer)
+    assert refused.value.code == "offer_stale"
+    assert OfferRow.objects.get(pk=refused.value.details["offer"]).state == "waiting"
+
+
+def test_a_line_that_does_not_fit_cannot_be_taken(job, node_make, offered):
+    node_make("node-1", cpus=2, memory_bytes=1 << 20)
+    offer = offered(job)
+    assert offer_priced(offer).lines[0].hindrance == "memory"
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=offer.owner, offer=offer, line=0)
+    assert refused.value.code == "line_memory"
+    with pytest.raises(Invalid):
+        offer_accept(user=offer.owner, offer=offer, line=99)
+
+
+def test_a_program_that_cannot_be_read_fails_the_offer_with_its_reason(job, node_make, ask):
+    node_make("node-1")
+    offer = ask(job)
+    problem = {"code": "cannot_trace", "message": "The loop depends on values.", "hint": "Measure it."}
+    inspection_answer({"request_id": offer.inspection_id, "ok": False, "workload": None, "problem": problem})
+    offer.refresh_from_db()
+    assert offer.state == "failed"
+    assert offer.inspection.problem["message"] == "The loop depends on values."
+    assert ask(job).state == "failed"
+    assert ask(job, again=True).state == "waiting"
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [None, {}, {"version": 1}, {"version": 1, "operators": "x"}, {"version": float("nan")}, ["no"], "text"],
+)
+def test_an_answer_that_is_no_workload_is_a_problem_and_no_crash(job, node_make, ask, workload):
+    node_make("node-1")
+    offer = ask(job)
+    inspection_answer({"request_id": offer.inspection_id, "ok": True, "workload": workload})
+    offer.refresh_from_db()
+    assert offer.state == "failed"
+    assert offer.inspection.problem["code"] == "bad_answer"
+
+
+def test_answers_for_nobody_and_answers_that_come_twice_do_nothing(job, node_make, ask):
+    node_make("node-1")
+    offer = ask(job)
+    inspection_answer({"request_id": "nobody", "ok": True})
+    inspection_answer(answer(offer.inspection))
+    inspection_answer({"request_id": offer.inspection_id, "ok": False, "problem": {"message": "late"}})
+    assert Inspection.objects.get(pk=offer.inspection_id).state == "done"
+
+
+def test_a_node_that_never_answers_fails_the_offer_and_is_asked_again(job, node_make, ask, tasks_sent):
+    node_make("node-1")
+    offer = ask(job)
+    Inspection.objects.update(sent_at=timezone.now() - timedelta(minutes=10))
+    offer = offer_refresh(offer_get(user=offer.owner, offer_id=offer.pk))
+    assert (offer.state, offer.inspection.problem["code"]) == ("failed", "no_answer")
+    assert ask(job).state == "waiting"
+
+
+def test_no_node_is_said_so(job, ask):
+    with pytest.raises(Unavailable, match="No node is up"):
+        ask(job)
+
+
+def test_zero_devices_are_refused(job, ask, node_make):
+    node_make("node-1")
+    with pytest.raises(Invalid, match="at least one device"):
+        ask(job, count=0)
+
+
+def test_only_members_ask_and_take(job, people, node_make, offered):
+    from harness.estimates.services import offer_make
+
+    node_make("node-1")
+    offer = offered(job)
+    for user, error in ((people.viewer, Forbidden), (people.outsider, NotFound)):
+        with pytest.raises(error):
+            offer_make(user=user, job=job, asked=Asked())
+        with pytest.raises(error):
+            offer_accept(user=user, offer=offer)
+    with pytest.raises(NotFound):
+        offer_get(user=people.outsider, offer_id=offer.pk)
+
+
+def test_a_spec_without_a_job_is_priced_by_the_same_reading(dataset, people, node_make):
+    node_make("node-1")
+    offer = offer_make_spec(user=people.owner, dataset=dataset, spec={}, asked=Asked(count=1))
+    inspection_answer(answer(offer.inspection))
+    offer.refresh_from_db()
+    assert offer_priced(offer).chosen.allocation.count == 1
+    with pytest.raises(Invalid, match="belongs to no job"):
+        offer_accept(user=people.owner, offer=offer)
+
+
+def test_a_workload_from_outside_is_priced_at_once_and_seen_by_its_owner_only(people, node_make):
+    node_make("node-1")
+    offer = offer_make_workload(user=people.owner, workload=workload_make().to_dict(), asked=Asked(kind="cpu"))
+    assert offer.state == "ready"
+    assert offer_get(user=people.owner, offer_id=offer.pk) == offer
+    with pytest.raises(NotFound):
+        offer_get(user=people.mate, offer_id=offer.pk)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"version": 2}, {"operators": []}, {"train_rows": 0}, {"epochs": "many"}, {"activation_bytes": -1.0}, {"more": 1}],
+)
+def test_a_workload_that_is_none_is_refused(change):
+    with pytest.raises(Invalid, match="no workload"):
+        workload_check({**workload_make().to_dict(), **change})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_submitted_without_an_offer_is_estimated_on_the_devices_of_its_spec(job, node_make, tasks_sent):
+    node_make("node-1", cpus=2)
+    job = job_submit(user=job.owner, job=job)
+    assert named(tasks_sent, "control.estimate_job") == [[job.pk]]
+    assert job_estimate(job.pk) is None
+    inspection_answer(answer(Inspection.objects.get()))
+    job.refresh_from_db()
+    kept = JobEstimate.objects.get(job=job)
+    assert kept.estimate["allocation"]["count"] == job.resolved["spec"]["resources"]["count"]
+    assert options_of(job)[0].rate_per_s > 0
+    clone = job_submit(user=job.owner, job=job_clone(user=job.owner, job=job))
+    assert job_estimate(clone.pk) is not None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("state", ["placed", "running"])
+def test_a_job_that_began_before_its_program_was_read_is_estimated_too(job, node_make, state):
+    node_make("node-1", cpus=2)
+    job = job_submit(user=job.owner, job=job)
+    assert job_estimate(job.pk) is None
+    type(job).objects.filter(pk=job.pk).update(state=state)
+    inspection_answer(answer(Inspection.objects.get()))
+    assert JobEstimate.objects.filter(job=job).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_job_that_came_before_any_node_is_estimated_once_one_is_up(job, node_make):
+    job = job_submit(user=job.owner, job=job)
+    assert job_estimate(job.pk) is None
+    assert not Inspection.objects.exists()
+    node_make("node-1", cpus=2)
+    assert jobs_estimate() == 0
+    inspection_answer(answer(Inspection.objects.get()))
+    assert JobEstimate.objects.filter(job=job).count() == 1
+    assert jobs_estimate() == 0
+
+
+def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
+    from harness.jobs.models import Allocation, JobAttempt
+    from harness.pool.models import Device
+
+    node_make("node-1", cpus=1)
+    other = job_make()
+    attempt = JobAttempt.objects.create(job=other, number=1, plan={})
+    Allocation.objects.create(device=Device.objects.get(), job=other, attempt=attempt, rank=0)
+    type(other).objects.filter(pk=other.pk).update(state="running", eta_s=500.0)
+    offer = offered(job)
+    line = offer_priced(offer).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp() + 500, abs=60)
+    assert openings_read(()).guessed is False
+    type(other).objects.filter(pk=other.pk).update(eta_s=None)
+    assert any("rest on a guess" in note for note in offered(job).notes)
+
+
+def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
+    from harness.pool.models import Device
+    from harness.pool.reservations import reservation_hold
+
+    node_make("node-1", cpus=2)
+    ends_at = timezone.now() + timedelta(hours=1)
+    reservation_hold(target=Device.objects.get(index=0), ends_at=ends_at, purpose="Calibration")
+    offer = offered(job)
+    assert {line.allocation.count for line in offer_priced(offer).lines} == {1}
+    assert any("Reserved devices are not offered (1 reservation(s)" in note for note in offer.notes)
+
+
+def test_memory_that_a_person_fixed_is_shared_out_among_ranks(job_make, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = job_make(resources={"memory_gib": 1.0})
+    limits = {
+        (line.allocation.count, line.allocation.mode): line.memory_limit_bytes + (256 << 20)
+        for line in offer_priced(offered(job)).lines
+    }
+    assert limits == {(1, "single"): 1 << 30, (2, "single"): 1 << 30, (2, "sync"): 1 << 29}
+
+
+def test_five_models_are_priced_on_a_large_pool(people, node_make):
+    for number in range(4):
+        node_make(f"node-{number}", cpus=64, gpus=8)
+    operators = workload_make().operators * 40
+    bodies = [{**workload_make(batch=64).to_dict(), "epochs": epochs} for epochs in (5, 10, 20, 40, 80)]
+    begun_s = time.process_time()
+    for body in bodies:
+        body["operators"] = [{**item, "shape": dict(item["shape"])} for item in [vars(o) for o in operators]]
+        assert offer_make_workload(user=people.owner, workload=body, asked=Asked()).state == "ready"
+    print(f"five offers took {time.process_time() - begun_s:.2f} s of processor time")
+
+
+def test_marks_stand_on_the_lines(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    priced = offer_priced(offered(job))
+    assert {mark for line in priced.lines for mark in line.marks} == set(Mark)
+
+
+def test_a_pipeline_is_offered_where_it_is_wished_and_keeps_its_width(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    assert "pipeline" not in {line.allocation.mode for line in offer_priced(offered(job)).lines}
+    offer = offered(job, mode="pipeline", count=2)
+    chosen = offer_priced(offer).chosen
+    assert (chosen.allocation.mode, chosen.allocation.count) == ("pipeline", 2)
+    assert len(set(chosen.allocation.batch_split)) == 1  # every stage sees all rows
+    accepted = offer_accept(user=offer.owner, offer=offer)
+    assert accepted.resolved["spec"]["mode"] == "pipeline"
+    assert accepted.resolved["spec"]["pipeline"]["stages"] == 2
+    assert [(option.count, option.mode) for option in options_of(accepted)] == [(2, "pipeline")]

@@ -1,0 +1,112 @@
+"""Probes take their own program and device alone, name nothing to strangers, and survive any answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import Conflict, Unavailable
+from harness.estimates import probes
+from harness.estimates.models import ProbeRow
+from harness.estimates.services import inspection_answer, measure_answer, offer_probe
+from harness.jobs.services import program_file_write
+from harness.pool.models import Reservation, SchedulerTurn
+from harness.pool.quotas import quota_set
+from tests.harness.jobs.helpers import place_now
+
+DEEP: list = []
+for _ in range(100):
+    DEEP = [DEEP]
+
+
+def test_a_program_that_was_edited_since_the_offer_is_not_tried_in_its_name(job, people, node_make, offered):
+    node_make("node-1")
+    offer = offered(job)
+    program_file_write(user=people.owner, job=job, name="model.py", text="def build(spec):\n    return 1\n")
+    with pytest.raises(Conflict) as refused:
+        offer_probe(user=people.owner, offer=offer)
+    assert refused.value.code == "offer_stale"
+    assert not ProbeRow.objects.exists()
+    assert not Reservation.objects.exists()
+
+
+def test_the_name_of_a_job_is_not_told_to_everybody(job, people, node_make, offered):
+    node_make("node-1")
+    offer_probe(user=people.owner, offer=offered(job))
+    assert job.name not in Reservation.objects.get().purpose
+
+
+def test_what_was_being_decided_meanwhile_is_decided_again(job, people, node_make, offered):
+    node_make("node-1")
+    offer = offered(job)
+    SchedulerTurn.objects.get_or_create(pk=1)
+    before = SchedulerTurn.objects.get().number
+    offer_probe(user=people.owner, offer=offer)
+    assert SchedulerTurn.objects.get().number > before
+
+
+def test_no_device_that_runs_a_job_is_taken(job, job_make, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    offer = offered(job)
+    place_now(job_make(name="runs"))
+    with pytest.raises(Unavailable):
+        offer_probe(user=people.owner, offer=offer)
+
+
+def test_a_probe_counts_against_a_quota_that_is_hard(job, job_make, people, node_make, offered):
+    node_make("node-1", cpus=3)
+    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)
+    first, second = offered(job), offered(job_make(training={"epochs": 3}))
+    offer_probe(user=people.owner, offer=first)
+    with pytest.raises(Unavailable) as refused:
+        offer_probe(user=people.owner, offer=second)
+    assert refused.value.code == "quota_used"
+    measure_answer({"request_id": f"{probes.PREFIX}{ProbeRow.objects.get().pk}", "ok": True, "step_s": [0.1]})
+    offer_probe(user=people.owner, offer=second)
+    assert ProbeRow.objects.count() == 2
+
+
+def test_a_probe_borrows_an_idle_device_where_that_is_allowed(job, job_make, people, node_make, offered):
+    node_make("node-1", cpus=2)
+    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=True)
+    offer = offered(job)
+    place_now(job_make(name="runs", resources={"count": 1}))
+    offer_probe(user=people.owner, offer=offer)
+    assert ProbeRow.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        {"step_s": [0.1], "rest": DEEP},
+        {"step_s": [10**400]},
+        {"step_s": [float("nan")]},
+        {"step_s": [None]},
+        {"step_s": "often"},
+        {"problem": DEEP},
+        {"problem": {"message": "no\0"}},
+    ],
+)
+def test_an_answer_that_is_none_ends_the_probe_and_frees_its_device(job, people, node_make, offered, report):
+    node_make("node-1")
+    probe = offer_probe(user=people.owner, offer=offered(job))
+    measure_answer({"request_id": f"{probes.PREFIX}{probe.pk}", "ok": True, **report})
+    probe.refresh_from_db()
+    assert probe.state == "failed"
+    assert not Reservation.objects.filter(cancelled_at=None).exists()
+
+
+def test_a_memory_that_no_host_has_is_not_kept(job, people, node_make, offered):
+    node_make("node-1")
+    probe = offer_probe(user=people.owner, offer=offered(job))
+    measure_answer({"request_id": f"{probes.PREFIX}{probe.pk}", "ok": True, "step_s": [0.1], "peak_bytes": 1e300})
+    probe.refresh_from_db()
+    assert (probe.state, probe.peak_bytes) == ("done", None)
+
+
+def test_an_inspection_whose_answer_is_too_deep_fails(job, node_make, ask):
+    node_make("node-1")
+    offer = ask(job)
+    inspection_answer({"request_id": offer.inspection_id, "ok": True, "workload": DEEP})
+    offer.refresh_from_db()
+    assert offer.state == "failed"
+    assert offer.inspection.problem["code"] == "bad_answer"

@@ -1,0 +1,174 @@
+"""Unlike devices in offers: slowed ones are priced as slow as they are declared, mixtures are offered and placed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.errors import Conflict
+from harness.estimates.models import Inspection, JobEstimate, OfferRow
+from harness.estimates.pricing import groups_read
+from harness.estimates.selectors import offer_lines, offer_priced
+from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, offer_accept
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Allocation, Job, JobEvent
+from harness.jobs.options import options_of
+from harness.pool.services import device_slow
+from tests.harness.estimates.factories import answer
+from tests.harness.jobs.helpers import queue
+from tests.scheduler.made_workloads import workload
+from worker.plan import RunPlan
+
+WORK = workload(layers=4, filters=48, batch=32)
+SLOW = "core, declared 3 times as slow"
+
+
+@pytest.fixture
+def unlike(node_make, people):
+    """A node of so many cores, the last ones of which are declared three times as slow."""
+
+    def make(fast: int, slow: int, factor: float = 3.0) -> None:
+        node_make("node-1", cpus=fast + slow)
+        for index in range(fast, fast + slow):
+            device_slow(user=people.admin, node="node-1", kind="cpu", index=index, factor=factor)
+
+    return make
+
+
+@pytest.fixture
+def offered(ask):
+    """An offer of a program whose steps are long enough to be shared out; the node has read it."""
+
+    def make(job, **wish):
+        offer = ask(job, **wish)
+        if offer.inspection.state == "waiting":
+            inspection_answer(answer(offer.inspection, workload=WORK.to_dict()))
+        offer.refresh_from_db()
+        return offer
+
+    return make
+
+
+def by_model(offer):
+    return {(line.allocation.model_name, line.allocation.mode): line for line in offer_priced(offer).lines}
+
+
+def test_a_slowed_device_is_estimated_that_many_times_slower_and_named_so(job, unlike, offered):
+    unlike(1, 1)
+    offer = offered(job)
+    lines = by_model(offer)
+    fast, slow = lines["core", "single"], lines[SLOW, "single"]
+    assert slow.estimate.step_s.mid == pytest.approx(3 * fast.estimate.step_s.mid)
+    steps_s = WORK.epochs * WORK.steps_per_epoch * fast.estimate.step_s.mid
+    assert slow.estimate.run_s.mid == pytest.approx(fast.estimate.run_s.mid + 2 * steps_s)
+    assert "emulated" in slow.estimate.note
+    (note,) = (note for note in offer.notes if note.startswith("Emulated: "))
+    assert SLOW in note
+
+
+def test_a_deadline_that_only_the_undeclared_device_keeps_is_never_promised_on_the_slow_one(job, unlike, offered):
+    unlike(1, 1)
+    fast = by_model(offered(job))["core", "single"].estimate.run_s.high
+    offer = offered(job, count=1, deadline_at=timezone.now() + timedelta(seconds=1.2 * fast))
+    assert by_model(offer)[SLOW, "single"].hindrance == "deadline"
+    accepted = offer_accept(user=offer.owner, offer=offer)
+    queue(accepted)
+    assert tick() == 1
+    assert Allocation.objects.get(job=accepted).device.index == 0
+
+
+def test_a_mixture_is_offered_in_words_and_placed_as_it_was_taken(job_make, unlike, offered):
+    unlike(2, 2)
+    offer = offered(job_make(training={"batch_size": 32}), count=3)
+    views = {view.line.allocation.model_name: view for view in offer_lines(offer_priced(offer))}
+    name = f"mixed: 1 core + 2 {SLOW}"
+    view = views[name]
+    assert view.words.startswith(f"3 CPU cores ({name}), one rank each, rows of a step: 1 x ")
+    assert sum(view.line.allocation.batch_split) == 32
+    accepted = offer_accept(user=offer.owner, offer=offer, line=view.place)
+    assert [option.parts for option in options_of(accepted)] == [(("core", 1), (SLOW, 2))]
+    queue(accepted)
+    assert tick() == 1
+    held = Allocation.objects.filter(job=accepted).select_related("device")
+    assert sorted(row.device.slowdown for row in held) == [1.0, 3.0, 3.0]
+    attempt = accepted.attempts.get()
+    plan = RunPlan.from_dict(attempt.plan)
+    assert plan.mode == "sync" and plan.split is not None
+    assert sorted(plan.split.rows) == sorted(view.line.allocation.batch_split)
+    assert attempt.option["parts"] == [["core", 1], [SLOW, 2]]
+
+
+def test_even_shares_are_priced_where_the_spec_wants_them(job_make, unlike, offered):
+    unlike(1, 1)
+    priced = offer_priced(offered(job_make(resources={"split": "even"})))
+    (line,) = (line for line in priced.lines if line.allocation.parts)
+    assert line.allocation.batch_split == (16, 16)
+
+
+def test_a_mixture_that_the_pool_has_no_more_leads_to_a_new_offer(job, unlike, offered, people):
+    unlike(1, 1)
+    offer = offered(job, count=2, mode="sync")
+    (chosen,) = (view for view in offer_lines(offer_priced(offer)) if view.line.allocation.parts)
+    device_slow(user=people.admin, node="node-1", kind="cpu", index=1, factor=1.0)
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=offer.owner, offer=offer, line=chosen.place)
+    assert refused.value.code == "offer_stale"
+    fresh = offer_priced(OfferRow.objects.get(pk=refused.value.details["offer"]))
+    assert not any(line.allocation.parts for line in fresh.lines)
+
+
+def test_a_waiting_job_of_fixed_devices_is_estimated_again_when_one_is_declared_slower(job_make, node_make, people):
+    node_make("node-1", cpus=2)
+    job = job_make(resources={"device": "cpu", "count": 2}, mode="sync")
+    queue(job)
+    assert job_estimate(job.pk) is None
+    inspection_answer(answer(Inspection.objects.get(), workload=WORK.to_dict()))
+    job.refresh_from_db()
+    before = options_of(job)[0]
+    assert (before.model_name, before.parts) == ("core", ())
+    device_slow(user=people.admin, node="node-1", kind="cpu", index=1, factor=3.0)
+    assert estimates_renew() == 1
+    job.refresh_from_db()
+    after = options_of(job)[0]
+    assert after.parts == (("core", 1), (SLOW, 1)) and 0 < after.rate_per_s < before.rate_per_s
+    assert tick() == 1
+
+
+def test_what_a_person_took_is_not_changed_behind_their_back(job, unlike, offered, people):
+    unlike(1, 1)
+    offer = offered(job, count=2, mode="sync")
+    (chosen,) = (view for view in offer_lines(offer_priced(offer)) if view.line.allocation.parts)
+    accepted = offer_accept(user=offer.owner, offer=offer, line=chosen.place)
+    queue(accepted)
+    device_slow(user=people.admin, node="node-1", kind="cpu", index=1, factor=5.0)
+    assert estimates_renew() == 0
+    accepted = Job.objects.get(pk=accepted.pk)
+    assert JobEstimate.objects.get(job=accepted).estimate["allocation"]["parts"] == [["core", 1], [SLOW, 1]]
+    assert tick() == 0 and "mixed: 1 core + 1" in why_it_waits(accepted)
+    assert JobEvent.objects.filter(job=accepted, message__contains="Ask for a new offer").exists()
+
+
+def why_it_waits(job: Job) -> str:
+    return Job.objects.get(pk=job.pk).waiting_text
+
+
+def test_several_pipelines_are_offered_where_they_are_wished_with_the_stages_of_the_spec(job_make, node_make, offered):
+    node_make("node-1", cpus=4)
+    job = job_make(mode="pipeline+sync", resources={"count": 4}, pipeline={"stages": 2})
+    offer = offered(job, count=4)
+    (line,) = (line for line in offer_priced(offer).lines if line.feasible)
+    assert (line.allocation.mode, line.allocation.batch_split) == ("pipeline+sync", (16, 16, 16, 16))
+    accepted = offer_accept(user=offer.owner, offer=offer)
+    assert [(option.count, option.mode) for option in options_of(accepted)] == [(4, "pipeline+sync")]
+    assert accepted.resolved["spec"]["pipeline"]["stages"] == 2
+
+
+def test_groups_tell_which_devices_share_a_node(unlike, node_make):
+    unlike(1, 1)
+    node_make("node-2", cpus=2)
+    sizes = {group.model_name: dict(zip(group.nodes, group.sizes, strict=True)) for group in groups_read(None)}
+    (fast, slow) = (sizes["core"], sizes[SLOW])
+    assert sorted(fast.values()) == [1, 2] and list(slow.values()) == [1]
+    assert slow.keys() < fast.keys() and fast[next(iter(slow))] == 1

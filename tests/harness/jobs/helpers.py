@@ -1,0 +1,58 @@
+"""Short hands for tests of jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job, JobAttempt
+from harness.jobs.states import job_move
+from worker.events import Event, EventKind
+from worker.states import JobState
+
+
+def event(job: Job, kind: str, seq: int, *, rank: int = -1, token: int = 1, time_s: float = 0, **data: Any) -> Event:
+    """One event of a job."""
+    at_s = time_s or 1.7e9 + seq
+    return Event(kind=EventKind(kind), job_id=job.pk, token=token, rank=rank, seq=seq, time_s=at_s, data=data)
+
+
+def queue(job: Job) -> Job:
+    """Queue a draft."""
+    assert job_move(job.pk, JobState.DRAFT, JobState.QUEUED, queued_at=timezone.now())
+    job.refresh_from_db()
+    return job
+
+
+def place_now(job: Job) -> JobAttempt:
+    """Queue and place a draft; a node must be there."""
+    queue(job)
+    assert tick() == 1
+    job.refresh_from_db()
+    return JobAttempt.objects.get(job=job, number=job.token)
+
+
+def tick_later() -> int:
+    """A tick after the pauses that jobs keep before they are started again."""
+    Job.objects.exclude(retry_at=None).update(retry_at=timezone.now())
+    return tick()
+
+
+def run_now(job: Job) -> JobAttempt:
+    """Queue, place and start a draft."""
+    from harness.jobs.control.effects import events_apply
+
+    attempt = place_now(job)
+    token = attempt.number
+    events_apply(
+        job.pk,
+        [
+            event(job, "started", 0, token=token, sandbox_level=3, node="node-1"),
+            event(job, "running", 0, rank=0, token=token),
+        ],
+    )
+    job.refresh_from_db()
+    attempt.refresh_from_db()
+    return attempt

@@ -1,0 +1,76 @@
+"""What the scheduler is shown: no single job, whatever its program claims, keeps the others from being served."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from harness.jobs import admission
+from harness.jobs.control import views
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job
+from tests.harness.jobs.helpers import event, queue
+from tests.harness.jobs.test_scheduling import estimated, running
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+
+
+@pytest.mark.parametrize("claimed", [-5.0, 1e-320, 1e308, 1e-9])
+def test_a_run_that_claims_a_senseless_pace_stops_nobody(job_make, node_make, claimed):
+    node_make("node-1", cpus=2)
+    liar, _ = running(job_make, counts=(1,))
+    Job.objects.filter(pk=liar.pk).update(state="running", eta_s=claimed)
+    other = queue(estimated(job_make(name="other")))
+    assert tick() == 1
+    other.refresh_from_db()
+    assert other.state == "placed"
+
+
+@pytest.mark.parametrize("claimed", [-5.0, 1e300, "soon", True])
+def test_a_time_that_is_none_is_not_taken_in(job_make, node_make, claimed):
+    node_make("node-1", cpus=1)
+    job, attempt = running(job_make, counts=(1,))
+    told = event(job, "progress", 5, rank=0, token=attempt.number, step=60, steps_total=100, eta_s=claimed)
+    events_apply(job.pk, [told])
+    job.refresh_from_db()
+    assert (job.step, job.eta_s) == (60, None)
+
+
+def test_a_job_that_cannot_be_shown_stops_nobody(job_make, node_make, monkeypatch):
+    node_make("node-1", cpus=2)
+    broken, fine = queue(estimated(job_make(name="broken"))), queue(estimated(job_make(name="fine")))
+    read = views.options_of
+    monkeypatch.setattr(views, "options_of", lambda job: () if job.pk == broken.pk else read(job))
+    assert tick() == 1
+    fine.refresh_from_db()
+    assert fine.state == "placed"
+
+
+def test_facts_take_as_many_queries_for_many_edited_jobs_as_for_one(job_make, node_make, django_assert_num_queries):
+    node_make("node-1")
+    queue(estimated(job_make(name="one")))
+    Job.objects.update(program_edited=True)
+    views.facts_read()  # makes the row of settings
+    with CaptureQueriesContext(connection) as few:
+        views.facts_read()
+    for number in range(4):
+        queue(estimated(job_make(name=f"more {number}")))
+    Job.objects.update(program_edited=True)
+    with django_assert_num_queries(len(few)):
+        views.facts_read()
+
+
+def test_a_promise_that_cannot_be_asked_for_stops_nobody(job_make, node_make, monkeypatch):
+    node_make("node-1", cpus=2)
+    broken, fine = queue(estimated(job_make(name="broken"))), queue(estimated(job_make(name="fine")))
+    later = timezone.now() + timedelta(hours=1)
+    Job.objects.filter(pk=broken.pk).update(deadline_at=later, promise={"text": admission.NO_ESTIMATE})
+    monkeypatch.setattr(admission, "job_admit_again", lambda job: 1 / 0)
+    assert tick() == 2
+    fine.refresh_from_db()
+    assert fine.state == "placed"

@@ -1,0 +1,255 @@
+"""The queue as people see it and as admins order it; what a drain does; what devices cost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.accounts.models import AuditEvent
+from harness.errors import Conflict, Forbidden, Invalid
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.tick import tick
+from harness.jobs.control.usage import SAMPLES_MOST, attempt_samples, power_of
+from harness.jobs.drain import drain_consequences
+from harness.jobs.models import DeviceUse, Job, ResourceSample
+from harness.jobs.options import job_options_set
+from harness.jobs.queueing import job_priority_set, job_reorder, job_shift, options_words, queue_rows, ranks_of
+from harness.jobs.quota_use import quota_rows
+from harness.jobs.timelines import HIDDEN, pool_timeline, use_rows, window_of
+from harness.pool.quotas import quota_set
+from scheduler.types import Option
+from tests.harness.jobs.helpers import event, place_now, queue
+
+pytestmark = pytest.mark.usefixtures("tasks_sent")
+NOW = timezone.now()
+
+
+def three(job_make):
+    return [queue(job_make(name=name)) for name in "abc"]
+
+
+def names(user):
+    return [row.job.name for row in queue_rows(user=user)[0]]
+
+
+@pytest.mark.django_db
+def test_an_admin_moves_jobs_and_new_ones_come_after(job_make, people):
+    a, _, c = three(job_make)
+    job_reorder(user=people.admin, job=c, before=a)
+    assert names(people.admin) == ["c", "a", "b"]
+    job_shift(user=people.admin, job=a, to="last")
+    assert names(people.admin) == ["c", "b", "a"]
+    job_shift(user=people.admin, job=a, to="up")
+    assert names(people.admin) == ["c", "a", "b"]
+    queue(job_make(name="d"))
+    assert names(people.admin) == ["c", "a", "b", "d"]
+    assert AuditEvent.objects.filter(action="job_reorder").count() == 3
+
+
+@pytest.mark.django_db
+def test_the_scheduler_serves_in_the_order_an_admin_made(job_make, people, node_make):
+    node_make(cpus=1)
+    _, _, c = three(job_make)
+    job_shift(user=people.admin, job=c, to="first")
+    assert tick() == 1
+    assert Job.objects.get(state="placed").name == "c"
+
+
+@pytest.mark.django_db
+def test_a_priority_goes_before_the_order(job_make, people):
+    _, b, _ = three(job_make)
+    job_priority_set(user=people.admin, job=b, priority=3)
+    assert names(people.admin) == ["b", "a", "c"]
+
+
+@pytest.mark.django_db
+def test_only_admins_order_the_queue_and_only_what_waits(job, job_make, people):
+    waiting = queue(job_make())
+    for change in (
+        lambda: job_shift(user=people.owner, job=waiting, to="first"),
+        lambda: job_reorder(user=people.owner, job=waiting, before=None),
+        lambda: job_priority_set(user=people.owner, job=waiting, priority=1),
+    ):
+        with pytest.raises(Forbidden):
+            change()
+    with pytest.raises(Conflict):
+        job_shift(user=people.admin, job=job, to="first")
+    with pytest.raises(Conflict):
+        job_priority_set(user=people.admin, job=job, priority=1)
+    with pytest.raises(Invalid):
+        job_priority_set(user=people.admin, job=waiting, priority=101)
+    with pytest.raises(Invalid):
+        job_shift(user=people.admin, job=waiting, to="sideways")
+
+
+@given(st.lists(st.integers(0, 50), max_size=12, unique=True))
+def test_ranks_keep_the_order_and_leave_new_jobs_behind(minutes):
+    level = [
+        SimpleNamespace(pk=str(index), queued_at=NOW + timedelta(minutes=minute), created_at=NOW)
+        for index, minute in enumerate(minutes)
+    ]
+    ranks = ranks_of(level)
+    newest = (0, NOW + timedelta(minutes=60))
+    keys = [(rank, job.queued_at) for rank, job in zip(ranks, level, strict=True)]
+    assert keys == sorted(keys)
+    assert all(key < newest for key in keys)
+
+
+@pytest.mark.django_db
+def test_jobs_of_other_projects_are_nameless_in_the_queue(job_make, people):
+    three(job_make)
+    waiting, _ = queue_rows(user=people.outsider)
+    assert [(row.job, row.waiting_text, row.position) for row in waiting] == [(None, "", place) for place in (1, 2, 3)]
+    assert all(row.devices for row in waiting)
+
+
+def test_wanted_devices_are_told_in_words():
+    options = [Option(kind="cpu", count=4), Option(kind="cpu", count=1), Option(kind="cuda", count=1)]
+    assert options_words(options) == "1 to 4 CPU cores or 1 GPU"
+
+
+@pytest.mark.django_db
+def test_a_drain_shows_its_consequences_and_changes_nothing(job_make, people, node_make):
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=1)
+    jobs = [job_make(name=name) for name in "abc"]
+    for job in jobs:
+        job_options_set(job, [Option(kind="cpu", count=1, rate_per_s=1 / 3600)], slowdown=1.2)
+        queue(job)
+    tick()
+    tick()
+    held = Job.objects.get(allocations__device__node__name="node-1")
+    found = drain_consequences(user=people.admin, name="node-1")
+    assert [(row.job.pk, row.devices, row.finish_at) for row in found.running] == [
+        (held.pk, 1, held.expected_finish_at)
+    ]
+    assert found.idle_at == held.expected_finish_at
+    both = drain_consequences(user=people.admin, name="node-2")
+    assert both.node.name == "node-2" and both.node.state == "up"
+    with pytest.raises(Forbidden):
+        drain_consequences(user=people.owner, name="node-1")
+
+
+@pytest.mark.django_db
+def test_a_drain_names_jobs_that_could_not_start_any_more(job_make, people, node_make):
+    node_make("small", cpus=1)
+    node_make("large", cpus=3)
+    blocker, wide = job_make(name="blocker"), job_make(name="wide")
+    for job, count in ((blocker, 3), (wide, 2)):
+        job_options_set(job, [Option(kind="cpu", count=count, mode="sync", rate_per_s=1 / 3600)], slowdown=1.2)
+    queue(blocker)
+    tick()
+    queue(wide)
+    tick()
+    (delayed,) = drain_consequences(user=people.admin, name="large").delayed
+    assert delayed.job.name == "wide" and delayed.finish_after is None and delayed.why
+
+
+@pytest.mark.django_db
+def test_what_devices_did_is_kept_with_energy_and_basis(job, people, node_make):
+    node_make(cpus=2)
+    attempt = place_now(job)
+    Allocation = type(attempt.allocations.get())
+    Allocation.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    ResourceSample.objects.create(
+        job=job, token=attempt.number, time_s=1.0, data={"ranks": [{"rank": 0, "cpu_percent": 50.0}], "gpus": []}
+    )
+    open_rows = use_rows(user=people.owner, window=window_of("day"), by="job")
+    events_apply(job.pk, [event(job, "exited", 9, token=attempt.number, outcome="succeeded", failure=None)])
+    use = DeviceUse.objects.get()
+    watts = power_of("cpu", 0, "core", [{"ranks": [{"cpu_percent": 50.0}]}], 1, {}).watts
+    assert use.energy_basis == "assumed"
+    assert use.energy_j == pytest.approx(3600 * watts, rel=0.02)
+    closed_rows = use_rows(user=people.owner, window=window_of("day"), by="job")
+    for (row,) in (open_rows, closed_rows):
+        assert (row.name, row.job_id, row.basis) == (job.name, job.pk, "assumed")
+        assert row.device_hours == pytest.approx(1.0, rel=0.02)
+        assert row.kwh == pytest.approx(watts / 1000, rel=0.02)
+    Job.objects.filter(pk=job.pk).delete()
+    assert use_rows(user=people.admin, window=window_of("day"), by="job")[0].name == job.name
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("count", [0, 1, SAMPLES_MOST, 1001])
+def test_of_many_samples_some_are_read_that_lie_evenly_over_the_attempt(job, node_make, count):
+    node_make()
+    attempt = place_now(job)
+    ResourceSample.objects.bulk_create(
+        # Written in another order than they were taken, and beside those of another attempt.
+        ResourceSample(job=job, token=attempt.number + at % 2, time_s=float(-at), data={"at": at // 2})
+        for at in range(2 * count)
+    )
+    seen = [sample["at"] for sample in attempt_samples(attempt)]
+    assert len(seen) == (count if count <= SAMPLES_MOST else 1001 // 5)
+    assert seen == sorted(seen, reverse=True)
+    if count > SAMPLES_MOST:
+        assert sum(seen) / len(seen) == pytest.approx(count / 2, abs=5)
+        assert {first - second for first, second in pairwise(seen)} == {5}
+
+
+def test_a_gpu_that_tells_its_power_is_believed():
+    samples = [{"gpus": [{"index": 1, "power_w": watts, "utilization_percent": 90}]} for watts in (100.0, 300.0)]
+    power = power_of("cuda", 1, "any", samples, 1, {})
+    assert (power.watts, str(power.basis)) == (200.0, "measured")
+    other = power_of("cuda", 0, "any", samples, 1, {"any": {"idle_w": 10, "busy_w": 90}})
+    assert (other.watts, str(other.basis)) == (90.0, "assumed")
+
+
+def use_make(people, job, device, *, hours_ago, hours, energy_j=3.6e6):
+    start = timezone.now() - timedelta(hours=hours_ago)
+    return DeviceUse.objects.create(
+        device=device, node_name=device.node.name, device_kind=device.kind, device_index=device.index, job=job,
+        job_name=job.name, project=people.project, project_name="Birds", owner=people.owner, owner_name="owner",
+        token=1, started_at=start, ended_at=start + timedelta(hours=hours), energy_j=energy_j, energy_basis="measured",
+    )  # fmt: skip
+
+
+@pytest.mark.django_db
+def test_use_is_cut_at_the_window_and_hidden_from_others(job, people, node_make):
+    device = node_make(cpus=1).devices.get()
+    use_make(people, job, device, hours_ago=26, hours=4)
+    (row,) = use_rows(user=people.owner, window=window_of("day"), by="project")
+    assert (row.name, row.basis) == ("Birds", "measured")
+    assert row.device_hours == pytest.approx(2.0, rel=0.01)
+    assert row.kwh == pytest.approx(0.5, rel=0.01)
+    for by in ("job", "person", "project"):
+        (hidden,) = use_rows(user=people.outsider, window=window_of("day"), by=by)
+        assert (hidden.name, hidden.job_id) == (HIDDEN, "")
+    with pytest.raises(Invalid):
+        use_rows(user=people.owner, window=window_of("day"), by="colour")
+    with pytest.raises(Invalid):
+        window_of("century")
+
+
+@pytest.mark.django_db
+def test_the_timeline_adds_up_to_the_use(job, people, node_make):
+    node = node_make(cpus=2)
+    node.created_at = timezone.now() - timedelta(days=2)
+    node.save()
+    use_make(people, job, node.devices.order_by("index")[0], hours_ago=10, hours=5)
+    window = window_of("day")
+    buckets = pool_timeline(window)
+    assert sum(bucket.busy * window.bucket_s for bucket in buckets) == pytest.approx(5 * 3600)
+    assert sum(bucket.busy_w * window.bucket_s for bucket in buckets) == pytest.approx(3.6e6)
+    idle_s = 2 * 24 * 3600 - 5 * 3600
+    assert sum(bucket.idle_w * window.bucket_s for bucket in buckets) == pytest.approx(idle_s * 1.5, rel=0.01)
+    assert all(0 <= bucket.utilisation <= 0.5 + 1e-9 for bucket in buckets)
+
+
+@pytest.mark.django_db
+def test_quotas_show_what_is_held_and_borrowed(job_make, people, node_make):
+    node_make(cpus=2)
+    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1)
+    job = job_make()
+    job_options_set(job, [Option(kind="cpu", count=2, mode="sync", rate_per_s=1 / 600)], slowdown=1.2)
+    queue(job)
+    assert tick() == 1
+    (row,) = quota_rows(user=people.viewer)
+    assert (row.held, row.borrowed) == (2, 1)
+    assert quota_rows(user=people.outsider) == []

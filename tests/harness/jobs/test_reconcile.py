@@ -1,0 +1,316 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from harness.jobs import services
+from harness.jobs.control.clock import SETTLE_S
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.hearing import GAP_S, HEARING_KEY
+from harness.jobs.control.reconcile import reconcile
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, JobEvent
+from harness.pool.models import Node
+from tests.harness.jobs.helpers import event, place_now, run_now, tick_later
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def real_broker(broker, tasks_sent):
+    """Leases live in the broker; tasks are only noted."""
+
+
+def age(attempt, **seconds):
+    """Make times of an attempt so many seconds old."""
+    values = {name: timezone.now() - timedelta(seconds=value) for name, value in seconds.items()}
+    JobAttempt.objects.filter(pk=attempt.pk).update(**values)
+
+
+def node_down(name="node-1"):
+    Node.objects.filter(name=name).update(heartbeat_at=timezone.now() - timedelta(seconds=60))
+
+
+def checkpoint_make(job, step, token=1, whole=True):
+    name = f"step-{step:08d}"
+    folder = settings.STORE.job(job.pk).checkpoints / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "state.pt").write_bytes(b"x" * (10 if whole else 3))
+    (folder / "MANIFEST.json").write_text(json.dumps({"format": 1, "files": {"state.pt": {"bytes": 10}}}))
+    Checkpoint.objects.update_or_create(job=job, name=name, defaults={"step": step, "epoch": step, "token": token})
+    return name
+
+
+def starts(tasks_sent):
+    return [args[0] for name, args, _ in tasks_sent if name == "node.start"]
+
+
+def stops(tasks_sent):
+    return [args for name, args, _ in tasks_sent if name == "node.stop"]
+
+
+def test_a_start_that_was_never_sent_is_sent(job, node_make, tasks_sent):
+    node_make()
+    place_now(job)
+    tasks_sent.clear()
+    JobAttempt.objects.update(sent_at=None)
+    reconcile()
+    assert [plan["job_id"] for plan in starts(tasks_sent)] == [job.pk]
+    reconcile()
+    assert len(starts(tasks_sent)) == 1
+
+
+def test_a_start_without_an_answer_is_sent_again(job, node_make, tasks_sent):
+    node_make()
+    attempt = place_now(job)
+    age(attempt, sent_at=25, created_at=25)
+    reconcile()
+    assert len(starts(tasks_sent)) == 1
+    assert JobAttempt.objects.get().sends == 1
+
+
+def test_a_start_that_is_never_answered_is_given_up_and_queued_again(job, node_make):
+    node_make()
+    attempt = place_now(job)
+    JobAttempt.objects.update(sends=6)
+    age(attempt, sent_at=25, created_at=150)
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.outcome == "lost" and attempt.failure["code"] == "start_failed"
+    tick_later()
+    job.refresh_from_db()
+    assert (job.state, job.token, job.restarts) == ("placed", 2, 1)
+
+
+def test_an_attempt_of_a_silent_node_is_lost_and_goes_on_elsewhere_from_its_checkpoint(job, node_make, tasks_sent):
+    node_make("node-1")
+    attempt = run_now(job)
+    name = checkpoint_make(job, 20)
+    checkpoint_make(job, 30, whole=False)
+    node_down()
+    node_make("node-2")
+    age(attempt, seen_at=40)
+    reconcile()
+    tick_later()
+    job.refresh_from_db()
+    assert (job.state, job.token, job.restarts) == ("placed", 2, 1)
+    plan = JobAttempt.objects.get(number=2).plan
+    assert plan["resume_from"] == name
+    assert {rank["node"] for rank in plan["ranks"]} == {"node-2"}
+    assert Node.objects.get(name="node-1").state == "down"
+    assert "does not answer" in JobEvent.objects.filter(new_state="queued").last().message
+
+
+def test_a_killed_agent_whose_supervisor_lives_on_loses_nothing(job, node_make, broker):
+    node_make()
+    attempt = run_now(job)
+    node_down()
+    age(attempt, seen_at=40)
+    broker.set(f"dlh:lease:{job.pk}", "1")
+    reconcile()
+    job.refresh_from_db()
+    assert (job.state, job.token) == ("running", 1)
+
+
+def test_after_a_broker_was_away_nobody_is_called_lost_before_he_could_speak(job, node_make, broker):
+    """Its lease has run out and its node is silent: so they are for whoever could not be heard."""
+    node_make()
+    attempt = run_now(job)
+    age(attempt, seen_at=90)
+    node_down()
+    broker.delete(HEARING_KEY)
+    for _ in range(2):
+        reconcile()
+    job.refresh_from_db()
+    assert (job.state, Node.objects.get().state) == ("running", "up")
+    assert 0 < broker.ttl(HEARING_KEY) <= GAP_S
+
+    broker.set(HEARING_KEY, broker.time()[0] - int(SETTLE_S) - 1)
+    reconcile()
+    job.refresh_from_db()
+    assert (job.state, job.restarts, Node.objects.get().state) == ("queued", 1, "down")
+
+
+def test_a_start_that_a_broker_forgot_is_sent_again_at_once(job, node_make, broker, tasks_sent):
+    node_make()
+    attempt = place_now(job)
+    tasks_sent.clear()
+    age(attempt, sent_at=21)
+    broker.delete(HEARING_KEY)
+    reconcile()
+    assert [plan["token"] for plan in starts(tasks_sent)] == [1]
+
+
+def test_an_attempt_that_its_node_reports_is_not_lost(job, node_make):
+    node_make()
+    attempt = run_now(job)
+    age(attempt, seen_at=40)
+    node_make(running=[{"job_id": job.pk, "token": 1}])
+    reconcile()
+    job.refresh_from_db()
+    assert job.state == "running"
+
+
+def test_an_end_that_the_broker_lost_is_read_from_disk(job, node_make):
+    node_make()
+    attempt = run_now(job)
+    exit_file = settings.STORE.job(job.pk).exit_file(1)
+    exit_file.parent.mkdir(parents=True)
+    exit_file.write_text(event(job, "exited", 9, outcome="succeeded").to_json())
+    age(attempt, seen_at=10)
+    reconcile()
+    job.refresh_from_db()
+    assert job.state == "succeeded"
+    assert not Allocation.objects.exists()
+
+
+def test_after_too_many_losses_the_job_fails_with_the_reason(job, node_make):
+    node_make()
+    attempt = run_now(job)
+    Job.objects.update(restarts=3)
+    age(attempt, seen_at=40)
+    reconcile()
+    job.refresh_from_db()
+    assert job.state == "failed"
+    assert "started again 3 times" in job.failure["message"]
+    assert job.failure["hint"]
+
+
+def test_a_lost_attempt_of_a_job_that_is_being_cancelled_cancels_it(job, people, node_make):
+    node_make()
+    attempt = run_now(job)
+    services.job_cancel(user=people.owner, job=job)
+    age(attempt, seen_at=40)
+    reconcile()
+    job.refresh_from_db()
+    assert job.state == "cancelled"
+
+
+def test_a_lost_attempt_of_a_job_that_is_pausing_pauses_it(job, people, node_make):
+    node_make()
+    attempt = run_now(job)
+    services.job_pause(user=people.owner, job=job)
+    age(attempt, seen_at=40)
+    reconcile()
+    job.refresh_from_db()
+    assert job.state == "paused"
+
+
+def test_a_cancel_that_was_lost_is_sent_again(job, people, node_make, tasks_sent):
+    node_make()
+    run_now(job)
+    services.job_cancel(user=people.owner, job=job)
+    tasks_sent.clear()
+    reconcile()
+    assert stops(tasks_sent) == [[job.pk, 1, "cancel"]]
+
+
+def test_a_node_that_comes_back_with_an_old_attempt_is_told_to_stop_it(job, node_make, tasks_sent):
+    node_make("node-1")
+    attempt = run_now(job)
+    node_down()
+    node_make("node-2")
+    age(attempt, seen_at=40)
+    reconcile()
+    node_make("node-1", running=[{"job_id": job.pk, "token": 1}])
+    tasks_sent.clear()
+    reconcile()
+    assert stops(tasks_sent) == [[job.pk, 1, "cancel"]]
+
+
+def test_a_damaged_checkpoint_that_we_chose_is_put_aside_and_the_older_one_is_tried(job, node_make):
+    node_make()
+    older, newer = checkpoint_make(job, 10, token=0), checkpoint_make(job, 20, token=0)
+    attempt = run_now(job)
+    assert attempt.plan["resume_from"] == newer
+    failure = {"code": "checkpoint_corrupt", "message": "state.pt has another checksum."}
+    events_apply(job.pk, [event(job, "exited", 1, outcome="failed", failure=failure)])
+    tick_later()
+    assert JobAttempt.objects.get(number=2).plan["resume_from"] == older
+
+
+def test_a_damaged_checkpoint_that_a_person_chose_fails_the_job(job, people, node_make):
+    node_make()
+    name = checkpoint_make(job, 10, token=0)
+    run_now(job)
+    events_apply(job.pk, [event(job, "exited", 1, outcome="paused")])
+    services.job_resume(user=people.owner, job=job, checkpoint=name)
+    tick_later()
+    failure = {"code": "checkpoint_corrupt", "message": "state.pt has another checksum."}
+    events_apply(job.pk, [event(job, "exited", 1, token=2, outcome="failed", failure=failure)])
+    job.refresh_from_db()
+    assert (job.state, job.failure["code"]) == ("failed", "checkpoint_corrupt")
+
+
+def test_after_a_resume_from_an_older_checkpoint_the_left_history_is_not_gone_back_to(job, people, node_make):
+    node_make()
+    old, later = checkpoint_make(job, 10, token=0), checkpoint_make(job, 90, token=0)
+    run_now(job)
+    events_apply(job.pk, [event(job, "exited", 1, outcome="paused")])
+    services.job_resume(user=people.owner, job=job, checkpoint=old)
+    tick_later()
+    assert JobAttempt.objects.get(number=2).plan["resume_from"] == old
+    made = {"name": checkpoint_make(job, 20), "step": 20, "bytes": 1}
+    events_apply(
+        job.pk, [event(job, "checkpoint", 1, rank=0, token=2, **made), event(job, "exited", 1, token=2, outcome="lost")]
+    )
+    tick_later()
+    assert JobAttempt.objects.get(number=3).plan["resume_from"] == "step-00000020"
+    assert later
+
+
+def test_an_attempt_that_cannot_be_judged_does_not_hold_up_the_others(job_make, node_make, tasks_sent, monkeypatch):
+    node_make(cpus=2)
+    first, second = (place_now(job_make(resources={"device": "cpu", "count": 1})) for _ in range(2))
+    JobAttempt.objects.filter(pk=first.pk).update(plan={})
+    JobAttempt.objects.update(sent_at=None)
+    tasks_sent.clear()
+    reconcile()
+    assert [plan["job_id"] for plan in starts(tasks_sent)] == [second.job_id]
+
+
+def test_a_restart_after_a_fault_waits_a_little_and_longer_each_time(job, node_make):
+    node_make()
+    place_now(job)
+    waits = []
+    for number in (1, 2):
+        token = Job.objects.get(pk=job.pk).token
+        before = timezone.now()
+        events_apply(job.pk, [event(job, "exited", 0, token=token, outcome="lost")])
+        held = Job.objects.get(pk=job.pk)
+        assert (held.state, held.restarts, held.waiting_code) == ("queued", number, "restart_delay")
+        assert tick() == 0
+        waits.append((held.retry_at - before).total_seconds())
+        assert tick_later() == 1
+    assert waits[1] > 1.5 * waits[0] > 0
+    assert Job.objects.get(pk=job.pk).retry_at is None
+
+
+def test_a_clock_that_was_set_forward_costs_no_run(job, node_make, monkeypatch):
+    from harness.jobs.control import reconcile as module
+
+    guard = module.JumpGuard()
+    monkeypatch.setattr(module, "_guard", guard)
+    node_make()
+    attempt = run_now(job)
+    reconcile()
+    guard._offset_s -= 3600
+    age(attempt, seen_at=3600, sent_at=3600, created_at=3600)
+    Node.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=3600), running=[])
+    reconcile()
+    job.refresh_from_db()
+    assert (job.state, Node.objects.get().state) == ("running", "up")
+
+
+def test_a_clock_that_was_set_back_hides_no_dead_run(job, node_make):
+    node_make()
+    attempt = run_now(job)
+    age(attempt, seen_at=-3600, sent_at=-3600, created_at=-3600)
+    Node.objects.update(heartbeat_at=timezone.now() + timedelta(seconds=3600), running=[])
+    reconcile()
+    job.refresh_from_db()
+    assert (job.state, job.restarts, Node.objects.get().state) == ("queued", 1, "down")

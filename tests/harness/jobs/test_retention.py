@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from harness.celery import app
+from harness.datasets.models import Dataset
+from harness.jobs.control.retention import jobs_purge, retention, samples_thin
+from harness.jobs.failures import CAUSES, failure_of
+from harness.jobs.models import Job, ResourceSample
+from worker.events import FailureCode
+
+pytestmark = pytest.mark.django_db
+LONG_AGO = timezone.now() - timedelta(days=60)
+
+
+def test_what_lay_in_the_trash_too_long_is_deleted_with_its_files(job, node_make, tasks_sent):
+    node_make()
+    Job.objects.update(deleted_at=timezone.now())
+    assert jobs_purge() == 0
+    Job.objects.update(deleted_at=LONG_AGO)
+    root = settings.STORE.job(job.pk).root
+    assert root.is_dir()
+    assert jobs_purge() == 1
+    assert not root.exists() and not Job.objects.exists()
+    assert ("node.purge", [job.pk], "node.node-1") in tasks_sent
+
+
+def test_a_dataset_stays_while_a_job_needs_it(job, tasks_sent):
+    Dataset.objects.update(deleted_at=LONG_AGO)
+    retention()
+    assert Dataset.objects.count() == 1
+    Job.objects.update(deleted_at=LONG_AGO)
+    retention()
+    assert not Dataset.objects.exists()
+
+
+def test_a_job_that_was_submitted_again_is_not_purged(job, tasks_sent):
+    Job.objects.update(deleted_at=LONG_AGO, state="running")
+    assert jobs_purge() == 0
+
+
+def test_old_samples_are_thinned_once(job):
+    Job.objects.update(finished_at=LONG_AGO)
+    ResourceSample.objects.bulk_create(ResourceSample(job=job, token=1, time_s=n, data={}) for n in range(100))
+    assert samples_thin() == 90
+    assert samples_thin() == 0
+    assert ResourceSample.objects.count() == 10
+
+
+def test_every_cause_has_a_sentence_and_a_next_step():
+    assert set(CAUSES) == set(FailureCode)
+    assert all(cause.message.endswith(".") and cause.hint.endswith(".") for cause in CAUSES.values())
+
+
+@pytest.mark.parametrize("body", [None, {}, {"code": "nonsense"}, {"code": 7, "step": "x", "traceback": ""}, []])
+def test_a_failure_in_any_form_gets_words(body):
+    told = failure_of(body, fallback=FailureCode.PROGRAM_ERROR)
+    assert told["code"] == "program_error" and told["message"] and told["hint"] and told["step"] is None
+
+
+def test_control_has_every_task_of_the_contract():
+    app.loader.import_default_modules()
+    names = {
+        "tick",
+        "ingest",
+        "reconcile",
+        "retention",
+        "dataset_profile",
+        "node_report",
+        "prediction_done",
+        "check_done",
+    }
+    assert {f"control.{name}" for name in names} <= set(app.tasks)
+    assert {entry["task"] for entry in app.conf.beat_schedule.values()} <= set(app.tasks)
+    assert app.conf.accept_content == ["json"]

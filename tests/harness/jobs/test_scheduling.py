@@ -1,0 +1,362 @@
+"""Control carries out what the scheduler decides: pauses, places kept, promises, expectations, quotas, reservations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.errors import Conflict, Invalid
+from harness.jobs import services
+from harness.jobs.admission import NO_ESTIMATE
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Allocation, Job, JobEvent
+from harness.jobs.options import job_options_set
+from harness.jobs.queueing import job_priority_set
+from harness.pool.models import Device, PoolSetting, Quota
+from harness.pool.quotas import quota_set
+from harness.pool.reservations import reservation_cancel, reservation_create
+from scheduler.types import Option
+from tests.harness.jobs.helpers import event, queue, run_now
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+HOUR = timedelta(hours=1)
+
+
+def estimated(job, *, run_s=600.0, counts=(1,), slowdown=1.2, kind="cpu"):
+    """Give the job options whose run time falls with the number of devices."""
+    options = [
+        Option(
+            kind=kind,
+            count=count,
+            mode="sync" if count > 1 else "single",
+            rate_per_s=count / run_s,
+            power_w=5.0 * count,
+        )
+        for count in counts
+    ]
+    job_options_set(job, options, slowdown=slowdown)
+    return job
+
+
+def wish(at):
+    return {"budget": {"deadline": at.isoformat()}}
+
+
+def running(job_make, *, counts=(2,), run_s=3600.0, name="first"):
+    """A job that runs on all devices and is half done."""
+    job = estimated(job_make(name=name), counts=counts, run_s=run_s)
+    attempt = run_now(job)
+    Job.objects.filter(pk=job.pk).update(step=50, steps_total=100)
+    job.refresh_from_db()
+    return job, attempt
+
+
+def left_paused(job, attempt):
+    """The run has saved and gone."""
+    events_apply(job.pk, [event(job, "exited", 9, token=attempt.number, outcome="paused", failure=None)])
+    job.refresh_from_db()
+
+
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_a_job_of_higher_priority_pauses_a_lesser_one_which_keeps_its_place_and_goes_on(
+    job_make, people, node_make, tasks_sent, django_capture_on_commit_callbacks, policy
+):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    node_make(cpus=2)
+    lesser, attempt = running(job_make)
+    queued_at = lesser.queued_at
+    urgent = queue(estimated(job_make(name="urgent"), counts=(2,)))
+    job_priority_set(user=people.admin, job=urgent, priority=50)
+    with django_capture_on_commit_callbacks(execute=True):
+        tick()
+    lesser.refresh_from_db()
+    assert (lesser.state, lesser.preempted) == ("pausing", True)
+    assert ("node.stop", [lesser.pk, attempt.number, "pause"], "node.node-1") in tasks_sent
+    told = JobEvent.objects.filter(job=lesser, new_state="pausing").get().message
+    assert "scheduler pauses it" in told and "place" in told
+    left_paused(lesser, attempt)
+    assert (lesser.state, lesser.preempted, lesser.queued_at) == ("queued", False, queued_at)
+    tick()
+    urgent.refresh_from_db()
+    lesser.refresh_from_db()
+    assert (urgent.state, lesser.state) == ("placed", "queued")
+    assert lesser.waiting_text and lesser.queue_position == 1
+    run = urgent.attempts.get()
+    events_apply(urgent.pk, [event(urgent, "exited", 9, token=run.number, outcome="succeeded", failure=None)])
+    tick()
+    lesser.refresh_from_db()
+    assert (lesser.state, lesser.token) == ("placed", 2)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_who_waits_is_told_jobs_by_name_but_none_of_another_project(job_make, people, node_make, policy):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    node_make(cpus=2)
+    first, _ = running(job_make, name="petals")
+    waiting = queue(estimated(job_make(name="leaves"), counts=(2,)))
+    tick()
+    waiting.refresh_from_db()
+    assert "“petals”" in waiting.waiting_text and first.pk not in waiting.waiting_text
+    Job.objects.filter(pk=waiting.pk).update(project=people.elsewhere)
+    tick()
+    waiting.refresh_from_db()
+    assert waiting.waiting_text.endswith("Expected to end first: a job of another project.")
+
+
+def test_who_is_paused_is_told_for_whom_by_name_but_not_of_another_project(job_make, people, node_make):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": "fifo"})
+    node_make(cpus=4)
+    first, _ = running(job_make, name="petals")
+    second, _ = running(job_make, name="leaves")
+    Job.objects.filter(pk=second.pk).update(project=people.elsewhere)
+    urgent = queue(estimated(job_make(name="urgent"), counts=(4,)))
+    job_priority_set(user=people.admin, job=urgent, priority=50)
+    tick()
+    told = {row.job_id: row.message for row in JobEvent.objects.filter(new_state="pausing")}
+    assert "What starts instead is “urgent”." in told[first.pk]
+    assert "What starts instead is a job of another project." in told[second.pk]
+
+
+def test_a_person_who_pauses_what_the_scheduler_pauses_is_obeyed(job_make, people, node_make):
+    node_make(cpus=2)
+    job, attempt = running(job_make)
+    Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
+    services.job_pause(user=people.owner, job=job)
+    left_paused(job, attempt)
+    assert job.state == "paused"
+
+
+def test_a_run_lost_while_the_scheduler_pauses_it_waits_again(job_make, node_make):
+    node_make(cpus=2)
+    job, attempt = running(job_make)
+    Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
+    events_apply(job.pk, [event(job, "exited", 9, token=attempt.number, outcome="lost", failure=None)])
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+def test_the_attempt_runs_on_the_option_the_policy_took(job_make, node_make):
+    node_make(cpus=4)
+    job = queue(estimated(job_make(), counts=(2,)))
+    assert tick() == 1
+    attempt = job.attempts.get()
+    assert (attempt.option["count"], attempt.world_size, attempt.plan["mode"]) == (2, 2, "sync")
+    assert Allocation.objects.filter(job=job).count() == 2
+
+
+def test_expected_times_come_with_an_interval_and_follow_the_run(job_make, node_make):
+    node_make(cpus=1)
+    first = queue(estimated(job_make(name="a"), run_s=600, slowdown=1.5))
+    second = queue(estimated(job_make(name="b"), run_s=600, slowdown=1.5))
+    tick()
+    tick()
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert first.expected_low_at < first.expected_finish_at < first.expected_high_at
+    assert second.expected_start_at > timezone.now() + timedelta(seconds=500)
+    assert second.expected_low_at < second.expected_finish_at < second.expected_high_at
+    # The run shows that it needs much longer: its own pace counts more than the estimate.
+    Job.objects.filter(pk=first.pk).update(state="running", step=50, steps_total=100, eta_s=1200.0)
+    before = second.expected_start_at
+    tick()
+    second.refresh_from_db()
+    assert second.expected_start_at > before
+
+
+@pytest.mark.parametrize("eta_s", [None, 1200.0])
+def test_a_job_that_began_before_its_estimate_has_a_finish_too_and_keeps_its_devices(job_make, node_make, eta_s):
+    node_make(cpus=1)
+    first = job_make(name="a")
+    run_now(first)
+    estimated(first, run_s=600, slowdown=1.5)
+    second = queue(estimated(job_make(name="b"), run_s=600, slowdown=1.5))
+    Job.objects.filter(pk=first.pk).update(step=50, steps_total=100, eta_s=eta_s)
+    tick()
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert first.state == "running" and not first.preempted
+    left_s = eta_s or 300.0
+    assert timedelta(seconds=left_s - 60) < first.expected_finish_at - timezone.now() < timedelta(seconds=left_s + 60)
+    assert second.expected_start_at > first.expected_finish_at
+
+
+def test_a_job_without_an_estimate_is_promised_nothing_and_says_so(job_make, people, node_make):
+    node_make(cpus=2)
+    job = job_make(**wish(timezone.now() + HOUR))
+    services.job_submit(user=people.owner, job=job)
+    tick()
+    job.refresh_from_db()
+    assert (job.promised_at, job.promise["text"], job.expected_finish_at) == (None, NO_ESTIMATE, None)
+
+
+def test_a_deadline_that_can_be_kept_is_promised(job_make, people, node_make):
+    node_make(cpus=2)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)))
+    services.job_submit(user=people.owner, job=job)
+    assert job.promised_at == job.deadline_at
+    assert job.promise["text"]
+
+
+def test_a_deadline_that_cannot_be_kept_is_refused_with_the_earliest_that_can(job_make, people, node_make):
+    node_make(cpus=2)
+    job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
+    with pytest.raises(Invalid) as refused:
+        services.job_submit(user=people.owner, job=job)
+    error = refused.value
+    assert (error.field, error.code) == ("budget.deadline", "deadline_refused")
+    assert error.details["earliest_finish"] > timezone.now().isoformat()
+    assert "earliest finish" in error.message and error.hint
+    job.refresh_from_db()
+    assert (job.state, job.promised_at) == ("draft", None)
+
+
+def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, people, node_make):
+    node_make(cpus=2)
+    job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
+    with pytest.raises(Invalid) as refused:
+        services.job_submit(user=people.owner, job=job)
+    later = Job.objects.get(pk=job.pk)
+    Job.objects.filter(pk=job.pk).update(
+        deadline_at=timezone.datetime.fromisoformat(refused.value.details["earliest_finish"]) + timedelta(seconds=30)
+    )
+    services.job_submit(user=people.owner, job=later)
+    assert later.promised_at is not None
+
+
+def test_two_people_are_not_promised_the_same_hour(job_make, people, node_make):
+    node_make(cpus=1)
+    deadline = timezone.now() + timedelta(minutes=70)
+    first, second = (estimated(job_make(name=name, **wish(deadline)), run_s=2700) for name in "ab")
+    services.job_submit(user=people.owner, job=first)
+    with pytest.raises(Invalid):
+        services.job_submit(user=people.owner, job=second)
+    assert Job.objects.filter(promised_at__isnull=False).count() == 1
+
+
+def test_a_deadline_in_the_past_is_refused(job_make, people, node_make):
+    node_make()
+    job = job_make(**wish(timezone.now() - HOUR))
+    with pytest.raises(Invalid) as refused:
+        services.job_submit(user=people.owner, job=job)
+    assert (refused.value.field, refused.value.code) == ("budget.deadline", "deadline_passed")
+
+
+def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make, people, node_make):
+    node_make(cpus=1)
+    blocker = queue(estimated(job_make(name="blocker")))
+    tick()
+    job = job_make(**wish(timezone.now() + 3 * HOUR))
+    services.job_submit(user=people.owner, job=job)
+    estimated(job)
+    tick()
+    job.refresh_from_db()
+    assert (job.state, job.promised_at) == ("queued", job.deadline_at)
+    assert blocker.pk != job.pk
+
+
+def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, people, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
+    services.job_submit(user=people.owner, job=job)
+    tick()
+    Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7200.0)
+    tick()
+    tick()
+    job.refresh_from_db()
+    assert job.warning
+    Job.objects.filter(pk=job.pk).update(eta_s=300.0)
+    tick()
+    job.refresh_from_db()
+    assert not job.warning
+    notes = JobEvent.objects.filter(job=job, kind="note", data__has_key="warning").values_list("data", flat=True)
+    assert [bool(data["warning"]) for data in notes] == [True, False]
+
+
+def test_a_person_s_pause_ends_the_promise(job_make, people, node_make):
+    node_make(cpus=1)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)))
+    services.job_submit(user=people.owner, job=job)
+    services.job_pause(user=people.owner, job=job)
+    assert (job.state, job.promised_at) == ("paused", None)
+    services.job_resume(user=people.owner, job=job)
+    assert job.promised_at == job.deadline_at
+
+
+def test_a_quota_holds_back_what_is_above_it_and_says_so(job_make, people, node_make):
+    node_make(cpus=4)
+    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)
+    first, second = (queue(estimated(job_make(name=name))) for name in "ab")
+    assert tick() == 1
+    states = {job.pk: job.state for job in Job.objects.all()}
+    waiting = Job.objects.get(state="queued")
+    assert sorted(states.values()) == ["placed", "queued"]
+    assert waiting.waiting_code == "quota_used" and "Birds may hold 1 CPU core" in waiting.waiting_text
+    Quota.objects.all().delete()
+    assert tick() == 1
+    assert {first.pk, second.pk} == set(states)
+
+
+def test_more_than_the_quota_may_ever_give_is_refused_at_once(job_make, people, node_make):
+    node_make(cpus=4)
+    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)
+    job = estimated(job_make(), counts=(2, 4))
+    with pytest.raises(Conflict) as refused:
+        services.job_submit(user=people.owner, job=job)
+    assert (refused.value.code, refused.value.field) == ("quota_too_small", "resources.count")
+    job.refresh_from_db()
+    assert job.state == "draft"
+
+
+def test_a_reserved_device_goes_to_nobody_else(job_make, people, node_make):
+    node_make(cpus=1)
+    kept = reservation_create(
+        user=people.admin, node="node-1", device="cpu:0", ends_at=timezone.now() + HOUR, purpose="course"
+    )
+    job = queue(estimated(job_make(), run_s=60))
+    assert tick() == 0
+    job.refresh_from_db()
+    assert job.waiting_code == "reserved"
+    assert "reserved (course)" in job.waiting_text and "admin" not in job.waiting_text
+    reservation_cancel(user=people.admin, reservation_id=kept.pk)
+    assert tick() == 1
+
+
+def test_a_reservation_for_a_project_lets_its_jobs_run(job_make, people, node_make):
+    node_make(cpus=1)
+    reservation_create(
+        user=people.admin, node="node-1", ends_at=timezone.now() + HOUR, purpose="course", project=people.project
+    )
+    queue(estimated(job_make(), run_s=60))
+    assert tick() == 1
+    assert tick() == 0
+
+
+@pytest.mark.parametrize("jump", [timedelta(hours=-5), timedelta(hours=5)])
+def test_a_clock_that_is_set_stops_nothing(job_make, node_make, jump):
+    from harness.pool.models import SchedulerTurn
+
+    node_make(cpus=2)
+    first = estimated(job_make(name="a"))
+    queue(first)
+    assert tick() == 1
+    moved = timezone.now() + jump
+    Job.objects.filter(pk=first.pk).update(queued_at=moved, placed_at=moved)
+    first.attempts.update(created_at=moved)
+    # Somebody died in the middle of a turn that began at a time which is not now.
+    SchedulerTurn.objects.filter(pk=1).update(busy=True, taken_at=moved)
+    second = queue(estimated(job_make(name="b")))
+    Job.objects.filter(pk=second.pk).update(queued_at=moved)
+    assert tick() == 1
+    assert not SchedulerTurn.objects.get(pk=1).busy
+
+
+def test_a_device_that_vanishes_before_the_start_leaves_the_job_in_the_queue(job_make, node_make):
+    node_make(cpus=2)
+    job = queue(estimated(job_make(), counts=(2,)))
+    Device.objects.filter(index=1).delete()
+    assert tick() == 0
+    job.refresh_from_db()
+    assert job.state == "queued" and job.waiting_text

@@ -1,0 +1,254 @@
+"""Attempts over several nodes: placement, how the ends of the parts come to one end, and nodes that fall silent."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from harness.errors import Invalid
+from harness.jobs import services as jobs
+from harness.jobs.control.effects import events_apply
+from harness.jobs.control.reconcile import reconcile
+from harness.jobs.control.spread import verdict
+from harness.jobs.control.tick import start_send, tick
+from harness.jobs.models import Allocation, JobAttempt, JobEvent
+from harness.pool.models import Node
+from harness.pool.services import pool_setting_update
+from tests.harness.jobs.helpers import event, place_now, queue
+from worker.plan import RunPaths
+
+pytestmark = pytest.mark.django_db
+SUFFERED = {"code": "rank_killed", "message": "lost those on the others", "suffered": True}
+KILLED = {"code": "rank_killed", "message": "Rank 1 was killed from outside (SIGKILL)."}
+BROKEN = {"code": "program_error", "message": "bad shape"}
+
+
+@pytest.fixture(autouse=True)
+def real_broker(broker, tasks_sent):
+    """Leases live in the broker; tasks are only noted."""
+
+
+@pytest.fixture
+def wide(people, node_make):
+    """A pool whose jobs may span two nodes of one core each."""
+    pool_setting_update(user=people.admin, span_nodes=True)
+    node_make("node-1", cpus=1, address="10.0.0.1")
+    node_make("node-2", cpus=1, address="10.0.0.2")
+
+
+@pytest.fixture
+def attempt(wide, job_make):
+    """A job of two ranks, placed."""
+    return place_now(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
+
+
+def ended(attempt, node, outcome, failure=None):
+    index = ["node-1", "node-2"].index(node)
+    data = {"outcome": outcome, "failure": failure, "node": node}
+    events_apply(attempt.job_id, [event(attempt.job, "exited", 9, rank=-1 - index, **data)])
+    attempt.refresh_from_db()
+    attempt.job.refresh_from_db()
+
+
+def started(attempt):
+    both = [
+        event(attempt.job, "started", 0, rank=-1 - index, sandbox_level=2 - index, node=f"node-{index + 1}")
+        for index in (0, 1)
+    ]
+    events_apply(attempt.job_id, [*both, event(attempt.job, "running", 0, rank=0)])
+    attempt.refresh_from_db()
+    attempt.job.refresh_from_db()
+
+
+def stops(tasks_sent):
+    return [(args, queue_name) for name, args, queue_name in tasks_sent if name == "node.stop"]
+
+
+def age(attempt, seconds):
+    then = timezone.now() - timedelta(seconds=seconds)
+    JobAttempt.objects.filter(pk=attempt.pk).update(sent_at=then, seen_at=then)
+
+
+def test_a_gang_that_no_node_holds_is_spread_over_two_with_their_addresses(attempt, tasks_sent):
+    plan = attempt.plan
+    assert [(rank["node"], rank["local_rank"]) for rank in plan["ranks"]] == [("node-1", 0), ("node-2", 0)]
+    assert plan["addresses"] == {"node-1": "10.0.0.1", "node-2": "10.0.0.2"}
+    start_send(attempt)
+    queues = [name for task, _, name in tasks_sent if task == "node.start"]
+    assert queues == ["node.node-1", "node.node-2"]
+
+
+def test_one_node_is_preferred_where_it_has_room(wide, node_make, job_make):
+    node_make("node-3", cpus=2, address="10.0.0.3")
+    plan = place_now(job_make(resources={"device": "cpu", "count": 2}, mode="sync")).plan
+    assert {rank["node"] for rank in plan["ranks"]} == {"node-3"} and plan["addresses"] == {}
+
+
+@pytest.mark.parametrize("spec", [{"mode": "single"}, {"mode": "replicated"}])
+def test_one_process_cannot_span_nodes(wide, job_make, spec):
+    with pytest.raises(Invalid, match="largest node has 1"):
+        job_make(resources={"device": "cpu", "count": 2}, **spec)
+
+
+def test_more_than_all_nodes_together_have_is_refused_and_one_process_waits_for_a_node_of_its_own(wide, job_make):
+    with pytest.raises(Invalid, match="all nodes together have 2"):
+        job_make(resources={"device": "cpu", "count": 3}, mode="sync")
+    job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
+    job.resolved["spec"]["mode"] = "single"
+    job.save(update_fields=["resolved"])
+    assert tick() == 0
+
+
+def test_nodes_whose_addresses_mean_themselves_only_hold_no_gang_together(wide, node_make, job_make):
+    job = job_make(resources={"device": "cpu", "count": 2}, mode="sync")
+    node_make("node-2", cpus=1, address="127.0.0.1")
+    queue(job)
+    assert tick() == 0
+    node_make("node-2", cpus=1, address="10.0.0.2")
+    assert tick() == 1
+
+
+def test_without_the_setting_nothing_spans(people, wide, job_make):
+    job = job_make(resources={"device": "cpu", "count": 2}, mode="sync")
+    pool_setting_update(user=people.admin, span_nodes=False)
+    queue(job)
+    assert tick() == 0
+
+
+def test_it_succeeds_when_every_node_is_done_and_only_then_are_devices_free(attempt, tasks_sent):
+    started(attempt)
+    assert (attempt.job.state, attempt.job.sandbox_level) == ("running", 1)
+    ended(attempt, "node-2", "succeeded")
+    assert attempt.ended_at is None and Allocation.objects.count() == 2
+    assert not stops(tasks_sent)
+    ended(attempt, "node-1", "succeeded")
+    assert (attempt.job.state, attempt.outcome) == ("succeeded", "succeeded")
+    assert not Allocation.objects.exists()
+
+
+def test_a_bad_end_stops_the_other_node_at_once_and_tells_the_real_cause(
+    attempt, tasks_sent, django_capture_on_commit_callbacks
+):
+    started(attempt)
+    with django_capture_on_commit_callbacks(execute=True):
+        ended(attempt, "node-2", "failed", BROKEN)
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "cancel"], "node.node-1")]
+    ended(attempt, "node-1", "cancelled")
+    assert (attempt.job.state, attempt.job.failure["message"]) == ("failed", "bad shape")
+    assert not Allocation.objects.exists()
+
+
+def test_who_only_lost_a_sibling_is_not_to_blame(attempt):
+    started(attempt)
+    ended(attempt, "node-1", "lost", SUFFERED)
+    assert attempt.ended_at is None
+    ended(attempt, "node-2", "lost", KILLED)
+    assert attempt.failure["message"] == KILLED["message"]
+    assert (attempt.job.state, attempt.job.restarts) == ("queued", 1)
+
+
+def test_an_end_that_is_told_twice_counts_once(attempt):
+    started(attempt)
+    ended(attempt, "node-1", "succeeded")
+    ended(attempt, "node-1", "succeeded")
+    assert attempt.ended_at is None
+    assert JobEvent.objects.filter(kind="node_end").count() == 1
+
+
+def test_all_outcomes_come_to_one():
+    def of(*ends):
+        told = [{"node": str(index), "outcome": outcome, "failure": why} for index, (outcome, why) in enumerate(ends)]
+        return verdict(told)
+
+    assert of(("succeeded", None), ("succeeded", None)) == ("succeeded", None)
+    assert of(("paused", None), ("paused", None)) == ("paused", None)
+    assert of(("cancelled", None), ("paused", None)) == ("cancelled", None)
+    assert of(("cancelled", None), ("failed", BROKEN)) == ("failed", BROKEN)
+    outcome, failure = of(("lost", SUFFERED), ("lost", SUFFERED))
+    assert outcome == "lost" and "lost each other" in failure["message"]
+
+
+def test_a_fault_of_the_program_is_not_taken_for_one_of_the_network():
+    stalled = {"code": "stalled", "message": "No step. The ranks here wait for others.", "suffered": True}
+    stuck = {"code": "stalled", "message": "No step. Rank 1 stands in train.py, line 3 (f)."}
+
+    def of(first, second):
+        return verdict([{"node": "a", **first}, {"node": "b", **second}])
+
+    waits = {"outcome": "failed", "failure": stalled}
+    assert of(waits, {"outcome": "failed", "failure": stuck}) == ("failed", stuck)
+    assert of(waits, {"outcome": "cancelled"}) == ("failed", stalled)
+    outcome, failure = of({"outcome": "lost", "failure": SUFFERED}, {"outcome": "succeeded"})
+    assert (outcome, failure["code"]) == ("failed", "program_error")
+    assert "The ranks on b ended before" in failure["message"]
+
+
+def test_a_node_that_goes_down_is_lost_and_the_job_starts_again(
+    attempt, node_make, tasks_sent, django_capture_on_commit_callbacks
+):
+    started(attempt)
+    age(attempt, 40)
+    node_make("node-1", cpus=1, address="10.0.0.1", running=[{"job_id": attempt.job_id, "token": 1}])
+    Node.objects.filter(name="node-2").update(heartbeat_at=timezone.now() - timedelta(seconds=60))
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.ended_at is None  # node-1 has not told yet that its ranks are gone
+    with django_capture_on_commit_callbacks(execute=True):
+        reconcile()
+    assert ([attempt.job_id, 1, "cancel"], "node.node-1") in stops(tasks_sent)
+    ended(attempt, "node-1", "lost", SUFFERED)
+    assert attempt.failure["message"] == "The node node-2 does not answer."
+    assert attempt.job.state == "queued"
+
+
+def test_a_part_that_its_node_reports_or_whose_lease_is_held_is_not_lost(attempt, node_make, broker):
+    started(attempt)
+    age(attempt, 40)
+    node_make("node-1", cpus=1, address="10.0.0.1", running=[{"job_id": attempt.job_id, "token": 1}])
+    broker.set(f"dlh:lease:{attempt.job_id}:node-2", "1")
+    Node.objects.filter(name="node-2").update(heartbeat_at=timezone.now() - timedelta(seconds=60))
+    reconcile()
+    assert not JobEvent.objects.filter(kind="node_end").exists()
+
+
+def test_a_part_that_never_answered_is_asked_again(attempt, node_make, tasks_sent):
+    node_make("node-1", cpus=1, address="10.0.0.1", running=[{"job_id": attempt.job_id, "token": 1}])
+    tasks_sent.clear()
+    age(attempt, 25)
+    reconcile()
+    assert [name for name, *_ in tasks_sent].count("node.start") == 2
+    JobAttempt.objects.update(sends=6)
+    age(attempt, 25)
+    reconcile()
+    assert JobEvent.objects.get(kind="node_end").data["node"] == "node-2"
+
+
+def test_ends_that_the_broker_lost_are_read_from_disk(attempt):
+    started(attempt)
+    root = settings.STORE.job(attempt.job_id).root
+    for node, part, rank in (("node-1", "", -1), ("node-2", "node-2", -2)):
+        file = RunPaths(root, part).exit_file(1)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        told = event(attempt.job, "exited", 9, rank=rank, outcome="succeeded", failure=None, node=node)
+        file.write_text(told.to_json())
+    reconcile()
+    attempt.refresh_from_db()
+    assert attempt.outcome == "succeeded"
+
+
+def test_a_cancelled_job_is_cancelled_when_both_nodes_have_let_go(
+    attempt, people, tasks_sent, django_capture_on_commit_callbacks
+):
+    started(attempt)
+    jobs.job_cancel(user=people.owner, job=attempt.job)
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        reconcile()
+    assert {queue_name for _, queue_name in stops(tasks_sent)} == {"node.node-1", "node.node-2"}
+    ended(attempt, "node-1", "cancelled")
+    assert attempt.job.state == "cancelling"
+    ended(attempt, "node-2", "cancelled")
+    assert attempt.job.state == "cancelled"

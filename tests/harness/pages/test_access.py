@@ -1,0 +1,217 @@
+"""Every address of the pages, for an owner, a team mate, a viewer, an outsider and somebody who is not signed in.
+
+A new address without a row fails `test_every_address_has_a_row`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from harness.pages.urls import urlpatterns
+
+DONE = {200, 302}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What each person gets; `post` is the body of a POST, None for a GET."""
+
+    owner: set[int]
+    viewer: set[int]
+    outsider: set[int]
+    args: tuple[str, ...] = ()
+    post: dict[str, Any] | None = None
+    is_json: bool = False
+    open_to_all: bool = False
+    mate: frozenset[int] = frozenset()
+    """What a member gets who owns none of it; empty: the same as the owner."""
+
+    def wanted(self, who: str) -> set[int]:
+        """Answers that are right for this person."""
+        return (set(self.mate) or self.owner) if who == "member" else getattr(self, who)
+
+
+def look(*args: str, outsider: int = 404) -> Row:
+    """A page that members see and outsiders do not."""
+    return Row({200}, {200}, {outsider}, args)
+
+
+def act(*args: str, post: dict[str, Any] | None = None, owner: set[int] | None = None, mate: int = 0) -> Row:
+    """A change that members make, viewers may not, and outsiders cannot find; `mate`: members who do not own it."""
+    return Row(owner or {302}, {403}, {404}, args, post or {}, mate=frozenset({mate} - {0}))
+
+
+def own(*args: str, post: dict[str, Any] | None = None) -> Row:
+    """Something of the person's own: the same for all who are signed in."""
+    return Row(DONE, DONE, DONE, args, post)
+
+
+ROWS: dict[str, Row] = {
+    "home": own(),
+    "login": Row({302}, {302}, {302}, open_to_all=True),
+    "logout": Row({302}, {302}, {302}, post={}, open_to_all=True),
+    "account": own(),
+    "password_change": own(),
+    "token_add": own(post={"name": "laptop", "scope": "read", "days": "30"}),
+    "token_end": Row({404}, {404}, {404}, ("nosuchtoken1",), {}),
+    "project_list": own(),
+    "project_add": own(post={"name": "New one"}),
+    "user_add": Row({403}, {403}, {403}, post={"username": "someone"}),
+    "project_page": look("orchard"),
+    "member_set": act("orchard", post={"username": "member", "role": "viewer"}, mate=403),
+    "member_remove": act("orchard", "member"),
+    "dataset_list": own(),
+    "dataset_upload": Row({200}, {403}, {200}),
+    "dataset_sample": Row({302}, {403}, {404}, post={"project": "orchard", "name": "wine"}),
+    "dataset_page": look("digits"),
+    "dataset_preview": look("digits"),
+    "dataset_progress": look("profiling"),
+    "dataset_picture": look("digits", "thumbnail"),
+    "dataset_row_picture": look("digits", "0"),
+    "dataset_edit": act("digits", post={"name": "renamed"}),
+    "dataset_remove": act("failed_dataset", mate=403),
+    "dataset_restore": act("failed_dataset"),
+    "job_list": own(),
+    "job_bulk": own(post={"do": "delete"}),
+    "job_compare": look(),
+    "job_export": own("csv"),
+    "job_new": Row({200}, {403}, {200}),
+    "job_new_spec": Row({200}, {403}, {404}, ("wine",)),
+    "job_new_check": Row({200}, {200}, {404}, ("wine",), {"yaml": "task: auto"}, is_json=True),
+    "job_new_models": Row({200}, {200}, {404}, ("wine",), {"spec": {}}, is_json=True),
+    "job_page": look("running"),
+    "job_header": look("running"),
+    "job_curves": look("running"),
+    "job_speedup": look("succeeded"),
+    "job_log_lines": look("running"),
+    "job_edit": act("running", post={"name": "renamed"}),
+    "job_act": act("paused", "cancel"),
+    "job_offer_new": act("draft", owner={200}),
+    "job_offer_show": look("draft", "offer"),
+    "job_offer_csv": look("draft", "offer"),
+    "job_offer_take": act("draft", "offer"),
+    "job_offer_probe": act("draft", "offer", owner={200}),
+    "job_rates_new": act("draft", owner={200}),
+    "job_rates_show": look("draft", "rate_test"),
+    "job_rates_csv": look("draft", "rate_test"),
+    "job_rates_use": act("draft", "rate_test", post={"rate": "valley"}),
+    "program_save": act("draft", post={"name": "model.py", "text": "x = 1\n"}, owner={200}),
+    "program_reset": act("draft"),
+    "program_diff": look("draft"),
+    "program_check": act("draft", owner={200}),
+    "program_check_result": look("draft", "nosuchcheck"),
+    "checkpoint_file": Row({404}, {404}, {404}, ("running", "step-00000140")),
+    "spec_save": act("draft", post={"spec": "task: auto"}),
+    "job_predict": look("succeeded"),
+    "prediction_page": look("succeeded", "prediction"),
+    "job_tab": look("running", "logs"),
+    "pool": own(),
+    "node_new": Row({403}, {403}, {403}, post={"name": "node-9"}),
+    "node_act": Row({403}, {403}, {403}, ("node-1", "drain"), {}),
+    "device_slow": Row({403}, {403}, {403}, post={"device": "node-1 cpu:0", "factor": "2"}),
+    "pool_settings": Row({403}, {403}, {403}, post={"max_restarts": "2"}),
+    "calibration": Row({403}, {403}, {403}),
+    "calibration_begin": Row({403}, {403}, {403}, post={"node": "node-1", "kind": "cpu", "minutes": "5"}),
+    "calibration_take_in": Row({403}, {403}, {403}, post={}),
+    "calibration_points": own("csv"),
+    "calibration_chart": Row({403}, {403}, {403}, ("fit",)),
+    "calibration_end": Row({403}, {403}, {403}, ("nosuchrun123",), {}),
+    "accuracy": own(),
+    "accuracy_chart": own("run_s"),
+    "queue": own(),
+    "queue_act": Row({403}, {403}, {403}, ("queued",), {"to": "first"}),
+    "reservations": own(),
+    "reservation_new": Row(
+        {403}, {403}, {403}, post={"target": "node-1", "purpose": "x", "ends_at": "2030-01-01T00:00"}
+    ),
+    "reservation_end": Row({403}, {403}, {403}, ("nosuchreserv",), {}),
+    "quotas": own(),
+    "quota_save": Row({403}, {403}, {403}, post={"project": "orchard", "device_kind": "cpu", "devices": "1"}),
+    "quota_end": Row({403}, {403}, {403}, ("orchard", "cpu"), {}),
+    "pool_use": own(),
+    "node_drain": Row({403}, {403}, {403}, ("node-1",)),
+    "audit": Row({403}, {403}, {403}),
+    "trash": own(),
+}
+
+
+def address(world: SimpleNamespace, name: str, row: Row) -> str:
+    """The URL, with ids in place of the words used in the table."""
+    ids = {state: job.pk for state, job in world.jobs.items()}
+    ids |= {word: getattr(world, word).pk for word in ("digits", "wine", "profiling", "failed_dataset", "prediction")}
+    ids["offer"] = world.jobs["draft"].offers.get().pk
+    ids["rate_test"] = world.jobs["draft"].rate_tests.get().pk
+    ids["thumbnail"] = world.digits.profile["images"]["thumbnails"][0][1]
+    # A second argument is the name of an action or tab, even where a state has the same name.
+    inner = {"thumbnail", "prediction", "offer", "rate_test"}
+    args = [ids.get(word, word) if at == 0 or word in inner else word for at, word in enumerate(row.args)]
+    url = reverse(name, args=args)
+    if name == "job_compare":
+        url += f"?job={ids['running']}&job={ids['succeeded']}"
+    return url
+
+
+def answer(client: Client, url: str, row: Row) -> int:
+    if row.post is None:
+        return client.get(url).status_code
+    if row.is_json:
+        return client.post(url, json.dumps(row.post), content_type="application/json").status_code
+    return client.post(url, row.post).status_code
+
+
+def test_every_address_has_a_row() -> None:
+    assert {pattern.name for pattern in urlpatterns} == set(ROWS)
+
+
+def test_every_person_gets_what_the_table_says(world: SimpleNamespace) -> None:
+    from django.db import transaction
+
+    wrong = []
+    for name, row in ROWS.items():
+        for who in ("outsider", "viewer", "member", "owner"):
+            client = Client()
+            client.force_login(getattr(world, who))
+            with transaction.atomic():
+                got = answer(client, address(world, name, row), row)
+                transaction.set_rollback(True)
+            if got not in row.wanted(who):
+                wrong.append(f"{name} for {who}: {got}, not {row.wanted(who)}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nobody_gets_in_without_signing_in(world: SimpleNamespace) -> None:
+    for name, row in ROWS.items():
+        if row.open_to_all:
+            continue
+        url = address(world, name, row)
+        client = Client()
+        response = client.get(url) if row.post is None else client.post(url)
+        assert response.status_code == 302 and response["Location"].startswith("/login?next="), name
+
+
+def test_changes_need_post_and_a_csrf_token(world: SimpleNamespace) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(world.owner)
+    both = {"job_new_spec", "job_predict"}
+    for name, row in ROWS.items():
+        url = address(world, name, row)
+        if row.post is not None:
+            assert strict.post(url, row.post).status_code == 403, name
+            assert strict.get(url).status_code == 405, name
+        elif name not in both | {"login", "password_change"}:
+            assert Client().post(url).status_code in {302, 405}, name
+
+
+@pytest.mark.parametrize("url", ["/jobs/nosuchjob123/", "/datasets/nosuchdata12/", "/projects/nosuch/", "/nosuch"])
+def test_what_does_not_exist_looks_like_what_is_hidden(world: SimpleNamespace, client: Client, url: str) -> None:
+    client.force_login(world.owner)
+    response = client.get(url)
+    assert response.status_code == 404
+    assert b"There is nothing here." in response.content

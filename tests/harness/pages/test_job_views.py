@@ -1,0 +1,170 @@
+"""What the pages of one job say: errors, curves, speed-up, a draft's spec."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+
+from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
+from harness.jobs.models import Job, JobAttempt
+from harness.pages.job_view import first_error_line, job_actions
+from harness.pages.spec_fields import spec_groups
+from harness.pages.speed import speedup_rows
+from harness.pages.views.predict import input_fields, single_answer
+
+
+@pytest.fixture
+def owner(world: SimpleNamespace, client: Client) -> Client:
+    client.force_login(world.owner)
+    return client
+
+
+def write_log(job: Job, text: str) -> None:
+    folder = settings.STORE.job(job.pk).logs / "attempt-9"
+    folder.mkdir(parents=True)
+    (folder / "rank-0.log").write_text(text)
+
+
+def test_a_failed_run_points_at_its_first_error_line_in_words(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["failed"]
+    write_log(job, "epoch 1\nTraceback (most recent call last):\n  File x\nValueError: no such column\n")
+    line = first_error_line(job)
+    assert line is not None and (line["line"], line["text"]) == (2, "ValueError: no such column")
+    page = owner.get(reverse("job_tab", args=[job.pk, "live"])).content.decode()
+    assert "?rank=0&amp;attempt=9&amp;line=2" in page and "ValueError: no such column" in page
+
+
+def test_resume_is_offered_only_where_there_is_a_checkpoint(world: SimpleNamespace) -> None:
+    job = world.jobs["failed"]
+    job.checkpoints.all().delete()
+    assert "resume" not in job_actions(job)
+    assert "resume" in job_actions(world.jobs["paused"])
+
+
+def test_a_closer_look_at_curves_gives_only_its_keys_and_steps(world: SimpleNamespace, owner: Client) -> None:
+    url = reverse("job_curves", args=[world.jobs["running"].pk])
+    body = owner.get(url, {"keys": "train/loss", "start": "20", "stop": "40"}).json()
+    assert list(body["curves"]) == ["train/loss"]
+    steps = body["curves"]["train/loss"]["step"]
+    assert steps and min(steps) >= 20 and max(steps) <= 40
+    assert owner.get(url, {"start": "nan"}).status_code == 422
+
+
+def results_write(job: Job, rate: float) -> None:
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"charts": [], "metrics": {}, "timing": {"samples_per_s": rate}}))
+
+
+def test_speed_up_compares_the_same_work_on_other_numbers_of_ranks(world: SimpleNamespace, owner: Client) -> None:
+    one = world.jobs["succeeded"]
+    one.attempts.all().delete()
+    JobAttempt.objects.create(job=one, number=1, world_size=1, plan={})
+    results_write(one, 1000.0)
+    assert speedup_rows(one) == []
+    two = Job.objects.get(pk=one.pk)
+    two.pk = "tworanks0001"
+    Job.objects.bulk_create([two])
+    JobAttempt.objects.create(job=two, number=1, world_size=2, plan={})
+    results_write(two, 1800.0)
+    assert [(row["ranks"], row["speedup"]) for row in speedup_rows(one)] == [(1, 1.0), (2, 1.8)]
+    lines = b"".join(owner.get(reverse("job_speedup", args=[one.pk]))).decode().splitlines()
+    assert lines[0] == "ranks,job,name,samples_per_s,speedup,ideal" and len(lines) == 3
+    assert "Speed-up by ranks" in owner.get(reverse("job_tab", args=[one.pk, "results"])).content.decode()
+
+
+def test_a_refused_spec_is_shown_again_as_it_was_typed(world: SimpleNamespace, owner: Client) -> None:
+    url = reverse("spec_save", args=[world.jobs["draft"].pk])
+    response = owner.post(url, {"spec": "training:\n  epochs: 0\n"})
+    assert response.status_code == 422 and "epochs: 0" in response.content.decode()
+
+
+def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["draft"]
+    owner.post(reverse("program_save", args=[job.pk]), {"name": "model.py", "text": "import os\n"})
+    assert "You changed model.py by hand" in owner.get(reverse("job_tab", args=[job.pk, "spec"])).content.decode()
+    url = reverse("spec_save", args=[job.pk])
+    page = owner.post(url, {"spec": "training:\n  epochs: 3\n"}, follow=True).content.decode()
+    assert "edited files were kept" in page
+    job.refresh_from_db()
+    assert job.program_edited and job.epochs == 3
+    owner.post(url, {"spec": "training:\n  epochs: 4\n", "reset": "1"})
+    job.refresh_from_db()
+    assert not job.program_edited and job.epochs == 4
+
+
+def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None:
+    from harness.datasets.selectors import dataset_profile
+
+    fields = {field.path: field for group in spec_groups(dataset_profile(world.wine)) for field in group.fields}
+    assert dict(fields["training.epochs"].bounds)["ge"] == 1
+    assert dict(fields["training.learning_rate"].bounds)["gt"] == 0
+    assert {"ge": 0, "lt": 1}.items() <= dict(fields["data.split.test"].bounds).items()
+
+
+def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.admin)
+    page: Any = client.post("/people/new/", {"username": "newcomer"})
+    assert page.status_code == 200 and 'id="new-password"' in page.content.decode()
+    assert page["Cache-Control"] == "no-store"
+    again = client.post("/people/new/", {"username": "newcomer"})
+    assert again.status_code == 409 and "exists already" in again.content.decode()
+
+
+def test_one_row_is_read_as_an_answer_with_falling_shares() -> None:
+    columns = ["row", "prediction", "confidence", "probability of a", "probability of b"]
+    answer = single_answer(columns, [1, "b", 0.9, 0.1, 0.9])
+    assert answer == {"prediction": "b", "shares": [("b", 0.9), ("a", 0.1)]}
+    assert single_answer(["text"], ["x"]) is None
+
+
+def test_results_of_a_program_that_writes_nonsense_still_show(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    charts = [{"id": "x", "kind": "table", "columns": ["a"], "rows": [[None], [{}], ["b", 1]]}]
+    body = {"charts": charts, "metrics": {"val": {"accuracy": "high"}}, "timing": {"train_s": "long", "parameters": []}}
+    path.write_text(json.dumps(body))
+    assert owner.get(reverse("job_tab", args=[job.pk, "results"])).status_code == 200
+
+
+def test_the_prediction_form_asks_for_every_column_that_the_model_takes() -> None:
+    def column(name: str, kind: ColumnType, **more: Any) -> ColumnProfile:
+        return ColumnProfile(name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, **more)
+
+    columns = (
+        column("age", ColumnType.NUMERIC, mean=41.5, minimum=17.0, maximum=90.0),
+        column("city", ColumnType.CATEGORY, top_values=(("Bern", 5), ("Lyon", 4))),
+        column("when", ColumnType.DATE, examples=("2020-01-31 00:00:00", "2020-02-01 10:00:00")),
+        column("note", ColumnType.TEXT, examples=("a long note",)),
+    )
+    profile = DatasetProfile(kind=DataKind.TABLE, rows=9, columns=columns)
+    shape = {"numeric": ["age"], "categorical": ["city"], "dates": ["when"], "texts": ["note"]}
+    fields = {field["name"]: field for field in input_fields(Job(resolved={"spec": {"shape": shape}}), profile)}
+    typical = {name: field["typical"] for name, field in fields.items()}
+    assert typical == {"age": "41.5", "city": "Bern", "when": "2020-01-31", "note": "a long note"}
+    assert fields["city"]["choices"] == ["Bern", "Lyon"] and not fields["note"]["choices"]
+    assert "2020-01-31" in fields["when"]["hint"]
+
+
+def test_the_pages_say_how_long_the_trash_keeps_things(world: SimpleNamespace, owner: Client, settings: Any) -> None:
+    settings.TRASH_DAYS = 3
+    job = reverse("job_page", args=[world.jobs["succeeded"].pk])
+    for url in ("/trash/", "/jobs/", job, reverse("dataset_page", args=[world.wine.pk])):
+        page = owner.get(url, follow=True).content.decode()
+        assert "3 days" in page and "14 days" not in page, url
+
+
+def test_a_job_predicts_although_its_data_was_read_anew_since_and_cannot_be_used(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["succeeded"]
+    problem = {"message": "No such target.", "hint": "Choose another."}
+    type(job.dataset).objects.filter(pk=job.dataset_id).update(state="failed", profile=None, problem=problem)
+    answer = owner.get(reverse("job_predict", args=[job.pk]))
+    assert answer.status_code == 200 and "Pictures by file" in answer.content.decode()

@@ -1,0 +1,186 @@
+"""The cost tab: an offer asked for, awaited, priced, taken; a program that cannot be read; predicted and actual."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from harness.estimates.models import Inspection, OfferRow, ProbeRow
+from harness.estimates.selectors import offer_of_job, offer_priced
+from harness.estimates.services import inspection_answer, measure_answer
+from harness.jobs.models import Job
+from tests.factory_offers import workload_make
+
+
+def cost(client: Client, job: Job) -> str:
+    return client.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode()
+
+
+def ask(client: Client, job: Job, **given: str) -> Any:
+    return client.post(reverse("job_offer_new", args=[job.pk]), {"asked": "1", **given}, headers={"HX-Request": "true"})
+
+
+def current(job: Job) -> OfferRow:
+    offer = offer_of_job(job)
+    assert offer is not None
+    return offer
+
+
+def test_a_priced_offer_shows_every_way_with_its_basis_and_its_csv(owner: Client, draft: Job) -> None:
+    text = cost(owner, draft)
+    offer = current(draft)
+    priced = offer_priced(offer)
+    assert priced is not None and priced.chosen is not None
+    assert text.count('type="radio" name="line"') == len(priced.lines)
+    assert priced.text in text
+    assert '<span class="tag">assumed</span>' in text
+    assert "No calibration of core yet" in text
+    csv = owner.get(reverse("job_offer_csv", args=[draft.pk, offer.pk]))
+    lines = b"".join(csv.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == len(priced.lines) + 1
+
+
+def test_a_draft_without_an_offer_asks_for_one_by_itself_but_only_for_members(
+    owner: Client, draft: Job, world: SimpleNamespace
+) -> None:
+    OfferRow.objects.all().delete()
+    asking = f'hx-post="{reverse("job_offer_new", args=[draft.pk])}"'
+    assert asking in cost(owner, draft)
+    viewer = Client()
+    viewer.force_login(world.viewer)
+    assert asking not in cost(viewer, draft)
+    assert "No offer yet" in cost(viewer, draft)
+
+
+def test_while_a_node_reads_the_page_asks_again_and_then_shows_the_offer(owner: Client, draft: Job) -> None:
+    Inspection.objects.all().delete()
+    answer = ask(owner, draft)
+    offer = current(draft)
+    place = reverse("job_offer_show", args=[draft.pk, offer.pk])
+    assert f'hx-get="{place}"' in answer.content.decode()
+    inspection_answer({"request_id": offer.inspection_id, "ok": True, "workload": workload_make().to_dict()})
+    assert "Every way to run it" in owner.get(place).content.decode()
+
+
+def test_a_deadline_and_devices_that_are_asked_for_are_kept_and_refusals_say_what_would_help(
+    owner: Client, draft: Job
+) -> None:
+    soon = (timezone.now() + timedelta(seconds=60)).isoformat()
+    text = ask(owner, draft, deadline="2020-01-01T10:00", deadline_utc=soon, kind="cpu", count="1").content.decode()
+    assert "No way keeps this deadline" in text
+    assert "Any one of these would help" in text
+    wish = current(draft).wish
+    assert (wish["kind"], wish["count"]) == ("cpu", 1)
+
+
+@pytest.mark.parametrize("given", [{"count": "0"}, {"count": "-1"}, {"count": "many"}, {"deadline": "tomorrow"}])
+def test_nonsense_is_refused_in_words(owner: Client, draft: Job, given: dict[str, str]) -> None:
+    answer = ask(owner, draft, **given)
+    assert answer.status_code == 422
+    assert 'role="alert"' in answer.content.decode()
+
+
+def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client, draft: Job) -> None:
+    offer = current(draft)
+    priced = offer_priced(offer)
+    assert priced is not None
+    place = next(index for index, line in enumerate(priced.lines) if line.allocation.count == 2 and line.feasible)
+    owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), {"line": str(place)})
+    draft.refresh_from_db()
+    assert (draft.state, draft.spec["resources"]["count"]) == ("draft", 2)
+    assert "taken" in cost(owner, draft)
+    owner.post(
+        reverse("job_offer_take", args=[draft.pk, offer.pk]), {"line": str(place), "submit": "1", "elastic": "1"}
+    )
+    draft.refresh_from_db()
+    assert draft.state == "queued"
+    assert len(draft.options) > 1
+
+
+def test_a_program_at_fault_is_told_so_and_not_tried_on_a_device(owner: Client, draft: Job) -> None:
+    offer = current(draft)
+    message = "model.py, line 9: forward(x) of Net does not take what a batch of this data holds."
+    Inspection.objects.filter(pk=offer.inspection_id).update(
+        state="failed", workload=None, problem={"code": "program_error", "message": message, "hint": "Write it anew."}
+    )
+    ask(owner, draft)
+    text = cost(owner, draft)
+    assert f"This program does not run: {message}" in text and "Write it anew." in text
+    assert "Read it once more" in text and "Try a few real steps" not in text
+
+
+def test_a_program_that_cannot_be_read_is_tried_on_a_device_and_priced_there_alone(owner: Client, draft: Job) -> None:
+    offer = current(draft)
+    Inspection.objects.filter(pk=offer.inspection_id).update(
+        state="failed", workload=None, problem={"code": "cannot_trace", "message": "Its loop depends on values."}
+    )
+    ask(owner, draft)
+    offer = current(draft)
+    text = cost(owner, draft)
+    assert "Its loop depends on values." in text
+    probing = owner.post(reverse("job_offer_probe", args=[draft.pk, offer.pk])).content.decode()
+    assert "makes a few real steps" in probing
+    probe = ProbeRow.objects.get()
+    report = {"request_id": f"probe-{probe.pk}", "ok": True, "step_s": [0.02], "peak_bytes": 50 << 20, "workload": None}
+    measure_answer(report)
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    (line,) = priced.lines
+    assert line.allocation.count == 1
+    assert line.estimate.step_s.mid == pytest.approx(0.02)
+    assert line.estimate.time_basis == "measured"
+    assert "nothing is known of other devices" in cost(owner, draft)
+
+
+def test_a_probe_narrows_the_ranges_and_gives_its_device_back(owner: Client, draft: Job) -> None:
+    from harness.pool.models import Reservation
+
+    offer = current(draft)
+    before = offer_priced(offer)
+    owner.post(reverse("job_offer_probe", args=[draft.pk, offer.pk]))
+    probe = ProbeRow.objects.get()
+    assert Reservation.objects.filter(pk=probe.reservation, cancelled_at=None).exists()
+    rows = {"evaluation_row_s": 3e-5, "load_row_s": None}
+    steps = {"step_s": [0.02, 0.021], "peak_bytes": 50 << 20}
+    measure_answer({"request_id": f"probe-{probe.pk}", "ok": True, **steps, **rows})
+    probe.refresh_from_db()
+    assert probe.row_s == {"evaluation_row_s": 3e-5}
+    assert not Reservation.objects.filter(pk=probe.reservation, cancelled_at=None).exists()
+    after = offer_priced(current(draft))
+    assert before is not None and after is not None
+
+    def width(offer: Any) -> float:
+        line = next(line for line in offer.lines if (line.allocation.count, line.allocation.mode) == (1, "single"))
+        return float(line.estimate.run_s.high / line.estimate.run_s.low)
+
+    assert width(after) < width(before)
+
+
+def test_a_probe_that_fails_says_why(owner: Client, draft: Job) -> None:
+    offer = current(draft)
+    owner.post(reverse("job_offer_probe", args=[draft.pk, offer.pk]))
+    probe = ProbeRow.objects.get()
+    problem = {"code": "model_no_build", "message": "model.py has no build(spec).", "hint": "Add it."}
+    measure_answer({"request_id": f"probe-{probe.pk}", "ok": False, "problem": problem})
+    assert "model.py has no build(spec)." in cost(owner, draft)
+
+
+def test_predicted_stands_beside_actual(owner: Client, world: SimpleNamespace) -> None:
+    job = world.jobs["succeeded"]
+    text = cost(owner, job)
+    assert "Predicted and actual" in text
+    assert "<strong>46 ms</strong>" in text
+    assert text.count("inside</span>") == 3
+    assert text.count("outside</span>") == 1
+    assert "so far" not in text
+    assert "so far" in cost(owner, world.jobs["running"])
+
+
+def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace) -> None:
+    assert "Nobody estimated this job" in cost(owner, world.jobs["failed"])

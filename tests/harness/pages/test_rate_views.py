@@ -1,0 +1,89 @@
+"""The learning rate on the program tab: not tested, being tested, found, unclear, used."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from types import SimpleNamespace
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+
+from harness.jobs.models import Job
+from harness.rates.models import RateTest
+from harness.rates.tasks import rate_range_done
+from tests.factory_rates import record_make, report_make
+
+
+def tab(client: Client, job: Job) -> str:
+    return client.get(reverse("job_tab", args=[job.pk, "program"])).content.decode()
+
+
+def ask(client: Client, job: Job) -> Any:
+    return client.post(reverse("job_rates_new", args=[job.pk]), headers={"HX-Request": "true"})
+
+
+def test_a_found_rate_is_shown_with_its_interval_picture_and_alternatives(owner: Client, draft: Job) -> None:
+    text = tab(owner, draft)
+    assert "are usable; take" in text
+    for reading in ("Centre of the interval", "Valley", "Steepest", "Linear rule", "Square-root rule"):
+        assert reading in text
+    test = draft.rate_tests.get()
+    data = json.loads(re.search(rf'id="chart-rates-{test.pk}" type="application/json">(.*?)</script>', text)[1])
+    assert data["kind"] == "rates" and data["low"] < data["high"]
+    assert len(data["rows"]) > 50 and "training accuracy" in data["score"]
+    rows = list(csv.reader(owner.get(reverse("job_rates_csv", args=[draft.pk, test.pk])).getvalue().decode().split()))
+    assert len(rows) > 50
+
+
+def test_a_test_is_asked_for_awaited_and_shown(owner: Client, draft: Job) -> None:
+    draft.rate_tests.all().delete()
+    assert "Find the learning rate" in tab(owner, draft)
+    shown = ask(owner, draft)
+    assert shown.status_code == 200 and "trains with rising learning rates" in shown.content.decode()
+    test = draft.rate_tests.get()
+    show = reverse("job_rates_show", args=[draft.pk, test.pk])
+    rate_range_done({"request_id": test.pk, "progress": 0.5})
+    assert 'value="0.500"' in owner.get(show).content.decode()
+    rate_range_done(report_make(test.pk))
+    assert "are usable; take" in owner.get(show).content.decode()
+
+
+def test_an_unclear_curve_is_shown_with_its_reason(owner: Client, draft: Job) -> None:
+    draft.rate_tests.all().delete()
+    ask(owner, draft)
+    test = draft.rate_tests.get()
+    rate_range_done(report_make(test.pk, record=record_make(noise=50.0, seed=3).to_dict()))
+    text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
+    assert "nothing can be said" in text and "Test again" in text and "Use this rate" not in text
+    assert f"chart-rates-{test.pk}" in text
+
+
+def test_a_chosen_rate_goes_into_the_spec(owner: Client, draft: Job) -> None:
+    test = draft.rate_tests.get()
+    use = reverse("job_rates_use", args=[draft.pk, test.pk])
+    answer = owner.post(use, {"rate": "valley"}, follow=True).content.decode()
+    test.refresh_from_db()
+    draft.refresh_from_db()
+    assert draft.spec["training"]["learning_rate"] == test.used_rate
+    assert "learning_rate:" in answer and "in the spec" in answer
+    refused = owner.post(use, {"rate": "nonsense"}, follow=True).content.decode()
+    assert "tells no rate" in refused
+
+
+def test_a_viewer_sees_it_but_is_offered_nothing(world: SimpleNamespace, draft: Job) -> None:
+    client = Client()
+    client.force_login(world.viewer)
+    text = tab(client, draft)
+    assert "are usable; take" in text
+    assert "Use this rate" not in text and "Test again" not in text
+
+
+def test_a_test_of_another_job_is_not_found(owner: Client, world: SimpleNamespace, draft: Job) -> None:
+    test = draft.rate_tests.get()
+    other = world.jobs["running"]
+    assert owner.get(reverse("job_rates_show", args=[other.pk, test.pk])).status_code == 404
+    assert owner.post(reverse("job_rates_use", args=[other.pk, test.pk])).status_code == 404
+    assert RateTest.objects.get(pk=test.pk).used_rate is None

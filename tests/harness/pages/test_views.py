@@ -1,0 +1,158 @@
+"""What the views say and do, beyond who may see them."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import escape
+
+from tests.factories import NASTY_NAME
+
+
+@pytest.fixture
+def owner(world: SimpleNamespace, client: Client) -> Client:
+    client.force_login(world.owner)
+    return client
+
+
+def test_the_list_needs_as_many_queries_for_ten_jobs_as_for_forty(
+    world: SimpleNamespace, owner: Client, django_assert_max_num_queries: Any
+) -> None:
+    from harness.jobs.models import Job
+
+    job = world.jobs["succeeded"]
+    for number in range(30):
+        job.pk = f"copy{number:08d}"
+        Job.objects.bulk_create([job])
+    with django_assert_max_num_queries(14):
+        assert owner.get("/jobs/").status_code == 200
+
+
+def test_names_are_escaped_in_pages_and_in_chart_data(world: SimpleNamespace, owner: Client) -> None:
+    page = owner.get(reverse("job_tab", args=[world.jobs["succeeded"].pk, "results"])).content.decode()
+    assert NASTY_NAME not in page
+    assert escape(NASTY_NAME) in page
+    assert NASTY_NAME not in owner.get("/datasets/").content.decode()
+
+
+def test_no_page_has_an_inline_script_or_another_host(world: SimpleNamespace, owner: Client) -> None:
+    for url in (
+        "/",
+        "/jobs/",
+        "/datasets/",
+        "/pool/",
+        "/account/",
+        reverse("job_page", args=[world.jobs["running"].pk]),
+    ):
+        response = owner.get(url)
+        text = response.content.decode()
+        assert "<script>" not in text and "onclick=" not in text and "https://" not in text
+        assert "'unsafe-eval'" not in response["Content-Security-Policy"]
+
+
+def test_a_refused_submit_says_why_and_keeps_the_draft(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    page = owner.post(reverse("job_act", args=[job.pk, "submit"]), follow=True).content.decode()
+    assert "cannot be submitted" in page
+    job.refresh_from_db()
+    assert job.state == "succeeded"
+
+
+def test_submit_queues_a_draft(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["draft"]
+    assert owner.post(reverse("job_act", args=[job.pk, "submit"])).status_code == 302
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+def test_a_spec_with_a_wrong_field_names_it(world: SimpleNamespace, owner: Client) -> None:
+    url = reverse("job_new_check", args=[world.wine.pk])
+    body = owner.post(url, json.dumps({"yaml": "training:\n  epocs: 3\n"}), content_type="application/json").json()
+    assert "epocs" in json.dumps(body["problems"])
+    assert owner.post(url, "nonsense", content_type="application/json").status_code == 422
+
+
+def test_a_broken_own_model_is_refused_with_the_spec_kept(world: SimpleNamespace, owner: Client) -> None:
+    url = reverse("job_new_spec", args=[world.wine.pk])
+    response = owner.post(url, {"spec": "training:\n  epochs: 0\n", "own_model": "def build(spec): ..."})
+    assert response.status_code == 422
+    assert "epochs: 0" in response.content.decode() and "def build(spec)" in response.content.decode()
+
+
+def test_a_token_is_shown_once(world: SimpleNamespace, owner: Client) -> None:
+    page = owner.post("/account/tokens/", {"name": "laptop", "scope": "write", "days": ""})
+    assert "dlh_" in page.content.decode() and page["Cache-Control"] == "no-store"
+    assert 'id="new-token"' not in owner.get("/account/").content.decode()
+
+
+def test_several_jobs_go_to_the_trash_and_come_back(world: SimpleNamespace, owner: Client) -> None:
+    chosen = [world.jobs[state].pk for state in ("succeeded", "failed", "running")]
+    page = owner.post("/jobs/bulk/", {"do": "delete", "job": chosen}, follow=True).content.decode()
+    assert "2 jobs moved to the trash" in page and "1 could not be" in page
+    owner.post("/jobs/bulk/", {"do": "restore", "job": chosen[:2]})
+    world.jobs["succeeded"].refresh_from_db()
+    assert world.jobs["succeeded"].deleted_at is None
+
+
+def test_the_export_follows_the_filter(world: SimpleNamespace, owner: Client) -> None:
+    rows = b"".join(owner.get("/jobs/export.csv?state=failed")).decode().splitlines()
+    assert len(rows) == 2 and ",failed," in rows[1]
+    assert [item["state"] for item in owner.get("/jobs/export.json?state=failed").json()["items"]] == ["failed"]
+
+
+def test_a_job_of_another_project_is_not_named_in_the_pool(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.outsider)
+    page = client.get("/pool/").content.decode()
+    assert world.jobs["running"].name not in page and "job of another project" in page
+
+
+def test_an_admin_drains_and_undrains_a_node(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.admin)
+    assert "takes no new jobs" in client.post("/pool/nodes/node-1/drain/", follow=True).content.decode()
+    assert "takes jobs again" in client.post("/pool/nodes/node-1/undrain/", follow=True).content.decode()
+
+
+def test_an_admin_gets_the_command_that_lets_a_machine_in_once(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.admin)
+    answer = client.post("/pool/nodes/", {"name": "node-9"})
+    assert "dlh node join" in answer.content.decode() and answer["Cache-Control"] == "no-store"
+    assert "dlh node join" in client.post("/pool/nodes/", {"name": "node-9"}).content.decode()
+    assert "dlh node join" not in client.get("/pool/").content.decode()
+    refused = client.post("/pool/nodes/", {"name": "No Name"})
+    assert refused.status_code == 422 and "small letters" in refused.content.decode()
+
+
+def test_the_pool_page_shows_what_a_node_s_doctor_found(world: SimpleNamespace, client: Client) -> None:
+    from harness.pool.models import Node
+
+    line = {"name": "clock", "state": "warn", "text": "2.0 s behind", "meaning": "<b>", "step": "Set it by NTP."}
+    Node.objects.filter(name="node-1").update(check_result={"at_s": 0, "findings": [line]})
+    client.force_login(world.admin)
+    page = client.get("/pool/").content.decode()
+    assert "1 to look at" in page and "2.0 s behind" in page and "Set it by NTP." in page and "&lt;b&gt;" in page
+
+
+def test_a_failed_dataset_names_row_file_and_next_step(world: SimpleNamespace, owner: Client) -> None:
+    page = owner.get(reverse("dataset_page", args=[world.failed_dataset.pk])).content.decode()
+    for word in ("Row 4711 has 12 fields", "ragged.csv", "choose another delimiter", "Upload a corrected file"):
+        assert word in page
+
+
+def test_a_program_that_does_not_parse_is_told_at_its_check(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["draft"]
+    saved = owner.post(reverse("program_save", args=[job.pk]), {"name": "model.py", "text": "def (:\n"})
+    assert saved.status_code in {200, 422}
+    checked = owner.post(reverse("program_check", args=[job.pk]), headers={"HX-Request": "true"})
+    assert checked.status_code == 422 and "model.py, line 1" in checked.content.decode()
+
+
+def test_samples_can_be_had_where_data_is_uploaded_though_there_is_data_already(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    page = owner.get(reverse("dataset_upload")).content.decode()
+    assert page.count(f'action="{reverse("dataset_sample")}"') == 3 and "wine" in page

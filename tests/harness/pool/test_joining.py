@@ -1,0 +1,196 @@
+"""How a machine joins: tokens, refusals, the node's own credentials at portal and broker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+import redis
+from django.test import Client
+from django.utils import timezone
+
+from harness.accounts.models import AuditEvent
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.pool import broker_users, joining, services
+from harness.pool.models import JoinToken, Node
+from harness.release import release
+from tests.worker.conftest import wait_for
+from worker.home import REPOSITORY
+from worker.plan import PLAN_VERSION
+
+pytestmark = pytest.mark.django_db
+LOCAL, ELSEWHERE = "127.0.0.1", "10.1.2.3"
+
+
+@pytest.fixture(autouse=True)
+def real_broker(broker, tasks_sent):
+    """Users are made at a real one."""
+    yield broker
+    for name in broker.execute_command("ACL", "USERS"):
+        if str(name).startswith("node-"):
+            broker.execute_command("ACL", "DELUSER", name)
+
+
+@pytest.fixture
+def text(people):
+    """A token for node-2."""
+    services.node_add(user=people.admin, name="node-2")
+    return joining.join_token_make(user=people.admin, name="node-2")[1]
+
+
+def wish(text, **changes):
+    fields = {
+        "token": text,
+        "version": release(),
+        "plan_version": PLAN_VERSION,
+        "time_s": timezone.now().timestamp(),
+        **changes,
+    }
+    return joining.JoinRequest(**fields)
+
+
+def join(text, caller=LOCAL, **changes):
+    return joining.node_join(wish(text, **changes), caller=caller)
+
+
+def refused(text, code, caller=LOCAL, **changes):
+    """The refusal, which leaves the token unused."""
+    with pytest.raises((Conflict, Forbidden)) as told:
+        join(text, caller=caller, **changes)
+    assert told.value.code == code and told.value.hint
+    return told.value
+
+
+def test_a_token_is_stored_hashed_and_lets_one_machine_in_once(text):
+    answer = join(text)
+    node = Node.objects.get(name="node-2")
+    assert (answer.node, node.secret_digest) == ("node-2", joining.digest_of(answer.secret))
+    assert not JoinToken.objects.filter(digest__in=[text, answer.secret]).exists()
+    assert joining.node_find(answer.secret) == node
+    assert joining.node_find("dlhn_wrong") is None and joining.node_find("") is None
+    refused(text, "join_token_used")
+    assert AuditEvent.objects.filter(action="node_join", target="node-2").exists()
+
+
+def test_an_unknown_and_an_expired_token_are_refused(text):
+    refused("dlhj_nonsense", "join_token_unknown")
+    JoinToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    refused(text, "join_token_expired")
+
+
+def test_another_release_is_refused_and_the_token_stays_good(text):
+    assert "9.9" in refused(text, "version_mismatch", version="9.9").message
+    refused(text, "version_mismatch", plan_version=PLAN_VERSION + 1)
+    assert join(text).node == "node-2"
+
+
+@pytest.mark.parametrize(("off_s", "word"), [(60, "ahead"), (-60, "behind")])
+def test_a_clock_that_is_off_is_refused_with_its_direction(text, off_s, word):
+    assert word in refused(text, "clock_off", time_s=timezone.now().timestamp() + off_s).message
+
+
+def test_a_name_whose_machine_lives_is_taken(text, people, node_make):
+    node_make("node-2")
+    refused(text, "name_taken")
+    with pytest.raises(Conflict, match="alive"):
+        joining.join_token_make(user=people.admin, name="node-2")
+
+
+def test_a_broker_that_only_its_own_machine_reaches_lets_no_other_machine_in(text, settings):
+    refused(text, "broker_not_reachable", caller=ELSEWHERE)
+    settings.NODE_REDIS_URL = "redis://10.1.0.1:6379/0"
+    answer = join(text, caller=ELSEWHERE)
+    assert answer.redis_url == f"redis://node-node-2:{answer.secret}@10.1.0.1:6379/0"
+
+
+def test_a_new_token_ends_the_one_before_it(text, people):
+    newer = joining.join_token_make(user=people.admin, name="node-2")[1]
+    refused(text, "join_token_unknown")
+    assert join(newer).node == "node-2"
+
+
+def test_only_admins_make_tokens_and_only_for_nodes_that_are_expected(people):
+    with pytest.raises(Forbidden):
+        joining.join_token_make(user=people.owner, name="node-2")
+    with pytest.raises(NotFound):
+        joining.join_token_make(user=people.admin, name="node-2")
+    services.node_add(user=people.admin, name="node-2")
+    with pytest.raises(Invalid):
+        joining.join_token_make(user=people.admin, name="node-2", valid_s=1)
+
+
+def test_the_node_signs_in_at_the_broker_as_itself_and_cannot_administer_it(text):
+    mine = redis.Redis.from_url(join(text).redis_url, decode_responses=True)
+    assert mine.ping() and mine.info("server")
+    mine.xadd("dlh:events", {"event": "{}"})
+    mine.rpush("node.node-2", "x")
+    mine.rpush("control", "x")
+    for forbidden in (
+        lambda: mine.rpush("node.node-22", "x"),
+        lambda: mine.config_get("requirepass"),
+        lambda: mine.flushall(),
+        lambda: mine.acl_list(),
+    ):
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            forbidden()
+
+
+def test_an_agent_works_with_the_node_s_own_login(text, broker, tmp_path):
+    """Everything Celery needs is allowed: it reports, and takes tasks from its queue."""
+    from celery import Celery
+
+    url = join(text).redis_url
+    env = {
+        "PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "DLH_HOME": str(tmp_path), "DLH_REDIS_URL": url,
+        "DLH_NODE_NAME": "node-2",
+    }  # fmt: skip
+    with (tmp_path / "log").open("wb") as log:
+        agent = subprocess.Popen([sys.executable, "-m", "worker.agent"], env=env, stdout=log, stderr=log)
+    try:
+        wait_for(lambda: broker.llen("control"), 120)
+        Celery(broker=url).send_task("node.stop", ["job1", 1, "cancel"], queue="node.node-2")
+        wait_for(lambda: broker.xlen("dlh:job:job1"), 60)  # it told that there is nothing to stop
+    except AssertionError as error:
+        raise AssertionError((tmp_path / "log").read_text()[-3000:]) from error
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def test_a_user_that_the_broker_forgot_is_made_again_and_a_removed_node_cannot_sign_in(
+    text, people, broker, django_capture_on_commit_callbacks
+):
+    url = join(text).redis_url
+    broker.execute_command("ACL", "DELUSER", "node-node-2")
+    assert broker_users.broker_users_restore() == 1
+    assert broker_users.broker_users_restore() == 0
+    assert redis.Redis.from_url(url).ping()
+    with django_capture_on_commit_callbacks(execute=True):
+        services.node_remove(user=people.admin, name="node-2")
+    with pytest.raises(redis.AuthenticationError):
+        redis.Redis.from_url(url).ping()
+
+
+def test_a_node_sees_the_others_and_tells_how_it_is(text, node_make):
+    answer = join(text)
+    node_make("node-1", address="10.1.0.1")
+    caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
+    seen = caller.get("/api/v1/node").json()
+    assert seen["peers"] == [{"name": "node-1", "address": "10.1.0.1", "state": "up"}]
+    probe = caller.get("/api/v1/node/probe?size_bytes=1500000")
+    assert sum(len(block) for block in probe.streaming_content) == 1500000
+    line = {"name": "clock", "state": "ok", "text": "0.00 s"}
+    assert caller.post("/api/v1/node/check", {"findings": [line]}, "application/json").status_code == 200
+    assert Node.objects.get(name="node-2").check_result["findings"][0]["text"] == "0.00 s"
+    bad = caller.post("/api/v1/node/check", {"findings": [{**line, "state": "fine"}]}, "application/json")
+    assert bad.status_code == 422
+    assert caller.get("/api/v1/jobs").status_code == 401
+    assert caller.get("/api/v1/pool").status_code == 401
+
+
+def test_every_store_has_a_mark_of_its_own():
+    assert len(joining.store_id()) == 32
+    assert joining.store_id() == joining.store_id()

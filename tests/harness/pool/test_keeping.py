@@ -1,0 +1,130 @@
+"""Reservations, quotas and settings of the scheduler: who may, what is refused, what is noted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.accounts.models import AuditEvent
+from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.pool.models import Quota, Reservation
+from harness.pool.power import device_power
+from harness.pool.quotas import quota_remove, quota_set
+from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list, reservation_words
+from harness.pool.selectors import pool_overview
+from harness.pool.services import pool_setting_update
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+HOUR = timedelta(hours=1)
+
+
+def keep(people, **more):
+    given = {"node": "node-1", "ends_at": timezone.now() + HOUR, "purpose": "course", **more}
+    return reservation_create(user=people.admin, **given)
+
+
+def test_a_reservation_is_listed_shown_and_audited(people, node_make):
+    node_make(cpus=1, gpus=1)
+    kept = keep(people, device="cuda:0")
+    assert [row.pk for row in reservation_list()] == [kept.pk]
+    assert reservation_words(kept) == "GPU 0 of node-1"
+    shown = {device.kind: device.reserved for node in pool_overview().nodes for device in node.devices}
+    assert shown == {"cpu": "", "cuda": "course"}
+    reservation_cancel(user=people.admin, reservation_id=kept.pk)
+    assert not reservation_list().exists()
+    told = list(AuditEvent.objects.order_by("pk").values_list("action", flat=True))
+    assert told == ["reservation_create", "reservation_cancel"]
+    with pytest.raises(Conflict):
+        reservation_cancel(user=people.admin, reservation_id=kept.pk)
+
+
+def test_what_overlaps_is_refused_and_what_follows_is_not(people, node_make):
+    node_make(cpus=2)
+    first = keep(people, device="cpu:0")
+    for more in ({"device": "cpu:0"}, {}):
+        with pytest.raises(Conflict):
+            keep(people, **more)
+    keep(people, device="cpu:1")
+    keep(people, device="cpu:0", starts_at=first.ends_at, ends_at=first.ends_at + HOUR)
+    assert Reservation.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"ends_at": timezone.now() - HOUR}, "ends_at"),
+        ({"starts_at": timezone.now() + 3 * HOUR, "ends_at": timezone.now() + 2 * HOUR}, "ends_at"),
+        ({"ends_at": timezone.now() + timedelta(days=4000)}, "ends_at"),
+        ({"purpose": "  "}, "purpose"),
+    ],
+)
+def test_a_reservation_that_makes_no_sense_is_refused(people, node_make, more, field):
+    node_make()
+    with pytest.raises(Invalid) as refused:
+        keep(people, **more)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"node": "nowhere"},
+        {"device": "cuda:0"},
+        {"device": "gpu"},
+        {"device": "cpu:-1"},
+        {"device": "cpu:²"},
+        {"device": "cpu:" + "9" * 5000},
+    ],
+)
+def test_what_does_not_exist_cannot_be_reserved(people, node_make, more):
+    node_make(cpus=1)
+    with pytest.raises(NotFound):
+        keep(people, **more)
+
+
+def test_only_admins_reserve_and_give_quotas(people, node_make):
+    node_make()
+    kept = keep(people)
+    for change in (
+        lambda: reservation_create(user=people.owner, node="node-1", ends_at=timezone.now() + HOUR, purpose="mine"),
+        lambda: reservation_cancel(user=people.owner, reservation_id=kept.pk),
+        lambda: quota_set(user=people.owner, project=people.project, device_kind="cpu", devices=1),
+        lambda: quota_remove(user=people.owner, project=people.project, device_kind="cpu"),
+        lambda: pool_setting_update(user=people.owner, policy="fifo"),
+    ):
+        with pytest.raises(Forbidden):
+            change()
+
+
+def test_a_quota_is_set_changed_and_removed(people):
+    for devices in (2, 5):
+        quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=devices)
+    assert Quota.objects.get().devices == 5
+    quota_remove(user=people.admin, project=people.project, device_kind="cpu")
+    assert not Quota.objects.exists()
+    with pytest.raises(NotFound):
+        quota_remove(user=people.admin, project=people.project, device_kind="cpu")
+    for bad in ({"device_kind": "tpu", "devices": 1}, {"device_kind": "cpu", "devices": -1}):
+        with pytest.raises(Invalid):
+            quota_set(user=people.admin, project=people.project, **bad)
+    assert AuditEvent.objects.filter(action__startswith="quota_").count() == 3
+
+
+def test_the_scheduler_s_settings_are_checked(people):
+    table = {"cpu": {"idle_w": 1, "busy_w": 4.5}}
+    setting = pool_setting_update(user=people.admin, policy="edf", co2_g_per_kwh=35.0, power_table=table)
+    assert (setting.policy, setting.co2_g_per_kwh) == ("edf", 35.0)
+    assert device_power("cpu", "any core", setting.power_table).busy_w == 4.5
+    for bad in (
+        {"policy": "luck"},
+        {"co2_g_per_kwh": -1},
+        {"co2_g_per_kwh": float("nan")},
+        {"power_table": {"cpu": {"idle_w": 9, "busy_w": 4}}},
+        {"power_table": {"cpu": {"idle_w": float("nan"), "busy_w": 4}}},
+        {"power_table": {"cpu": 4}},
+        {"power_table": []},
+    ):
+        with pytest.raises(Invalid):
+            pool_setting_update(user=people.admin, **bad)

@@ -1,0 +1,272 @@
+"""Range tests: asked for, answered in any form, used; and jobs that wait for one before they are submitted."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from django.conf import settings
+from django.utils import timezone
+
+from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from harness.jobs.models import Job
+from harness.jobs.services import job_submit, program_file_write
+from harness.pool.models import Reservation
+from harness.rates import sending
+from harness.rates.models import RateTest
+from harness.rates.retention import rates_advance
+from harness.rates.selectors import rate_curve, rate_names, rate_test_is_current
+from harness.rates.services import KEPT, rate_test_start, rate_use
+from harness.rates.tasks import rate_first, rate_range_done
+from tests.factory_rates import record_make, report_make
+from tests.harness.jobs.helpers import place_now
+
+DEEP: list = []
+for _ in range(100):
+    DEEP = [DEEP]
+
+
+@pytest.fixture
+def asked_test(job: Job, people: SimpleNamespace, node_make: Any) -> RateTest:
+    """A test that a node works on."""
+    node_make("node-1")
+    return rate_test_start(user=people.owner, job=job)
+
+
+def answered(test: RateTest, **more: Any) -> RateTest:
+    rate_range_done(report_make(test.pk, **more))
+    test.refresh_from_db()
+    return test
+
+
+def reserved() -> bool:
+    return Reservation.objects.filter(cancelled_at=None).exists()
+
+
+def test_a_node_is_asked_with_the_program_and_its_device_is_kept(
+    job: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    test = commit(rate_test_start, user=people.mate, job=job, low=1e-5)
+    ((name, (request,), queue),) = [sent for sent in tasks_sent if sent[0] == "node.rate_range"]
+    assert (name, queue) == ("node.rate_range", "node.node-1")
+    assert request["request_id"] == test.pk
+    assert request["low"] == 1e-5 and request["batch_size"] == job.resolved["spec"]["training"]["batch_size"]
+    assert (settings.STORE.root / "inspections" / f"rates-{test.pk}" / "program" / "train.py").is_file()
+    assert job.name not in Reservation.objects.get().purpose
+    assert rate_test_start(user=people.owner, job=job).pk == test.pk  # the one that goes on
+
+
+def test_an_answer_gives_interval_centre_and_alternatives(asked_test: RateTest, job: Job) -> None:
+    rate_range_done({"request_id": asked_test.pk, "progress": 0.4})
+    asked_test.refresh_from_db()
+    assert (asked_test.state, asked_test.progress) == ("waiting", 0.4)
+    test = answered(asked_test)
+    assert test.state == "done" and not reserved()
+    names = rate_names(test)
+    assert names["low"] < names["centre"] < names["high"]
+    assert {"valley", "steepest", "minimum_tenth", "linear", "sqrt"} <= set(names)
+    assert len(rate_curve(test)) > 50
+    assert not (settings.STORE.root / "inspections" / f"rates-{test.pk}").exists()
+    rate_range_done(report_make(test.pk, problem={"code": "late", "message": "twice", "hint": ""}))
+    test.refresh_from_db()
+    assert test.state == "done"
+
+
+def test_the_centre_goes_into_the_spec_and_the_program(asked_test: RateTest, job: Job, people: SimpleNamespace) -> None:
+    test = answered(asked_test)
+    program_file_write(user=people.owner, job=job, name="extra.py", text="x = 1\n")
+    job = rate_use(user=people.mate, job=job, test=test)
+    centre = float(f"{rate_names(test)['centre']:.3g}")
+    assert job.spec["training"]["learning_rate"] == centre == test.used_rate
+    written = (settings.STORE.job(job.pk).program / "spec.yaml").read_text()
+    assert yaml.safe_load(written)["training"]["learning_rate"] == centre
+    assert (settings.STORE.job(job.pk).program / "extra.py").is_file()
+
+
+def test_another_rate_makes_no_other_program_but_an_edit_does(
+    asked_test: RateTest, job: Job, people: SimpleNamespace
+) -> None:
+    test = answered(asked_test)
+    job = rate_use(user=people.owner, job=job, test=test, rate=0.005)
+    assert rate_test_is_current(test, job)
+    program_file_write(user=people.owner, job=job, name="model.py", text="def build(spec):\n    return 1\n")
+    assert not rate_test_is_current(test, job)
+
+
+def test_a_rate_that_is_none_is_refused_by_its_field(asked_test: RateTest, job: Job, people: SimpleNamespace) -> None:
+    test = answered(asked_test)
+    for rate in ("", "best", "middle", math.nan, math.inf, 0.0, -1.0, 1e9):
+        with pytest.raises(Invalid) as refused:
+            rate_use(user=people.owner, job=job, test=test, rate=rate)
+        assert refused.value.field == "rate"
+    job.refresh_from_db()
+    assert job.spec["training"]["learning_rate"] == "auto"
+
+
+def test_a_bad_wish_is_refused_by_its_field(job: Job, people: SimpleNamespace, node_make: Any) -> None:
+    node_make("node-1")
+    for asked, field in (
+        ({"kind": "tpu"}, "device"), ({"low": 0.0}, "low"), ({"low": math.nan}, "low"), ({"high": math.inf}, "high"),
+        ({"low": 1.0, "high": 2.0}, "high"), ({"low": 5.0}, "low"),
+    ):  # fmt: skip
+        with pytest.raises(Invalid) as refused:
+            rate_test_start(user=people.owner, job=job, **asked)
+        assert refused.value.field == field
+    assert not RateTest.objects.exists() and not reserved()
+
+
+def test_only_members_may_test_and_use(asked_test: RateTest, job: Job, people: SimpleNamespace) -> None:
+    test = answered(asked_test)
+    for name, refusal in (("viewer", Forbidden), ("outsider", NotFound)):
+        with pytest.raises(refusal):
+            rate_test_start(user=getattr(people, name), job=job)
+        with pytest.raises(refusal):
+            rate_use(user=getattr(people, name), job=job, test=test)
+
+
+def test_no_device_that_runs_a_job_is_taken(job: Job, job_make: Any, people: SimpleNamespace, node_make: Any) -> None:
+    node_make("node-1", cpus=1)
+    place_now(job_make(name="runs"))
+    with pytest.raises(Unavailable):
+        rate_test_start(user=people.owner, job=job)
+    assert not RateTest.objects.exists()
+
+
+def test_a_submitted_job_may_be_tested_but_its_spec_stays(job: Job, people: SimpleNamespace, node_make: Any) -> None:
+    node_make("node-1")
+    job_submit(user=people.owner, job=job)
+    test = answered(rate_test_start(user=people.owner, job=job))
+    with pytest.raises(Conflict):
+        rate_use(user=people.owner, job=job, test=test)
+
+
+BAD_ANSWERS = (
+    {"record": None}, {"record": DEEP}, {"record": {"rates": [1], "sweeps": "many"}}, {"record": {}},
+    {"record": {"rates": [10**400], "sweeps": []}}, {"problem": DEEP}, {"problem": "bad"},
+    {"problem": {"message": "no\0"}}, {"record": record_make(steps=10).to_dict()},
+    {"record": record_make(noise=50.0, seed=3).to_dict()},
+)  # fmt: skip
+
+
+def test_an_answer_that_says_nothing_ends_the_test_and_frees_its_device(
+    job: Job, people: SimpleNamespace, node_make: Any
+) -> None:
+    node_make("node-1")
+    for report in BAD_ANSWERS:
+        test = answered(rate_test_start(user=people.owner, job=job), **report)
+        assert test.state == "failed"
+        assert test.problem["message"]
+        assert not reserved()
+        rate_curve(test)
+
+
+def test_a_progress_that_is_none_changes_nothing(asked_test: RateTest) -> None:
+    for share in (math.nan, -1, 2, "half", True, DEEP):
+        rate_range_done({"request_id": asked_test.pk, "progress": share})
+        asked_test.refresh_from_db()
+        assert asked_test.state == "waiting" and 0.0 <= asked_test.progress <= 1.0
+
+
+def test_a_test_that_nobody_answers_fails_and_another_may_follow(
+    asked_test: RateTest, job: Job, people: SimpleNamespace
+) -> None:
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    rates_advance()
+    asked_test.refresh_from_db()
+    assert (asked_test.state, asked_test.problem["code"]) == ("failed", "no_answer")
+    assert not reserved()
+    assert rate_test_start(user=people.owner, job=job).pk != asked_test.pk
+
+
+def test_old_tests_of_a_job_go(job: Job, people: SimpleNamespace, node_make: Any) -> None:
+    node_make("node-1")
+    for _ in range(KEPT + 2):
+        newest = answered(rate_test_start(user=people.owner, job=job))
+    assert job.rate_tests.count() == KEPT
+    assert job.rate_tests.order_by("-created_at").first() == newest
+
+
+# ---- `training.rate_rule: range` -----------------------------------------------------------------------------------
+@pytest.fixture
+def waiting(job_make: Any) -> Job:
+    """A draft whose rate is to be found before it is submitted: its batch is not the usual one."""
+    return job_make(training={"batch_size": 8, "rate_rule": "range"})
+
+
+def ask_first(job: Job, user: Any, commit: Any, tasks_sent: list[Any]) -> None:
+    """Submit it, and do what control is asked to."""
+    commit(job_submit, user=user, job=job)
+    ((_, arguments, _),) = [sent for sent in tasks_sent if sent[0] == "control.rate_first"]
+    rate_first(*arguments)
+
+
+def test_a_job_is_tested_first_and_then_submitted_with_the_centre(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.mate, commit, tasks_sent)
+    waiting.refresh_from_db()
+    assert waiting.state == "draft"
+    test = answered(waiting.rate_tests.get())
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.spec["training"]["learning_rate"] == test.used_rate
+    assert test.batch_size == 8
+    assert any("range test" in event.message for event in waiting.events.all())
+
+
+def test_a_job_whose_message_was_lost_is_tested_all_the_same(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any
+) -> None:
+    node_make("node-1")
+    commit(job_submit, user=people.mate, job=waiting)  # the broker loses what is sent here
+    assert rates_advance() == 1
+    answered(waiting.rate_tests.get())
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_without_an_answer_the_usual_rule_is_taken_and_told(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    answered(waiting.rate_tests.get(), record=record_make(noise=50.0, seed=3).to_dict())
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.resolved["spec"]["training"]["rate_rule"] == "sqrt"
+    assert any("told no learning rate" in event.message for event in waiting.events.all())
+
+
+def test_a_test_waits_for_a_device_but_not_for_ever(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    test = waiting.rate_tests.get()
+    assert (test.state, test.node_name) == ("waiting", "")
+    node_make("node-1")
+    assert rates_advance() == 1
+    test.refresh_from_db()
+    assert test.node_name == "node-1"
+    RateTest.objects.update(sent_at=None, node_name="", created_at=timezone.now() - timedelta(hours=1))
+    Reservation.objects.update(cancelled_at=timezone.now())
+    node_make("node-1", cpus=0)
+    rates_advance()
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_a_job_with_the_usual_batch_or_a_given_rate_is_submitted_at_once(
+    job_make: Any, people: SimpleNamespace, commit: Any, tasks_sent: list[Any]
+) -> None:
+    for training in ({"rate_rule": "range"}, {"rate_rule": "range", "batch_size": 8, "learning_rate": 0.01}):
+        job = job_make(training=training)
+        commit(job_submit, user=people.owner, job=job)
+        job.refresh_from_db()
+        assert job.state == "queued"
+    assert "control.rate_first" not in {sent[0] for sent in tasks_sent}

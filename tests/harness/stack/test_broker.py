@@ -1,0 +1,88 @@
+"""The broker: which one is taken, and that our own one is closed to strangers."""
+
+import stat
+
+import pytest
+import redis
+
+from harness.stack import broker as module
+from harness.stack.broker import broker_choose, broker_wait, server_version, without_password
+from harness.stack.home import StackError, StackHome
+from harness.stack.process import Child
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.delenv("DLH_REDIS_URL", raising=False)
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    home = StackHome(tmp_path / "home with a space")
+    home.make_folders()
+    return home
+
+
+@pytest.fixture
+def running(home):
+    broker = broker_choose(home, None)
+    child = Child(broker.child)
+    child.start()
+    broker_wait(broker, child, lambda: None)
+    yield broker
+    child.end()
+
+
+def test_our_own_broker_needs_its_password(running):
+    with redis.Redis.from_url(running.url) as client:
+        assert client.ping()
+    with redis.Redis(host="127.0.0.1", port=running.port) as stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+
+
+def test_the_password_is_on_no_command_line(running, home):
+    assert not any(home.broker_password() in part for part in running.child.command)
+    assert stat.S_IMODE((home.broker / "broker.conf").stat().st_mode) == 0o600
+
+
+def test_messages_survive_a_killed_broker(home):
+    broker = broker_choose(home, None)
+    child = Child(broker.child)
+    child.start()
+    broker_wait(broker, child, lambda: None)
+    with redis.Redis.from_url(broker.url) as client:
+        client.rpush("queue", "message")
+        client.execute_command("WAITAOF", 1, 0, 5000)
+    child.process.kill()
+    child.process.wait()
+    child.start()
+    broker_wait(broker, child, lambda: None)
+    with redis.Redis.from_url(broker.url) as client:
+        assert client.lrange("queue", 0, -1) == [b"message"]
+    child.end()
+
+
+def test_a_given_broker_wins(home, monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "redis://:word@broker.example:6379/3")
+    broker = broker_choose(home, None)
+    assert broker.child is None
+    assert broker.url == "redis://:word@broker.example:6379/3"
+    assert "word" not in broker.what
+
+
+def test_a_given_broker_that_is_away_says_what_to_do(home, monkeypatch):
+    monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1/0")
+    with pytest.raises(StackError, match="unset REDIS_URL"):
+        broker_wait(broker_choose(home, None), None, lambda: None)
+
+
+def test_an_old_redis_server_on_the_path_is_passed_over(home, tmp_path, monkeypatch):
+    old = tmp_path / "redis-server"
+    old.write_text("#!/bin/sh\necho 'Redis server v=5.0.14 sha=0'\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert server_version(str(old)) == (5, 0)
+    assert module.server_find()[1] == "the bundled Valkey server"
+    old.write_text("#!/bin/sh\necho 'Redis server v=7.0.15 sha=0'\n")
+    assert module.server_find()[0] == old
+
+
+def test_a_url_is_shown_without_its_password():
+    assert without_password("redis://:secret@host:1/0") == "redis://***@host:1/0"

@@ -1,0 +1,81 @@
+"""What a stack leaves behind is found and ended, and nothing else is."""
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from harness.stack.home import StackHome
+from harness.stack.leftovers import end_processes, end_stale_children, end_supervisors, process_find, supervisors
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.delenv("DLH_STORE", raising=False)
+    home = StackHome(tmp_path)
+    home.make_folders()
+    return home
+
+
+@pytest.fixture
+def sleeper():
+    started = []
+
+    def start(*arguments):
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)", *arguments],
+                start_new_session=True,
+                stdout=subprocess.PIPE,
+            )
+        )
+        started[-1].stdout.readline()
+        return psutil.Process(started[-1].pid)
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_a_live_child_of_a_killed_stack_is_ended(home, sleeper):
+    child = sleeper()
+    home.state_write({"children": [{"name": "portal", "pid": child.pid, "created_s": child.create_time()}]})
+    assert end_stale_children(home) == 1
+    assert process_find(child.pid, child.create_time()) is None
+
+
+def test_a_reused_process_id_is_left_alone(home, sleeper):
+    stranger = sleeper()
+    home.state_write({"children": [{"name": "portal", "pid": stranger.pid, "created_s": 12345.0}]})
+    assert end_stale_children(home) == 0
+    assert stranger.is_running()
+
+
+@pytest.mark.parametrize("record", [{}, {"pid": None}, {"pid": 1, "created_s": 0}, {"pid": "7", "created_s": "x"}])
+def test_a_broken_record_ends_nothing(record):
+    assert process_find(record.get("pid"), record.get("created_s")) is None
+
+
+def test_supervisors_of_this_home_only_are_found(home, sleeper, tmp_path):
+    ours = sleeper("-m", "worker.supervisor", f"{home.jobs}/abc", "1")
+    other = sleeper("-m", "worker.supervisor", f"{tmp_path.parent}/elsewhere/store/jobs/abc", "1")
+    assert [process.pid for process in supervisors(home)] == [ours.pid]
+    assert end_supervisors(home) == 1
+    assert other.is_running()
+
+
+def test_descendants_end_with_their_supervisor(sleeper):
+    program = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    parent = subprocess.Popen(
+        [sys.executable, "-c", f"{program}; print(flush=True); time.sleep(600)"], stdout=subprocess.PIPE
+    )
+    parent.stdout.readline()
+    tree = psutil.Process(parent.pid)
+    grandchild = tree.children()[0]
+    end_processes([tree], grace_s=5)
+    parent.wait()
+    parent.stdout.close()
+    assert process_find(grandchild.pid, grandchild._create_time) is None

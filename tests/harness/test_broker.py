@@ -1,0 +1,59 @@
+"""What is sent while the broker is away: nothing is raised, and nobody waits for it twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+
+from harness import broker as module
+
+
+class Away:
+    """A broker that refuses, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def refuse(self, *_: Any, **__: Any) -> None:
+        self.asked += 1
+        raise redis.ConnectionError("refused")
+
+    xadd = send_task = refuse
+
+
+@pytest.fixture
+def away(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Away:
+    found = Away()
+    settings.REDIS_URL = "redis://127.0.0.1:1/away"
+    monkeypatch.setattr(module, "client", lambda: found)
+    monkeypatch.setattr(module, "sender", lambda: found)
+    monkeypatch.setattr(module, "_tasks", module._Gate())
+    monkeypatch.setattr(module, "_words", module._Gate())
+    return found
+
+
+@pytest.mark.django_db
+def test_after_a_failure_no_word_is_tried_for_a_while(
+    away: Away, settings: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        for _ in range(3):
+            module.publish("stream", "kind", {})
+    assert away.asked == 1
+    settings.REDIS_URL = "redis://127.0.0.1:1/another"
+    with django_capture_on_commit_callbacks(execute=True):
+        module.publish("stream", "kind", {})
+    assert away.asked == 2
+
+
+def test_after_a_failure_no_task_is_tried_for_a_while_and_then_again(
+    away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [module.task_send("control.tick") for _ in range(3)] == [False] * 3
+    assert away.asked == 1
+    monkeypatch.setattr(module, "AWAY_S", 0.0)
+    monkeypatch.setattr(module, "_tasks", module._Gate())
+    assert [module.task_send("control.tick") for _ in range(2)] == [False] * 2
+    assert away.asked == 3

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from harness.env import SettingsError, database, env_bool, env_int, env_list, env_text, secret_read_or_make
+
+
+def test_values_are_read_by_type(monkeypatch, tmp_path):
+    monkeypatch.setenv("DLH_X", " yes ")
+    assert env_bool("DLH_X") is True
+    monkeypatch.setenv("DLH_X", "0")
+    assert env_bool("DLH_X", default=True) is False and env_int("DLH_X", 5) == 0
+    monkeypatch.setenv("DLH_X", "a, b,,")
+    assert env_list("DLH_X") == ["a", "b"]
+    for read in (env_bool, lambda name: env_int(name, 1)):
+        with pytest.raises(SettingsError, match="DLH_X"):
+            read("DLH_X")
+    (tmp_path / "secret").write_text("from a file\n")
+    monkeypatch.setenv("DLH_X_FILE", str(tmp_path / "secret"))
+    assert env_text("DLH_X") == "from a file"
+
+
+def test_each_installation_makes_its_own_secret_once(tmp_path):
+    path = tmp_path / "secrets" / "key"
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(lambda _: secret_read_or_make(path), range(8)))
+    assert made == {path.read_text()} and len(path.read_text()) > 40
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("weak", ["secret", "x" * 60, "django-insecure-0123456789abcdefghijklmnopqrstuvwxyz"])
+def test_a_weak_or_default_secret_is_refused(weak, tmp_path):
+    with pytest.raises(SettingsError, match="too weak"):
+        secret_read_or_make(tmp_path / "key", given=weak)
+
+
+def test_the_database_is_sqlite_or_postgresql(tmp_path):
+    local = database("", tmp_path / "db")
+    assert local["OPTIONS"]["transaction_mode"] == "IMMEDIATE" and "WAL" in local["OPTIONS"]["init_command"]
+    remote = database("postgres://me:p%40ss@db.example:5433/dlh?sslmode=require", tmp_path / "db")
+    assert (remote["USER"], remote["PASSWORD"], remote["PORT"], remote["NAME"]) == ("me", "p@ss", "5433", "dlh")
+    assert remote["OPTIONS"] == {"sslmode": "require"}
+    with pytest.raises(SettingsError):
+        database("mysql://x", tmp_path / "db")

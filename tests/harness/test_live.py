@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from contextlib import suppress
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import AsyncClient
+
+from harness import live_hub
+from harness.accounts.models import Membership
+from harness.accounts.services import token_create
+from harness.broker import POOL_STREAM, project_stream
+from worker.events import Event, EventKind, job_stream
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def quick_pings(monkeypatch):
+    monkeypatch.setattr("harness.live.PING_S", 0.05)
+
+
+def sent(job_id, seq, kind="metric", **data):
+    event = Event(kind=EventKind(kind), job_id=job_id, token=1, rank=0, seq=seq, time_s=1.0, data=data)
+    return {"event": event.to_json()}
+
+
+async def opened(user, topics, **headers):
+    client = AsyncClient()
+    if user is not None:
+        await client.aforce_login(user)
+    return await client.get(f"/live?topics={topics}", headers=headers)
+
+
+async def disconnect(stream):
+    """As Django's server side does it: the task that waits for the next piece is cancelled, then the stream closed
+    (a piece may have come just before)."""
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with suppress(asyncio.CancelledError, StopAsyncIteration):
+        await waiting
+    await stream.aclose()
+
+
+async def hear(response, count):
+    """The first `count` events as (name, id, body)."""
+    heard, stream = [], aiter(response.streaming_content)
+    async with asyncio.timeout(20):
+        async for chunk in stream:
+            fields = dict(
+                line.split(": ", 1) for line in chunk.decode().strip().splitlines() if not line.startswith(":")
+            )
+            if "data" in fields:
+                heard.append((fields.get("event"), fields.get("id"), json.loads(fields["data"])))
+            if len(heard) == count:
+                break
+    await disconnect(stream)
+    return heard
+
+
+async def test_what_happens_is_heard_as_it_happens(job, people, broker):
+    response = await opened(people.viewer, f"job:{job.pk}")
+    assert response["Content-Type"] == "text/event-stream"
+    assert response["X-Accel-Buffering"] == "no" and response["Content-Encoding"] == "identity"
+
+    async def speak():
+        while not any(name for name in live_hub.hub()._watchers):
+            await asyncio.sleep(0.01)
+        for seq in range(3):
+            broker.xadd(job_stream(job.pk), sent(job.pk, seq, values={"a": seq}))
+
+    speaker = asyncio.create_task(speak())
+    heard = await hear(response, 3)
+    await speaker
+    assert [(name, body["seq"], body["topic"]) for name, _, body in heard] == [
+        ("metric", seq, f"job:{job.pk}") for seq in range(3)
+    ]
+
+
+async def test_a_stream_that_broke_goes_on_without_gap_or_duplicate(job, people, broker):
+    for seq in range(10):
+        broker.xadd(job_stream(job.pk), sent(job.pk, seq))
+        broker.xadd(POOL_STREAM, {"event": json.dumps({"kind": "node", "data": {"number": seq}})})
+    topics = f"job:{job.pk},pool"
+    numbers, last_id = [], ""
+    for part in (7, 6, 7):
+        response = await opened(people.owner, topics, **({"Last-Event-ID": last_id} if last_id else {}))
+        heard = await hear(response, part)
+        numbers += [(body["kind"], body.get("seq", body["data"].get("number"))) for *_, body in heard]
+        last_id = heard[-1][1]
+    assert sorted(numbers) == sorted([("metric", n) for n in range(10)] + [("node", n) for n in range(10)])
+
+
+async def test_many_watchers_share_one_reader(job, people, broker):
+    responses = [await opened(people.owner, f"job:{job.pk}") for _ in range(5)]
+    listeners = [asyncio.create_task(hear(response, 2)) for response in responses]
+    while len(live_hub.hub()._watchers.get(job_stream(job.pk), ())) < 5:
+        await asyncio.sleep(0.01)
+    readers = [task for task in asyncio.all_tasks() if task.get_name() == "live-reader"]
+    assert len(readers) == 1
+    for seq in range(2):
+        broker.xadd(job_stream(job.pk), sent(job.pk, seq))
+    for heard in await asyncio.gather(*listeners):
+        assert [body["seq"] for *_, body in heard] == [0, 1]
+    responses.clear()  # the server drops a response that is over, and with it a stream that was between two pieces
+    async with asyncio.timeout(20):
+        while live_hub.hub()._watchers:
+            gc.collect()  # Django's test response refers to itself
+            await asyncio.sleep(0.01)
+
+
+async def test_a_watcher_that_is_too_slow_loses_nothing(job, people, broker, monkeypatch):
+    monkeypatch.setattr(live_hub, "QUEUE_LENGTH", 5)
+    hub = live_hub.hub()
+    stream = job_stream(job.pk)
+    subscriber = hub.subscribe({stream: "0-0"})
+    while subscriber._queue.qsize() < 5:
+        broker.xadd(stream, sent(job.pk, 0), maxlen=5000)
+        await asyncio.sleep(0.01)
+    for _ in range(50):
+        broker.xadd(stream, sent(job.pk, 0))
+    total, heard = broker.xlen(stream), []
+    async with asyncio.timeout(20):
+        while len(heard) < total:
+            heard += await subscriber.next_entries(0.1)
+    hub.unsubscribe(subscriber)
+    assert len({entry.id for entry in heard}) == len(heard) == total
+
+
+async def test_lists_hear_their_own_projects_only(job, people, broker):
+    word = json.dumps({"kind": "job", "data": {"job_id": "x"}})
+    broker.xadd(project_stream(people.elsewhere.pk), {"event": word.replace('"x"', '"theirs"')})
+    broker.xadd(project_stream(people.project.pk), {"event": json.dumps({"kind": "dataset", "data": {}})})
+    broker.xadd(project_stream(people.project.pk), {"event": word.replace('"x"', '"ours"')})
+    ((name, _, body),) = await hear(await opened(people.mate, "jobs"), 1)
+    assert (name, body["data"]["job_id"]) == ("job", "ours")
+
+
+async def test_an_error_of_a_program_does_not_look_like_a_broken_stream(job, people, broker):
+    broker.xadd(job_stream(job.pk), sent(job.pk, 0, kind="error", message="bad"))
+    ((name, _, body),) = await hear(await opened(people.owner, f"job:{job.pk}"), 1)
+    assert (name, body["kind"]) == ("message", "error")
+
+
+@pytest.mark.parametrize(
+    ("who", "topics", "status"),
+    [
+        (None, "job:{job}", 401),
+        ("outsider", "job:{job}", 404),
+        ("outsider", "dataset:{dataset}", 404),
+        ("owner", "job:nonsense", 404),
+        ("owner", "nonsense", 404),
+        ("owner", "", 422),
+        ("owner", ",".join(f"job:{number}" for number in range(30)), 422),
+    ],
+)
+async def test_a_topic_that_one_may_not_watch_is_refused(who, topics, status, job, people, broker):
+    user = getattr(people, who) if who else None
+    response = await opened(user, topics.format(job=job.pk, dataset=job.dataset_id))
+    assert response.status_code == status
+    assert response.json()["error"]["message"]
+
+
+async def test_a_token_opens_the_stream_as_well(job, people, broker):
+    _, text = await sync_to_async(token_create)(user=people.viewer, name="t", scope="read")
+    good = await opened(None, f"job:{job.pk}", Authorization=f"Bearer {text}")
+    assert good.status_code == 200
+    await disconnect(aiter(good.streaming_content))
+    assert (await opened(None, f"job:{job.pk}", Authorization="Bearer dlh_wrong")).status_code == 401
+
+
+async def test_a_stream_ends_when_the_right_to_it_does(job, people, broker, monkeypatch):
+    monkeypatch.setattr("harness.live.RECHECK_S", 0.0)
+    response = await opened(people.mate, f"job:{job.pk}")
+    await Membership.objects.filter(user=people.mate).adelete()
+    ((name, *_),) = await hear(response, 1)
+    assert name == "end"
+
+
+async def test_a_last_event_id_that_is_none_of_ours_is_refused(job, people, broker):
+    response = await opened(people.owner, "pool", **{"Last-Event-ID": "x@y"})
+    assert response.status_code == 422
+
+
+def test_of_progress_that_waits_only_the_newest_of_each_run_is_told():
+    from harness.live import newest
+    from harness.live_hub import Entry
+
+    def entry(stream, number, kind):
+        return Entry(stream, f"{number}-0", json.dumps({"kind": kind, "data": {}}, separators=(",", ":")))
+
+    told = newest(
+        [entry("a", 1, "progress"), entry("b", 2, "progress"), entry("a", 3, "metric"), entry("a", 4, "progress")]
+    )
+    assert [one.id for one in told] == ["2-0", "3-0", "4-0"]

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.plain import DEPTH_MAX, plain, text_plain
+from harness.store import UnsafePath, json_beneath
+
+
+def test_numbers_that_no_database_holds_become_none() -> None:
+    assert plain([float("nan"), float("inf"), 10**400, -(10**400), 1.5, 3, True]) == [None] * 4 + [1.5, 3, True]
+
+
+def test_text_can_be_encoded_and_holds_no_nul() -> None:
+    assert text_plain("a\0b\ud800c\U0001f600") == "a\ufffdb\ufffdc\U0001f600"
+    assert plain({"\ud800": "x"}) == {"\ufffd": "x"}
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    value: list[object] = []
+    for _ in range(DEPTH_MAX + 1):
+        value = [value]
+    with pytest.raises(ValueError, match="nested"):
+        plain(value)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", json.dumps([[]])[:-1]])
+def test_a_file_that_is_no_readable_json_is_unsafe_and_nothing_else(tmp_path, text) -> None:
+    (tmp_path / "results.json").write_text(text)
+    with pytest.raises(UnsafePath):
+        json_beneath(tmp_path, "results.json")
+
+
+def test_a_number_with_too_many_digits_is_unsafe(tmp_path) -> None:
+    (tmp_path / "results.json").write_text("1" * 10_000)
+    with pytest.raises(UnsafePath):
+        json_beneath(tmp_path, "results.json")

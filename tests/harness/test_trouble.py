@@ -1,0 +1,127 @@
+"""A full disk behind an unexpected error is told in words, by the API and by pages."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+from django.db.utils import DataError, InterfaceError, OperationalError
+from django.test import Client, RequestFactory
+
+from harness import trouble
+from harness.errors import Invalid, NoSpace, Unavailable
+from harness.trouble import TroubleMiddleware, trouble_of
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trouble, "_free_bytes", lambda: 4096)
+
+
+def test_no_space_left_is_told_wherever_it_stands_in_the_chain() -> None:
+    try:
+        raise RuntimeError("wrapped") from FULL
+    except RuntimeError as error:
+        assert isinstance(trouble_of(error), NoSpace)
+
+
+@pytest.mark.parametrize("error", [OperationalError("disk I/O error"), redis.ResponseError("MISCONF")])
+def test_database_and_broker_errors_mean_a_full_disk_only_where_it_is_full(
+    error: Exception, full_disk: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(trouble_of(error), NoSpace)
+    monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
+    assert trouble_of(error) is None
+
+
+def locked(tmp_path: Path) -> OperationalError:
+    """What Django raises where something else holds SQLite's write lock, from the real thing."""
+    with (
+        closing(sqlite3.connect(tmp_path / "db")) as holder,
+        closing(sqlite3.connect(tmp_path / "db", timeout=0)) as me,
+    ):
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            me.execute("CREATE TABLE more (id)")
+        return chained(OperationalError("database is locked"), caught.value)
+
+
+def chained(error: Exception, cause: Exception) -> Any:
+    error.__cause__ = cause
+    return error
+
+
+def test_a_database_that_is_locked_or_restarted_is_away(tmp_path: Path) -> None:
+    restarted = chained(OperationalError("the connection is closed"), psycopg.errors.AdminShutdown("terminating"))
+    for error in (locked(tmp_path), restarted, InterfaceError("connection already closed")):
+        found = trouble_of(error)
+        assert isinstance(found, Unavailable) and found.status == 503 and found.hint
+
+
+def test_a_missing_table_is_no_matter_of_waiting(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "db")) as me, pytest.raises(sqlite3.OperationalError) as caught:
+        me.execute("SELECT * FROM nothing")
+    assert trouble_of(chained(OperationalError("no such table: nothing"), caught.value)) is None
+
+
+@pytest.mark.django_db
+def test_the_api_answers_503_with_a_time_to_try_again(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise InterfaceError("connection already closed")
+
+    monkeypatch.setattr("harness.api.auth.token_find", away)
+    answer = client.get("/api/v1/me", headers={"Authorization": "Bearer dlh_x"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "database_away")
+    assert int(answer["Retry-After"]) > 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "PostgreSQL text fields cannot contain NUL (0x00) bytes",
+        "unsupported Unicode escape sequence\nDETAIL:  \\u0000 cannot be converted to text.",
+    ],
+)
+def test_a_nul_that_postgresql_refuses_is_the_callers_mistake(words: str) -> None:
+    assert isinstance(trouble_of(DataError(words)), Invalid)
+    assert trouble_of(DataError("value too long for type character varying(40)")) is None
+
+
+def test_a_fault_of_ours_stays_one(full_disk: None) -> None:
+    assert trouble_of(KeyError("x")) is None
+
+
+@pytest.mark.django_db
+def test_the_api_answers_507_and_not_a_crash(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise FULL
+
+    monkeypatch.setattr("harness.api.auth.token_find", refuse)
+    answer = client.get("/api/v1/me", headers={"Authorization": "Bearer dlh_x"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (507, "disk_full")
+
+
+@pytest.mark.django_db
+def test_a_page_says_so_and_plain_text_does_where_no_page_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = RequestFactory().get("/jobs/")
+    request.user = SimpleNamespace(is_authenticated=False)  # type: ignore[assignment]
+    middleware = TroubleMiddleware(lambda _: None)  # type: ignore[arg-type, return-value]
+    assert middleware.process_exception(request, KeyError("x")) is None
+
+    def refuse(*_: Any) -> None:
+        raise FULL
+
+    monkeypatch.setattr("harness.pages.web.error_answer", refuse)
+    answer = middleware.process_exception(request, FULL)
+    assert answer is not None
+    assert answer.status_code == 507
+    assert b"disk" in answer.content

@@ -1,0 +1,235 @@
+"""A node's two ways, against a running portal: what a run needs comes, what it makes returns, from the newest alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from django.conf import settings
+
+from harness.jobs.models import Checkpoint, Job
+from harness.pool.joining import digest_of
+from harness.pool.models import Node
+from tests.harness.jobs.helpers import place_now
+from tests.worker.conftest import wait_for
+from worker.events import Event, EventKind
+from worker.plan import RunPaths, RunPlan
+from worker.transfer.cache import Cache
+from worker.transfer.depot import Depot
+from worker.transfer.portal import Portal, PortalRefused
+from worker.transfer.returning import Returner
+
+SECRET = "dlhn_node-1"
+
+
+@pytest.fixture
+def attempt(transactional_db, tasks_sent, node_make, job, monkeypatch):
+    from harness import broker
+
+    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+    node = node_make("node-1")
+    Node.objects.filter(pk=node.pk).update(secret_digest=digest_of(SECRET))
+    return place_now(job)
+
+
+@pytest.fixture
+def plan(attempt):
+    return RunPlan.from_dict(attempt.plan)
+
+
+@pytest.fixture
+def depot(live_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("DLH_NODE_NAME", "node-1")
+    return Depot(Cache(tmp_path / "cache", 1 << 30), Portal(live_server.url, SECRET))
+
+
+@pytest.fixture
+def here(depot, plan) -> RunPaths:
+    """The run's folders on the node."""
+    paths = depot.run_paths(plan)
+    for folder in (paths.checkpoints, paths.results):
+        folder.mkdir(parents=True)
+    return paths
+
+
+@pytest.fixture
+def returner(depot, plan, here):
+    made = Returner(depot.portal, plan, here, [0], first=True)
+    yield made
+    made.finish_begin(0.0)
+    depot.portal.drop()
+
+
+@pytest.fixture
+def store(plan) -> RunPaths:
+    return settings.STORE.job(plan.job_id)
+
+
+def bring(depot, plan, here):
+    brought = depot.run_bring(plan, here, first=True, stopped=lambda: False)
+    brought.release()
+    return brought
+
+
+def checkpoint(here, name, body=b"state"):
+    folder = here.checkpoints / name
+    folder.mkdir()
+    (folder / "state.pt").write_bytes(body)
+    (folder / "MANIFEST.json").write_text(json.dumps({"files": {"state.pt": {"bytes": len(body)}}}))
+
+
+def told(plan, name, **data):
+    return Event(
+        kind=EventKind.CHECKPOINT, job_id=plan.job_id, token=1, rank=0, seq=1, time_s=1.0, data={"name": name, **data}
+    )
+
+
+def whole(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_program_and_its_data_come_once_and_the_second_run_fetches_nothing(depot, plan, here, job):
+    first = bring(depot, plan, here)
+    packed = settings.STORE.dataset(job.dataset.sha256).packed
+    assert first.fetched_bytes > (packed / "table.parquet").stat().st_size and first.cached_bytes == 0
+    assert (first.dataset_dir / "table.parquet").read_bytes() == (packed / "table.parquet").read_bytes()
+    assert whole(here.program) == whole(settings.STORE.job(plan.job_id).program)
+    again = bring(depot, plan, here)
+    assert (again.fetched_bytes, again.cached_bytes) == (0, first.fetched_bytes)
+    assert "nothing to fetch" in again.told("node-1")["message"]
+
+
+def test_an_edited_program_comes_anew(depot, plan, here, store):
+    bring(depot, plan, here)
+    (store.program / "train.py").write_text("print(1)\n")
+    bring(depot, plan, here)
+    assert (here.program / "train.py").read_text() == "print(1)\n"
+
+
+def test_checkpoints_here_become_those_of_the_store(depot, plan, here, store):
+    store.checkpoints.mkdir(parents=True)
+    for name in ("step-00000010", "step-00000020"):
+        checkpoint(store, name, os.urandom(100))
+        Checkpoint.objects.create(job_id=plan.job_id, name=name, step=int(name[5:]), epoch=1.0, token=1)
+    checkpoint(here, "step-00000010", b"another")
+    checkpoint(here, "step-00000099")
+    bring(depot, plan, here)
+    assert {path.name for path in here.checkpoints.iterdir()} == {"step-00000010", "step-00000020"}
+    for name in ("step-00000010", "step-00000020"):
+        assert whole(here.checkpoints / name) == whole(store.checkpoints / name)
+    assert bring(depot, plan, here).fetched_bytes == 0
+
+
+def test_a_checkpoint_is_told_once_the_store_has_it(returner, plan, here, store):
+    (here.results / "preprocess.json").write_text("{}")
+    checkpoint(here, "step-00000010")
+    other = Event(kind=EventKind.METRIC, job_id="x", token=1, rank=0, seq=0, time_s=1.0)
+    assert returner.hold([told(plan, "step-00000010", step=10, removed=[]), other]) == [other]
+    assert returner.kept.empty()
+    returner.start()
+    wait_for(lambda: not returner.kept.empty())
+    assert returner.kept.get() == {"name": "step-00000010", "step": 10, "removed": []}
+    assert whole(store.checkpoints / "step-00000010") == whole(here.checkpoints / "step-00000010")
+    assert (store.results / "preprocess.json").read_text() == "{}"
+
+
+def test_one_that_was_removed_before_its_turn_is_passed_over_and_its_removals_are_not_forgotten(
+    returner, plan, here, store
+):
+    store.checkpoints.mkdir(parents=True)
+    checkpoint(store, "step-00000001")
+    checkpoint(here, "step-00000003")
+    names = [told(plan, "step-00000002", removed=["step-00000001"]), told(plan, "step-00000003", removed=["../x"])]
+    returner.hold([*names, told(plan, "../../etc")])
+    returner.start()
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0) and returner.problem() == ""
+    assert returner.kept.get()["removed"] == ["step-00000001"] and returner.kept.empty()
+    assert {path.name for path in store.checkpoints.iterdir()} == {"step-00000003"}
+
+
+def test_logs_and_results_arrive_by_the_end_and_links_stay_behind(returner, plan, here, store, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    log = here.rank_log(1, 0)
+    log.parent.mkdir(parents=True)
+    log.write_text("one\n")
+    returner.start()
+    wait_for(lambda: store.rank_log(1, 0).exists())
+    with log.open("a") as stream:
+        stream.write("two\n" * 1000)
+    (here.results / "results.json").write_text("{}")
+    (here.results / "linked.json").symlink_to(tmp_path / "secret")
+    (here.results / "folder").mkdir()
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0) and returner.problem() == ""
+    assert store.rank_log(1, 0).read_text() == log.read_text()
+    assert whole(store.results) == {"results.json": b"{}"}
+
+
+def test_a_newer_attempt_ends_it_and_nothing_of_it_is_kept(returner, depot, plan, here, store):
+    Job.objects.filter(pk=plan.job_id).update(token=2)
+    checkpoint(here, "step-00000010")
+    returner.hold([told(plan, "step-00000010")])
+    returner.start()
+    wait_for(returner.refused.is_set)
+    assert returner.kept.empty() and "not the newest" in returner.problem()
+    assert not store.checkpoints.exists()
+    with pytest.raises(PortalRefused, match="not the newest"):
+        bring(depot, plan, here)
+
+
+def test_a_checkpoint_that_the_portal_did_not_take_is_sent_again(returner, plan, here, store, monkeypatch):
+    checkpoint(here, "step-00000010")
+    answers, ask = [PortalRefused(409, "conflict", "not now", None)], returner._portal.json
+
+    def json_once(method, path, body=None, **query):
+        if path.endswith("/commit") and answers:
+            raise answers.pop()
+        return ask(method, path, body, **query)
+
+    monkeypatch.setattr(returner._portal, "json", json_once)
+    returner.hold([told(plan, "step-00000010")])
+    returner.start()
+    wait_for(lambda: not returner.kept.empty())
+    assert (store.checkpoints / "step-00000010").is_dir() and not answers
+
+
+def test_an_unforeseen_error_at_the_end_is_no_success(returner, here, monkeypatch):
+    monkeypatch.setattr("worker.transfer.returning.tree_here", lambda *_: 1 / 0)
+    (here.results / "results.json").write_text("{}")
+    returner.start()
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0) and "division" in returner.problem()
+
+
+def test_more_results_than_one_message_names_arrive_too(returner, here, store, monkeypatch):
+    monkeypatch.setattr("worker.transfer.returning.FILES_MAX", 2)
+    for number in range(5):
+        (here.results / f"picture-{number}.png").write_bytes(b"x")
+    returner.start()
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0) and returner.problem() == ""
+    assert len(whole(store.results)) == 5
+
+
+def test_a_portal_that_is_away_at_the_end_is_said(plan, here):
+    lonely = Returner(Portal("http://127.0.0.1:9", SECRET), plan, here, [0], first=True)
+    (here.results / "results.json").write_text("{}")
+    lonely.start()
+    lonely.finish_begin(0.5)
+    assert lonely.finished(60.0) and "did not answer" in lonely.problem()
+
+
+def test_a_short_run_has_its_folders_here_and_leaves_none(depot, plan, here, store):
+    asked = {"request_id": "probe-1", "job_dir": plan.job_dir, "dataset_dir": plan.dataset_dir, "steps": 3}
+    with depot.request_here(asked) as request:
+        folder = RunPaths(Path(request["job_dir"]))
+        assert whole(folder.program) == whole(store.program)
+        assert "table.parquet" in whole(Path(request["dataset_dir"]))
+        assert (request["steps"], request["request_id"]) == (3, "probe-1")
+    assert not folder.root.exists()
+    with pytest.raises(ValueError, match="no id"), depot.request_here({**asked, "request_id": "../x"}):
+        raise AssertionError

@@ -1,0 +1,323 @@
+"""What joined nodes may fetch from the store, and what of a run the store takes: from its newest attempt alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.utils import timezone
+
+from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.pool.joining import digest_of
+from harness.pool.models import Node
+from tests.harness.jobs.helpers import event, place_now
+from worker.plan import RunPaths
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+API = "/api/v1/node"
+STATE, MANIFEST = b"weights" * 1000, b'{"format": 1}'
+
+
+@pytest.fixture(autouse=True)
+def quiet_broker(monkeypatch):
+    """No live word is needed."""
+    from types import SimpleNamespace
+
+    from harness import broker
+
+    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+
+
+def caller(node):
+    Node.objects.filter(pk=node.pk).update(secret_digest=digest_of(f"dlhn_{node.name}"))
+    return Client(headers={"Authorization": f"Bearer dlhn_{node.name}"})
+
+
+@pytest.fixture
+def node(node_make):
+    return caller(node_make("node-1"))
+
+
+@pytest.fixture
+def stranger(node):
+    return caller(Node.objects.create(name="node-9"))
+
+
+@pytest.fixture
+def attempt(node, job):
+    return place_now(job)
+
+
+def base(attempt):
+    return f"{API}/runs/{attempt.job_id}/{attempt.number}"
+
+
+def paths(attempt) -> RunPaths:
+    return settings.STORE.job(attempt.job_id)
+
+
+def code(answer):
+    return answer.json()["error"]["code"]
+
+
+def bytes_of(answer):
+    return b"".join(answer.streaming_content)
+
+
+def rows(files):
+    return [
+        {"name": name, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()} for name, body in files.items()
+    ]
+
+
+def put(client, address, body, **query):
+    return client.put(address, body, content_type="application/octet-stream", query_params=query)
+
+
+def send(client, attempt, files, *, kind="checkpoint", name="step-00000010"):
+    for file, body in files.items():
+        for start in range(0, max(1, len(body)), 4000):
+            answer = put(
+                client, f"{base(attempt)}/pieces", body[start : start + 4000], kind=kind, name=name, file=file,
+                offset=start,
+            )  # fmt: skip
+            if answer.status_code != 200:
+                return answer
+    return answer
+
+
+def commit(client, attempt, files, *, kind="checkpoint", name="step-00000010", removed=()):
+    body = {"kind": kind, "name": name, "files": rows(files), "removed": list(removed)}
+    return client.post(f"{base(attempt)}/commit", json.dumps(body), "application/json")
+
+
+def test_a_program_and_a_dataset_are_listed_by_hash_and_served_by_range(node, job, stranger):
+    program = f"jobs/{job.pk}/program"
+    listed = {row["name"]: row for row in node.get(f"{API}/trees?folder={program}").json()["files"]}
+    body = (settings.STORE.root / program / "train.py").read_bytes()
+    assert listed["train.py"] == {"name": "train.py", **rows({"train.py": body})[0]}
+    got = node.get(f"{API}/files?folder={program}&name=train.py", headers={"Range": "bytes=10-29"})
+    assert (got.status_code, bytes_of(got)) == (206, body[10:30])
+    packed = f"datasets/{job.dataset.sha256}/packed"
+    names = {row["name"] for row in stranger.get(f"{API}/trees?folder={packed}").json()["files"]}
+    assert {"profile.json", "table.parquet"} <= names and "thumbnails" not in names
+
+
+def test_hashes_of_a_dataset_are_kept_and_those_of_a_changed_file_made_anew(node, job):
+    folder = settings.STORE.dataset(job.dataset.sha256).packed
+    address = f"{API}/trees?folder=datasets/{job.dataset.sha256}/packed"
+    before = node.get(address).json()
+    memo = folder.parent / "packed.tree.json"
+    kept = json.loads(memo.read_text())
+    kept[0]["sha256"] = "0" * 64
+    memo.write_text(json.dumps(kept))
+    assert node.get(address).json() != before  # it is read, not made again
+    (folder / kept[0]["name"]).touch()
+    assert node.get(address).json() == before
+
+
+NO_FOLDERS = (
+    "", ".", "..", "secrets", "jobs", "jobs/../jobs/x/program", "jobs/x/work", "jobs/x/program/..", "/etc",
+    "uploads/x/program", "datasets/x/packed", "jobs/x%2f..%2fy/program", "jobs/x/program\x00", "jobs//program",
+)  # fmt: skip
+NO_FILES = ("../spec.yaml", "..", ".hidden", "", "a/b", "/etc/passwd", "x\x00", "nobody.py")
+
+
+def test_no_other_folder_is_served(node):
+    for folder in NO_FOLDERS:
+        for kind, name in (("trees", {}), ("files", {"name": "train.py"})):
+            answer = node.get(f"{API}/{kind}", query_params={"folder": folder, **name})
+            assert (answer.status_code, code(answer)) in {(404, "not_found"), (422, "invalid")}, folder
+
+
+def test_no_other_file_is_served(node, job):
+    for name in NO_FILES:
+        answer = node.get(f"{API}/files", query_params={"folder": f"jobs/{job.pk}/program", "name": name})
+        assert answer.status_code in {404, 422}, name
+
+
+def test_a_link_in_a_program_folder_is_neither_listed_nor_served(node, job, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    program = settings.STORE.job(job.pk).program
+    (program / "linked.py").symlink_to(tmp_path / "secret")
+    listed = node.get(f"{API}/trees?folder=jobs/{job.pk}/program").json()["files"]
+    assert "linked.py" not in {row["name"] for row in listed}
+    assert node.get(f"{API}/files?folder=jobs/{job.pk}/program&name=linked.py").status_code == 404
+
+
+def test_a_checkpoint_appears_whole_after_its_commit_and_takes_the_place_of_removed_ones(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    old = paths(attempt).checkpoints / "step-00000005"
+    old.mkdir(parents=True)
+    assert send(node, attempt, files).json() == {"offset": len(MANIFEST)}
+    place = paths(attempt).checkpoints / "step-00000010"
+    assert not place.exists()
+    assert commit(node, attempt, files, removed=[old.name]).status_code == 200
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == files
+    assert not old.exists()
+    again = {"state.pt": b"newer", "MANIFEST.json": MANIFEST}
+    send(node, attempt, again)
+    assert commit(node, attempt, again).status_code == 200
+    assert (place / "state.pt").read_bytes() == b"newer"
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+
+
+def test_the_next_attempt_is_shown_whole_checkpoints_that_control_knows_of(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    for name in ("step-00000010", "step-00000020", "step-00000030"):
+        send(node, attempt, files, name=name)
+        commit(node, attempt, files, name=name)
+    (paths(attempt).checkpoints / "step-00000030" / "MANIFEST.json").unlink()
+    for step in (10, 30):
+        Checkpoint.objects.create(job=attempt.job, name=f"step-{step:08d}", step=step, epoch=1.0, token=1)
+    shown = node.get(f"{base(attempt)}/checkpoints").json()["checkpoints"]
+    assert [(row["name"], row["files"]) for row in shown] == [
+        ("step-00000010", sorted(rows(files), key=lambda row: row["name"]))
+    ]
+    got = node.get(f"{base(attempt)}/checkpoints/step-00000010?name=state.pt")
+    assert bytes_of(got) == STATE
+    assert node.get(f"{base(attempt)}/checkpoints/..?name=state.pt").status_code == 404
+
+
+def test_an_old_attempt_and_one_that_has_ended_write_nothing(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    send(node, attempt, files)
+    ended = event(attempt.job, "exited", 9, outcome="succeeded", failure=None).to_json().encode()
+
+    def all_refused():
+        log = put(node, f"{base(attempt)}/logs/0", b"late\n", offset=0)
+        late = [
+            send(node, attempt, files),
+            commit(node, attempt, files),
+            log,
+            put(node, f"{base(attempt)}/exit", ended),
+        ]
+        late.append(node.get(f"{base(attempt)}/checkpoints"))
+        return [(answer.status_code, code(answer)) for answer in late] == [(409, "stale_attempt")] * 5
+
+    Job.objects.filter(pk=attempt.job_id).update(token=2)
+    assert all_refused()
+    Job.objects.filter(pk=attempt.job_id).update(token=1)
+    JobAttempt.objects.filter(pk=attempt.pk).update(ended_at=timezone.now())
+    assert all_refused()
+    assert not paths(attempt).work.exists() and not paths(attempt).logs.exists()
+    assert not paths(attempt).exit_file(1).exists()
+
+
+def test_what_an_old_attempt_left_half_sent_goes_with_the_next_commit(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    send(node, attempt, files)
+    JobAttempt.objects.filter(pk=attempt.pk).update(number=2)
+    Job.objects.filter(pk=attempt.job_id).update(token=2)
+    attempt.refresh_from_db()
+    send(node, attempt, files)
+    assert commit(node, attempt, files).status_code == 200
+    assert {path.name.partition("-")[0] for path in (paths(attempt).root / "incoming").iterdir()} == {"2"}
+
+
+def test_another_node_has_no_part_in_the_attempt(stranger, attempt):
+    assert send(stranger, attempt, {"state.pt": STATE}).status_code == 404
+    assert commit(stranger, attempt, {"state.pt": STATE}).status_code == 404
+    assert stranger.get(f"{base(attempt)}/checkpoints").status_code == 404
+    assert put(stranger, f"{base(attempt)}/logs/0", b"x", offset=0).status_code == 404
+
+
+def test_a_commit_whose_answer_was_lost_may_be_asked_again(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    send(node, attempt, files)
+    assert commit(node, attempt, files).status_code == 200
+    assert commit(node, attempt, files).status_code == 200
+    assert {path.name for path in (paths(attempt).checkpoints / "step-00000010").iterdir()} == set(files)
+    assert code(commit(node, attempt, {**files, "state.pt": b"another"})) == "checksum_mismatch"
+
+
+def test_what_a_run_keeps_in_the_store_is_limited_too(node, attempt):
+    attempt.plan["limits"]["disk_bytes"] = 5000
+    attempt.save()
+    for step in range(2):
+        send(node, attempt, {"state.pt": b"x" * 4000}, name=f"step-{step:08}")
+        assert commit(node, attempt, {"state.pt": b"x" * 4000}, name=f"step-{step:08}").status_code == 200
+    send(node, attempt, {"state.pt": b"x" * 4000}, name="step-00000002")
+    assert commit(node, attempt, {"state.pt": b"x" * 4000}, name="step-00000002").status_code == 413
+
+
+def test_files_that_arrived_otherwise_than_sent_are_refused_and_sent_again(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    send(node, attempt, {**files, "state.pt": STATE[:-1] + b"x"})
+    assert code(commit(node, attempt, files)) == "checksum_mismatch"
+    assert not paths(attempt).checkpoints.exists()
+    send(node, attempt, {"state.pt": STATE})
+    assert code(commit(node, attempt, files)) == "checksum_mismatch"
+    send(node, attempt, files)
+    assert commit(node, attempt, files).status_code == 200
+
+
+def test_a_piece_at_a_wrong_place_is_told_the_right_one(node, attempt):
+    send(node, attempt, {"state.pt": STATE})
+    answer = put(
+        node, f"{base(attempt)}/pieces", b"x", kind="checkpoint", name="step-00000010", file="state.pt", offset=3
+    )
+    assert (code(answer), answer.json()["error"]["details"]) == ("wrong_offset", {"offset": len(STATE)})
+
+
+def test_nothing_but_checkpoints_and_results_is_taken(node, attempt):
+    for kind, name, file in (
+        ("checkpoint", "..", "state.pt"),
+        ("checkpoint", "step-1", "../x"),
+        ("results", "other", "x"),
+        ("program", "program", "train.py"),
+        ("checkpoint", "a/b", "x"),
+        ("checkpoint", "step-1", ".x"),
+    ):
+        answer = put(node, f"{base(attempt)}/pieces", b"x", kind=kind, name=name, file=file, offset=0)
+        assert (answer.status_code, code(answer)) == (422, "invalid"), (kind, name, file)
+    assert not (paths(attempt).root / "incoming").exists()
+
+
+def test_a_link_that_a_program_left_leads_the_store_nowhere(node, attempt, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    paths(attempt).work.mkdir(parents=True)
+    paths(attempt).checkpoints.symlink_to(victim)
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    send(node, attempt, files)
+    assert commit(node, attempt, files).status_code == 409
+    assert not list(victim.iterdir())
+
+
+def test_a_run_returns_no_more_than_it_may_have(node, attempt):
+    plan = {**attempt.plan, "limits": {**attempt.plan["limits"], "disk_bytes": 5000}}
+    JobAttempt.objects.filter(pk=attempt.pk).update(plan=plan)
+    assert code(send(node, attempt, {"state.pt": STATE})) == "too_large"
+
+
+def test_results_are_put_in_place_file_by_file(node, attempt):
+    paths(attempt).results.mkdir(parents=True)
+    (paths(attempt).results / "preprocess.json").write_text("{}")
+    files = {"results.json": b'{"task": "x"}', "empty.txt": b""}
+    send(node, attempt, files, kind="results", name="results")
+    assert commit(node, attempt, files, kind="results", name="results").status_code == 200
+    found = {path.name: path.read_bytes() for path in paths(attempt).results.iterdir()}
+    assert found == {**files, "preprocess.json": b"{}"}
+
+
+def test_a_log_grows_where_it_ended_and_only_for_ranks_of_the_node(node, attempt):
+    address = f"{base(attempt)}/logs/0"
+    assert put(node, address, b"one\n", offset=0).json() == {"offset": 4}
+    assert put(node, address, b"two\n", offset=4).json() == {"offset": 8}
+    again = put(node, address, b"two\n", offset=4)
+    assert (code(again), again.json()["error"]["details"]) == ("wrong_offset", {"offset": 8})
+    assert paths(attempt).rank_log(1, 0).read_text() == "one\ntwo\n"
+    assert put(node, f"{base(attempt)}/logs/7", b"x", offset=0).status_code == 404
+
+
+def test_the_record_of_the_end_is_kept_and_nothing_else(node, attempt):
+    address = f"{base(attempt)}/exit"
+    for wrong in (b"{}", b"\xff", event(attempt.job, "note", 1).to_json().encode()):
+        assert put(node, address, wrong).status_code == 422
+    record = event(attempt.job, "exited", 9, outcome="succeeded", failure=None).to_json().encode()
+    assert put(node, address, record).status_code == 200
+    assert paths(attempt).exit_file(1).read_bytes() == record
