@@ -1,0 +1,49 @@
+"""The offered allocation against measuring every one: energy above the best that keeps the deadline, and misses.
+
+    make bench-choice [ARGS="--points 120 --cache points.csv"]
+
+Calibrates this machine's cores by a sweep (every visit kept in the CSV of `--cache`, which `bench_estimate` may have
+filled), lets a few finished jobs teach start and end of a run, then runs six jobs whole on every allocation that two
+cores give. For forty deadlines, multiples of the fastest run that was measured, the offer after three probe steps on
+one core is held against all measured runs, beside the rivals "fastest" and "fewest devices". Energy is measured time
+times the power of the device table. Where the time of each run went is printed beside what was foretold. Wants a quiet
+machine; about 30 minutes. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from scheduler.fit import fit_device_model
+from scheduler.sweep import plan_sweep
+from tests.benchmarks.bench_estimate import BARS, OTHERS_SHARE, jobs, rank_plan
+from tests.benchmarks.estimate_measure import Cache, collect, collect_ranks
+
+
+def main() -> None:
+    """Measure what the cache lacks, run the jobs, judge."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--points", type=int, default=120, help="programs of the sweep")
+    parser.add_argument("--cache", type=Path, help="CSV of raw visits; kept and taken up again")
+    chosen = parser.parse_args()
+    plan = plan_sweep(most=chosen.points, others_share=OTHERS_SHARE)
+    began_s = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="bench-choice-") as folder:
+        root = Path(folder)
+        cache = Cache(chosen.cache or root / "points.csv")
+        collect(plan, cache, root, visits=1)
+        collect_ranks(rank_plan(plan), cache, root)
+        several = [*cache.points(plan, count=2), *cache.points(plan, threads=2)]
+        result = jobs(fit_device_model([*cache.points(plan), *several]), root)
+    choice = result["choice"]
+    met = choice["ours_misses"] == 0 and choice["ours_energy_above_best"] <= BARS["allocation_energy"]
+    took = {"seconds": time.monotonic() - began_s, "points": len(cache.points(plan))}
+    print(json.dumps({"benchmark": "choice", **choice, "whole": result["whole"], **took, "met": bool(met)}))
+
+
+if __name__ == "__main__":
+    main()

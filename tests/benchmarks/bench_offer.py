@@ -1,0 +1,131 @@
+"""How long reading a program in the sandbox takes, and pricing five of them on a large pool.
+
+    make bench-offer [ARGS="--nodes 16 --visits 5"]
+
+Five families of programs are rendered as for people's jobs and read as a node reads them (a process of its own in the
+sandbox, torch's import included). Then one offer for each is priced by the portal's own code on a made pool: nodes of
+two models of core and of GPU, some cores declared slower, so that mixtures are among the ways. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+from typing import Any
+
+from scheduler.sweep import SweepPoint
+from tests.benchmarks.estimate_jobs import JOBS
+from tests.benchmarks.estimate_programs import write_program
+from worker.inspection import inspect
+
+BARS = {"trace_s": 3.0, "offers_s": 1.0}
+CORES, GPUS, SLOWED = 32, 8, 8
+"""Per node; the slowed ones are some of the cores."""
+
+
+def one_per_family() -> list[SweepPoint]:
+    """The first job of each family."""
+    return list({job.family: job for job in reversed(JOBS)}.values())
+
+
+def read(point: SweepPoint, root: Path, visits: int) -> tuple[dict[str, Any], list[float]]:
+    """(workload, seconds of each reading). Raises `RuntimeError` where the program cannot be read."""
+    program, data = write_program(point, root)
+    request = {
+        "request_id": point.point_id, "program_dir": str(program), "dataset_dir": str(data), "minimum_sandbox_level": 0,
+    }  # fmt: skip
+    taken, answer = [], {}
+    for _ in range(visits):
+        began_s = time.perf_counter()
+        answer = inspect(request)
+        taken.append(time.perf_counter() - began_s)
+        if not answer["ok"]:
+            raise RuntimeError(f"{point.family}: {answer['problem']}")
+    return answer["workload"], taken
+
+
+def portal(home: Path) -> Any:
+    """A database of its own without a broker; returns the person who asks."""
+    os.environ |= {"DLH_HOME": str(home), "DJANGO_SETTINGS_MODULE": "harness.settings"}
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    from harness import broker
+    from harness.accounts.models import User
+
+    call_command("migrate", verbosity=0)
+    broker.client = lambda: SimpleNamespace(xadd=lambda *_, **__: None)  # type: ignore[assignment]
+    return User.objects.create_user("asker", password="not used here")
+
+
+def pool(nodes: int) -> int:
+    """Make so many nodes; return how many devices there are."""
+    from harness.pool.models import Device, Node, NodeState
+
+    for number in range(nodes):
+        node = Node.objects.create(
+            name=f"made-{number}", state=NodeState.UP, cpu_cores=CORES, memory_bytes=256 << 30, sandbox_level=3
+        )
+        model = number % 2
+        Device.objects.bulk_create(
+            Device(
+                node=node, kind="cpu", index=index, model_name=f"Core {'AB'[model]}", memory_bytes=8 << 30,
+                slowdown=2.0 if index >= CORES - SLOWED else 1.0,
+            )
+            for index in range(CORES)
+        )  # fmt: skip
+        Device.objects.bulk_create(
+            Device(node=node, kind="cuda", index=index, model_name=f"GPU {'AB'[model]}", memory_bytes=80 << 30)
+            for index in range(GPUS)
+        )
+    return nodes * (CORES + GPUS)
+
+
+def price(user: Any, workloads: list[dict[str, Any]]) -> list[tuple[float, int]]:
+    """(seconds, ways) of one offer per workload."""
+    from harness.estimates.offers import Asked, offer_make_workload
+
+    found = []
+    for body in workloads:
+        began_s = time.perf_counter()
+        offer = offer_make_workload(user=user, workload=body, asked=Asked())
+        found.append((time.perf_counter() - began_s, len(offer.body["lines"])))
+    return found
+
+
+def main() -> None:
+    """Read, price, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=8)
+    parser.add_argument("--visits", type=int, default=3, help="readings of each program")
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-offer-") as folder:
+        root = Path(folder)
+        workloads, traced = [], {}
+        for point in one_per_family():
+            workload, taken = read(point, root, chosen.visits)
+            workloads.append(workload)
+            traced[point.family] = taken
+            print(f"  {point.family:15} read in {median(taken):.2f} s (slowest {max(taken):.2f})", flush=True)
+        user = portal(root / "home")
+        devices = pool(chosen.nodes)
+        rounds = [price(user, workloads) for _ in range(chosen.visits)]
+    offers_s = [sum(seconds for seconds, _ in found) for found in rounds]
+    ways = sum(number for _, number in rounds[0])
+    print(f"  {len(workloads)} offers on {devices} devices ({ways} ways): {median(offers_s):.2f} s", flush=True)
+    slowest_s = max(max(taken) for taken in traced.values())
+    met = {"trace": slowest_s <= BARS["trace_s"], "offers": median(offers_s) <= BARS["offers_s"]}
+    result = {"trace_s": traced, "offers_s": offers_s, "devices": devices, "ways": ways, "bars": BARS, "met": met}
+    print(json.dumps({"benchmark": "offer", **result}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Quality of the default spec, nothing tuned by hand, next to boosted trees on the same split in the same run.
+
+    python -m tests.benchmarks.bench_quality --data FOLDER       all sets; FOLDER holds adult, abalone, cifar10_6k
+    python -m tests.benchmarks.bench_quality --sets wine digits  some of those that scikit-learn carries
+
+Each set goes the way of a job: file -> profile -> resolved default spec -> rendered program -> `python train.py` in a
+process of its own. The rival, scikit-learn's HistGradientBoosting with its defaults, is trained on exactly the
+program's training rows; `rival+val` also gets the validation rows, which the program uses only to choose its best
+checkpoint. Sets of less than 1,000 rows are repeated with other seeds (other splits), since their test parts are a few
+dozen rows. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from PIL import Image
+from sklearn import datasets as sk
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+from codegen.profile import profile_dataset
+from codegen.profile.types import ProfileOptions
+from codegen.render import render, runtime_files
+from codegen.resolve import resolve
+from codegen.spec import TaskSpec
+from codegen.types import Hardware
+
+GIB = 2**30
+MOST_BEHIND = 1.0
+"""Points (accuracy or R2 x 100) that the program may lie behind the rival."""
+LEAST = {"digits": 0.98, "cifar10_6k": 0.60}
+"""Absolute bars of the picture sets."""
+MOST_S = 600.0
+SMALL_ROWS = 1000
+FILES = {"adult": "adult.csv.gz", "abalone": "abalone.csv.gz", "cifar10_6k": "cifar10_6k.zip"}
+BUILT_IN = ("wine", "breast_cancer", "diabetes", "digits")
+REPEATS = 5
+
+
+@dataclass
+class Outcome:
+    """Figures of one set, one entry per seed."""
+
+    name: str
+    family: str = ""
+    metric: str = ""
+    ours: list[float] = field(default_factory=list)
+    rival: list[float] = field(default_factory=list)
+    rival_val: list[float] = field(default_factory=list)
+    train_s: list[float] = field(default_factory=list)
+    rival_s: list[float] = field(default_factory=list)
+
+    @property
+    def behind_points(self) -> float:
+        """Points behind the rival; negative: ahead."""
+        return 100 * (mean(self.rival) - mean(self.ours))
+
+    @property
+    def passed(self) -> bool:
+        """Within the bars of the issue."""
+        if max(self.train_s) > MOST_S:
+            return False
+        if self.name in LEAST:
+            return mean(self.ours) >= LEAST[self.name]
+        return self.behind_points <= MOST_BEHIND
+
+
+def write_source(name: str, folder: Path, data: Path | None) -> Path | None:
+    """The file that a person would upload, or None where it is not there."""
+    if name in FILES:
+        path = data / FILES[name] if data else None
+        return path if path and path.is_file() else None
+    if name == "digits":
+        return write_digits(folder / "digits.zip")
+    bunch = getattr(sk, f"load_{name}")()
+    path = folder / f"{name}.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*bunch.feature_names, "target"])
+        for row, target in zip(bunch.data.tolist(), bunch.target.tolist(), strict=True):
+            writer.writerow([*row, bunch.target_names[target] if "target_names" in bunch else target])
+    return path
+
+
+def write_digits(path: Path) -> Path:
+    """scikit-learn's digits as pictures in class folders."""
+    digits = sk.load_digits()
+    with zipfile.ZipFile(path, "w") as archive:
+        for index, (pixels, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
+            out = io.BytesIO()
+            Image.fromarray((pixels * (255 / 16)).astype(np.uint8)).save(out, "PNG")
+            archive.writestr(f"{digit}/{index:04d}.png", out.getvalue())
+    return path
+
+
+def make_program(source: Path, folder: Path, seed: int, cores: int) -> dict[str, Any]:
+    """Profile, resolve and render into `folder`; returns the resolved spec."""
+    packed = folder / "data"
+    packed.mkdir(parents=True)
+    profile = profile_dataset(source, packed, ProfileOptions(), lambda share, note: None)
+    spec = TaskSpec.model_validate({"training": {"seed": seed}})
+    resolved = resolve(spec, profile, Hardware(cpu_cores=cores, cpu_memory_bytes=8 * GIB))
+    for name, text in {**render(resolved, profile).files, **runtime_files()}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return resolved.spec
+
+
+def train(folder: Path, threads: int) -> tuple[float, str, float]:
+    """Run the program; returns (test figure, metric, seconds with start and results)."""
+    began = time.perf_counter()
+    environment = {**os.environ, "DLH_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run([sys.executable, "train.py"], cwd=folder, env=environment, capture_output=True, text=True)
+    took = time.perf_counter() - began
+    if done.returncode:
+        raise SystemExit(f"train.py failed in {folder}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    metric = json.loads((folder / "work/results/results.json").read_text())["metric"]
+    return float(metric["value_test"]), str(metric["name"]), took
+
+
+READ_PARTS = """
+import json, sys
+from pathlib import Path
+import data
+from worker.runtime.spec import load_spec
+dataset = data.load(load_spec("spec.yaml"), Path("data"))
+print(json.dumps({name: getattr(dataset, name).rows.tolist() for name in ("train", "val", "test")}))
+"""
+
+
+def rival_scores(folder: Path, spec: dict[str, Any]) -> tuple[float, float]:
+    """HistGradientBoosting on the program's own parts: (training rows only, with validation rows)."""
+    out = subprocess.run([sys.executable, "-c", READ_PARTS], cwd=folder, capture_output=True, text=True, check=True)
+    rows = {name: np.array(part) for name, part in json.loads(out.stdout).items()}
+    inputs, targets, categorical = rival_inputs(folder, spec)
+    kind = HistGradientBoostingRegressor if spec["task"] == "tabular_regression" else HistGradientBoostingClassifier
+    scores = []
+    for known in (rows["train"], np.concatenate([rows["train"], rows["val"]])):
+        model = kind(random_state=0, categorical_features=categorical).fit(inputs[known], targets[known])
+        scores.append(float(model.score(inputs[rows["test"]], targets[rows["test"]])))
+    return scores[0], scores[1]
+
+
+def rival_inputs(folder: Path, spec: dict[str, Any]) -> tuple[np.ndarray, np.ndarray, list[bool] | None]:
+    """(inputs [N, columns], targets [N], which columns are categories)."""
+    if spec["task"] == "image_classification":
+        table = pq.read_table(folder / "data/images.parquet")
+        mode = "L" if spec["shape"]["channels"] == 1 else "RGB"
+        pictures = [np.asarray(Image.open(io.BytesIO(blob)).convert(mode)) for blob in table["image"].to_pylist()]
+        return np.stack(pictures).reshape(len(pictures), -1), np.array(table["label"].to_pylist()), None
+    table = pq.read_table(folder / "data/table.parquet")
+    shape = spec["shape"]
+    columns = [table[name].to_numpy(zero_copy_only=False).astype(float) for name in shape["numeric"]]
+    for name in shape["categorical"]:
+        texts = np.array([str(value) for value in table[name].to_pylist()])
+        columns.append(np.unique(texts, return_inverse=True)[1].astype(float))
+    flags = [False] * len(shape["numeric"]) + [True] * len(shape["categorical"])
+    return np.stack(columns, axis=1), np.array(table[shape["target"]].to_pylist()), flags
+
+
+def measure(name: str, source: Path, folder: Path, threads: int) -> Outcome:
+    """All repeats of one set."""
+    outcome = Outcome(name)
+    seed, repeats = 0, 1
+    while seed < repeats:
+        place = folder / f"{name}-{seed}"
+        spec = make_program(source, place, seed, threads)
+        rows = pq.read_metadata(next((place / "data").glob("*.parquet"))).num_rows
+        repeats = REPEATS if rows < SMALL_ROWS else 1
+        figure, outcome.metric, took = train(place, threads)
+        outcome.family = f"{spec['model']['family']}-{spec['model']['size']}"
+        outcome.ours.append(figure)
+        outcome.train_s.append(took)
+        began = time.perf_counter()
+        rival, rival_val = rival_scores(place, spec)
+        outcome.rival.append(rival)
+        outcome.rival_val.append(rival_val)
+        outcome.rival_s.append(time.perf_counter() - began)
+        seed += 1
+    return outcome
+
+
+def line(outcome: Outcome) -> str:
+    """One row of the printed table."""
+    return (
+        f"{outcome.name:14} {outcome.metric:9} {outcome.family:20} {len(outcome.ours):5} {mean(outcome.ours):8.4f} "
+        f"{mean(outcome.rival):8.4f} {mean(outcome.rival_val):10.4f} {outcome.behind_points:8.2f} "
+        f"{max(outcome.train_s):8.1f} {'ok' if outcome.passed else 'MISSED'}"
+    )
+
+
+def main() -> int:
+    """Measure, print, and return 0 only if every set passed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="folder with " + ", ".join(FILES.values()))
+    parser.add_argument("--sets", nargs="*", default=[*BUILT_IN, *FILES], choices=[*BUILT_IN, *FILES])
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads of the one process (default 2)")
+    given = parser.parse_args()
+    print(
+        "set            metric    model                runs     ours    rival  rival+val   behind    max s", flush=True
+    )
+    outcomes, skipped = [], []
+    with tempfile.TemporaryDirectory(prefix="bench-quality-") as temporary:
+        for name in given.sets:
+            source = write_source(name, Path(temporary), given.data)
+            if source is None:
+                skipped.append(name)
+                print(f"{name:14} SKIPPED: {FILES[name]} is not in the folder given by --data", flush=True)
+                continue
+            outcomes.append(measure(name, source, Path(temporary), given.threads))
+            print(line(outcomes[-1]), flush=True)
+    body = {
+        outcome.name: {
+            **vars(outcome),
+            "behind_points": round(outcome.behind_points, 3),
+            "passed": outcome.passed,
+        }
+        for outcome in outcomes
+    }
+    print(json.dumps({"benchmark": "quality", "threads": given.threads, "sets": body, "skipped": skipped}))
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,250 @@
+"""Small real jobs, run whole on every allocation that two cores give: what estimates of whole runs are held against."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from codegen.spec import Task
+from scheduler.device_model import DeviceModel
+from scheduler.estimate import Probe, estimate, run_parts
+from scheduler.estimates import Allocation, Estimate
+from scheduler.learning import Finished, corrected
+from scheduler.offers import Candidate
+from scheduler.recommend import batch_split, recommend
+from scheduler.run_time import RunParts
+from scheduler.sweep import DataShape, SweepPoint
+from scheduler.workload import Workload
+from tests.benchmarks.estimate_measure import NAME, in_process
+from tests.benchmarks.estimate_programs import write_program
+from tests.worker.runtime.samples import PROJECT
+from worker.launch import LaunchConfig, LocalRank
+
+MEMORY = 8 << 30
+CASES = 40
+SLACK = (1.0, 1.1, 1.25, 1.5, 1.8, 2.2, 3.0)
+"""Deadlines as multiples of the fastest measured run."""
+
+
+def _job(
+    family: str, batch: int, epochs: int, rows: int, params: dict[str, Any], *, size: int = 0, features: int = 0
+) -> SweepPoint:
+    pictures = size > 0
+    data = DataShape(channels=3, rows=rows) if pictures else DataShape(features=features, outputs=3, rows=rows)
+    return SweepPoint(
+        family=family,
+        task=Task.IMAGE_CLASSIFICATION if pictures else Task.TABULAR_CLASSIFICATION,
+        params={**params, "dropout": 0.1, **({"image_size": size} if pictures else {})},
+        batch_size=batch,
+        data=data,
+        training={"epochs": epochs, "patience": 0},
+    )
+
+
+CNN = {"kernel": 3, "fc_layers": 1, "fc_nodes": 96}
+RESMLP = {"frequencies": 12, "embedding": 6, "frequency_scale": 0.2}
+JOBS = (
+    _job("cnn", 64, 5, 1600, {**CNN, "conv_layers": 4, "filters": 24}, size=20),
+    _job("cnn", 32, 4, 900, {**CNN, "conv_layers": 3, "filters": 40}, size=28),
+    _job("resnet", 64, 3, 1100, {"blocks": 1, "width": 20}, size=20),
+    _job("mlp", 256, 8, 24_000, {"layers": 4, "width": 384}, features=40),
+    _job("resmlp", 128, 5, 12_000, {**RESMLP, "blocks": 2, "width": 160}, features=20),
+    _job("ft_transformer", 128, 3, 5_000, {"blocks": 2, "width": 48, "heads": 4}, features=12),
+)
+LESSONS = (
+    _job("cnn", 48, 4, 1000, {**CNN, "conv_layers": 2, "filters": 20}, size=24),
+    _job("mlp", 128, 6, 10_000, {"layers": 3, "width": 200}, features=24),
+)
+"""Jobs that the model learns the start and the end of a run from before the others are predicted."""
+
+
+def allocations(batch: int) -> tuple[Allocation, ...]:
+    """One core; one process on two; one rank on each of two."""
+
+    def made(count: int, mode: str, ranks: int, threads: int) -> Allocation:
+        split = batch_split(batch, ranks)
+        return Allocation(kind="cpu", model_name=NAME, count=count, mode=mode, batch_split=split, threads=threads)
+
+    return made(1, "single", 1, 1), made(2, "single", 1, 2), made(2, "sync", 2, 1)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One job on one allocation: a probe of three steps, and the whole run."""
+
+    job: SweepPoint
+    workload: Workload
+    probe: Probe
+    run_s: float
+    start_s: float
+    parts: RunParts
+    """Where the time went."""
+
+
+def see(job: SweepPoint, allocation: Allocation, root: Path) -> Seen:
+    """Probe and run. Raises `RuntimeError` if the program fails."""
+    program, data = write_program(job, root)
+    ranks = len(allocation.batch_split)
+    figures = in_process(program, data=data, ranks=ranks, threads=allocation.threads, steps=3, repeats=1, budget=5)
+    if not figures.get("ok"):
+        raise RuntimeError(f"{job.family}: {figures.get('problem')}")
+    probe = Probe(
+        allocation=allocation,
+        step_s=tuple(figures["step_s"]),
+        peak_bytes=figures["run_peak_bytes"],
+        evaluation_row_s=figures["evaluation_row_s"],
+        load_row_s=figures["load_row_s"],
+    )
+    run_s, parts = run_whole(program, data, ranks, allocation.threads, root / "work")
+    one = in_process(program, data=data, ranks=1, steps=1, repeats=1, budget=1) if ranks > 1 else figures
+    return Seen(job, Workload.from_dict(one["workload"]), probe, run_s, parts.start_s, parts)
+
+
+def run_whole(program: Path, data: Path, ranks: int, threads: int, work: Path) -> tuple[float, RunParts]:
+    """(seconds of the whole run, where they went), launched as on a node."""
+    shutil.rmtree(work, ignore_errors=True)
+    arguments = ["--program", str(program), "--data", str(data), "--work", str(work)]
+    argv = [sys.executable, "-m", "tests.benchmarks.timed_run", *arguments]
+    with tempfile.TemporaryDirectory(prefix="launch-") as folder:
+        began_s = time.time()
+        code = _launched(argv, ranks, threads, Path(folder))
+        run_s = time.time() - began_s
+        said = Path(folder, "rank0").read_text()
+    lines = [line for line in said.splitlines() if line.startswith("{")]
+    if code or not lines:
+        raise RuntimeError(f"train.py failed in {program}:\n{said[-2000:]}")
+    told = json.loads(lines[-1])
+    start_s = told.pop("first_step_s") - began_s
+    counted = start_s + sum(told.values())
+    told["end_s"] += max(0.0, run_s - counted)  # until the last process has ended
+    return run_s, RunParts(start_s=start_s, **told)
+
+
+def _launched(argv: list[str], ranks: int, threads: int, folder: Path) -> int:
+    """Exit code of the process that starts the ranks on a node; what rank N says is in the file `rankN`."""
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    local, kept = [], [quiet]
+    for rank in range(ranks):
+        out = os.open(folder / f"rank{rank}", os.O_WRONLY | os.O_CREAT)
+        kept += [out, os.dup(out)]
+        environment = {
+            "DLH_RANK": str(rank), "DLH_DEVICE": "cpu", "DLH_BACKEND": "horovod", "DLH_THREADS": str(threads),
+            "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONPATH": str(PROJECT),
+        }  # fmt: skip
+        fds = {"stdout_fd": kept[-2], "stderr_fd": kept[-1]}
+        local.append(LocalRank(rank=rank, local_rank=rank, environment=environment, **fds))
+    config = LaunchConfig(
+        argv=argv, workdir=str(PROJECT), requests=str(folder), status_fd=quiet, backend="horovod",
+        hosts=[("localhost", ranks)], hostname="localhost", address="127.0.0.1", interface="lo", ranks=local,
+    )  # fmt: skip
+    file = folder / "launch.json"
+    file.write_text(config.to_json())
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    launch = [sys.executable, "-m", "worker.launch", str(file)]
+    try:
+        return subprocess.run(launch, env=environment, cwd=PROJECT, pass_fds=kept, timeout=600).returncode
+    finally:
+        for number in kept:
+            os.close(number)
+
+
+def taught(model: DeviceModel, root: Path) -> DeviceModel:
+    """The model after two finished jobs on one core and two on two ranks."""
+    finished = []
+    for job, number in ((LESSONS[0], 0), (LESSONS[1], 0), (LESSONS[0], 2), (LESSONS[1], 2)):
+        seen = see(job, allocations(job.batch_size)[number], root)
+        finished.append(
+            Finished(
+                workload=seen.workload,
+                allocation=seen.probe.allocation,
+                step_s=float(np.median(seen.probe.step_s)),
+                run_s=seen.run_s,
+                start_s=seen.start_s,
+            )
+        )
+    return corrected(model, finished)
+
+
+def whole_jobs(model: DeviceModel, root: Path) -> tuple[list[Seen], dict[str, float]]:
+    """Every job on every allocation: errors of the whole run's time, each after three probe steps on it."""
+    seen, errors, bare = [], [], []
+    for job in JOBS:
+        for allocation in allocations(job.batch_size):
+            found = see(job, allocation, root)
+            guess = estimate(found.workload, allocation, model, probe=found.probe)
+            plain = estimate(found.workload, allocation, model)
+            errors.append(guess.run_s.mid / found.run_s - 1.0)
+            bare.append(plain.run_s.mid / found.run_s - 1.0)
+            seen.append(found)
+            words = f"{job.family:15} {allocation.count} core(s) {allocation.mode:6} measured {found.run_s:6.1f} s"
+            print(f"  {words}  after the probe {errors[-1]:+7.1%}  without {bare[-1]:+7.1%}", flush=True)
+            told = run_parts(found.workload, allocation, model, found.probe)
+            print(f"    {parts_words(found.parts, told)}", flush=True)
+    size, without = np.abs(errors), np.abs(bare)
+    figures = {"median": float(np.median(size)), "mape": float(size.mean()), "p90": float(np.quantile(size, 0.9))}
+    return seen, {**figures, "without_probe_median": float(np.median(without)), "runs": len(seen)}
+
+
+def parts_words(seen: RunParts, told: RunParts) -> str:
+    """Where the time went, and where it was foretold to go; the last pass counts with the end on both sides."""
+    pairs = {
+        "start": (seen.start_s, told.start_s),
+        "steps": (seen.steps_s, told.steps_s),
+        "checkpoints": (seen.saves_s, told.saves_s),
+        "passes and end": (seen.passes_s + seen.end_s, told.passes_s + told.end_s),
+    }
+    return "  ".join(f"{name} {real:.2f} s, foretold {guess:.2f}" for name, (real, guess) in pairs.items())
+
+
+def chosen_against_all(model: DeviceModel, seen: Sequence[Seen]) -> dict[str, float]:
+    """Forty deadlines: the allocation recommended after a probe on one core, against what was measured on all."""
+    tally: dict[str, list[tuple[float, bool]]] = {"ours": [], "fastest": [], "fewest": []}
+    refused = cases = 0
+    for job in JOBS:
+        runs = [found for found in seen if found.job is job]
+        probe, workload = runs[0].probe, runs[0].workload
+        energy = {run.probe.allocation: run.run_s * model.power.busy_w * run.probe.allocation.count for run in runs}
+        took = {run.probe.allocation: run.run_s for run in runs}
+        for slack in SLACK:
+            if cases == CASES:
+                break
+            cases += 1
+            deadline_s = slack * min(took.values())
+            best = min(energy[way] for way in took if took[way] <= deadline_s)
+            picks = {"fastest": min(took, key=lambda way: took[way]), "fewest": runs[0].probe.allocation}
+            ours = offered(model, workload, list(took), probe, deadline_s)
+            refused += ours is None
+            if ours is not None:
+                picks["ours"] = ours
+            for name, way in picks.items():
+                tally[name].append((energy[way] / best - 1.0, took[way] > deadline_s))
+    figures: dict[str, float] = {"cases": cases, "refused": refused}
+    for name, rows in tally.items():
+        kept = [more for more, missed in rows if not missed]
+        figures[f"{name}_energy_above_best"] = float(np.mean(kept)) if kept else float("nan")
+        figures[f"{name}_misses"] = sum(missed for _, missed in rows)
+    return figures
+
+
+def offered(
+    model: DeviceModel, workload: Workload, ways: Sequence[Allocation], probe: Probe, deadline_s: float
+) -> Allocation | None:
+    """What `recommend` offers; None where it refuses."""
+
+    def price(way: Candidate) -> Estimate:
+        return estimate(workload, way.allocation, model, memory_limit_bytes=way.memory_limit_bytes, probe=probe)
+
+    candidates = [Candidate(allocation=way, memory_limit_bytes=MEMORY) for way in ways]
+    offer = recommend(candidates, estimate_of=price, start_of=lambda way, run_s: 0.0, now_s=0.0, deadline_s=deadline_s)
+    return replace(offer.chosen.allocation) if offer.chosen else None

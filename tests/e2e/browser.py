@@ -1,0 +1,66 @@
+"""A real browser: Debian's Chromium driven by Playwright, and when there is none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.e2e.portal import ROOT
+
+DIST = ROOT / "harness" / "frontend" / "dist" / "dlh" / "app.js"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+LONG_MS = 60_000
+BROWSER_MARKS = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER: install chromium to run the browser tests"),
+    pytest.mark.skipif(not DIST.exists(), reason="NO FRONT END: run `npm ci && npm run build` first"),
+]
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A running browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+def open_page(browser: Any, url: str, strange: list[str], *, width: int = 1440, theme: str = "light") -> Any:
+    """A page of its own context; requests to other hosts and script errors are added to `strange`."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme, base_url=url)
+    context.set_default_timeout(LONG_MS)
+    context.add_cookies([{"name": "theme", "value": theme, "url": url}])
+    page = context.new_page()
+    page.on("request", lambda request: strange.append(request.url) if _is_elsewhere(request.url, url) else None)
+    page.on("pageerror", lambda error: strange.append(f"script error: {error}"))
+    return page
+
+
+def sign_in(page: Any, url: str, user: str, password: str) -> None:
+    """Through the form, as a person does."""
+    page.goto("/login")
+    page.fill("#id_username", user)
+    page.fill("#id_password", password)
+    page.click("button:has-text('Sign in')")
+    page.wait_for_url(f"{url}/")
+
+
+def _is_elsewhere(url: str, own: str) -> bool:
+    return not url.startswith((own, "data:", "blob:", "about:"))

@@ -1,0 +1,68 @@
+"""The whole stack for tests that need it: real broker, portal, control and node in a temporary home."""
+
+import shutil
+
+import pytest
+
+from harness.datasets.samples import sample_file
+from tests.e2e.stack import END_TIMEOUT_S, RunningStack, processes_of, wait_for
+
+NO_BROWSER = "NO BROWSER TESTS: there is no Chromium here (Debian/Ubuntu: apt-get install chromium fonts-dejavu-core)"
+
+
+def chromium_path() -> str | None:
+    """The machine's Chromium, if there is one."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def pytest_collection_modifyitems(items):
+    if chromium_path() is None:
+        for item in items:
+            if item.get_closest_marker("browser"):
+                item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if any(NO_BROWSER in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(NO_BROWSER, red=True, bold=True)
+
+
+@pytest.fixture
+def make_stack(tmp_path_factory):
+    """A maker of stacks of the test's own, ended after it."""
+    stacks = []
+
+    def make(home=None, command=("run",), **environment):
+        stacks.append(RunningStack(home or tmp_path_factory.mktemp("stack") / "home", command, **environment))
+        return stacks[-1]
+
+    yield make
+    for stack in stacks:
+        stack.kill()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory):
+    """The stack that tests share; nothing of it is left afterwards."""
+    stack = RunningStack(tmp_path_factory.mktemp("shared") / "home")
+    try:
+        yield stack.wait_running()
+        stack.stop()
+        wait_for(
+            lambda: not processes_of(stack.home), timeout_s=END_TIMEOUT_S, what="every process of the stack has ended"
+        )
+    finally:
+        stack.kill()
+        shutil.rmtree(stack.home / "store", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def digits(stack, tmp_path_factory):
+    """Id of the digits as pictures."""
+    return stack.upload(sample_file("digits", tmp_path_factory.mktemp("digits")), "digits")
+
+
+@pytest.fixture(scope="session")
+def wine(stack, tmp_path_factory):
+    """Id of the wine table."""
+    return stack.upload(sample_file("wine", tmp_path_factory.mktemp("wine")), "wine")

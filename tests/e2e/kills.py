@@ -1,0 +1,164 @@
+"""Random kills in a row on one stack that trains small jobs all the while; drawn from a seed, so that a run can be made
+again (when exactly each process dies is up to the machine)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+import psutil
+
+from tests.e2e.faults import at_rest, attempts, checkpoints_are_whole, never_at_once
+from tests.e2e.stack import RunningStack, items, processes_of, wait_for
+
+T = TypeVar("T")
+PARTS = ("broker", "control", "node", "portal")
+OF_RUNS = {"rank": "train.py", "launcher": "worker.launch", "supervisor": "worker.supervisor"}
+STATES = {"draft", "queued", "placed", "running", "pausing", "paused", "cancelling", "succeeded", "failed", "cancelled"}
+AT_ONCE = 5
+"""Jobs that are not over: more than a small machine runs, so that some always wait."""
+LOOK_EVERY = 5
+"""Kills between two looks at all jobs, for which the portal must be there."""
+PAUSE_S = (0.1, 3.0)
+"""Between two kills."""
+MOST_RESTARTS = 100
+PATIENCE_S = 120.0
+SETTLE_S = 1500.0
+SPEC = {
+    "resources": {"device": "cpu", "count": 1},
+    "training": {"epochs": 6, "seed": 1, "patience": 0},
+    "checkpoints": {"every_epochs": 1},
+}
+
+
+@dataclass
+class Told:
+    """What a series came to."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    jobs: int = 0
+    restarts: int = 0
+    pauses: int = 0
+    """By the scheduler, which makes room for others."""
+    attempts: int = 0
+    checkpoints: int = 0
+    settled_s: float = 0.0
+    """From the last kill until every job was over."""
+
+
+class Storm:
+    """Keeps a stack busy and kills something of it again and again."""
+
+    def __init__(self, stack: RunningStack, dataset: str, seed: int) -> None:
+        self.stack, self.dataset = stack, dataset
+        self.draw = random.Random(seed)
+        self.told = Told()
+        self._name = f"storm {seed} of {time.time():.0f}"
+        self._jobs: list[str] = []
+        self._trace: list[tuple[str, int]] = []
+
+    def run(self, kills: int) -> Told:
+        """Kill so often, then wait until all jobs are over and see that everything is right."""
+        self.stack.request("PATCH", "/pool/settings", json={"max_restarts": MOST_RESTARTS})
+        for number in range(kills):
+            if number % LOOK_EVERY == 0:
+                self._keep_busy()
+            time.sleep(self.draw.uniform(*PAUSE_S))
+            self._kill()
+        last_s = time.monotonic()
+        wait_for(lambda: not self._open(), timeout_s=SETTLE_S, what="every job is over")
+        self.told.settled_s = time.monotonic() - last_s
+        self._check()
+        return self.told
+
+    def _keep_busy(self) -> None:
+        """Submit until enough jobs are open. What a dying portal left half done is found again by its name."""
+        while len(self._open()) < AT_ONCE:
+            name = f"{self._name} {len(self._jobs)}"
+            job = self._patiently(lambda name=name: self._draft(name))
+            self._patiently(lambda job=job: self._submit(job))
+            self._jobs.append(job)
+
+    def _draft(self, name: str) -> str:
+        known = items(self.stack.get("/jobs", query=name))
+        for row in known:
+            if row["name"] == name:
+                return str(row["id"])
+        body = {"project": self.stack.project, "dataset": self.dataset, "spec": {"name": name, **SPEC}}
+        return str(self.stack.post("/jobs", body)["id"])
+
+    def _submit(self, job: str) -> bool:
+        if self.stack.job(job)["state"] == "draft":
+            self.stack.post(f"/jobs/{job}/submit")
+        return True
+
+    def _open(self) -> list[str]:
+        """Jobs that are not over; every state that is told is one that there is."""
+        bodies = [self._patiently(lambda job=job: self.stack.job(job)) for job in self._jobs]
+        for body in bodies:
+            told = f"{body['id']}: {body['state']} {body['failure']} after {self._trace[-4:]}"
+            assert body["state"] in STATES - {"failed", "cancelled"}, told
+        return [body["id"] for body in bodies if body["state"] != "succeeded"]
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while the portal, or what it needs, is down."""
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return ask()
+            except (httpx.TransportError, AssertionError) as error:
+                told = str(error)
+                if isinstance(error, AssertionError) and not any(f": {code} " in told for code in (502, 503)):
+                    raise
+                assert time.monotonic() < end_s, f"the portal does not come back: {error}"
+                time.sleep(0.2)
+
+    def _kill(self) -> None:
+        victims = self._victims()
+        kind = self.draw.choice(sorted(victims))
+        pid = self.draw.choice(victims[kind])
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            self.told.kills[kind] += 1
+            self._trace.append((kind, pid))
+            return
+        self._kill()
+
+    def _victims(self) -> dict[str, list[int]]:
+        """Process ids by kind; only kinds of which there is one."""
+        found: dict[str, list[int]] = {name: [pid] for name in PARTS if (pid := self.stack.child(name))}
+        for process in processes_of(self.stack.home):
+            with contextlib.suppress(psutil.Error):
+                program, *words = process.cmdline() or [""]  # one that just ended has none
+                for kind, word in OF_RUNS.items():
+                    if "python" in Path(program).name and any(part.endswith(word) for part in words):
+                        found.setdefault(kind, []).append(process.pid)
+        return found
+
+    def _check(self) -> None:
+        """After the storm: all over, each once at a time, whole checkpoints, nothing left, devices and leases free."""
+        at_rest(self.stack, *self._jobs)
+        for job in self._jobs:
+            body = self.stack.job(job)
+            assert body["state"] == "succeeded" and body["step"] == body["steps_total"], body
+            assert self.stack.get(f"/jobs/{job}/results")["metric"], job
+            tries = attempts(self.stack, job)
+            assert [row["number"] for row in tries] == list(range(1, len(tries) + 1))
+            ends = Counter(row["outcome"] for row in tries)
+            assert ends == Counter(succeeded=1, lost=body["restarts"], paused=ends["paused"]), ends
+            assert all(row["ended_at"] for row in tries)
+            never_at_once(self.stack, job)
+            self.told.checkpoints += checkpoints_are_whole(self.stack, job)
+            self.told.attempts += len(tries)
+            self.told.restarts += int(body["restarts"])
+            self.told.pauses += ends["paused"]
+        self.told.jobs = len(self._jobs)

@@ -1,0 +1,137 @@
+"""A portal over the seeded world, for tests that look at pages in a real browser."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Portal:
+    """A portal process that can be killed and started again on the same port."""
+
+    def __init__(self, home: Path, broker_url: str) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.env = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("DLH_")},
+            "DLH_HOME": str(home),
+            "DLH_URL": self.url,
+            "DLH_REDIS_URL": broker_url,
+            "DLH_DISK_RESERVE_MIB": "1",
+            "DJANGO_SETTINGS_MODULE": "harness.settings",
+            "OMP_NUM_THREADS": "1",
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def seed(self) -> None:
+        subprocess.run([sys.executable, "-m", "tests.factories"], cwd=ROOT, env=self.env, check=True, timeout=600)
+
+    def ids(self) -> dict[str, str]:
+        code = (
+            "import django; django.setup()\n"
+            "from harness.jobs.models import Job; from harness.datasets.models import Dataset\n"
+            "for job in Job.objects.all(): print(job.state, job.pk)\n"
+            "for data in Dataset.objects.all(): print(data.source_name, data.pk)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env=self.env, check=True, capture_output=True, text=True
+        )
+        return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
+
+    def start(self) -> None:
+        command = [
+            sys.executable, "-m", "uvicorn", "harness.asgi:application", "--port", str(self.port),
+            "--timeout-graceful-shutdown", "1", "--log-level", "warning",
+        ]  # fmt: skip
+        self.process = subprocess.Popen(command, cwd=ROOT, env=self.env)
+        deadline = time.monotonic() + 180
+        while True:
+            try:
+                httpx.get(f"{self.url}/login", timeout=5)
+                return
+            except httpx.HTTPError:
+                assert time.monotonic() < deadline and self.process.poll() is None, "the portal does not start"
+                time.sleep(0.1)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait(10)
+            self.process = None
+
+
+def visit(page: Any, address: str) -> None:
+    """Open a page from one that may just be loading itself anew, which takes the place of what was asked for."""
+    from playwright.sync_api import Error
+
+    for _ in range(5):
+        try:
+            page.goto(address)
+            return
+        except Error as error:
+            if "interrupted by another navigation" not in str(error):
+                raise
+    raise AssertionError(f"other pages kept coming before {address}")
+
+
+def until(page: Any, condition: str, *, limit_s: float = 90.0) -> None:
+    """Wait until a script expression holds; asked from outside, because the pages' policy forbids `eval` inside."""
+    deadline = time.monotonic() + limit_s
+    while not _holds(page, condition):
+        assert time.monotonic() < deadline, f"never came true: {condition}"
+        page.wait_for_timeout(50)
+
+
+def _holds(page: Any, condition: str) -> bool:
+    from playwright.sync_api import Error
+
+    try:
+        return bool(page.evaluate(condition))
+    except Error as error:
+        if "navigation" in str(error) or "context was destroyed" in str(error):
+            return False
+        raise
+
+
+def addresses(ids: dict[str, str]) -> dict[str, str]:
+    return {
+        "home": "/",
+        "datasets": "/datasets/",
+        "upload": "/datasets/upload/",
+        "table": f"/datasets/{ids['wine.csv']}/",
+        "pictures": f"/datasets/{ids['digits.zip']}/",
+        "failed data": f"/datasets/{ids['ragged.csv']}/",
+        "jobs": "/jobs/",
+        "choose data": "/jobs/new/",
+        "spec": f"/jobs/new/{ids['wine.csv']}/",
+        "program": f"/jobs/{ids['draft']}/program/",
+        "cost": f"/jobs/{ids['draft']}/cost/",
+        "live": f"/jobs/{ids['running']}/live/",
+        "logs": f"/jobs/{ids['failed']}/logs/",
+        "checkpoints": f"/jobs/{ids['failed']}/checkpoints/",
+        "results": f"/jobs/{ids['succeeded']}/results/",
+        "events": f"/jobs/{ids['running']}/events/",
+        "predict": f"/jobs/{ids['succeeded']}/predict/",
+        "compare": f"/jobs/compare/?job={ids['running']}&job={ids['succeeded']}",
+        "pool": "/pool/",
+        "queue": "/queue/",
+        "reservations": "/pool/reservations/",
+        "quotas": "/pool/quotas/",
+        "use": "/pool/use/",
+        "accuracy": "/accuracy/",
+        "project": "/projects/orchard/",
+        "account": "/account/",
+        "trash": "/trash/",
+    }

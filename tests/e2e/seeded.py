@@ -1,0 +1,50 @@
+"""Fixtures of the browser tests over the seeded world; imported by the modules that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.browser import chromium, open_page, sign_in
+from tests.e2e.portal import Portal
+from tests.factories import PASSWORD
+
+
+@pytest.fixture(scope="module")
+def portal(tmp_path_factory: pytest.TempPathFactory, broker_url: str) -> Iterator[Portal]:
+    found = Portal(tmp_path_factory.mktemp("pages"), broker_url)
+    found.seed()
+    found.start()
+    yield found
+    found.kill()
+
+
+@pytest.fixture(scope="module")
+def ids(portal: Portal) -> dict[str, str]:
+    return portal.ids()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def open_as(browser: Any, portal: Portal) -> Iterator[Callable[..., Any]]:
+    """Sign in and return a page: `open_as("owner", width=1440, theme="light")`. Fails on any request elsewhere."""
+    pages = []
+    strange: list[str] = []
+
+    def make(user: str = "owner", *, width: int = 1440, theme: str = "light") -> Any:
+        page = open_page(browser, portal.url, strange, width=width, theme=theme)
+        pages.append(page)
+        sign_in(page, portal.url, user, PASSWORD)
+        return page
+
+    yield make
+    for page in pages:
+        page.context.close()
+    assert not strange, strange

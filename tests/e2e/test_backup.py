@@ -1,0 +1,72 @@
+"""An installation moves: people, data, a finished job, and one under way, to another home, while the first runs on."""
+
+import contextlib
+import shutil
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from harness.datasets.samples import sample_file
+from tests.e2e.stack import REPOSITORY, START_TIMEOUT_S, clean_environment, items, wait_for
+
+pytestmark = pytest.mark.stack
+DLH = "import sys; from harness.client.cli import main; sys.exit(main())"
+
+
+def dlh(home, *arguments):
+    command = [sys.executable, "-c", DLH, *map(str, arguments)]
+    return subprocess.run(command, cwd=REPOSITORY, env=clean_environment(home), capture_output=True, text=True)
+
+
+def sign_in(stack, user, password):
+    browser = httpx.Client(base_url=stack.url, follow_redirects=True, timeout=60)
+    browser.get("/login")
+    token = next(value for name, value in browser.cookies.items() if name.startswith("dlh_csrf"))
+    form = {"username": user, "password": password, "csrfmiddlewaretoken": token}
+    browser.post("/login", data=form, headers={"Referer": f"{stack.url}/login"})
+    return browser
+
+
+def predicted(stack, job, file):
+    path = f"/jobs/{job}/predictions"
+    asked = stack.request("POST", path, files={"input": (file.name, file.read_bytes())}).json()["id"]
+    found = wait_for(
+        lambda: (body := stack.get(f"{path}/{asked}"))["state"] != "waiting" and body,
+        timeout_s=START_TIMEOUT_S,
+        what="the prediction is answered",
+    )
+    assert found["state"] == "done", found
+    return found["rows"]
+
+
+def test_a_running_installation_moves_to_another_home_with_all_that_it_has(make_stack, tmp_path):
+    first = make_stack().wait_running()
+    wine = sample_file("wine", tmp_path)
+    data = first.upload(wine, "wine")
+    done = first.job_submit(data, {"name": "done before", "training": {"epochs": 2, "seed": 1}})
+    first.job_wait(done, "succeeded")
+    long = {"training": {"epochs": 2000, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
+    running = first.job_submit(data, {"name": "under way", **long})
+    first.job_wait_checkpoint(running)
+
+    made = dlh(first.home, "backup", tmp_path / "all.dlh")
+    assert made.returncode == 0, made.stderr
+    assert first.stop() == 0
+    back = dlh(tmp_path / "new", "restore", tmp_path / "all.dlh")
+    assert back.returncode == 0, back.stderr
+    assert "1 runs were under way" in back.stdout
+    shutil.rmtree(first.home)
+
+    new = make_stack(tmp_path / "new").wait_running()
+    assert new.text().count("as set before") == 1
+    with contextlib.closing(sign_in(new, first.user, first.password)) as browser:
+        page = browser.get(f"/jobs/{done}/")
+        assert page.status_code == 200 and "done before" in page.text
+    assert new.get(f"/jobs/{done}/results")["metric"]["value_test"] > 0
+    assert len(new.request("GET", f"/jobs/{done}/weights").content) > 1000
+    assert predicted(new, done, wine) == 178
+    new.job_wait(running, "running", "succeeded")
+    attempts = {row["number"]: row["outcome"] for row in items(new.get(f"/jobs/{running}/attempts"))}
+    assert attempts[1] == "lost" and set(attempts) >= {1, 2}

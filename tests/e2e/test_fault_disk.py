@@ -1,0 +1,74 @@
+"""A full disk and a damaged checkpoint: the earlier good one is used, never a half one, and the cause is told."""
+
+import pytest
+
+from tests.e2e.faults import (
+    at_rest,
+    attempts,
+    checkpoints_are_whole,
+    flip_bit,
+    history,
+    job_folder,
+    never_at_once,
+    newest_state,
+)
+from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, wait_for
+from tests.small_disk import NO_MOUNT, fill, small_disk
+
+pytestmark = pytest.mark.stack
+TRAINING = {"epochs": 12, "seed": 1, "patience": 0}
+ONE = {"device": "cpu", "count": 1}
+SPEC = {"resources": ONE, "training": TRAINING, "checkpoints": {"every_epochs": 1}}
+LONG = {"resources": ONE, "training": {**TRAINING, "epochs": 3000}, "checkpoints": {"every_epochs": 1, "keep": 3}}
+DISK_MIB = 24
+
+
+def test_a_run_on_a_full_disk_says_so_and_goes_on_from_its_last_checkpoint_when_there_is_room(stack, digits):
+    job = stack.post("/jobs", {"project": stack.project, "dataset": digits, "spec": {"name": "no room", **SPEC}})["id"]
+    work = job_folder(stack, job) / "work"
+    try:
+        disk = small_disk(work, DISK_MIB)
+        with disk:
+            stack.post(f"/jobs/{job}/submit")
+            stack.job_wait_step(job, 1)
+            stack.job_wait_checkpoint(job)
+            filler = fill(work)
+            failed = wait_for(
+                lambda: (body := stack.job(job))["state"] == "failed" and body, timeout_s=JOB_TIMEOUT_S, what="it fails"
+            )
+            assert failed["failure"]["code"] == "disk_full" and failed["restarts"] == 0
+            assert checkpoints_are_whole(stack, job) >= 1
+            filler.unlink()
+            stack.post(f"/jobs/{job}/resume")
+            stack.job_wait(job, "succeeded")
+            first, second = attempts(stack, job)
+            assert second["resume_from"] and not first["resume_from"]
+            assert never_at_once(stack, job) == 2
+            at_rest(stack, job)
+    except PermissionError:
+        pytest.skip(NO_MOUNT)
+
+
+def test_a_checkpoint_with_a_flipped_bit_is_put_aside_and_the_older_one_used(stack, digits):
+    job = stack.job_submit(digits, {"name": "damaged", **LONG})
+    wait_for(lambda: checkpoints_named(stack, job) >= 2, timeout_s=JOB_TIMEOUT_S, what="two checkpoints are saved")
+    stack.post(f"/jobs/{job}/pause")
+    stack.job_wait(job, "paused")
+    at_rest(stack, job)
+    bad = newest_state(stack, job)
+    flip_bit(bad)
+    stack.post(f"/jobs/{job}/resume")
+    newest = wait_for(
+        lambda: (found := attempts(stack, job)[1:]) and found[-1]["running_at"] and found[-1],
+        timeout_s=JOB_TIMEOUT_S,
+        what="it goes on",
+    )
+    assert newest["resume_from"] and newest["resume_from"] < bad.parent.name
+    assert "is damaged and was put aside" in history(stack, job)
+    stack.post(f"/jobs/{job}/cancel")
+    wait_for(lambda: stack.job(job)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="it is cancelled")
+    at_rest(stack, job)
+
+
+def checkpoints_named(stack, job):
+    return len(stack.get(f"/jobs/{job}/checkpoints")["items"])

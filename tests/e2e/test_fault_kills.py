@@ -1,0 +1,16 @@
+"""A series of random kills; fifty in a row: `make bench-faults`."""
+
+import pytest
+
+from tests.e2e.kills import Storm
+
+pytestmark = pytest.mark.stack
+KILLS, SEED = 10, 4
+
+
+@pytest.mark.timeout(850)
+def test_after_random_kills_every_job_has_succeeded_and_nothing_is_left(stack, digits):
+    told = Storm(stack, digits, SEED).run(KILLS)
+    assert told.kills.total() == KILLS
+    assert len(told.kills) >= 4, "the series killed too few kinds of things"
+    assert told.attempts == told.jobs + told.restarts + told.pauses

@@ -1,0 +1,109 @@
+"""A machine behind a network: the network, and the machine, go and come back. Rows of docs/faults.md."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from harness.datasets.samples import sample_file
+from tests.e2e.far_node import NO_NAMESPACES, FarNode, reserve_near
+from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, RunningStack, all_gone, items, wait_for
+
+pytestmark = pytest.mark.stack
+SPEC = {"training": {"epochs": 3000, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
+CUT_S = 5.0
+"""The fault itself, not a limit."""
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory):
+    """The far machine; its `stack` is the near one, whose devices are kept."""
+    folder = tmp_path_factory.mktemp("far")
+    try:
+        node = FarNode(folder)
+    except OSError:
+        pytest.skip(NO_NAMESPACES)
+    stack = RunningStack(folder / "near", **node.near_environment())
+    try:
+        stack.wait_running()
+        node.join(stack)
+        yield node, stack, stack.upload(sample_file("digits", folder), "digits")
+        stack.stop()
+    finally:
+        node.close()
+        stack.kill()
+
+
+@pytest.fixture
+def job(far):
+    """A job that trains on the far machine and has saved once; the near one is kept for the time being."""
+    _, stack, digits = far
+    reservation = reserve_near(stack)
+    made = stack.job_submit(digits, {"name": "far away", **SPEC})
+    stack.job_wait_step(made, 1)
+    stack.job_wait_checkpoint(made)
+    assert _attempts(stack, made)[-1]["nodes"] == ["far"]
+    yield made, reservation
+    if any(row["id"] == reservation for row in items(stack.get("/pool/reservations"))):
+        stack.request("DELETE", f"/pool/reservations/{reservation}")
+    stack.post(f"/jobs/{made}/cancel")
+    stack.job_wait(made, "cancelled", timeout_s=END_TIMEOUT_S)
+
+
+def _attempts(stack, job):
+    return sorted(items(stack.get(f"/jobs/{job}/attempts")), key=lambda attempt: attempt["number"])
+
+
+def _history(stack, job):
+    return " ".join(row["message"] for row in items(stack.get(f"/jobs/{job}/events")))
+
+
+def _second_attempt_runs(stack, job):
+    wait_for(
+        lambda: len(rows := _attempts(stack, job)) == 2 and rows[1]["running_at"],
+        timeout_s=JOB_TIMEOUT_S,
+        what="the job trains again",
+    )
+    return _attempts(stack, job)
+
+
+def test_a_network_that_is_away_for_five_seconds_costs_a_run_nothing(far, job):
+    node, stack, _ = far
+    made, _ = job
+    node.cut()
+    time.sleep(CUT_S)
+    step = stack.job(made)["step"]
+    node.mend()
+    stack.job_wait_step(made, step + 20)
+    assert len(_attempts(stack, made)) == 1
+
+
+def test_a_network_that_stays_away_moves_the_run_and_the_old_copy_ends_and_the_node_comes_back(far, job):
+    node, stack, _ = far
+    made, reservation = job
+    old = stack.run_processes(made)
+    stack.request("DELETE", f"/pool/reservations/{reservation}")
+    node.cut()
+    first, second = _second_attempt_runs(stack, made)
+    assert (first["outcome"], second["nodes"]) == ("lost", ["near"])
+    words = _history(stack, made)
+    assert "The node far does not answer." in words and "Going on from checkpoint" in words
+    wait_for(lambda: all_gone(old), timeout_s=END_TIMEOUT_S, what="the copy that nobody hears has ended")
+    record = stack.home / "store" / "jobs" / made / "attempts" / "1" / "exit.json"
+    assert json.loads(record.read_text())["data"]["outcome"] == "lost"
+    node.mend()
+    node.wait_state(stack, "up")
+    stack.job_wait_step(made, stack.job(made)["step"] + 20)
+    assert len(_attempts(stack, made)) == 2
+
+
+def test_a_machine_that_is_rebooted_says_so_and_its_run_goes_on_from_its_checkpoint(far, job):
+    node, stack, _ = far
+    made, _ = job
+    node.reboot()
+    first, second = _second_attempt_runs(stack, made)
+    assert (first["outcome"], first["failure"]["code"], second["nodes"]) == ("lost", "node_lost", ["far"])
+    assert "was started anew" in first["failure"]["message"]
+    assert "Going on from checkpoint" in _history(stack, made)

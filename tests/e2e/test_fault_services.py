@@ -1,0 +1,56 @@
+"""The broker loses its memory, the database is locked: no job is lost, none runs twice, states are right afterwards.
+
+Killed parts: `test_faults`; killed at any write, or cut off by PostgreSQL there: `tests/harness/jobs/test_kill_points`.
+"""
+
+import threading
+
+import httpx
+import pytest
+
+from tests.e2e.faults import at_rest, attempts, broker_forget, cores_of, database_locked, never_at_once
+from tests.e2e.stack import wait_for
+
+pytestmark = pytest.mark.stack
+TRAINING = {"epochs": 8, "seed": 1, "patience": 0}
+
+
+def test_a_broker_that_loses_its_memory_loses_no_job_that_runs_or_waits(stack, digits):
+    everything = {"resources": {"device": "cpu", "count": cores_of(stack)}}
+    first = stack.job_submit(digits, {"name": "runs", **everything, "training": TRAINING})
+    stack.job_wait_step(first, 1)
+    second = stack.job_submit(digits, {"name": "waits", **everything, "training": {**TRAINING, "epochs": 1}})
+    broker_forget(stack)
+    for job in (first, second):
+        stack.job_wait(job, "succeeded")
+        assert len(attempts(stack, job)) == never_at_once(stack, job) == 1
+        assert stack.get(f"/jobs/{job}/results")["metric"]
+    at_rest(stack, first, second)
+
+
+@pytest.mark.timeout(400)
+def test_a_locked_database_is_told_as_such_and_costs_no_run(stack, digits):
+    job = stack.job_submit(digits, {"name": "locked out", "training": TRAINING})
+    stack.job_wait_step(job, 1)
+    draft = stack.post("/jobs", {"project": stack.project, "dataset": digits, "spec": {"name": "later"}})["id"]
+    answers = []
+
+    def submit():
+        headers = {"Authorization": f"Bearer {stack.token}"}
+        answers.append(httpx.post(f"{stack.url}/api/v1/jobs/{draft}/submit", headers=headers, timeout=120))
+
+    with database_locked(stack):
+        person = threading.Thread(target=submit)
+        person.start()
+        # Reading goes on; what must be written waits as long as the database's own limit, and is then refused.
+        assert stack.job(draft)["state"] == "draft"
+        person.join(180)
+    (answer,) = answers
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "database_away"), answer.text
+    assert int(answer.headers["Retry-After"]) > 0
+    stack.job_wait(job, "succeeded")
+    assert len(attempts(stack, job)) == 1 and stack.job(job)["restarts"] == 0
+    assert stack.job(draft)["state"] == "draft"
+    stack.post(f"/jobs/{draft}/cancel")
+    wait_for(lambda: stack.job(draft)["state"] == "cancelled", timeout_s=30, what="the database takes writes again")
+    at_rest(stack, job)

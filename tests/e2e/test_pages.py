@@ -1,0 +1,119 @@
+"""The pages in a real browser, over a database with something in every state and a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import Portal, addresses, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+from tests.factories import NASTY_NAME
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_has_a_serious_accessibility_fault(
+    open_as: Callable[..., Any], ids: dict[str, str], theme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_as(theme=theme)
+    faults = []
+    for name, url in addresses(ids).items():
+        visit(page, url)
+        page.wait_for_load_state("load")
+        if name == "live":
+            page.wait_for_selector(".uplot")
+        if name == "spec":
+            page.wait_for_selector(".model-card")
+        for fault in Axe().run(page).response["violations"]:
+            if fault["impact"] in {"serious", "critical"}:
+                faults.append(f"{name}: {fault['id']}: {[node['target'] for node in fault['nodes']][:3]}")
+    assert not faults, "\n".join(faults)
+
+
+def test_no_page_scrolls_sideways_on_a_phone(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as(width=360)
+    wide = []
+    for name, url in addresses(ids).items():
+        visit(page, url)
+        page.wait_for_load_state("load")
+        if page.evaluate("document.documentElement.scrollWidth") > 360:
+            wide.append(name)
+    assert not wide
+
+
+def test_names_given_by_people_stay_text(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    for name in ("failed data", "results", "logs", "datasets"):
+        visit(page, addresses(ids)[name])
+        page.wait_for_load_state("load")
+        assert page.evaluate("window.hacked") is None
+    visit(page, addresses(ids)["failed data"])
+    assert page.inner_text("h1") == NASTY_NAME
+
+
+def test_the_keyboard_reaches_content_and_pages(open_as: Callable[..., Any], portal: Portal) -> None:
+    page = open_as()
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip-link"
+    page.keyboard.press("Enter")
+    page.keyboard.press("g")
+    page.keyboard.press("j")
+    page.wait_for_url(f"{portal.url}/jobs/")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "q"
+
+
+def test_a_filter_is_in_the_address_and_survives_a_reload(open_as: Callable[..., Any]) -> None:
+    page = open_as()
+    visit(page, "/jobs/")
+    page.select_option("#state", "succeeded")
+    page.wait_for_url("**state=succeeded**")
+    until(page, "document.querySelectorAll('#jobs tbody tr').length === 1")
+    page.reload()
+    assert page.locator("#jobs tbody tr").count() == 1
+    page.go_back()
+    until(page, "document.querySelectorAll('#jobs tbody tr').length > 5")
+
+
+def test_form_and_yaml_follow_each_other(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["spec"])
+    page.wait_for_selector(".model-card")
+    page.click("summary:has-text('Training')")
+    page.fill("#spec-training-epochs", "7")
+    until(page, "document.querySelector('.cm-content').innerText.includes('epochs: 7')")
+    until(page, "document.querySelector('[data-spec-state]').textContent === 'Checks out'")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("training:\n  epochs: 9\n  batch_size: many\n")
+    until(page, "document.querySelector('[data-spec-state]').textContent.includes('problem')")
+    assert page.is_disabled("[data-go]")
+    assert "batch_size" in page.inner_text("[data-problems]")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("training:\n  epochs: 9\n")
+    until(page, "document.querySelector('#spec-training-epochs').value === '9'")
+    until(page, "!document.querySelector('[data-go]').disabled")
+
+
+def test_a_draft_is_made_edited_and_diffed(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["spec"])
+    page.wait_for_selector(".model-card")
+    until(page, "document.querySelector('[data-spec-state]').textContent === 'Checks out'")
+    page.click("[data-go]")
+    page.wait_for_url("**/program/")
+    page.click(".cm-content")
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("\nEDITED = True\n")
+    page.keyboard.press("Control+s")
+    until(page, "document.querySelector('[data-save-state]').textContent === 'Saved.'")
+    until(page, "document.querySelector('#diff').innerText.includes('+EDITED = True')")
+    page.reload()
+    assert page.locator(".tree .mark").count() == 1

@@ -1,0 +1,135 @@
+"""What moves on the pages: live points, zoom, uploads that are interrupted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import redis
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import Portal, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+from worker.events import Event, EventKind, job_stream
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+
+
+def test_live_points_arrive_and_no_event_is_lost_over_a_restart_of_the_portal(
+    open_as: Callable[..., Any], ids: dict[str, str], portal: Portal, broker_url: str
+) -> None:
+    job_id = ids["running"]
+    client = redis.Redis.from_url(broker_url)
+    seq = iter(range(1_000_000))
+
+    def say(kind: EventKind, **data: Any) -> None:
+        event = Event(kind=kind, job_id=job_id, token=1, rank=0, seq=next(seq), time_s=time.time(), data=data)
+        client.xadd(job_stream(job_id), {"event": event.to_json()})
+
+    def point(step: int) -> None:
+        say(EventKind.METRIC, step=step, epoch=step / 20, values={"train/loss": 10.0 + step})
+
+    page = open_as()
+    visit(page, f"/jobs/{job_id}/live/")
+    page.wait_for_selector(".uplot")
+    last = "document.querySelector('[data-charts]').innerText.includes('training {}')"
+    point(141)
+    say(
+        EventKind.PROGRESS,
+        step=141,
+        steps_total=240,
+        epoch=7.05,
+        epochs=12,
+        samples_per_s=999.0,
+        eta_s=61.0,
+        phase="training",
+    )
+    until(page, last.format(151))
+    until(page, "document.querySelector('[data-live=step]').textContent === '141'")
+    portal.kill()
+    until(page, "!document.getElementById('connection').hidden")
+    for step in (142, 143, 144):
+        point(step)
+    portal.start()
+    until(page, last.format(154))
+    until(page, "document.getElementById('connection').hidden")
+    page.click("section[aria-label=loss] summary:has-text('Show data')")
+    steps = (
+        "[...document.querySelectorAll('section[aria-label=loss] .data-table tbody tr')]"
+        ".filter(row => row.cells[0].textContent === 'training').map(row => Number(row.cells[1].textContent)).slice(-5)"
+    )
+    until(page, f"{steps}.length === 5")
+    assert page.evaluate(steps) == [140, 141, 142, 143, 144]
+
+
+def test_an_upload_goes_on_where_it_stopped(open_as: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "big.csv"
+    with path.open("w") as stream:
+        stream.write("a,b,label\n")
+        stream.writelines(f"{row},{row % 97},{'yes' if row % 3 else 'no'}\n" for row in range(1_600_000))
+    page = open_as()
+    visit(page, "/datasets/upload/")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(f"{request.method} {request.headers.get('upload-offset', '')}"))
+    failed = SimpleNamespace(once=False)
+
+    def break_once(route: Any) -> None:
+        if route.request.method == "PATCH" and route.request.headers.get("upload-offset") != "0" and not failed.once:
+            failed.once = True
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/uploads/*", break_once)
+    page.set_input_files("[data-file]", str(path))
+    page.fill("[data-option-name]", "big table")
+    page.click("[data-start]")
+    until(page, "/datasets\\/[a-z0-9]{12}\\//.test(window.location.href)", limit_s=240)
+    assert page.inner_text("h1") == "big table"
+    assert failed.once
+    assert [line for line in sent if line == "PATCH 0"] == ["PATCH 0"]
+
+
+def test_zooming_a_curve_asks_for_its_part_and_the_csv_is_exact(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "start=" in request.url else None)
+    visit(page, f"/jobs/{ids['succeeded']}/live/")
+    page.wait_for_selector("section[aria-label=loss] .uplot")
+    link = page.locator("section[aria-label=loss] a:has-text('CSV')")
+    until(page, "document.querySelector('section[aria-label=loss] a[download]').getAttribute('href') !== '#'")
+    address = link.get_attribute("href")
+    assert address.startswith(f"/api/v1/jobs/{ids['succeeded']}/series.csv?keys=")
+    body = page.request.get(address).text().splitlines()
+    assert body[0] == "key,step,epoch,time_s,value" and len(body) > 10
+    box = page.locator("section[aria-label=loss] .u-over").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 50, steps=5)
+    page.mouse.up()
+    until(page, "!document.querySelector('section[aria-label=loss] button').hidden")
+    deadline = time.monotonic() + 90
+    while not asked and time.monotonic() < deadline:
+        page.wait_for_timeout(50)
+    page.wait_for_timeout(500)  # for requests of other charts, which must not come
+    assert len(asked) == 1 and "keys=train%2Floss" in asked[0] and "stop=" in asked[0]
+    page.click("section[aria-label=loss] button:has-text('Reset zoom')")
+    page.wait_for_selector("section[aria-label=loss] button:has-text('Reset zoom')", state="hidden")
+
+
+def test_a_question_answered_after_the_page_changed_below_it_still_counts(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['queued']}/live/")
+    page.click("#job-header button:has-text('Cancel')")
+    page.wait_for_selector("#confirm-dialog[open]")
+    page.evaluate("document.getElementById('job-header').remove()")
+    page.click("#confirm-dialog button[value=yes]")
+    until(page, "document.querySelector('[data-live=state]')?.innerText.includes('Cancelled')")

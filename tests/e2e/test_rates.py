@@ -1,0 +1,40 @@
+"""The learning rate on a real stack: tested on a node before the job runs, and asked for by hand."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets.samples import sample_file
+from tests.e2e.stack import JOB_TIMEOUT_S, REPOSITORY, wait_for
+
+pytestmark = pytest.mark.stack
+
+
+def test_a_rate_is_found_before_a_job_runs_and_again_on_demand(stack: Any, tmp_path: Path) -> None:
+    dataset = stack.upload(sample_file("wine", tmp_path), "wine for rates")
+    training = {"epochs": 2, "batch_size": 16, "rate_rule": "range"}
+    job = stack.job_submit(dataset, {"name": "rate first", "model": {"family": "mlp"}, "training": training})
+    wait_for(lambda: stack.job(job)["state"] != "draft", timeout_s=JOB_TIMEOUT_S, what="the test ends")
+    stack.job_wait(job, "succeeded")
+    (test,) = stack.get(f"/jobs/{job}/rates")["items"]
+    assert test["state"] == "done", test["problem"]
+    assert test["low"] < test["centre"] < test["high"]
+    spec = stack.get(f"/jobs/{job}")["spec"]["training"]
+    assert spec["learning_rate"] == test["used_rate"] == pytest.approx(test["centre"], rel=0.01)
+
+    environment = {**stack.environment, "DLH_URL": stack.url, "DLH_TOKEN": stack.token, "DLH_PROJECT": stack.project}
+    program = "import sys; from harness.client.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "lr-find", job, "--json"],
+        cwd=REPOSITORY, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["low"] < found["centre"] < found["high"] and found["batch_size"] == 16
+    assert stack.job(job)["state"] == "succeeded"
