@@ -60,18 +60,6 @@ def job_estimate_get(job: Job) -> Estimate | None:
     return estimate_from(row.estimate) if row else None
 
 
-def job_estimate_on(job: Job, *, kind: str, model_name: str, count: int, mode: str) -> Estimate | None:
-    """The same for the devices it ran on in the end: the scheduler may have given it others of the same kind."""
-    row = JobEstimate.objects.filter(job=job).first()
-    for body in [row.estimate, *row.ways] if row else ():
-        found = estimate_from(body)
-        way = found.allocation
-        same_model = not model_name or not way.model_name or way.model_name == model_name
-        if (way.kind, way.count) == (kind, count) and same_model and mode in ("", way.mode):
-            return found
-    return None
-
-
 def job_actual(job: Job) -> dict[str, float | None]:
     """What a job that has succeeded cost; None where that was not measured, or it has not ended yet."""
     row = FinishedJobRow.objects.filter(job=job).first()

@@ -127,11 +127,6 @@ def reservation_list(*, since: datetime | None = None) -> QuerySet[Reservation]:
     return rows.select_related("node", "device__node", "project", "by").order_by("starts_at", "pk")
 
 
-def reservation_words(reservation: Reservation) -> str:
-    """`node-1` or `GPU 0 of node-1`."""
-    return _target_words(reservation)
-
-
 def _device(node: Node, name: str) -> Device:
     kind, _, index = name.partition(":")
     is_number = index.isdecimal() and len(index) < _DIGITS_MOST

@@ -28,7 +28,6 @@ _LAST_CAPABILITY = 63
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _RULE_PATH, _RULE_PORT = 1, 2
 _READ = 0b1101  # execute, read file, read folder
-_READ_FILE = 0b0101
 _FILE_ONLY = 0b111 | 1 << 14 | 1 << 15  # rights that make sense on a file: execute, write, read, truncate, ioctl
 _CONNECT_TCP = 1 << 1
 _FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}

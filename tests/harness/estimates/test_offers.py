@@ -10,7 +10,7 @@ from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import job_key, workload_check
 from harness.estimates.pricing import openings_read
-from harness.estimates.selectors import job_estimate_on, offer_get, offer_priced
+from harness.estimates.selectors import offer_get, offer_priced
 from harness.estimates.services import (
     Asked,
     inspection_answer,
@@ -113,13 +113,6 @@ def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
     node_make("node-1", cpus=2)
     job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
     assert len(options_of(job)) == 1
-
-
-def test_the_estimate_of_the_devices_it_ran_on_is_found(job, node_make, offered):
-    node_make("node-1", cpus=2)
-    job = offer_accept(user=job.owner, offer=offered(job, count=1))
-    assert job_estimate_on(job, kind="cpu", model_name="core", count=1, mode="single").allocation.count == 1
-    assert job_estimate_on(job, kind="cuda", model_name="", count=1, mode="single") is None
 
 
 def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, node_make, offered):

@@ -195,7 +195,8 @@ def run_with_memory(program: Path, extra_bytes: int) -> Any:
         "sys.path.insert(0, '')\n"
         "runpy.run_path('train.py', run_name='__main__')\n"
     )
-    return samples.python(program, "-c", wrapper, DLH_THREADS="1", ARROW_DEFAULT_MEMORY_POOL="system", MALLOC_ARENA_MAX="1")
+    frugal = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+    return samples.python(program, "-c", wrapper, DLH_THREADS="1", **frugal)
 
 
 def test_out_of_memory_names_a_batch_size_that_fits(program: Path) -> None:

@@ -63,7 +63,8 @@ class Server:
     def close(self) -> None:
         """Take no further worker, and see those off that there are.
 
-        A thread that is still here when the interpreter ends may abort it: "terminate called without an active exception".
+        A thread that is still here when the interpreter ends may abort the process ("terminate called without an active
+        exception").
         """
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # `close` alone would leave a thread in `accept`
