@@ -102,17 +102,38 @@ def task_send_on_commit(
 
 def publish(stream: str, kind: str, data: dict[str, Any], *, length: int = PROJECT_STREAM_LENGTH) -> None:
     """Append `{"kind", "time_s", "data"}` to a live stream when the transaction commits."""
-    body = json.dumps(
-        {"kind": kind, "time_s": time.time(), "data": finite(data)}, separators=(",", ":"), allow_nan=False, default=str
-    )
+    publish_all([(stream, kind, data)], length=length)
+
+
+def publish_all(words: Sequence[tuple[str, str, dict[str, Any]]], *, length: int = PROJECT_STREAM_LENGTH) -> None:
+    """The same for many (stream, kind, data), in one go."""
+    now_s = time.time()
+    bodies = [
+        (
+            stream,
+            json.dumps(
+                {"kind": kind, "time_s": now_s, "data": finite(data)},
+                separators=(",", ":"),
+                allow_nan=False,
+                default=str,
+            ),
+        )
+        for stream, kind, data in words
+    ]
 
     def send() -> None:
-        if _words.is_closed:
+        if _words.is_closed or not bodies:
             return
         try:
-            client().xadd(stream, {"event": body}, maxlen=length, approximate=True)
+            if len(bodies) == 1:
+                client().xadd(bodies[0][0], {"event": bodies[0][1]}, maxlen=length, approximate=True)
+                return
+            with client().pipeline(transaction=False) as pipe:
+                for stream, body in bodies:
+                    pipe.xadd(stream, {"event": body}, maxlen=length, approximate=True)
+                pipe.execute()
         except redis.RedisError as error:
-            _log.warning("cannot publish to %s: %s", stream, error)
+            _log.warning("cannot publish to %s: %s", bodies[0][0], error)
             _words.close()
 
     transaction.on_commit(send, robust=True)

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import project_stream, publish
 from harness.jobs.control.attempts import attempt_end
-from harness.jobs.control.spread import end_mark, ends_take, is_spread, nodes_of
+from harness.jobs.control.marks import fresh_events
+from harness.jobs.control.spread import ends_take, is_spread, nodes_of
+from harness.jobs.control.telemetry import (
+    count_of,
+    number_of,
+    points_of,
+    points_write,
+    progress_of,
+    progress_word,
+    samples_of,
+)
 from harness.jobs.failures import failure_of
-from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, MetricPoint, ResourceSample
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.states import job_move
 from harness.pool.models import Node
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.states import JobState
 
-KEYS_PER_EVENT_MAX = 500
-KEYS_PER_JOB_MAX = 1000
-KEY_LENGTH_MAX = 80
-SPAN_MAX_S = 3.15e9
-"""A hundred years."""
 _CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-_GREATER_IS_BETTER = {"accuracy", "macro_f1", "r2"}
 
 
 def events_apply(job_id: str, events: Iterable[Event]) -> int:
@@ -40,7 +42,7 @@ def events_apply(job_id: str, events: Iterable[Event]) -> int:
         attempt = JobAttempt.objects.filter(job=job, number=job.token).first()
         if attempt is None:
             return 0
-        fresh = _fresh(attempt, [event for event in events if event.token == job.token])
+        fresh = fresh_events(attempt, [event for event in events if event.token == job.token])
         if not fresh:
             return 0
         attempt.seen_at = timezone.now()
@@ -54,44 +56,8 @@ def events_apply(job_id: str, events: Iterable[Event]) -> int:
     return len(fresh)
 
 
-def _fresh(attempt: JobAttempt, events: list[Event]) -> list[Event]:
-    """Events above the high-water mark of their rank; moves the marks.
-
-    The end has a mark of its own: a node that tells of it, or a record on disk, may be heard before what the supervisor
-    said earlier.
-    """
-    fresh = []
-    for event in events:
-        mark = end_mark(attempt, event) if event.kind == EventKind.EXITED else str(event.rank)
-        if event.seq > attempt.seen_seq.get(mark, -1):
-            attempt.seen_seq[mark] = event.seq
-            fresh.append(event)
-    return fresh
-
-
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _span_s(value: Any) -> float | None:
-    """Seconds from 0 to a hundred years; None for what is no length of time."""
-    number = _number(value)
-    return number if number is not None and 0 <= number <= SPAN_MAX_S else None
-
-
-def _count(value: Any) -> int:
-    number = _number(value)
-    return max(0, min(int(number), 2**62)) if number is not None else 0
 
 
 def _started(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
@@ -116,7 +82,7 @@ def _running(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
         JobState.RUNNING,
         if_token=attempt.number,
         message="First step made",
-        data={"start_s": _number(events[0].data.get("start_s"))},
+        data={"start_s": number_of(events[0].data.get("start_s"))},
         running_at=job.running_at or at,
     )
     if moved is None:
@@ -125,52 +91,16 @@ def _running(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
 
 
 def _progress(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
-    data = events[-1].data
-    fields = {
-        "step": _count(data.get("step")),
-        "steps_total": _count(data.get("steps_total")),
-        "epoch": _number(data.get("epoch")) or 0.0,
-        "epochs": _count(data.get("epochs")),
-        # What is heard after the end of the attempt says nothing of now.
-        "samples_per_s": None if attempt.ended_at else _number(data.get("samples_per_s")),
-        "eta_s": None if attempt.ended_at else _span_s(data.get("eta_s")),
-        "phase": str(data.get("phase") or "")[:40],
-    }
+    fields = progress_of(attempt, events)
     Job.objects.filter(pk=job.pk).update(**fields)
-    # For lists; who watches the job itself hears the run's own words.
-    publish(project_stream(job.project_id), "job", {"job_id": job.pk, "event": "progress", **fields})
+    publish(project_stream(job.project_id), "job", progress_word(job, fields))
 
 
 def _metric(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
-    """Upsert points: a resumed attempt overwrites the steps it makes again."""
-    points: dict[tuple[str, int], MetricPoint] = {}
-    last = dict(job.last_values)
-    for event in events:
-        step, epoch = _count(event.data.get("step")), _number(event.data.get("epoch")) or 0.0
-        values = event.data.get("values")
-        for name, value in list(values.items())[:KEYS_PER_EVENT_MAX] if isinstance(values, dict) else ():
-            key, number = str(name)[:KEY_LENGTH_MAX], _number(value)
-            if key not in last and len(last) >= KEYS_PER_JOB_MAX:
-                continue
-            points[key, step] = MetricPoint(job=job, key=key, step=step, epoch=epoch, value=number, time_s=event.time_s)
-            last[key] = number
-    MetricPoint.objects.bulk_create(
-        points.values(),
-        batch_size=500,
-        update_conflicts=True,
-        unique_fields=["job", "key", "step"],
-        update_fields=["epoch", "value", "time_s"],
-    )
-    best = _best(job, [point.value for (key, _), point in points.items() if key == f"val/{job.metric_name}"])
-    Job.objects.filter(pk=job.pk).update(last_values=last, metric_best=best)
-    job.last_values, job.metric_best = last, best
-
-
-def _best(job: Job, values: Iterable[float | None]) -> float | None:
-    known = [value for value in (job.metric_best, *values) if value is not None]
-    if not known:
-        return None
-    return max(known) if job.metric_name in _GREATER_IS_BETTER else min(known)
+    points, changed = points_of(job, events)
+    points_write(points)
+    Job.objects.filter(pk=job.pk).update(**changed)
+    job.last_values, job.metric_best = changed["last_values"], changed["metric_best"]
 
 
 def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
@@ -185,10 +115,10 @@ def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
             job=job,
             name=name,
             defaults={
-                "step": _count(data.get("step")),
-                "epoch": _number(data.get("epoch")) or 0.0,
-                "metric": _number(data.get("metric")),
-                "size_bytes": _count(data.get("bytes")),
+                "step": count_of(data.get("step")),
+                "epoch": number_of(data.get("epoch")) or 0.0,
+                "metric": number_of(data.get("metric")),
+                "size_bytes": count_of(data.get("bytes")),
                 "best": is_best,
                 "token": attempt.number,
                 "removed_at": None,
@@ -204,19 +134,7 @@ def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
 
 def _sample(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     nodes = {node.name: node for node in Node.objects.filter(name__in=nodes_of(attempt))}
-    only = next(iter(nodes.values())) if len(nodes) == 1 else None
-    ResourceSample.objects.bulk_create(
-        [
-            ResourceSample(
-                job=job,
-                node=nodes.get(str(event.data.get("node")), only),
-                token=event.token,
-                time_s=event.time_s,
-                data=dict(event.data),
-            )
-            for event in events
-        ]
-    )
+    ResourceSample.objects.bulk_create(samples_of(job, events, attempt, nodes))
 
 
 def _history(kind: str, limit: int = 200) -> Callable[[Job, JobAttempt, list[Event]], None]:

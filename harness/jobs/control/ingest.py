@@ -1,4 +1,4 @@
-"""Ingest: read the stream of events and hand them to `effects`, a job at a time, each batch in one transaction.
+"""Ingest: read the stream of events and hand them on: `telemetry` of all runs at once, the rest to `effects` by job.
 
 An entry is acknowledged after its effects are committed; what was read and not acknowledged is read again first.
 Acknowledged entries are deleted: the stream holds only what control has still to do, however much a program says.
@@ -15,6 +15,7 @@ from harness.broker import client
 from harness.database import DATABASE_AWAY
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reading import event_read
+from harness.jobs.control.telemetry import telemetry_apply
 from worker.events import CONTROL_STREAM, Event
 
 GROUP = "control"
@@ -84,8 +85,10 @@ def _take_in(entries: list[tuple[str, dict[str, str]]]) -> None:
             _log.warning("dropped entry %s: %s", entry_id, error)
             continue
         by_job[event.job_id].append(event)
+    done = telemetry_apply(by_job)
     for job_id, events in by_job.items():
-        _apply(job_id, events)
+        if job_id not in done:
+            _apply(job_id, events)
     ids = [entry_id for entry_id, _ in entries]
     client().xack(CONTROL_STREAM, GROUP, *ids)
     client().xdel(CONTROL_STREAM, *ids)

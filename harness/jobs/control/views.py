@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from harness.jobs.models import Allocation, Checkpoint, Job
+from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
 from harness.jobs.options import (
     option_read,
     options_of,
@@ -55,6 +55,39 @@ class Facts:
         return f"“{other.name}”"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A device that an attempt holds."""
+
+    device_id: str
+    node_id: str
+    node_name: str
+    job_id: str
+    option: Option | None
+    """What the attempt was started as; None where nobody said."""
+    since: datetime
+
+
+def held_read() -> list[Held]:
+    """All devices that are held, in rank order.
+
+    As plain values: a pool has thousands, and rows made into objects would be most of the time of a decision.
+    """
+    columns = ("device_id", "device__node_id", "device__node__name", "job_id", "attempt_id")
+    rows = list(Allocation.objects.order_by("rank", "pk").values_list(*columns))
+    attempts = JobAttempt.objects.filter(Exists(Allocation.objects.filter(attempt=OuterRef("pk"))))
+    told = {
+        attempt_id: (option_read(option), since)
+        for attempt_id, option, since in attempts.values_list("pk", "option", "created_at")
+    }
+    return [
+        Held(device_id=device_id, node_id=node_id, node_name=node_name, job_id=job_id, option=option, since=since)
+        for device_id, node_id, node_name, job_id, attempt_id in rows
+        if attempt_id in told  # else it has just given them back
+        for option, since in [told[attempt_id]]
+    ]
+
+
 def facts_read(*, with_delayed: bool = False) -> Facts:
     """Everything, in a fixed number of queries; `with_delayed`: also jobs that are held back after a fault."""
     now = timezone.now()
@@ -65,17 +98,18 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     queued = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None))
     # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
     busy = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
-    held: dict[str, list[Allocation]] = defaultdict(list)
-    for allocation in Allocation.objects.select_related("device__node", "attempt").order_by("rank", "pk"):
-        held[allocation.job_id].append(allocation)
+    holding = held_read()
+    held: dict[str, list[Held]] = defaultdict(list)
+    for one in holding:
+        held[one.job_id].append(one)
     running = [job for job in rows.filter(busy) if held[job.pk]]
-    shown: list[tuple[Job, Sequence[Allocation]]] = [(job, ()) for job in queued]
+    shown: list[tuple[Job, Sequence[Held]]] = [(job, ()) for job in queued]
     shown += [(job, held[job.pk]) for job in running]
     views = [view for job, devices in shown if (view := _view_or_none(job, setting, now, devices)) is not None]
     return Facts(
         jobs={job.pk: job for job in [*queued, *running]},
         views=tuple(views),
-        pool=pool_view(now, may_span=setting.span_nodes),
+        pool=pool_view(now, may_span=setting.span_nodes, holding=holding),
         quotas=quotas_view(),
         setting=setting,
         now_s=now.timestamp(),
@@ -83,7 +117,7 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     )
 
 
-def _view_or_none(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Allocation]) -> JobView | None:
+def _view_or_none(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]) -> JobView | None:
     """One job; None where what is known of it makes no sense: it must not keep all others from being served."""
     try:
         return job_view(job, setting, now, held)
@@ -97,7 +131,7 @@ def _is_due(now: datetime) -> Q:
     return Q(retry_at=None) | Q(retry_at__lte=now) | Q(retry_at__gt=now + timedelta(seconds=MOST_S))
 
 
-def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Allocation] = ()) -> JobView:
+def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = ()) -> JobView:
     """One job; `held` are its devices, in rank order."""
     own = job.program_edited or job.program_own
     options, running, slowdown = options_of(job), None, slowdown_of(job)
@@ -137,51 +171,49 @@ def _may_pause(job: Job) -> bool:
     return job.checkpoints.filter(removed_at=None).exists() if saved is None else saved
 
 
-def _running_option(job: Job, held: Sequence[Allocation]) -> Option:
-    told = option_read(held[0].attempt.option)
-    if told is not None:
-        return told
+def _running_option(job: Job, held: Sequence[Held]) -> Option:
+    if held[0].option is not None:
+        return held[0].option
     kind, _ = wanted_devices(job)
     return Option(kind=kind, count=len(held), memory_bytes=wanted_memory_bytes(job))
 
 
-def _running(job: Job, option: Option, held: Sequence[Allocation], now: datetime) -> Running:
+def _running(job: Job, option: Option, held: Sequence[Held], now: datetime) -> Running:
     # After the clock was set back it may have started in the future.
-    since_s = min(held[0].attempt.created_at, now).timestamp()
-    nodes = tuple(dict.fromkeys(allocation.device.node.name for allocation in held))
+    since_s = min(held[0].since, now).timestamp()
+    nodes = tuple(dict.fromkeys(one.node_name for one in held))
     return Running(
         option=option,
         nodes=nodes,
-        device_ids=tuple(allocation.device_id for allocation in held),
+        device_ids=tuple(one.device_id for one in held),
         started_s=since_s,
         last_change_s=since_s,
         leaving=job.state == JobState.PAUSING,
     )
 
 
-def pool_view(now: datetime | None = None, *, may_span: bool = False) -> PoolView:
+def pool_view(
+    now: datetime | None = None, *, may_span: bool = False, holding: Sequence[Held] | None = None
+) -> PoolView:
     """Nodes, devices, and what is reserved from now on. `may_span`: the setting `span_nodes`."""
     now = now or timezone.now()
     of_node, of_device = _reserved(now)
+    holding = held_read() if holding is None else holding
+    memory, taken = _memory_held(holding), {one.device_id for one in holding}
     devices: dict[str, list[DeviceView]] = defaultdict(list)
-    memory: dict[str, dict[str, int]] = defaultdict(dict)
-    for device in Device.objects.select_related("allocation__job", "allocation__attempt"):
-        allocation = getattr(device, "allocation", None)
-        devices[device.node_id].append(
+    columns = ("pk", "node_id", "kind", "index", "model_name", "slowdown")
+    for device_id, node_id, kind, index, model_name, slowdown in Device.objects.values_list(*columns):
+        devices[node_id].append(
             DeviceView(
-                device_id=device.pk,
-                kind=device.kind,
-                index=device.index,
-                free=allocation is None,
-                model_name=declared_name(device.model_name, device.slowdown),
-                reserved=(*of_node[device.node_id], *of_device[device.pk]),
+                device_id=device_id,
+                kind=kind,
+                index=index,
+                free=device_id not in taken,
+                model_name=declared_name(model_name, slowdown),
+                reserved=(*of_node[node_id], *of_device[device_id]),
             )
         )
-        if allocation is not None:
-            told = option_read(allocation.attempt.option)
-            memory_bytes = told.memory_bytes if told else wanted_memory_bytes(allocation.job)
-            memory[device.node_id][allocation.job_id] = memory_bytes
-    nodes = list(Node.objects.all())
+    nodes = list(Node.objects.defer("description", "running", "check_result"))
     return PoolView(
         spans_nodes=may_span and not span_problem(nodes),
         nodes=tuple(
@@ -190,12 +222,24 @@ def pool_view(now: datetime | None = None, *, may_span: bool = False) -> PoolVie
                 takes_work=node.state == NodeState.UP,
                 sandbox_level=node.sandbox_level,
                 memory_bytes=node.memory_bytes,
-                memory_held_bytes=sum(memory[node.pk].values()),
+                memory_held_bytes=sum(memory.get(node.pk, {}).values()),
                 devices=tuple(devices[node.pk]),
             )
             for node in nodes
         ),
     )
+
+
+def _memory_held(holding: Sequence[Held]) -> Mapping[str, Mapping[str, int]]:
+    """Bytes of host memory by node id and job id."""
+    untold = Job.objects.in_bulk({one.job_id for one in holding if one.option is None})
+    memory: dict[str, dict[str, int]] = defaultdict(dict)
+    for one in holding:
+        if one.option is not None:
+            memory[one.node_id][one.job_id] = one.option.memory_bytes
+        elif one.job_id in untold:
+            memory[one.node_id][one.job_id] = wanted_memory_bytes(untold[one.job_id])
+    return memory
 
 
 def _reserved(now: datetime) -> tuple[Mapping[str, list[Reserved]], Mapping[str, list[Reserved]]]:
