@@ -16,10 +16,11 @@ from scheduler.device_model import DeviceModel
 from scheduler.estimates import Allocation, Basis, Estimate, Interval
 from scheduler.fit_memory import peak_interval
 from scheduler.intervals import LEVEL, log_range
-from scheduler.pipelines import staged_time
-from scheduler.ranks import StepTime, rows_at_once, step_time, step_times
+from scheduler.pipelines import staged_times
+from scheduler.ranks import StepTime, rows_at_once, step_times
 from scheduler.run_time import RunParts, all_rows, forward_rows, saves_s
-from scheduler.workload import Workload, at_batch
+from scheduler.steps import Steps
+from scheduler.workload import Workload, totals_at_batch
 
 PROBE_RANGE = 0.04
 """Half width of the log range that one real step leaves at the very allocation it was made on."""
@@ -80,45 +81,49 @@ def estimate(
 
     Raises `ValueError` for an allocation of another kind of device than the model's.
     """
-    return estimate_all(workload, [(allocation, memory_limit_bytes)], model, probe=probe)[0]
+    return estimate_all(Steps(workload), [(allocation, memory_limit_bytes)], model, probe=probe)[0]
 
 
 def estimate_all(
-    workload: Workload,
+    steps: Steps,
     ways: Sequence[tuple[Allocation, float | None]],
     model: DeviceModel,
     *,
     probe: Probe | None = None,
 ) -> list[Estimate]:
-    """Estimates of many allocations of one kind of device (and their memory limits): the terms are looked at once."""
+    """Estimates of many allocations of one kind of device (and their memory limits): the terms are looked at once.
+
+    `steps`: the same for all kinds of device.
+    """
     for allocation, _ in ways:
         if (allocation.kind, allocation.model_name) != model.key:
             raise ValueError(f"the model is of {model.key}, the allocation of {allocation.kind, allocation.model_name}")
-    times = _step_times(workload, [allocation for allocation, _ in ways], model)
+    times = _step_times(steps, [allocation for allocation, _ in ways], model)
     probe = probe if probe is not None and probe.allocation.kind == model.kind else None
-    factor = probe_factor(workload, model, probe)
+    factor = probe_factor(steps, model, probe)
     return [
-        _estimate(workload, allocation, model, time, limit, probe, factor)
+        _estimate(steps, allocation, model, time, limit, probe, factor)
         for (allocation, limit), time in zip(ways, times, strict=True)
     ]
 
 
-def _step_times(workload: Workload, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
+def _step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
     """Of any modes, in order."""
-    whole = iter(step_times(workload, [way for way in allocations if way.mode not in STAGED], model))
-    return [staged_time(workload, way, model) if way.mode in STAGED else next(whole) for way in allocations]
+    whole = iter(step_times(steps, [way for way in allocations if way.mode not in STAGED], model))
+    staged = iter(staged_times(steps, [way for way in allocations if way.mode in STAGED], model))
+    return [next(staged if way.mode in STAGED else whole) for way in allocations]
 
 
-def probe_factor(workload: Workload, model: DeviceModel, probe: Probe | None) -> float:
+def probe_factor(steps: Steps, model: DeviceModel, probe: Probe | None) -> float:
     """Measured over predicted step time of the probe; 1 without one, or if it ran on another kind of device."""
     if probe is None or probe.key != model.measured_key:
         return 1.0
     own_speed = replace(model, slowdown=1.0)
-    return median(probe.step_s) / step_time(workload, probe.allocation, own_speed).step_s
+    return median(probe.step_s) / step_times(steps, [probe.allocation], own_speed)[0].step_s
 
 
 def _estimate(
-    workload: Workload,
+    steps: Steps,
     allocation: Allocation,
     model: DeviceModel,
     time: StepTime,
@@ -128,7 +133,7 @@ def _estimate(
 ) -> Estimate:
     probed = probe if probe is not None and probe.key == model.measured_key else None
     step_s, time_basis = _step_interval(allocation, model, time, probed, factor)
-    run_s = _run_interval(_run_parts(workload, allocation, model, time, step_s.mid, probed), model, step_s)
+    run_s = _run_interval(_run_parts(steps, allocation, model, time, step_s.mid, probed), model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
     power_w = model.power.busy_w * allocation.count
@@ -161,7 +166,7 @@ def _step_interval(
             )
         low, high = -half, half
     else:
-        low, high = log_range(model, time.rank_workload, time.disagreement)
+        low, high = log_range(model, time.near, time.disagreement)
         basis = worst(model.basis, *_extra_bases(model, allocation))
     return Interval(low=mid * math.exp(low), mid=mid, high=mid * math.exp(high), level=LEVEL), basis
 
@@ -188,24 +193,25 @@ def _ways_apart(first: Allocation, second: Allocation) -> float:
 
 def run_parts(workload: Workload, allocation: Allocation, model: DeviceModel, probe: Probe | None = None) -> RunParts:
     """The middle of the time of each part of a run: what an estimate adds up."""
-    time = next(iter(_step_times(workload, [allocation], model)))
+    steps = Steps(workload)
+    time = next(iter(_step_times(steps, [allocation], model)))
     probed = probe if probe is not None and probe.key == model.measured_key else None
-    return _run_parts(workload, allocation, model, time, time.step_s * probe_factor(workload, model, probed), probed)
+    return _run_parts(steps, allocation, model, time, time.step_s * probe_factor(steps, model, probed), probed)
 
 
 def _run_parts(
-    workload: Workload,
+    steps: Steps,
     allocation: Allocation,
     model: DeviceModel,
     time: StepTime,
     step_s: float,
     probe: Probe | None,
 ) -> RunParts:
-    ranks = len(allocation.batch_split)
+    workload, ranks = steps.workload, len(allocation.batch_split)
     passes_s = forward_rows(workload) / ranks * time.forward_row_s * step_s / time.step_s
     if probe is not None and probe.evaluation_row_s is not None:
-        seen = step_time(workload, probe.allocation, model)
-        moved = time.local_s / time.rank_workload.batch_size / (seen.local_s / seen.rank_workload.batch_size)
+        seen = step_times(steps, [probe.allocation], model)[0]
+        moved = time.local_s / time.rank_totals.batch_size / (seen.local_s / seen.rank_totals.batch_size)
         passes_s = forward_rows(workload) / ranks * probe.evaluation_row_s * len(probe.allocation.batch_split) * moved
     return RunParts(
         start_s=_start_s(workload, model, ranks, probe),
@@ -238,10 +244,10 @@ def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | 
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:
-    peak = peak_interval(model.memory, time.rank_workload, LEVEL)
+    peak = peak_interval(model.memory, time.rank_totals, LEVEL)
     if probe is None or probe.peak_bytes is None:
         return peak, model.memory.basis
-    at_probe = at_batch(time.rank_workload, rows_at_once(time.rank_workload, max(probe.allocation.batch_split)))
+    at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, max(probe.allocation.batch_split)))
     ratio = probe.peak_bytes / peak_interval(model.memory, at_probe, LEVEL).mid
     mid = peak.mid * ratio
     same = max(probe.allocation.batch_split) == max(allocation.batch_split)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -85,4 +85,17 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        return values_of(self)
+
+
+def values_of(record: Any) -> dict[str, Any]:
+    """Fields of a frozen dataclass by name, of those inside as well: `asdict` without copies of what cannot change."""
+    return {name: _value(value) for name, value in vars(record).items()}
+
+
+def _value(value: Any) -> Any:
+    if value is None or isinstance(value, str | float | int):
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(_value, value))
+    return values_of(value)

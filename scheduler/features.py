@@ -12,15 +12,15 @@ the step.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.workload import OpClass, Operator, Workload
+from scheduler.columns import Columns
+from scheduler.workload import OpClass, Workload
 
 Vector = npt.NDArray[np.float64]
 
@@ -47,15 +47,30 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Terms:
-    """Terms of one step; `forward` marks those that an evaluation costs too."""
+class Block:
+    """All terms of one group, of a step at several numbers of rows or of several steps; a step's lie side by side."""
 
-    groups: tuple[str, ...]
+    owner: npt.NDArray[np.intp]
+    """Number of the step that a term belongs to."""
     amounts: Vector
-    phi: tuple[Vector, ...]
+    phi: Vector
     forward: npt.NDArray[np.bool_]
-    weights: npt.NDArray[np.bool_]
-    """Marks terms of the optimizer: once per step, whatever the batch."""
+    """Terms that an evaluation costs too."""
+    once: npt.NDArray[np.bool_]
+    """Terms of the step itself, whatever the rows: the optimizer, the loop."""
+
+
+@dataclass(frozen=True)
+class _Term:
+    """One kind of work of several operators at several numbers of rows."""
+
+    group: str
+    amounts: Vector
+    """[numbers of rows, operators]"""
+    phi: Vector
+    """[numbers of rows, operators, columns of the group's layout]"""
+    forward: bool
+    once: bool = False
 
 
 def dense_columns(names: Sequence[str], passes: Sequence[str]) -> tuple[tuple[str, ...], tuple[float, ...]]:
@@ -91,83 +106,111 @@ def _layouts() -> dict[str, Layout]:
 LAYOUTS = _layouts()
 
 
-def terms(workload: Workload) -> Terms:
-    """Terms of one training step at the traced batch size."""
-    rows: list[tuple[str, float, Vector, bool, bool]] = []
-    for operator, repeat in _counted(workload.operators):
-        found = _dense(operator) if operator.op in DENSE else _streaming(operator)
-        rows += [(group, repeat * amount, phi, forward, once) for group, amount, phi, forward, once in found]
+def terms(workload: Workload, rows: Sequence[int]) -> dict[str, Block]:
+    """Terms of one training step on each of several numbers of rows, by group; the owner is the place in `rows`."""
+    columns = Columns.of(workload, rows)
+    gathered: dict[str, list[_Term]] = {}
+    for term in (*_operator_terms(columns), *_step_terms(workload, rows)):
+        gathered.setdefault(term.group, []).append(term)
+    blocks = {group: _block(found) for group, found in gathered.items()}
+    return {group: block for group, block in blocks.items() if len(block.owner)}
+
+
+def _block(found: Sequence[_Term]) -> Block:
+    """Terms of one group, without those of nothing."""
+    amounts = np.concatenate([term.amounts for term in found], axis=1)
+    phi = np.concatenate([term.phi for term in found], axis=1)
+    widths = [term.amounts.shape[1] for term in found]
+    forward = np.repeat([term.forward for term in found], widths)
+    once = np.repeat([term.once for term in found], widths)
+    owner, place = np.nonzero(amounts > 0)
+    return Block(owner, amounts[owner, place], phi[owner, place], forward[place], once[place])
+
+
+def _step_terms(workload: Workload, rows: Sequence[int]) -> Iterator[_Term]:
+    """What a step costs besides the work of its operators."""
     state = workload.parameter_bytes + workload.gradient_bytes + workload.optimizer_bytes
-    batch_bytes = workload.data_bytes / max(1, workload.train_rows) * workload.batch_size
-    one = np.ones(1)
-    rows += [
-        ("optimizer_bytes", float(state), one, False, True),
-        ("optimizer_tensors", float(workload.fixed_parameters_ops), one, False, True),
-        ("batch_bytes", batch_bytes, one, True, False),
-        ("operators", float(len(workload.operators)), one, True, False),
-        ("operators", 2.0 * len(workload.operators), one, False, False),
-        ("step", 1.0, one, False, True),
-    ]
-    kept = [row for row in rows if row[1] > 0]
-    groups, amounts, phi, forward, weights = zip(*kept, strict=True)
-    return Terms(groups, np.array(amounts), phi, np.array(forward), np.array(weights))
+    row_bytes = workload.data_bytes / max(1, workload.train_rows)
+    each = np.ones((len(rows), 1))
+    calls = len(workload.operators) * each
+    yield _Term("optimizer_bytes", state * each, _flat(each), forward=False, once=True)
+    yield _Term("optimizer_tensors", workload.fixed_parameters_ops * each, _flat(each), forward=False, once=True)
+    yield _Term("batch_bytes", row_bytes * np.array(rows)[:, None], _flat(each), forward=True)
+    yield _Term("operators", calls, _flat(each), forward=True)
+    yield _Term("operators", 2.0 * calls, _flat(each), forward=False)
+    yield _Term("step", each, _flat(each), forward=False, once=True)
 
 
-def _counted(operators: Sequence[Operator]) -> Iterable[tuple[Operator, int]]:
-    """Each operator once, and how often it comes: repeats read from JSON are the same object."""
-    counts = Counter(map(id, operators))
-    return ((operator, counts[key]) for key, operator in {id(operator): operator for operator in operators}.items())
+def _operator_terms(columns: Columns) -> Iterator[_Term]:
+    for op in OpClass:
+        alike = columns.only(op)
+        if alike.operators:
+            yield from _dense(op, alike) if op in DENSE else _streaming(op, alike)
 
 
-def _dense(operator: Operator) -> Iterable[tuple[str, float, Vector, bool, bool]]:
+def _dense(op: OpClass, columns: Columns) -> Iterator[_Term]:
     """FLOPs of each pass at the shape that the pass has, and the bytes of all passes."""
-    group, shape = operator.op.value, operator.shape
-    moved = operator.read_bytes + operator.write_bytes
-    passes = [(FORWARD, shape)]
-    if operator.input_gradient:
-        passes.append((INPUT_GRADIENT, {**shape, "in": shape.get("out", 1.0), "out": shape.get("in", 1.0)}))
-    if operator.weight_gradient:
-        passes.append((WEIGHT_GRADIENT, _weight_shape(operator)))
-    for name, seen in passes:
-        yield group, operator.flops, _dense_phi(operator.op, seen, name), name == FORWARD, False
-        yield f"{group}_bytes", moved, np.ones(1), name == FORWARD, False
+    passes = {
+        FORWARD: columns,
+        INPUT_GRADIENT: columns.where(lambda operator: operator.input_gradient),
+        WEIGHT_GRADIENT: columns.where(lambda operator: operator.weight_gradient),
+    }
+    for name, some in passes.items():
+        moved = some.repeats * some.moved_bytes
+        yield _Term(op.value, some.repeats * some.flops, _dense_phi(op, some, name), name == FORWARD)
+        yield _Term(f"{op.value}_bytes", moved, _flat(moved), name == FORWARD)
 
 
-def _weight_shape(operator: Operator) -> Mapping[str, float]:
-    """A product [rows, in] x [in, out] has the weight gradient [in, rows] x [rows, out]; convolutions keep theirs."""
-    shape = operator.shape
-    if operator.op is not OpClass.GEMM:
-        return shape
-    return {**shape, "batch": shape.get("in", 1.0), "in": shape.get("batch", 1.0)}
+def _dense_phi(op: OpClass, columns: Columns, name: str) -> Vector:
+    swapped = _swapped(op, name)
 
+    def values(part: str, missing: float) -> Vector:
+        if part in swapped:
+            return columns.shape(swapped[part], 1.0)
+        return columns.shape("batch" if part == "rows" else part, missing)
 
-def _dense_phi(op: OpClass, shape: Mapping[str, float], name: str) -> Vector:
     parts = DENSE[op]
-    logs = [_log(part, shape) for part in parts]
-    squares = [first * second for first, second in combinations_with_replacement(logs, 2)]
-    pads = [_padding(shape.get(side, 1.0)) for side in ("in", "out")]
-    extra: list[float] = []
-    for other in (INPUT_GRADIENT, WEIGHT_GRADIENT):
-        here = 1.0 if name == other else 0.0
-        extra += [here, *(here * value for value in logs)]
-    return np.array([1.0, *logs, *squares, *pads, *extra])
+    logs = np.stack([_log(part, values(part, CENTERS[part])) for part in parts], axis=-1)
+    one = np.ones((*logs.shape[:-1], 1))
+    first, second = np.triu_indices(len(parts))
+    pads = np.stack([_padding(values(side, 1.0)) for side in ("in", "out")], axis=-1)
+    extra = [float(name == other) * part for other in (INPUT_GRADIENT, WEIGHT_GRADIENT) for part in (one, logs)]
+    return np.concatenate([one, logs, logs[..., first] * logs[..., second], pads, *extra], axis=-1)
 
 
-def _log(part: str, shape: Mapping[str, float]) -> float:
-    value = shape.get("batch" if part == "rows" else part, CENTERS[part])
-    return math.log(max(value, 1.0) / CENTERS[part]) / SCALES.get(part, SCALE)
+def _swapped(op: OpClass, name: str) -> Mapping[str, str]:
+    """Parts of the shape that another one takes the place of in a pass.
+
+    A product [rows, in] x [in, out] has the weight gradient [in, rows] x [rows, out]; convolutions keep theirs.
+    """
+    if name == INPUT_GRADIENT:
+        return {"in": "out", "out": "in"}
+    return {"rows": "in", "in": "batch"} if name == WEIGHT_GRADIENT and op is OpClass.GEMM else {}
 
 
-def _padding(channels: float) -> float:
+def _log(part: str, values: Vector) -> Vector:
+    logs: Vector = np.log(np.maximum(values, 1.0) / CENTERS[part]) / SCALES.get(part, SCALE)
+    return logs
+
+
+def _padding(channels: Vector) -> Vector:
     """Logarithm of the registers' lanes over the channels that fill them."""
-    channels = max(1.0, channels)
-    return math.log(math.ceil(channels / VECTOR) * VECTOR / channels)
+    filled = np.maximum(1.0, channels)
+    return np.log(np.ceil(filled / VECTOR) * VECTOR / filled)
 
 
-def _streaming(operator: Operator) -> Iterable[tuple[str, float, Vector, bool, bool]]:
-    moved = operator.read_bytes + operator.write_bytes
-    elements = math.log(max(1.0, moved / 8.0) / ELEMENTS_CENTER) / math.log(16.0)
-    for backward in (0.0, 1.0) if operator.input_gradient else (0.0,):
-        phi = np.array([1.0, elements, elements * elements, backward])
-        yield operator.op.value, moved, phi, backward == 0.0, False
-        yield f"{operator.op.value}_flops", operator.flops * (1.0 + backward), np.ones(1), backward == 0.0, False
+def _streaming(op: OpClass, columns: Columns) -> Iterator[_Term]:
+    for backward in (0.0, 1.0):
+        some = columns.where(lambda operator: operator.input_gradient) if backward else columns
+        moved = some.moved_bytes
+        elements = np.log(np.maximum(1.0, moved / 8.0) / ELEMENTS_CENTER) / math.log(16.0)
+        flops = some.repeats * some.flops * (1.0 + backward)
+        one = np.ones_like(elements)
+        phi = np.stack([one, elements, elements * elements, backward * one], axis=-1)
+        yield _Term(op.value, some.repeats * moved, phi, not backward)
+        yield _Term(f"{op.value}_flops", flops, _flat(flops), not backward)
+
+
+def _flat(amounts: Vector) -> Vector:
+    """phi of a group whose cost does not depend on the shape."""
+    return np.ones((*amounts.shape, 1))

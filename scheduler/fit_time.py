@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from scheduler.device_model import Coefficients
-from scheduler.features import DENSE, LAYOUTS, Vector
-from scheduler.predict import Block, Table
+from scheduler.features import DENSE, LAYOUTS, Block, Vector
+from scheduler.predict import Table
 
 NOISE = 0.04
 """Relative error of a step time that is nothing to be bent for."""

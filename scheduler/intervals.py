@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.device_model import DeviceModel, Spread
 from scheduler.features import Vector
@@ -36,10 +37,13 @@ def quantiles(scores: Sequence[float], level: float) -> tuple[float, float]:
     return float(ordered[count - rank]), float(ordered[rank - 1])
 
 
-def log_range(model: DeviceModel, workload: Workload, disagreement: float, level: float = LEVEL) -> tuple[float, float]:
-    """(low, high) of log(true / predicted); holds 0, so that the estimate lies inside."""
+def log_range(model: DeviceModel, near: bool, disagreement: float, level: float = LEVEL) -> tuple[float, float]:
+    """(low, high) of log(true / predicted); holds 0, so that the estimate lies inside.
+
+    `near`: whether the program is like a calibration point.
+    """
     spread = model.spread
-    near, few = is_near(model, workload), len(spread.far) < LEAST_SCORES
+    few = len(spread.far) < LEAST_SCORES
     scores = spread.near if near or few else spread.far
     if len(scores) < LEAST_SCORES:
         raise ValueError(f"{len(scores)} held-out scores are too few for an interval")
@@ -49,10 +53,16 @@ def log_range(model: DeviceModel, workload: Workload, disagreement: float, level
 
 
 def is_near(model: DeviceModel, workload: Workload) -> bool:
-    """Whether a calibration point is about as close as they are to each other."""
+    """`are_near` of one program."""
+    return bool(model.fingerprints) and bool(are_near(model, np.array([summary(workload)]))[0])
+
+
+def are_near(model: DeviceModel, summaries: Vector) -> npt.NDArray[np.bool_]:
+    """Of each program, whether a calibration point is about as close as they are to each other."""
     if not model.fingerprints:
-        return False
-    return nearest(np.array(model.fingerprints), summary(workload)) <= model.spread.near_distance
+        return np.zeros(len(summaries), dtype=bool)
+    known = np.array(model.fingerprints)
+    return np.array([nearest(known, point) for point in summaries]) <= model.spread.near_distance
 
 
 def nearest(known: Vector, point: Vector) -> float:

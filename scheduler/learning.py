@@ -19,7 +19,7 @@ import numpy.typing as npt
 from scheduler.device_model import Correction, DeviceModel, RunOverheads
 from scheduler.estimates import Allocation, Basis
 from scheduler.features import Vector
-from scheduler.ranks import step_times
+from scheduler.ranks import step_time
 from scheduler.run_time import forward_rows, saves_s
 from scheduler.workload import Workload
 
@@ -80,7 +80,7 @@ def corrected(model: DeviceModel, finished: Sequence[Finished]) -> DeviceModel:
 
 
 def _log_error(model: DeviceModel, job: Finished) -> float:
-    predicted = step_times(job.workload, [job.allocation], model)[0]
+    predicted = step_time(job.workload, job.allocation, model)
     return math.log(job.step_s / predicted.step_s)
 
 
@@ -125,7 +125,7 @@ def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | No
     if job.run_s is None:
         return None
     workload, ranks = job.workload, _ranks(job)
-    time = step_times(workload, [job.allocation], model)[0]
+    time = step_time(workload, job.allocation, model)
     scale = job.step_s / time.step_s
     passes_s = job.evaluation_s
     if passes_s is None:

@@ -21,6 +21,7 @@ from scheduler.estimates import Allocation, Estimate, Interval
 from scheduler.kinds import Parts, mixed_name
 from scheduler.offers import Candidate, DeviceGroup, Wish
 from scheduler.split import LEAST_ROWS, Member, gang_split, lone_seconds, most_rows, rank_line
+from scheduler.steps import Steps
 from scheduler.words import split_words
 from scheduler.workload import Workload
 from worker.shares import Line, even
@@ -135,7 +136,7 @@ def is_there(groups: Iterable[DeviceGroup], allocation: Allocation) -> bool:
 
 
 def mixed_estimates(
-    workload: Workload,
+    steps: Steps,
     ways: Sequence[Candidate],
     models: Mapping[str, DeviceModel],
     *,
@@ -145,9 +146,10 @@ def mixed_estimates(
     """What runs on mixtures cost, by the candidates' allocations; without those where a device would only delay the
     others.
 
-    `models`: by the names in the parts. `even_shares`: as the person wants it, not by speed.
+    `steps`: the same as for ways on like devices. `models`: by the names in the parts. `even_shares`: as the person
+    wants it, not by speed.
     """
-    split = _Split(workload, models)
+    split = _Split(steps, models)
     shared = {way.allocation: way.allocation if even_shares else split.of(way) for way in ways}
     alone: dict[str, list[tuple[Allocation, float | None]]] = {name: [] for name in models}
     for way in ways:
@@ -155,7 +157,7 @@ def mixed_estimates(
         for (name, one), limit in zip(_alone(found), way.part_limits_bytes, strict=True):
             alone[name].append((one, limit))
     priced = {
-        name: iter(estimate_all(workload, pairs, models[name], probe=(probes or {}).get(models[name].measured_key)))
+        name: iter(estimate_all(steps, pairs, models[name], probe=(probes or {}).get(models[name].measured_key)))
         for name, pairs in alone.items()
     }
     estimates = {}
@@ -179,11 +181,11 @@ def _alone(allocation: Allocation) -> Iterator[tuple[str, Allocation]]:
 class _Split:
     """Rows per rank as a run would begin, of many mixtures of the same models."""
 
-    def __init__(self, workload: Workload, models: Mapping[str, DeviceModel]) -> None:
+    def __init__(self, steps: Steps, models: Mapping[str, DeviceModel]) -> None:
         """What is looked at is kept: mixtures differ in little."""
-        self._workload, self._models = workload, models
+        self._workload, self._models = steps.workload, models
         own_speed = {model.measured_key: replace(model, slowdown=1.0) for model in models.values()}
-        own_s = {key: lone_seconds(workload, model) for key, model in own_speed.items()}
+        own_s = {key: lone_seconds(steps, model) for key, model in own_speed.items()}
         self._alone = {
             name: [(rows, seconds * model.slowdown) for rows, seconds in own_s[model.measured_key]]
             for name, model in models.items()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from scheduler.estimates import Allocation, Basis, Estimate, Interval
+from scheduler.estimates import Allocation, Basis, Estimate, Interval, values_of
 
 
 class Hindrance(StrEnum):
@@ -184,7 +184,7 @@ class Offer:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        return values_of(self)
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Offer:

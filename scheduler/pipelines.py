@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from scheduler.device_model import DeviceModel
 from scheduler.estimates import Allocation
-from scheduler.features import Vector
+from scheduler.intervals import is_near
 from scheduler.link import allreduce_s
-from scheduler.predict import group_seconds, member_seconds, predict, tabulate
+from scheduler.predict import group_seconds, member_seconds, tabulate
 from scheduler.ranks import StepTime, contention_factor
-from scheduler.workload import Workload, at_batch
+from scheduler.steps import Steps
+from scheduler.workload import Workload
 from worker.stages import COUNTS
 
 PIPELINE, PIPELINES = "pipeline", "pipeline+sync"
@@ -49,59 +49,65 @@ def stages_of(workload: Workload, allocation: Allocation) -> int:
     return max(1, round(sum(allocation.batch_split) / workload.global_batch_size))
 
 
-def staged_time(workload: Workload, allocation: Allocation, model: DeviceModel) -> StepTime:
-    """Step time of `workload` in stages, each on a device of its own, by one pipeline or several."""
-    stages, rows = stages_of(workload, allocation), max(allocation.batch_split)
-    counts = [count for count in COUNTS if count <= rows]
-    parts = [at_batch(workload, -(-rows // count)) for count in counts]
-    found = predict(model, parts)
-    alone_s, once_s = np.exp(found.log_step_s), _once_s(parts, model)
-    longer = 1.0 / stages + costliest_share(parts[0], model) / 2
-    times = [
-        (count + stages - 1) * (max(0.0, alone_s[place] - once_s[place]) * longer + model.link.latency_s)
-        + once_s[place] / stages
-        for place, count in enumerate(counts)
-    ]
-    best = int(np.argmin(times))
+def staged_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
+    """Step times in stages, each on a device of its own, by one pipeline or several."""
+    if not allocations:
+        return []
+    shares = {max(allocation.batch_split) for allocation in allocations}
+    costliest = {rows: costliest_share(steps, rows, model) for rows in shares}
+    once_s = _once_s(steps.workload, model)
+    return [_staged_time(steps, way, model, costliest[max(way.batch_split)], once_s) for way in allocations]
+
+
+def _staged_time(steps: Steps, allocation: Allocation, model: DeviceModel, costliest: float, once_s: float) -> StepTime:
+    workload, rows = steps.workload, max(allocation.batch_split)
+    stages = stages_of(workload, allocation)
+    parts = {count: -(-rows // count) for count in COUNTS if count <= rows}
+    found = steps.on(model, parts.values())
+    longer = 1.0 / stages + costliest / 2
+    times = {
+        count: (count + stages - 1) * (max(0.0, found[part].alone_s - once_s) * longer + model.link.latency_s)
+        + once_s / stages
+        for count, part in parts.items()
+    }
+    best = min(times, key=times.__getitem__)
     own = model.correction.factor * contention_factor(model, allocation.count)
     factor = own * model.slowdown
-    whole = at_batch(workload, rows)
-    local_s = float(times[best]) * factor
+    stage = _shared_out(steps.whole(rows), stages)
+    local_s = times[best] * factor
     communication_s = allreduce_s(model.link, workload.gradient_bytes / stages, allocation.count // stages)
     return StepTime(
         step_s=local_s + communication_s,
         local_s=local_s,
         communication_s=communication_s,
-        forward_row_s=float(alone_s[0] * found.forward_share[0]) * own / rows,
-        disagreement=float(found.disagreement[best]),
-        rank_workload=replace(whole, **_shared_out(whole, stages)),
+        forward_row_s=found[rows].alone_s * found[rows].forward_share * own / rows,
+        disagreement=found[parts[best]].disagreement,
+        near=is_near(model, stage),
+        rank_totals=replace(stage, operators=()),
     )
 
 
-def _shared_out(workload: Workload, stages: int) -> dict[str, Any]:
-    """What the stages share out: each holds its part of the weights and of what they keep."""
+def _shared_out(workload: Workload, stages: int) -> Workload:
+    """One stage's part of the weights and of what they keep."""
     figures = {name: getattr(workload, name) for name in SCALED}
-    return {name: type(value)(value / stages) for name, value in figures.items()}
+    return replace(workload, **{name: type(value)(value / stages) for name, value in figures.items()})
 
 
-def costliest_share(workload: Workload, model: DeviceModel) -> float:
-    """Of the time of all operators, that of the costliest single one: no cut goes through it."""
-    counts = Counter(map(id, workload.operators))
-    different = {id(operator): operator for operator in workload.operators}
-    lone = [replace(workload, operators=(operator,)) for operator in different.values()]
-    table = tabulate([replace(workload, operators=()), *lone])
-    seconds = np.mean([member_seconds(table, member) for member in model.members], axis=0)
+def costliest_share(steps: Steps, rows: int, model: DeviceModel) -> float:
+    """Of the time of all operators on so many rows, that of the costliest single one: no cut goes through it."""
+    counts = np.array(list(Counter(map(id, steps.whole(rows).operators)).values()), dtype=float)
+    seconds = np.mean([member_seconds(steps.apart(rows), member) for member in model.members], axis=0)
     each = np.maximum(seconds[1:] - seconds[0], 0.0)
-    total = float(each @ np.array([counts[key] for key in different], dtype=float)) if len(each) else 0.0
+    total = float(each @ counts)
     return float(each.max()) / total if total > 0 else 0.0
 
 
-def _once_s(parts: Sequence[Workload], model: DeviceModel) -> Vector:
+def _once_s(workload: Workload, model: DeviceModel) -> float:
     """Seconds that each step spends once whatever its rows: on the optimizer."""
-    table = tabulate(parts)
-    once_s = np.zeros(len(parts))
-    for member in model.members:
-        for name, seconds in group_seconds(table, member).items():
-            block = table.blocks[name]
-            once_s += np.bincount(block.owner, seconds * block.once, table.size) / len(model.members)
-    return once_s
+    table = tabulate([replace(workload, operators=())])
+    spent = [
+        float(seconds @ table.blocks[name].once)
+        for member in model.members
+        for name, seconds in group_seconds(table, member).items()
+    ]
+    return sum(spent) / len(model.members)

@@ -2,54 +2,40 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from scheduler.columns import Columns
 from scheduler.device_model import Coefficients, Corrector, DeviceModel
-from scheduler.features import Vector, terms
-from scheduler.workload import OpClass, Workload
+from scheduler.features import Block, Vector, terms
+from scheduler.workload import OpClass, Workload, totals_at_batch
 
 SHARE_WEIGHT = 2.0
 """In a summary a share of 1 weighs as much as two decades of size."""
 
 
 @dataclass(frozen=True)
-class Block:
-    """All terms of one group over all workloads."""
-
-    owner: npt.NDArray[np.intp]
-    """Number of the workload that a term belongs to."""
-    amounts: Vector
-    phi: Vector
-    forward: npt.NDArray[np.bool_]
-    once: npt.NDArray[np.bool_]
-    """Terms of the step itself, whatever the rows: the optimizer, the loop."""
-
-
-@dataclass(frozen=True)
 class Table:
-    """Terms of several workloads, by group."""
+    """Terms of several steps, by group."""
 
     size: int
+    """Number of steps."""
     blocks: dict[str, Block]
 
 
 def tabulate(workloads: Sequence[Workload]) -> Table:
-    """Gather the terms of all workloads."""
-    gathered: dict[str, list[tuple[int, float, Vector, bool, bool]]] = {}
+    """Gather the terms of all workloads, each at its traced batch size."""
+    gathered: dict[str, list[Block]] = {}
     for number, workload in enumerate(workloads):
-        found = terms(workload)
-        for group, *rest in zip(found.groups, found.amounts, found.phi, found.forward, found.weights, strict=True):
-            gathered.setdefault(group, []).append((number, *rest))
-    blocks = {}
-    for group, rows in gathered.items():
-        owner, amounts, phi, forward, once = zip(*rows, strict=True)
-        blocks[group] = Block(np.array(owner), np.array(amounts), np.array(phi), np.array(forward), np.array(once))
-    return Table(len(workloads), blocks)
+        for group, block in terms(workload, [workload.batch_size]).items():
+            gathered.setdefault(group, []).append(replace(block, owner=block.owner + number))
+    return Table(len(workloads), {group: _joined(blocks) for group, blocks in gathered.items()})
+
+
+def _joined(blocks: Sequence[Block]) -> Block:
+    return Block(*(np.concatenate([getattr(block, item.name) for block in blocks]) for item in fields(Block)))
 
 
 def group_seconds(table: Table, member: Coefficients) -> dict[str, Vector]:
@@ -58,7 +44,7 @@ def group_seconds(table: Table, member: Coefficients) -> dict[str, Vector]:
 
 
 def member_seconds(table: Table, member: Coefficients) -> Vector:
-    """Seconds per step of every workload by one member of the ensemble."""
+    """Seconds of every step by one member of the ensemble."""
     total = np.zeros(table.size)
     for name, seconds in group_seconds(table, member).items():
         total += np.bincount(table.blocks[name].owner, seconds, table.size)
@@ -67,36 +53,35 @@ def member_seconds(table: Table, member: Coefficients) -> Vector:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Logarithms, one entry per workload."""
+    """Logarithms, one entry per step."""
 
     log_step_s: Vector
     disagreement: Vector
     """Standard deviation over the ensemble."""
     forward_share: Vector
-    """Of the step: what a forward pass alone takes."""
+    """Of the step: what a forward pass alone takes, averaged over the ensemble."""
 
 
 def predict(model: DeviceModel, workloads: Sequence[Workload]) -> Prediction:
     """Seconds per step at the traced batch sizes on one device, finished jobs not counted."""
-    table = tabulate(workloads)
-    logs = np.array([np.log(member_seconds(table, member)) for member in model.members])
-    mean = logs.mean(axis=0)
-    if model.corrector is not None:
-        mean = mean + corrections(model.corrector, np.array([summary(workload) for workload in workloads]))
-    return Prediction(mean, logs.std(axis=0), forward_share(table, model.members))
+    return predicted(model, tabulate(workloads), lambda: np.array([summary(workload) for workload in workloads]))
 
 
-def forward_share(table: Table, members: Sequence[Coefficients]) -> Vector:
-    """Share of the forward pass, averaged over the ensemble."""
-    shares = np.zeros(table.size)
-    for member in members:
+def predicted(model: DeviceModel, table: Table, summaries: Callable[[], Vector]) -> Prediction:
+    """The same of steps that are tabulated; `summaries` of each are asked for where the model wants them."""
+    logs, shares = [], np.zeros(table.size)
+    for member in model.members:
         total, forward = np.zeros(table.size), np.zeros(table.size)
         for name, seconds in group_seconds(table, member).items():
             block = table.blocks[name]
             total += np.bincount(block.owner, seconds, table.size)
             forward += np.bincount(block.owner, seconds * block.forward, table.size)
-        shares += forward / total / len(members)
-    return shares
+        logs.append(np.log(total))
+        shares += forward / total / len(model.members)
+    mean = np.mean(logs, axis=0)
+    if model.corrector is not None:
+        mean = mean + corrections(model.corrector, summaries())
+    return Prediction(mean, np.std(logs, axis=0), shares)
 
 
 def corrections(corrector: Corrector, inputs: Vector) -> Vector:
@@ -112,20 +97,34 @@ def summary(workload: Workload) -> Vector:
 
     Distances between summaries say how unlike two programs are; no family has a place in it.
     """
-    conv = sum(item.flops for item in workload.operators if item.op in (OpClass.CONV, OpClass.DEPTHWISE))
-    gemm = sum(item.flops for item in workload.operators if item.op in (OpClass.GEMM, OpClass.ATTENTION))
-    moved = dict.fromkeys(OpClass, 0.0)
-    for item in workload.operators:
-        moved[item.op] += item.read_bytes + item.write_bytes
-    flops, traffic = max(1.0, conv + gemm), max(1.0, sum(moved.values()))
+    found: Vector = summaries(workload, [workload.batch_size])[0]
+    return found
+
+
+def summaries(workload: Workload, rows: Sequence[int]) -> Vector:
+    """Summaries of the same step on each of several numbers of rows."""
+    columns = Columns.of(workload, rows)
+
+    def flops(*ops: OpClass) -> Vector:
+        some = columns.only(*ops)
+        return some.flops @ some.repeats
+
+    def moved(op: OpClass) -> Vector:
+        some = columns.only(op)
+        return some.moved_bytes @ some.repeats
+
+    conv, gemm = flops(OpClass.CONV, OpClass.DEPTHWISE), flops(OpClass.GEMM, OpClass.ATTENTION)
+    by_class = [moved(op) for op in OpClass]
+    dense, traffic = np.maximum(1.0, conv + gemm), np.maximum(1.0, np.sum(by_class, axis=0))
+    each = np.ones(len(rows))
     sizes = (
-        workload.flops,
+        flops(*OpClass),
         traffic,
-        workload.parameters,
-        workload.activation_bytes,
-        workload.batch_size,
-        len(workload.operators),
+        workload.parameters * each,
+        np.array([totals_at_batch(workload, number).activation_bytes for number in rows]),
+        np.array(rows),
+        len(workload.operators) * each,
     )
-    logs = [math.log10(max(1.0, value)) for value in sizes]
-    shares = [conv / flops, *(moved[op] / traffic for op in OpClass)]
-    return np.array([*logs, *(SHARE_WEIGHT * share for share in shares)])
+    logs = [np.log10(np.maximum(1.0, values)) for values in sizes]
+    shares = [SHARE_WEIGHT * values for values in (conv / dense, *(part / traffic for part in by_class))]
+    return np.stack([*logs, *shares], axis=1)

@@ -19,7 +19,8 @@ from scheduler.estimates import Allocation, Basis
 from scheduler.features import Vector
 from scheduler.link import LEAST_SECONDS, allreduce_s, messages, moved_share
 from scheduler.predict import predict
-from scheduler.workload import Workload, at_batch
+from scheduler.steps import Steps
+from scheduler.workload import Workload
 
 MOST_CONTENTION = 1.0
 SCALING_NOISE = 0.06
@@ -43,25 +44,26 @@ class StepTime:
     forward_row_s: float
     """Of one row in a forward pass on one rank; a declared slowdown draws out steps alone."""
     disagreement: float
-    rank_workload: Workload
-    """At the rows that the largest rank takes at once: all of its own, or those of a micro-batch."""
+    near: bool
+    """Whether a calibration point is like it."""
+    rank_totals: Workload
+    """Without operators, at the rows that the largest rank takes at once: all of its own, or those of a micro-batch."""
 
 
 def step_time(workload: Workload, allocation: Allocation, model: DeviceModel) -> StepTime:
     """Step time of `workload` shared out over `allocation`."""
-    return step_times(workload, [allocation], model)[0]
+    return step_times(Steps(workload), [allocation], model)[0]
 
 
-def step_times(workload: Workload, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
-    """The same for many allocations at once: one pass over the terms for each different share of rows."""
-    rows = sorted({max(allocation.batch_split) for allocation in allocations})
-    at_rows = [at_batch(workload, rows_at_once(workload, number)) for number in rows]
-    found = predict(model, at_rows)
-    place = {number: index for index, number in enumerate(rows)}
-    times = []
-    for allocation in allocations:
-        index = place[max(allocation.batch_split)]
-        alone_s = float(np.exp(found.log_step_s[index])) * model.correction.factor * workload.parts(rows[index])
+def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
+    """The same for many allocations at once: one pass over the terms for all shares of rows."""
+    workload, times = steps.workload, []
+    shares = [max(allocation.batch_split) for allocation in allocations]
+    at_once = {rows: rows_at_once(workload, rows) for rows in shares}
+    found = steps.on(model, at_once.values())
+    for allocation, rows in zip(allocations, shares, strict=True):
+        step = found[at_once[rows]]
+        alone_s = step.alone_s * model.correction.factor * workload.parts(rows)
         scale = thread_factor(model, allocation.threads) * contention_factor(model, len(allocation.batch_split))
         own_s = alone_s * scale
         local_s = own_s * model.slowdown
@@ -71,9 +73,10 @@ def step_times(workload: Workload, allocations: Sequence[Allocation], model: Dev
                 step_s=local_s + communication_s,
                 local_s=local_s,
                 communication_s=communication_s,
-                forward_row_s=own_s * float(found.forward_share[index]) / rows[index],
-                disagreement=float(found.disagreement[index]),
-                rank_workload=at_rows[index],
+                forward_row_s=own_s * step.forward_share / rows,
+                disagreement=step.disagreement,
+                near=step.near,
+                rank_totals=steps.totals(at_once[rows]),
             )
         )
     return times

@@ -21,7 +21,8 @@ from scheduler.estimates import Allocation
 from scheduler.fit_memory import peak_interval
 from scheduler.intervals import LEVEL
 from scheduler.ranks import contention_factor, step_times, thread_factor
-from scheduler.workload import Workload, at_batch
+from scheduler.steps import Steps
+from scheduler.workload import Workload, totals_at_batch
 from worker.shares import Line, SecondsOf, equal_finish, even, finish_s
 
 LEAST_ROWS = 2
@@ -85,15 +86,15 @@ def line_near(seconds_of: SecondsOf, rows: int) -> Line:
     return Line(seconds_of(rows) - row_s * rows, row_s)
 
 
-def lone_seconds(workload: Workload, model: DeviceModel) -> tuple[tuple[int, float], ...]:
+def lone_seconds(steps: Steps, model: DeviceModel) -> tuple[tuple[int, float], ...]:
     """(rows, seconds) of a rank alone on this kind of device, by the estimator, over all that a rank may get."""
-    most = workload.global_batch_size
+    most = steps.workload.global_batch_size
     rows = sorted({max(1, round(number)) for number in np.geomspace(max(1.0, most / LINE_REACH), most, LINE_POINTS)})
     ways = [
         Allocation(kind=model.kind, model_name=model.model_name, count=1, mode="single", batch_split=(number,))
         for number in rows
     ]
-    return tuple(zip(rows, (time.local_s for time in step_times(workload, ways, model)), strict=True))
+    return tuple(zip(rows, (time.local_s for time in step_times(steps, ways, model)), strict=True))
 
 
 def rank_line(
@@ -111,7 +112,7 @@ def rank_line(
     was asked before.
     """
     least = workload.global_batch_size / (4 * ranks)
-    known = lone_seconds(workload, model) if alone is None else alone
+    known = lone_seconds(Steps(workload), model) if alone is None else alone
     factor = thread_factor(model, threads) * contention_factor(model, ranks) * slowdown
     near = [(rows, seconds * factor) for rows, seconds in known if rows >= least]
     return line_of(near if len(near) > 1 else [(rows, seconds * factor) for rows, seconds in known])
@@ -131,7 +132,7 @@ def most_rows(workload: Workload, model: DeviceModel, limit_bytes: float | None)
 
 
 def _peak_bytes(workload: Workload, model: DeviceModel, rows: int) -> float:
-    return peak_interval(model.memory, at_batch(workload, rows), LEVEL).high
+    return peak_interval(model.memory, totals_at_batch(workload, rows), LEVEL).high
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -151,16 +151,22 @@ def at_batch(workload: Workload, rows: int) -> Workload:
 
     `batch_size` becomes `rows`; the global batch size and with it the number of steps stay.
     """
-    if rows < 1:
-        raise ValueError(f"a step of {rows} rows")
     more = rows - workload.batch_size
-    changed = {name: max(0.0, getattr(workload, name) + more * slope) for name, slope in workload.per_row.items()}
     moved: dict[int, Operator] = {}
     for operator in workload.operators:
         if id(operator) not in moved:
             moved[id(operator)] = _moved(operator, more)
     operators = tuple(moved[id(operator)] for operator in workload.operators)
-    return replace(workload, batch_size=rows, operators=operators, **changed)
+    return replace(totals_at_batch(workload, rows), operators=operators)
+
+
+def totals_at_batch(workload: Workload, rows: int) -> Workload:
+    """The same step on `rows` rows without its operators: what its memory is told from."""
+    if rows < 1:
+        raise ValueError(f"a step of {rows} rows")
+    more = rows - workload.batch_size
+    changed = {name: max(0.0, getattr(workload, name) + more * slope) for name, slope in workload.per_row.items()}
+    return replace(workload, batch_size=rows, operators=(), **changed)
 
 
 def _moved(operator: Operator, more: int) -> Operator:

@@ -1,8 +1,9 @@
 """How the rows of a step are shared out over ranks of unlike speed: all end at the same time, in whole rows.
 
 Rank i takes t_i(B) seconds for B rows. Wanted are whole B_i with sum B_i = B whose latest finish, max_i t_i(B_i), is
-least. Since t_i never falls, a finish T can be kept if and only if the most rows that each rank does by T add up to B:
-bisection finds the least such T exactly, and rows above B are taken from those that would end last.
+least. Since t_i never falls, a finish T can be kept if and only if the most rows that each rank does by T add up to B.
+The least such T is when some rank ends some number of rows: bisection over these numbers, once for ranks that are the
+same, finds it exactly, and rows above B are taken from those that would end last.
 
 Pure and of the standard library alone: the planner (`scheduler.split`) and a run use the same rule.
 """
@@ -12,6 +13,8 @@ from __future__ import annotations
 import heapq
 import json
 import math
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -98,38 +101,45 @@ def equal_finish(
         )
     if sum(caps) < rows:
         raise ValueError(f"{rows} rows do not fit in the memory of these devices: {sum(caps)} do")
-    shares = _kept_by(_earliest(seconds_of, caps, rows, least), seconds_of, caps, least)
+    ranks = list(zip(map(id, seconds_of), caps, strict=True))
+    counts = Counter(ranks)
+    alike = {key: _Alike(seconds, key[1], counts[key]) for key, seconds in zip(ranks, seconds_of, strict=True)}
+    finish = _earliest(list(alike.values()), rows, least)
+    kept = {key: some.kept_by(finish, least) for key, some in alike.items()}
+    shares = [kept[key] for key in ranks]
     return tuple(_without_surplus(shares, seconds_of, sum(shares) - rows, least))
 
 
-def _earliest(seconds_of: Sequence[SecondsOf], caps: Sequence[int], rows: int, least: int) -> float:
-    """The least finish, in seconds, by which all rows can be done."""
-    low = max(seconds(least) if least else 0.0 for seconds in seconds_of)
-    high = max(seconds(cap) for seconds, cap in zip(seconds_of, caps, strict=True))
-    if sum(_kept_by(low, seconds_of, caps, least)) >= rows:
+@dataclass(frozen=True)
+class _Alike:
+    """Ranks that are the same."""
+
+    seconds_of: SecondsOf
+    cap: int
+    count: int
+
+    def kept_by(self, finish_s: float, least: int) -> int:
+        """The most rows of each that are done by then."""
+        return least + bisect_right(range(least + 1, self.cap + 1), finish_s, key=self.seconds_of)
+
+
+def _earliest(alike: Sequence[_Alike], rows: int, least: int) -> float:
+    """The least finish, in seconds, by which all rows can be done: some rank's least rows, or any others of it."""
+
+    def in_time(finish_s: float) -> bool:
+        return sum(some.count * some.kept_by(finish_s, least) for some in alike) >= rows
+
+    low = max(some.seconds_of(least) if least else 0.0 for some in alike)
+    if in_time(low):
         return low
-    while True:
-        middle = low + (high - low) / 2
-        if not low < middle < high:
-            return high  # neighbours among floating-point numbers: nothing lies between
-        if sum(_kept_by(middle, seconds_of, caps, least)) >= rows:
-            high = middle
-        else:
-            low = middle
+    return min(end for some in alike for end in _first(some, least, in_time))
 
 
-def _kept_by(finish_s: float, seconds_of: Sequence[SecondsOf], caps: Sequence[int], least: int) -> list[int]:
-    """The most rows of each rank that are done by then; asked once of ranks that are the same."""
-    known: dict[tuple[int, int], int] = {}
-    for seconds, cap in zip(seconds_of, caps, strict=True):
-        if (id(seconds), cap) in known:
-            continue
-        low, high = least, cap
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if seconds(middle) <= finish_s else (low, middle - 1)
-        known[id(seconds), cap] = low
-    return [known[id(seconds), cap] for seconds, cap in zip(seconds_of, caps, strict=True)]
+def _first(some: _Alike, least: int, in_time: Callable[[float], bool]) -> tuple[float, ...]:
+    """When the fewest rows above `least` end that end late enough; nothing where even the most are too early."""
+    more = range(least + 1, some.cap + 1)
+    place = bisect_left(more, True, key=lambda rows: in_time(some.seconds_of(rows)))
+    return (some.seconds_of(more[place]),) if place < len(more) else ()
 
 
 def _without_surplus(shares: list[int], seconds_of: Sequence[SecondsOf], surplus: int, least: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
@@ -15,6 +16,8 @@ from scheduler.workload import Workload
 
 _log = logging.getLogger(__name__)
 
+Key = tuple[str, str]
+
 
 def prior_of(kind: str, model_name: str) -> DeviceModel:
     """What is assumed before anything was measured."""
@@ -26,10 +29,20 @@ def device_model(kind: str, model_name: str) -> DeviceModel:
 
     `model_name` as the scheduler names devices: a declared slowdown is part of it, and of the model.
     """
-    name, slowdown = real_name(model_name)
-    row = DeviceModelRow.objects.filter(kind=kind, model_name=name).first()
-    model = DeviceModel.from_dict(row.model) if row else prior_of(kind, name)
-    return replace(model, slowdown=slowdown) if slowdown > 1.0 else model
+    return device_models([(kind, model_name)])[kind, model_name]
+
+
+def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
+    """The same of many (kind, name); those that differ in their declared slowdown alone share what is read."""
+    real = {(kind, name): real_name(name) for kind, name in keys}
+    rows = DeviceModelRow.objects.filter(model_name__in={name for name, _ in real.values()})
+    known = {(row.kind, row.model_name): DeviceModel.from_dict(row.model) for row in rows}
+    found = {}
+    for key, (name, slowdown) in real.items():
+        kind, _ = key
+        model = known.setdefault((kind, name), prior_of(kind, name))
+        found[key] = replace(model, slowdown=slowdown) if slowdown > 1.0 else model
+    return found
 
 
 def finished_of(kind: str, model_name: str) -> list[Finished]:

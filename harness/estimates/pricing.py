@@ -14,12 +14,12 @@ from django.db.models import Q
 from django.utils import timezone
 
 from harness.accounts.models import Project
-from harness.calibration.known import device_model
+from harness.calibration.known import device_models
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
 from harness.jobs.models import Allocation as Held
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
-from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservation
+from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota, Reservation
 from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
 from scheduler.estimate import Probe, estimate_all
@@ -29,6 +29,7 @@ from scheduler.mixtures import mixed_estimates
 from scheduler.offers import Candidate, DeviceGroup, Offer, Wish
 from scheduler.openings import Holding, earliest_together_s
 from scheduler.recommend import candidates, recommend
+from scheduler.steps import Steps
 from scheduler.types import Option
 from scheduler.workload import Workload
 from worker.states import JobState
@@ -61,7 +62,8 @@ def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[Devi
     now = timezone.now()
     reserved = {row.node_id or row.device_id or "" for row in _reservations_now(project, now)}
     nodes: dict[Key, dict[str, list[Device]]] = defaultdict(lambda: defaultdict(list))
-    rows = Device.objects.select_related("node").filter(node__state=NodeState.UP)
+    up = Node.objects.filter(state=NodeState.UP).prefetch_related("devices")
+    rows = [device for node in up for device in node.devices.all()]
     for device in rows:
         if device.pk not in reserved and device.node_id not in reserved:
             nodes[_key(device.kind, device.model_name, device.slowdown)][device.node_id].append(device)
@@ -70,7 +72,7 @@ def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[Devi
     for device in rows:
         (cores if device.kind == DeviceKind.CPU else gpus)[device.node_id] += 1
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
-    spans = pool_setting_get().span_nodes and not span_problem({device.node for device in rows})
+    spans = pool_setting_get().span_nodes and not span_problem(node for node in up if node.devices.all())
     groups = [
         _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
     ]
@@ -211,7 +213,7 @@ def estimates_of(
     *,
     even: bool = False,
 ) -> dict[Allocation, Estimate]:
-    """Every way priced, by the candidate's allocation; a kind of device is looked up once.
+    """Every way priced, by the candidate's allocation; each kind of device read and each step foretold once.
 
     Mixtures of which a device would only delay the others are left out. `even`: rows are shared out so.
     """
@@ -222,16 +224,20 @@ def estimates_of(
             mixed[way.allocation.kind].append(way)
         else:
             by_kind[way.allocation.kind, way.allocation.model_name].append(way)
+    inside = {
+        kind: sorted({name for way in group for name, _ in way.allocation.parts}) for kind, group in mixed.items()
+    }
+    models = device_models({*by_kind, *((kind, name) for kind, names in inside.items() for name in names)})
+    steps = Steps(workload)
     found: dict[Allocation, Estimate] = {}
     for key, group in by_kind.items():
         pairs = [(way.allocation, way.memory_limit_bytes) for way in group]
-        model = device_model(*key)
-        priced = estimate_all(workload, pairs, model, probe=(probes or {}).get(model.measured_key))
+        model = models[key]
+        priced = estimate_all(steps, pairs, model, probe=(probes or {}).get(model.measured_key))
         found |= {estimate.allocation: estimate for estimate in priced}
     for kind, group in mixed.items():
-        names = {name for way in group for name, _ in way.allocation.parts}
-        models = {name: device_model(kind, name) for name in sorted(names)}
-        found |= mixed_estimates(workload, group, models, probes=probes, even_shares=even)
+        of_parts = {name: models[kind, name] for name in inside[kind]}
+        found |= mixed_estimates(steps, group, of_parts, probes=probes, even_shares=even)
     return found
 
 

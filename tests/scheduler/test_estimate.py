@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,7 @@ from scheduler.estimates import Basis
 from scheduler.fit import fit_device_model
 from scheduler.link import allreduce_s, fit_link
 from scheduler.prior import prior_for
+from scheduler.steps import Steps
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_peak, true_step_s, workload
 
 PRIOR = prior_for(KIND, NAME)
@@ -36,6 +37,7 @@ def test_ranges_are_in_order_and_finite_for_any_program(layers, filters, size, b
     assert found.run_s.mid > found.step_s.mid
     assert found.fits == (found.peak_bytes.high <= 1 << 30)
     json.dumps(found.to_dict())
+    assert found.to_dict() == asdict(found)
 
 
 @settings(max_examples=20, deadline=None)
@@ -87,7 +89,7 @@ def test_a_run_is_its_start_its_steps_its_evaluations_and_its_end(model) -> None
 
 def test_two_devices_share_the_rows_and_cost_what_their_link_costs(model) -> None:
     work = workload(layers=5, filters=48, size=32, batch=64)
-    one, two = estimate_all(work, [(allocation(rows=(64,)), None), (allocation(2, rows=(32, 32)), None)], model)
+    one, two = estimate_all(Steps(work), [(allocation(rows=(64,)), None), (allocation(2, rows=(32, 32)), None)], model)
     assert 0.4 * one.step_s.mid < two.step_s.mid < one.step_s.mid
     assert two.power_w == 2 * one.power_w
     assert two.time_basis is Basis.ASSUMED and one.time_basis is Basis.MODELLED
@@ -117,7 +119,7 @@ def test_a_probe_elsewhere_moves_the_other_allocations_with_more_doubt(model) ->
     here, there = allocation(rows=(64,)), allocation(2, rows=(32, 32))
     probe = Probe(allocation=here, step_s=(3 * true_step_s(work),))
     plain = estimate(work, there, model)
-    on_one, on_two = estimate_all(work, [(here, None), (there, None)], model, probe=probe)
+    on_one, on_two = estimate_all(Steps(work), [(here, None), (there, None)], model, probe=probe)
     assert on_two.step_s.mid > 2 * plain.step_s.mid and on_two.time_basis is Basis.MODELLED
     assert on_two.step_s.high / on_two.step_s.mid > on_one.step_s.high / on_one.step_s.mid
 

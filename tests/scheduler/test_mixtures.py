@@ -15,6 +15,7 @@ from scheduler.offers import Candidate, DeviceGroup, Wish
 from scheduler.prior import prior_for
 from scheduler.recommend import candidates, recommend
 from scheduler.split import Member, gang_split, rank_line
+from scheduler.steps import Steps
 from scheduler.words import devices_words
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
@@ -94,7 +95,7 @@ def test_a_pool_that_lost_a_device_has_the_mixture_no_more() -> None:
 
 def priced(*groups: DeviceGroup, work=WORK, models=MODELS, **more):
     found = ways(*groups, work=work)
-    return mixed_estimates(work, found, models, **more), found
+    return mixed_estimates(Steps(work), found, models, **more), found
 
 
 def test_a_mixture_is_timed_with_the_split_that_a_run_begins_with() -> None:
@@ -152,7 +153,7 @@ def test_the_offer_over_a_mixed_pool_is_the_cheapest_way_that_is_in_time(deadlin
     groups = [group(NAME, 2), group(SLOW, 2)]
     found = candidates(WORK, groups)
     mixed = [way for way in found if way.allocation.parts]
-    costs = mixed_estimates(WORK, mixed, MODELS)
+    costs = mixed_estimates(Steps(WORK), mixed, MODELS)
     for way in found:
         if not way.allocation.parts:
             costs[way.allocation] = estimate(WORK, way.allocation, MODELS[way.allocation.model_name])

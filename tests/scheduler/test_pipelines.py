@@ -15,6 +15,7 @@ from scheduler.offers import DeviceGroup, Wish
 from scheduler.pipelines import FEWEST_STAGES, costliest_share, pipelines_split
 from scheduler.prior import prior_for
 from scheduler.recommend import batch_split, candidates
+from scheduler.steps import Steps
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
 
@@ -48,14 +49,14 @@ def test_a_small_model_gains_nothing_by_stages(model: DeviceModel) -> None:
 def test_estimates_of_several_modes_keep_their_order(model: DeviceModel) -> None:
     work = workload(layers=4, filters=32, batch=32)
     ways = [allocation(1, (32,)), staged(2, 32), allocation(2, (16, 16)), staged(4, 32)]
-    together = estimate_all(work, [(way, None) for way in ways], model)
+    together = estimate_all(Steps(work), [(way, None) for way in ways], model)
     assert [found.allocation for found in together] == ways
     assert together == [estimate(work, way, model) for way in ways]
 
 
 def test_the_costliest_operator_counts_once_however_often_it_comes(model: DeviceModel) -> None:
     six, two = workload(layers=7, filters=32), workload(layers=3, filters=32)
-    assert 0.1 < costliest_share(six, model) < costliest_share(two, model) < 0.6
+    assert 0.1 < costliest_share(Steps(six), 32, model) < costliest_share(Steps(two), 32, model) < 0.6
 
 
 def test_a_pipeline_is_a_way_only_where_it_is_wished() -> None:

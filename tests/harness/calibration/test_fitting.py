@@ -8,10 +8,12 @@ import pytest
 
 from harness.calibration.exchange import row_of
 from harness.calibration.fitting import model_correct, model_fit
-from harness.calibration.known import device_model
+from harness.calibration.known import device_model, device_models
 from harness.calibration.models import CalibrationPointRow, CalibrationRun, DeviceModelRow
 from scheduler.estimate import estimate
 from scheduler.estimates import Basis
+from scheduler.kinds import declared_name
+from scheduler.prior import prior_for
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_step_s, workload
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +29,19 @@ def test_without_points_the_prior_stands_and_says_so() -> None:
     assert model.basis is Basis.ASSUMED and model.n_points == 0
     found = estimate(workload(), allocation(), model, memory_limit_bytes=8 << 30)
     assert found.time_basis is Basis.ASSUMED and found.step_s.high > 3 * found.step_s.low
+
+
+def test_devices_that_differ_in_their_declared_slowdown_alone_share_what_is_read(
+    django_assert_num_queries: Any,
+) -> None:
+    measure(30)
+    model_fit(KIND, NAME)
+    slow, other = declared_name(NAME, 2.0), "Never measured"
+    with django_assert_num_queries(1):
+        found = device_models([(KIND, NAME), (KIND, slow), ("cuda", NAME), (KIND, other)])
+    assert found[KIND, slow].slowdown == 2.0 and found[KIND, slow].members is found[KIND, NAME].members
+    assert found["cuda", NAME] == prior_for("cuda", NAME) and found[KIND, other] == prior_for(KIND, other)
+    assert {key: device_model(*key) for key in found} == found
 
 
 def test_a_fit_is_kept_and_used_and_judged_on_what_it_has_not_seen() -> None:
