@@ -19,11 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from worker.events import FailureCode
 from worker.runtime import modes
 from worker.runtime.batches import BatchPlan
 from worker.runtime.collective import Group, PeerLost, broadcast_bytes
 from worker.runtime.copies import ElasticKeeper, KeptLosses, copy_load, copy_take
 from worker.runtime.data import Dataset, Part
+from worker.runtime.failures import ProgramFailure
 from worker.runtime.modes.whole import Whole
 from worker.runtime.pace import Pace
 from worker.runtime.report import Reporter
@@ -64,7 +66,9 @@ class ElasticRun(Run):
         """A rank was lost: what the program does until it asks for its next epoch does not count."""
         self.copy: dict[str, Any] | None = None
         self._was_first = False
+        self._ranks_before = self.world_size
         self._wires: Wires | None = None
+        self._cut_generation = 0
         self._step_s = 0.0
         self._metrics: dict[str, dict[str, float]] = {}
         self.seat = Seat(settings.seat_fd, self._cut)
@@ -100,6 +104,7 @@ class ElasticRun(Run):
 
     def _cut(self, generation: int) -> None:
         """From the listening thread: do not wait for the lost."""
+        self._cut_generation = max(self._cut_generation, generation)
         if self._wires is not None and generation in (0, self.generation):
             self._wires.cut()
 
@@ -135,6 +140,8 @@ class ElasticRun(Run):
             self._load()
         if place.size > 1:
             self._wires = Wires()
+            if self._cut_generation >= place.generation:
+                raise PeerLost("a rank was lost before it was met")
             self.group = SeatedGroup(place, self._step_s, self.device, self._wires)
         elapsed_s = self.control.elapsed_s()
         if not place.same:
@@ -166,12 +173,11 @@ class ElasticRun(Run):
             if place.generation > 1:
                 if not self._was_first and self.copy is not None:
                     self.teller.points(KeptLosses.points_of(self.copy["points"]))
-                self.reporter.note(
-                    f"Going on with {place.size} of {self.most_ranks} ranks from step {self.position.step}.",
-                    ranks=place.size,
-                )
+                cause = "A rank was lost" if place.size < self._ranks_before else "A rank has come back"
+                going_on = f"going on with {place.size} of {self.most_ranks} ranks from step {self.position.step}"
+                self.reporter.note(f"{cause}: {going_on}.", ranks=place.size)
             self.keeper.keep_best()
-        self._was_first = self.rank == 0
+        self._was_first, self._ranks_before = self.rank == 0, place.size
 
     def _leave_group(self) -> None:
         group, self.group = self.group, None
@@ -186,6 +192,8 @@ class ElasticRun(Run):
         while True:
             if self.void:
                 self._sit(self.seat.ready(self.generation, self._copy_step))
+            if not self.generation:
+                raise _not_restored()
             if self.position.epoch >= self.epochs_total or self.position.stopped:
                 place = self.seat.end(self.generation, self._copy_step)
                 if place is None:
@@ -277,3 +285,11 @@ class ElasticRun(Run):
         return ElasticPlan(
             rows=plain.rows, batch_size=plain.batch_size, world_size=plain.world_size, most_ranks=self.most_ranks
         )
+
+
+def _not_restored() -> ProgramFailure:
+    message = (
+        "The program did not call run.restore(...): its ranks have not met, and could not go on without a lost one."
+    )
+    hint = "Call run.restore(net=net, optimizer=optimizer) before the loop, or leave resources.least to auto."
+    return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)

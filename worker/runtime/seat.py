@@ -98,12 +98,16 @@ class Wires:
     def __init__(self) -> None:
         self._before = _sockets()
         self._ours: set[tuple[int, int]] | None = None
+        self._was_cut = False
         self._lock = threading.Lock()
 
     def complete(self) -> None:
         """None opened from here on is meant."""
         with self._lock:
             self._ours = _sockets() - self._before
+            was_cut = self._was_cut
+        if was_cut:
+            self.cut()  # those, too, that were opened since
 
     def cut(self) -> None:
         """Let every connection seem ended by the other side; the descriptors stay with whoever has them.
@@ -111,7 +115,7 @@ class Wires:
         Only for reading: a write that fails at once may leave Gloo waiting for its own time-out.
         """
         with self._lock:
-            now = _sockets()
+            self._was_cut, now = True, _sockets()
             for fd, _ in now - self._before if self._ours is None else now & self._ours:
                 with suppress(OSError), socket.socket(fileno=os.dup(fd)) as wire:
                     wire.shutdown(socket.SHUT_RD)
