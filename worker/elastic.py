@@ -4,6 +4,7 @@ Chosen by `LaunchConfig.least`, on one node and with Horovod alone. Each process
 object per line:
 
     process   {"ready": GENERATION, "step": STEP}  waits for a place, and holds a copy of the run after STEP (or null)
+              {"met": GENERATION}                  has met the others of its generation
               {"end": GENERATION, "step": STEP}    has trained to the end and waits for the others
     gang      {"seat": {...}}     a place among those that are there, with its generation and variables for Horovod
               {"cut": GENERATION}   one of them is lost: do not wait for it
@@ -51,6 +52,8 @@ class Chair:
     line: socket.socket
     place: int | None = None
     """Its rank in the present generation; None: it has none."""
+    met: bool = False
+    """It has met the others of the generation: until then nothing can call it back from Horovod's `init`."""
     waits: bool = False
     ended: bool = False
     """It has trained to the end."""
@@ -73,6 +76,7 @@ class Chair:
                         self._take(json.loads(text), generation)
 
     def _take(self, body: dict[str, Any], generation: int) -> None:
+        self.met = self.met or (self.place is not None and body.get("met") == generation)
         for word in ("ready", "end"):
             if body.get(word) == (generation if self.place is not None else 0):
                 self.waits, self.ended = True, word == "end"
@@ -122,11 +126,12 @@ class ElasticGang(Gang):
 
     # ---- who is there ------------------------------------------------------------------------------------------
     def _reap(self) -> None:
-        for slot, process in list(self.running.items()):
-            code = process.poll()
-            if code is not None:
-                del self.running[slot]
-                self._gone(slot, code)
+        gone = {slot: code for slot, process in self.running.items() if (code := process.poll()) is not None}
+        for chair in self.chairs.values():  # what was said before one went away is heard before that is acted upon
+            chair.hear(self.generation)
+        for slot, code in gone.items():
+            del self.running[slot]
+            self._gone(slot, code)
         if self._kill_at_s is None:
             self._arrange()
 
@@ -161,6 +166,9 @@ class ElasticGang(Gang):
         if seated:
             self._broken_at_s = self._broken_at_s or time.monotonic()
             self._say_all(cut=self.generation)
+            for chair in self._seated():
+                if not chair.met:
+                    chair.process.kill()  # it waits for the lost one until Gloo aborts it, half a minute later
         if may_return:
             self._start(slot, returned=True)
 
@@ -180,9 +188,7 @@ class ElasticGang(Gang):
 
     # ---- who sits where ----------------------------------------------------------------------------------------
     def _arrange(self) -> None:
-        """Hear everybody; seat those that are there where that is due."""
-        for chair in self.chairs.values():
-            chair.hear(self.generation)
+        """Seat those that are there where that is due."""
         if self._over:
             return
         seated, waiting = self._seated(), [chair for chair in self.chairs.values() if chair.waits]
@@ -218,7 +224,7 @@ class ElasticGang(Gang):
         environments = self._places(size)
         same = len({chair.step for chair in chairs}) == 1 and chairs[0].step is not None
         for place, chair in enumerate(chairs):
-            chair.place, chair.waits, chair.ended = place, False, False
+            chair.place, chair.met, chair.waits, chair.ended = place, False, False, False
             chair.send(
                 seat={
                     "generation": self.generation, "rank": place, "size": size, "same": same,

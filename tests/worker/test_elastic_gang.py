@@ -16,7 +16,7 @@ slot, work = int(os.environ["DLH_RANK"]), os.environ["DLH_WORK"]
 returned = int(os.environ["HOROVOD_RANK"]) != slot
 line = socket.socket(fileno=int(os.environ["DLH_SEAT_FD"]))
 lines = line.makefile("rb")
-generation = 0
+generation, meets = 0, True
 def say(word, step=0):
     line.sendall(json.dumps({word: generation, "step": step}).encode() + b"\\n")
 def hear(*words):
@@ -29,11 +29,17 @@ def hear(*words):
     sys.exit(69)
 def sit(step=0):
     say("ready", None if returned and not generation else step)
-    return hear("seat")["seat"]
+    seat = hear("seat")["seat"]
+    if meets:
+        say("met")
+        open(f"{work}/met-{generation}-{seat['rank']}", "w").close()
+    return seat
 def end():
     say("end")
     return "over" in hear("over", "seat")
 def die():
+    while meets and not all(os.path.exists(f"{work}/met-{generation}-{rank}") for rank in range(seat["size"])):
+        time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 BEFORE
 seat = sit()
@@ -111,6 +117,12 @@ def test_too_few_left_end_all_and_the_loss_is_told(stands: Stands) -> None:
     gang = stands.run("if slot == 1: die()\nhear('over')", ranks=2, least=2)
     assert gang.wait() == 128 + 9, gang.log()
     assert gang.codes() == {1: (-9, True), 0: (69, True)}
+
+
+def test_a_loss_while_they_meet_ends_all_at_once(stands: Stands) -> None:
+    gang = stands.run("if slot == 1: die()\ntime.sleep(1000)", before="meets = False")
+    assert gang.wait() == 128 + 9, gang.log()
+    assert gang.sizes() == [3]
 
 
 def test_a_fault_of_the_program_is_not_survived(stands: Stands) -> None:

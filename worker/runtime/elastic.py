@@ -143,6 +143,7 @@ class ElasticRun(Run):
             if self._cut_generation >= place.generation:
                 raise PeerLost("a rank was lost before it was met")
             self.group = SeatedGroup(place, self._step_s, self.device, self._wires)
+        self.seat.met(place.generation)
         elapsed_s = self.control.elapsed_s()
         if not place.same:
             self.copy, elapsed_s = self._first_copy(elapsed_s)

@@ -57,6 +57,10 @@ class Seat:
         self._say(ready=generation, step=step)
         return _place(self._answer())
 
+    def met(self, generation: int) -> None:
+        """All of the generation have met."""
+        self._say(met=generation)
+
     def end(self, generation: int, step: int | None) -> Place | None:
         """Wait until all have trained to the end: None. Or else for a new place, as one was lost."""
         self._say(end=generation, step=step)
