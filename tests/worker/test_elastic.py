@@ -70,11 +70,11 @@ def undisturbed(program: Path) -> Path:
 class Held:
     """A gang whose ranks wait before the step that the gate names."""
 
-    def __init__(self, program: Path, work: Path, least: int) -> None:
+    def __init__(self, program: Path, work: Path, least: int, ranks: int = RANKS) -> None:
         self.work, self.gate = work, work / "gate"
         work.mkdir()
         self.open_to(0)
-        self.ranks = ElasticRanks(program, RANKS, least, work, GATE=str(self.gate))
+        self.ranks = ElasticRanks(program, ranks, least, work, GATE=str(self.gate))
 
     def open_to(self, step: int) -> None:
         making = self.work / "making"
@@ -143,6 +143,21 @@ def test_the_last_and_then_the_first_rank_are_lost_and_come_back(undisturbed: Pa
     assert held.ranks.wait() == 0, held.ranks.log()
     assert set(held.ranks.codes().values()) == {(0, True)}
     assert len(held.ranks.sizes()) > 2
+    assert_same_end(held.work, undisturbed)
+
+
+def test_of_two_ranks_the_first_is_lost_and_the_other_goes_on_alone(
+    undisturbed: Path, slow: Path, tmp_path: Path
+) -> None:
+    held = Held(slow, tmp_path / "work", least=1, ranks=2)
+    try:
+        held.reach(10)
+        held.lose(0, 20)
+        held.open_to(FAR)
+        assert held.ranks.wait() == 0, held.ranks.log()
+    finally:
+        held.ranks.end()
+    assert held.ranks.sizes()[:2] == [2, 1]
     assert_same_end(held.work, undisturbed)
 
 

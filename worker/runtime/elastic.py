@@ -136,6 +136,7 @@ class ElasticRun(Run):
         self.generation, self.rank, self.world_size = place.generation, place.rank, place.size
         self.reporter.speak_as(place.rank, self.settings.events.with_name(f"rank-{place.rank}.jsonl"))
         self.teller.speak_as(place.rank, place.size)
+        self._global_loss = None  # of ranks that may be gone: one alone tells its own
         if self.rank == 0 and self.copy is None:
             self._load()
         if place.size > 1:
@@ -166,7 +167,7 @@ class ElasticRun(Run):
             torch.save({"copy": self.copy, "elapsed_s": elapsed_s}, buffer)
         body = torch.load(io.BytesIO(broadcast_bytes(self.group, buffer.getvalue())), weights_only=True)
         own_rng = None if self.copy is None else self.copy["rng"]
-        return {**body["copy"], "rng": own_rng, "points": body["copy"]["points"]}, body["elapsed_s"]
+        return {**body["copy"], "rng": own_rng}, body["elapsed_s"]
 
     def _tell_place(self, place: Place) -> None:
         """The first rank tells what a lost first one may not have told."""
