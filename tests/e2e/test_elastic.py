@@ -13,7 +13,7 @@ SPEC = {
     "name": "one of two dies",
     "mode": "sync",
     "resources": {"device": "cpu", "count": 2, "least": 1},
-    "training": {"epochs": 15, "seed": 1, "patience": 0},
+    "training": {"epochs": 25, "seed": 1, "patience": 0},
     "checkpoints": {"every_epochs": 1, "commit_steps": 5},
 }
 
