@@ -8,6 +8,7 @@ from codegen.catalog import OWN
 from codegen.catalog.base import Facts
 from codegen.catalog.training import CPU_FLOPS_PER_S, memory_bytes, train_flops
 from codegen.choice import Choice, choose_model, pick_device
+from codegen.elastic import resolve_elastic
 from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness
 from codegen.notes import Notes
 from codegen.pipelines import resolve_pipeline, staged_devices
@@ -49,6 +50,8 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Reso
     _resolve_mode(spec, body, facts, choice, notes)
     notes.stop_if_wrong()
     body["checkpoints"] = _checkpoints(spec, choice.training["epochs"], notes)
+    resolve_elastic(spec, body, hardware, notes)
+    notes.stop_if_wrong()
     body["shape"] = dict(reading.shape)
     if facts.images:
         size = choice.params["image_size"]

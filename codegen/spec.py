@@ -109,6 +109,11 @@ class Resources(Part):
         default="auto",
         description="Rows of a step per device: even, by speed where devices are not alike, or always as measured.",
     )
+    least: Count | Auto = Field(
+        default="auto",
+        description="Mode sync on the CPU cores of one node: ranks with which the run goes on when others are lost; "
+        "auto: all start again.",
+    )
 
 
 class Model(Part):
@@ -202,6 +207,9 @@ class Checkpoints(Part):
     every_epochs: Count | Auto = Field(default="auto", description="Save after this many epochs.")
     every_minutes: Positive | Auto = Field(default="auto", description="Save after this many minutes.")
     keep: Count | Auto = Field(default="auto", description="Newest checkpoints kept; the best is always kept.")
+    commit_steps: Count | Auto = Field(
+        default="auto", description="With resources.least: steps that a lost rank costs at most."
+    )
 
 
 class TaskSpec(Part):

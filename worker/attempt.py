@@ -144,7 +144,7 @@ class Attempt:
             backend=self.plan.backend, hosts=[(host_name(node), count) for node, count in counts.items()],
             hostname=host_name(self.node), address=self.address(self.plan.nodes[0]),
             interface=interface_of(self.address(self.node)), ranks=ranks,
-            port_file=str(self.port_file) if self.several_nodes else None,
+            port_file=str(self.port_file) if self.several_nodes else None, least=self.plan.least,
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:

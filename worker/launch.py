@@ -71,6 +71,8 @@ class LaunchConfig:
     """Port of the rendezvous; 0: a free one (first node only)."""
     port_file: str | None = None
     """Where the port stands as soon as all nodes are there; None for a run on one node."""
+    least: int = 0
+    """Number of ranks the run goes on with when others are lost; 0: all of them live and die together."""
 
     def to_json(self) -> str:
         """JSON text."""
@@ -185,7 +187,8 @@ def _await_port(config: LaunchConfig, port_file: str) -> int:
     raise TimeoutError(f"The first node's rendezvous at {config.address} cannot be reached from here: {problem}")
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """In a new process: its end is that of this one."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -206,7 +209,7 @@ class Gang:
             environment = {**os.environ, **rank.environment, **environments[rank.rank]}
             process = subprocess.Popen(
                 self.config.argv, cwd=self.config.workdir, env=environment, stdin=subprocess.DEVNULL,
-                stdout=rank.stdout_fd, stderr=rank.stderr_fd, preexec_fn=_die_with_parent,
+                stdout=rank.stdout_fd, stderr=rank.stderr_fd, preexec_fn=die_with_parent,
             )  # fmt: skip
             os.close(rank.stdout_fd)
             os.close(rank.stderr_fd)
@@ -261,9 +264,17 @@ def main() -> int:
     """Run the gang that the configuration file named on the command line describes."""
     config = LaunchConfig.from_json(Path(sys.argv[1]).read_text())
     os.set_inheritable(config.status_fd, False)
-    gang = Gang(config)
+    gang = _gang(config)
     gang.start()
     return gang.run()
+
+
+def _gang(config: LaunchConfig) -> Gang:
+    if not config.least:
+        return Gang(config)
+    from worker.elastic import ElasticGang  # it builds on this module
+
+    return ElasticGang(config)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,8 @@ class RunPlan:
     """Node -> where the ranks of the other nodes reach it; empty for a run on one node."""
     note: str = ""
     """What was decided about its ranks, in words."""
+    least: int = 0
+    """Ranks with which the run goes on when others are lost; 0: all of them start again."""
     version: int = PLAN_VERSION
 
     @property

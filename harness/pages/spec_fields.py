@@ -50,6 +50,7 @@ _LABELS = {
     "resources.memory_gib": "Memory (GiB)",
     "resources.count": "Number of devices",
     "resources.split": "Rows of a step",
+    "resources.least": "Ranks it goes on with",
     "training.ema": "Weight averaging",
     "training.rate_rule": "Rate for another batch",
     "training.accumulate": "Micro-batches per step",
@@ -62,10 +63,11 @@ _LABELS = {
     "checkpoints.every_epochs": "Every … epochs",
     "checkpoints.every_minutes": "Every … minutes",
     "checkpoints.keep": "Newest kept",
+    "checkpoints.commit_steps": "Steps a lost rank costs",
 }
 _WHOLE_NUMBERS = {
     "epochs", "batch_size", "seed", "patience", "count", "every_epochs", "keep", "accumulate", "staleness", "backup",
-    "stages", "micro_batches",
+    "stages", "micro_batches", "least", "commit_steps",
 }  # fmt: skip
 _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
     ("What to learn", True, ("name", "task", "data.target", "objective.metric")),
@@ -84,14 +86,23 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
     (
         "Devices and budget",
         False,
-        ("mode", "resources.device", "resources.count", "resources.memory_gib", "resources.split", "budget.time_s"),
+        (
+            "mode", "resources.device", "resources.count", "resources.memory_gib", "resources.split",
+            "resources.least", "budget.time_s",
+        ),
     ),
     (
         "Stages (modes pipeline and pipeline+sync)",
         False,
         ("pipeline.stages", "pipeline.micro_batches", "pipeline.schedule", "pipeline.recompute"),
     ),
-    ("Checkpoints", False, ("checkpoints.every_epochs", "checkpoints.every_minutes", "checkpoints.keep")),
+    (
+        "Checkpoints",
+        False,
+        (
+            "checkpoints.every_epochs", "checkpoints.every_minutes", "checkpoints.keep", "checkpoints.commit_steps",
+        ),
+    ),
 )  # fmt: skip
 
 

@@ -59,8 +59,15 @@ class GradientAverager:
         self._missing: set[int] = set()
         self._sent = False
         self._changed = False
-        for number, weight in enumerate(self._early):
+        self._hooks = [
             weight.register_post_accumulate_grad_hook(partial(self._arrived, number))  # type: ignore[no-untyped-call]
+            for number, weight in enumerate(self._early)
+        ]
+
+    def close(self) -> None:
+        """Gradients are averaged by another one from here on."""
+        for hook in self._hooks:
+            hook.remove()
 
     def begin(self, share: float) -> None:
         """A step begins; `share` = rows here / rows on all ranks. Without it everything is sent at the end."""

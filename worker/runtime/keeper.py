@@ -77,7 +77,7 @@ class Keeper:
             if _bytes(state) > HOLD_BYTES:
                 self.save(metric=position.metric, state=state)
             elif self.run.rank == 0:
-                self._held = (_copied(state), {**self._label(), "metric": position.metric})
+                self._held = (copied(state), {**self._label(), "metric": position.metric})
 
     def flush(self) -> None:
         """Write what still waits, to its end."""
@@ -118,7 +118,7 @@ class Keeper:
         self._writer.wait()
         free = free_bytes(torch.device("cpu"), self.run.settings.memory_bytes)
         beside = _bytes(state) <= free * COPY_SHARE
-        work = [*waiting, (_copied(state) if beside else state, label)]
+        work = [*waiting, (copied(state) if beside else state, label)]
 
         def write() -> None:
             for item, its_label in work:
@@ -263,12 +263,12 @@ def _bytes(value: Any) -> int:
     return sum(_bytes(item) for item in value) if isinstance(value, list | tuple) else 0
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """The nested value with tensors copied to the CPU."""
     if isinstance(value, torch.Tensor):
         return value.detach().to("cpu", copy=True)
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: copied(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)([_copied(item) for item in value])
+        return type(value)([copied(item) for item in value])
     return value

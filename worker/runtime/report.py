@@ -66,6 +66,12 @@ class Reporter:
         if self.rank == 0:
             print(text, flush=True)
 
+    def speak_as(self, rank: int, path: Path) -> None:
+        """This process has become another rank; what it says goes on in that one's file."""
+        if self.rank != rank:
+            self.rank, old, self._file = rank, self._file, path.open("ab", buffering=0)
+            old.close()
+
     def close(self) -> None:
         """Close the file and give the reserve back."""
         with suppress(OSError):

@@ -95,7 +95,7 @@ class Run:
         if not settings.data.is_dir():
             hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
             raise DataError(f"There is no data folder {settings.data.name!r}.", hint)
-        run = Run(load_spec(path), settings, reporter)
+        run = _made(load_spec(path), settings, reporter)
         runs.append(run)
         set_up_torch(run.device, settings.threads or default_threads(run.spec, run.world_size))
         seed_all(run.seed)
@@ -115,8 +115,7 @@ class Run:
         net, home = net.to(self.mode.home) if isinstance(net, nn.Module) else net, self.mode.home
         probe_rows, limit_bytes = min(PROBE_ROWS, rows_here), self.settings.memory_bytes
         found = memory.probe(net, dataset.train, outputs_wanted, home, probe_rows, limit_bytes, self._tried)
-        if self.world_size > 1:
-            self.group = join(self.settings.backend, 3 * found.row_s * rows_here, self.device)
+        self.group = self._joined(3 * found.row_s * rows_here)
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
         net = self.mode.place(net)
         evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
@@ -276,6 +275,10 @@ class Run:
         self.keeper.check()
         self.teller.sync()
 
+    def _joined(self, step_s: float) -> Group | None:
+        """Meet the other ranks; `step_s` is the expected time of a step."""
+        return join(self.settings.backend, step_s, self.device) if self.world_size > 1 else None
+
     def _plan(self, part: Part) -> BatchPlan:
         try:
             return BatchPlan(rows=len(part), batch_size=self.batch_size, world_size=self.mode.shards[1])
@@ -289,3 +292,11 @@ class Run:
     def _tried(self, found: memory.Probe | None) -> None:
         self.probe = found
         self.teller.progress("loading", fitting_batch=self.fitting_batch() or 0)
+
+
+def _made(spec: Spec, settings: Settings, reporter: Reporter) -> Run:
+    if settings.seat_fd is None:
+        return Run(spec, settings, reporter)
+    from worker.runtime.elastic import ElasticRun  # it builds on this module
+
+    return ElasticRun(spec, settings, reporter)

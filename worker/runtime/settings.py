@@ -47,6 +47,8 @@ class Settings:
     """Rows per rank of a whole batch, as planned for devices that are not alike."""
     slowdown: float = 1.0
     """This rank is made so many times as slow, to try unlike devices where there are none."""
+    seat_fd: int | None = None
+    """Socket to a gang that seats its ranks again and again (`worker.elastic`); None: ranks live and die together."""
 
     @staticmethod
     def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -57,6 +59,7 @@ class Settings:
         work = Path(given.work or environment.get("DLH_WORK", "work")).absolute()
         requests = environment.get("DLH_REQUESTS")
         threads, memory = environment.get("DLH_THREADS"), environment.get("DLH_MEMORY_BYTES")
+        seat = environment.get("DLH_SEAT_FD")
         return Settings(
             rank=rank,
             world_size=world_size,
@@ -77,6 +80,7 @@ class Settings:
             mode=environment.get("DLH_MODE") or None,
             split=Planned.read(environment.get("DLH_SPLIT")),
             slowdown=max(1.0, float(environment.get("DLH_SLOWDOWN", "1"))),
+            seat_fd=int(seat) if seat else None,
         )
 
 

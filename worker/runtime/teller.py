@@ -8,7 +8,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from worker.events import EventKind
-from worker.runtime.losslog import LossLog
+from worker.runtime.losslog import LossLog, LossPoint
 from worker.runtime.position import Position
 from worker.runtime.progress import Meter
 from worker.runtime.report import Reporter
@@ -54,6 +54,11 @@ class Teller:
         """Steps of the whole run, if it is not stopped early."""
         return self.steps_per_epoch * self.epochs
 
+    def speak_as(self, rank: int, world_size: int) -> None:
+        """This process has become another rank, one of so many."""
+        self._first, self.world_size, self.rows_factor = rank == 0, world_size, float(world_size)
+        self.reset_clock()
+
     def step(self, loss: Tensor | float, learning_rate: float | None, rows: int) -> bool:
         """Take one step; says whether it is time to `sync`."""
         self._steps += 1
@@ -70,9 +75,7 @@ class Teller:
             if self._first:
                 self.reporter.emit(EventKind.RUNNING, start_s=time.time() - self.started_s)
         if self._first:
-            for point in points:
-                rate = {} if point.learning_rate is None else {"train/learning_rate": point.learning_rate}
-                self.metric(point.step, {"train/loss": point.loss, **rate})
+            self.points(points)
         elapsed = now - self._clock
         if self._steps and elapsed > 0:
             made = self.position.step - self._from_step
@@ -92,6 +95,12 @@ class Teller:
         self._next_sync = self._clock + SYNC_S
         self._from_step = self.position.step
         self._steps = self._rows = 0
+
+    def points(self, points: list[LossPoint]) -> None:
+        """Tell points of the curve of the loss."""
+        for point in points:
+            rate = {} if point.learning_rate is None else {"train/learning_rate": point.learning_rate}
+            self.metric(point.step, {"train/loss": point.loss, **rate})
 
     def metric(self, step: int, values: dict[str, float]) -> None:
         """Tell values at a step."""

@@ -41,6 +41,7 @@ def plan_make(
         mode = "sync" if len(devices) > 1 else "single"
     store, limits = settings.STORE, _limits(job, devices)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
+    backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     return RunPlan(
         job_id=job.pk,
         token=token,
@@ -52,10 +53,19 @@ def plan_make(
         minimum_sandbox_level=minimum_sandbox_level(job),
         own_code=job.program_edited or job.program_own,
         resume_from=resume_checkpoint(job),
-        backend="torch" if STAGED & {mode, wished} else backend,  # Horovod sends nothing from rank to rank
+        backend=backend,
         note=note,
         addresses=addresses_of(devices),
+        least=_least(job, mode, ranks, backend),
     )
+
+
+def _least(job: Job, mode: str, ranks: Sequence[RankPlan], backend: str) -> int:
+    """Ranks with which the run goes on when others are lost; 0 where that is not wished, or not possible as placed."""
+    least = job.resolved.get("spec", {}).get("resources", {}).get("least")
+    together = len({rank.node for rank in ranks}) == 1 and all(rank.device == "cpu" for rank in ranks)
+    possible = mode == "sync" and backend == "horovod" and together
+    return least if isinstance(least, int) and possible and 0 < least < len(ranks) else 0
 
 
 def _ranks(mode: str, devices: Sequence[Device]) -> tuple[RankPlan, ...]:

@@ -113,5 +113,11 @@ class Whole:
         """It is whole."""
         return net
 
+    def forget_ranks(self) -> None:
+        """The ranks are seated anew: whoever averaged with the old ones must not hear of further gradients."""
+        if self._averager is not None:
+            self._averager.close()
+            self._averager = None
+
     def close(self) -> None:
         """Nothing is open."""

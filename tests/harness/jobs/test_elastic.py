@@ -1,0 +1,38 @@
+"""When a placed job may go on without a lost rank."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.jobs.control.plans import plan_make
+from harness.pool.models import Device
+from tests.harness.jobs.helpers import place_now
+from worker.plan import RunPlan
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+
+
+def planned(job_make, **resources) -> RunPlan:
+    """The plan of a job on so many cores."""
+    job = job_make(mode="sync", resources={"device": "cpu", "count": 2, **resources})
+    return RunPlan.from_dict(place_now(job).plan)
+
+
+def test_a_job_that_says_how_few_ranks_will_do_may_lose_one(job_make, node_make):
+    node_make(cpus=2)
+    plan = planned(job_make, least=1)
+    assert plan.least == 1
+    assert RunPlan.from_dict(plan.to_dict()) == plan
+
+
+def test_all_ranks_of_any_other_job_live_and_die_together(job_make, node_make):
+    node_make(cpus=2)
+    assert planned(job_make).least == 0
+
+
+def test_by_the_twin_of_horovod_all_ranks_start_again(job_make, node_make):
+    node_make(cpus=2)
+    job = job_make(mode="sync", resources={"device": "cpu", "count": 2, "least": 1})
+    devices = list(Device.objects.all())
+    assert plan_make(job, token=1, devices=devices, backend="horovod").least == 1
+    assert plan_make(job, token=1, devices=devices, backend="torch").least == 0

@@ -1,0 +1,174 @@
+"""A gang that goes on without a lost rank, and takes it in again: real ranks, killed one after the other."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.worker.elastic_gang import ElasticRanks
+from tests.worker.runtime import samples
+from tests.worker.runtime.ranks import Ranks, events
+
+pytestmark = pytest.mark.ranks
+RANKS, COMMIT_STEPS, EPOCHS = 3, 4, 30
+GATE = """
+        import os, pathlib, time
+        while (gate := pathlib.Path(os.environ["GATE"])) and run.position.step >= int(gate.read_text()):
+            gate.with_name(f"held-{run.position.step}").touch()
+            time.sleep(0.02)
+"""
+FAR = 1_000_000
+OWN = (
+    "from torch import nn\n"
+    "class Net(nn.Module):\n"
+    "    def __init__(self, features, outputs):\n"
+    "        super().__init__()\n"
+    "        self.layers = nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, outputs))\n"
+    "    def forward(self, numeric, categorical):\n"
+    "        return self.layers(numeric)\n"
+    "def build(spec):\n"
+    "    return Net(len(spec.shape.features), spec.shape.outputs)\n"
+)
+PLACE = "        optimizer.zero_grad"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without chance or batch statistics: ranks must not change what it learns. 37 does not divide."""
+    folder = tmp_path_factory.mktemp("elastic")
+    training = {"epochs": EPOCHS, "batch_size": 37, "patience": 0, "ema": 0.9, "optimizer": "adamw"}
+    made = samples.program(folder, samples.wine(folder / "data"), own_model=OWN, training=training)
+    samples.change_spec(made, checkpoints={"commit_steps": COMMIT_STEPS})
+    return made
+
+
+@pytest.fixture(scope="module")
+def slow(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same program, each step of which waits for a gate: it is where the test wants it, however slow all is."""
+    folder = tmp_path_factory.mktemp("slow") / "program"
+    shutil.copytree(program, folder, ignore=shutil.ignore_patterns("undisturbed"))
+    train = (folder / "train.py").read_text()
+    assert train.count(PLACE) == 1
+    (folder / "train.py").write_text(train.replace(PLACE, GATE + PLACE))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(program: Path) -> Path:
+    """Work folder of the same ranks in a gang that is not elastic, which nothing disturbs."""
+    work = program / "undisturbed"
+    ranks = Ranks(program, RANKS, DLH_WORK=str(work))
+    assert ranks.wait() == [0] * RANKS, ranks.log()
+    return work
+
+
+class Held:
+    """A gang whose ranks wait before the step that the gate names."""
+
+    def __init__(self, program: Path, work: Path, least: int, ranks: int = RANKS) -> None:
+        self.work, self.gate = work, work / "gate"
+        work.mkdir()
+        self.open_to(0)
+        self.ranks = ElasticRanks(program, ranks, least, work, GATE=str(self.gate))
+
+    def open_to(self, step: int) -> None:
+        making = self.work / "making"
+        making.write_text(str(step))
+        making.replace(self.gate)
+
+    def reach(self, step: int) -> None:
+        """Go on to a step and be held there."""
+        self.open_to(step)
+        self.ranks.until((self.work / f"held-{step}").exists)
+
+    def lose(self, number: int, step: int) -> None:
+        """Kill a rank while it is held, and let the others go on to a step."""
+        self.ranks.kill(number)
+        self.reach(step)
+
+    def take_in(self, step: int) -> None:
+        """Wait for the rank that comes back, and let all go on to a step; it is seated on the way."""
+        generation = len(self.ranks.sizes())
+        self.ranks.until(lambda: self.ranks.sizes()[-1] == RANKS or generation in self.calls())
+        self.open_to(step)
+        self.ranks.until(lambda: self.ranks.sizes()[-1] == RANKS)
+
+    def calls(self) -> list[int]:
+        """Generations that were called together for one that came back."""
+        return [line["call"] for line in self.ranks.told() if "call" in line]
+
+
+@pytest.fixture
+def held(slow: Path, tmp_path: Path) -> Iterator[Held]:
+    """Three ranks that can do without one."""
+    gang = Held(slow, tmp_path / "work", RANKS - 1)
+    yield gang
+    gang.ranks.end()
+
+
+def curve(work: Path) -> dict[tuple[str, int], float]:
+    """What the first rank told, by name and step; told twice it is the same."""
+    told = (event["data"] for event in events(work) if event["kind"] == "metric")
+    return {
+        (name, data["step"]): value
+        for data in told
+        for name, value in data["values"].items()
+        if not name.startswith("rank")
+    }
+
+
+def assert_same_end(left: Path, right: Path) -> None:
+    """Same weights and the same curve, but for the order of additions."""
+    mine, other = (load_file(work / "results" / "model.safetensors") for work in (left, right))
+    for name, tensor in mine.items():
+        torch.testing.assert_close(tensor, other[name], rtol=2e-5, atol=2e-6)
+    curves = curve(left), curve(right)
+    assert curves[0].keys() == curves[1].keys()
+    for place, value in curves[0].items():
+        assert value == pytest.approx(curves[1][place], rel=1e-3, abs=1e-5), place
+
+
+def test_the_last_and_then_the_first_rank_are_lost_and_come_back(undisturbed: Path, held: Held) -> None:
+    held.reach(10)
+    held.lose(RANKS - 1, 20)
+    held.take_in(30)
+    held.reach(31)
+    held.lose(0, 40)
+    held.take_in(FAR)
+    assert held.ranks.wait() == 0, held.ranks.log()
+    assert set(held.ranks.codes().values()) == {(0, True)}
+    assert len(held.ranks.sizes()) > 2
+    assert_same_end(held.work, undisturbed)
+
+
+def test_of_two_ranks_the_first_is_lost_and_the_other_goes_on_alone(
+    undisturbed: Path, slow: Path, tmp_path: Path
+) -> None:
+    held = Held(slow, tmp_path / "work", least=1, ranks=2)
+    try:
+        held.reach(10)
+        held.lose(0, 20)
+        held.open_to(FAR)
+        assert held.ranks.wait() == 0, held.ranks.log()
+    finally:
+        held.ranks.end()
+    assert held.ranks.sizes()[:2] == [2, 1]
+    assert_same_end(held.work, undisturbed)
+
+
+def test_with_too_few_ranks_left_all_end_and_the_loss_is_told(slow: Path, tmp_path: Path) -> None:
+    held = Held(slow, tmp_path / "work", RANKS)
+    try:
+        held.reach(10)
+        held.ranks.kill(1)
+        held.open_to(FAR)
+        assert held.ranks.wait() == 128 + 9, held.ranks.log()
+    finally:
+        held.ranks.end()
+    assert held.ranks.codes()[1] == (-9, True)
+    assert held.ranks.sizes() == [RANKS]
