@@ -40,19 +40,21 @@ backup: setup
 restore: setup
 	@$(PY) -m harness.backup restore "$(FILE)"
 
-# What starts ranks, stacks or a browser wants the machine to itself; the rest shares it, as many processes as cores.
+# What starts ranks, stacks or a browser wants the machine to itself; the rest shares it, as many processes as cores. A test
+# process that dies ends the run: xdist would start another, and can then wait for ever.
+SHARED := --dist loadfile --max-worker-restart 0
 ALONE := ranks or stack or browser
 
 test: setup-test
 ifdef ARGS
 	@$(PY) -m pytest $(ARGS)
 else
-	@status=0; $(PY) -m pytest -n auto --dist loadfile -m "not ($(ALONE))" || status=1; \
+	@status=0; $(PY) -m pytest -n auto $(SHARED) -m "not ($(ALONE))" || status=1; \
 	$(PY) -m pytest -m "$(ALONE)" || status=1; exit $$status
 endif
 
 test-postgres: setup-test
-	@$(PY) -m tests.postgres $(or $(ARGS),-n 2 --dist loadfile tests/harness)
+	@$(PY) -m tests.postgres $(or $(ARGS),-n 2 $(SHARED) tests/harness)
 
 lint: setup-test
 	.venv/bin/ruff check .

@@ -15,6 +15,7 @@ import pytest
 from scheduler.calibration import CalibrationPoint
 from scheduler.link import fit_link
 from scheduler.workload import Workload
+from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, diabetes, digits, program, python, wine
 from worker import power
 from worker.power import EnergyMeter
@@ -28,7 +29,7 @@ PACKERS = {"digits": lambda folder: digits(folder, 200), "wine": wine, "diabetes
 
 def measured(folder: Path, data: Path | None, **changes: Any) -> dict[str, Any]:
     options = {"batch": None, "steps": 2, "repeats": 2, "budget": 20.0, "device": "cpu", "threads": 1, **changes}
-    return measure(folder, data, argparse.Namespace(**options), 0)
+    return apart(measure, folder, data, argparse.Namespace(**options), 0)
 
 
 def make(tmp_path: Path, dataset: str, **spec: Any) -> tuple[Path, Path]:

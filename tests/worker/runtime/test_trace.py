@@ -15,6 +15,7 @@ import torch
 from torch.nn import functional as F
 
 from scheduler.workload import OpClass, Workload, at_batch
+from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, diabetes, digits, program, python, wine
 from worker.runtime.fewrows import few_rows
 from worker.runtime.standin import _instead_of_run
@@ -33,7 +34,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def traced(folder: Path, data: Path, batch: int | None = None) -> Workload:
-    answer = trace(folder, data, batch)
+    answer = apart(trace, folder, data, batch)
     assert answer["ok"], answer["problem"]
     return Workload.from_dict(json.loads(json.dumps(answer["workload"])))
 
@@ -42,7 +43,7 @@ def own(tmp_path: Path, packed: dict[str, Any], source: str, dataset: str = "win
     data, profile = packed[dataset]
     header = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n"
     folder = program(tmp_path / "own", profile, own_model=header + source, training={"batch_size": 16})
-    return trace(folder, data)
+    return apart(trace, folder, data)
 
 
 def saved_in_a_real_step(folder: Path, data: Path, rows: int) -> tuple[int, int]:
@@ -382,7 +383,7 @@ def test_a_large_dataset_is_not_read_whole_but_counted_whole(tmp_path: Path) -> 
         cut = rows.folder
     assert not cut.exists()
     whole = traced(folder, tmp_path / "data")
-    answer = trace(folder, tmp_path / "data", limit_bytes=20_000)
+    answer = apart(trace, folder, tmp_path / "data", limit_bytes=20_000)
     few = Workload.from_dict(answer["workload"])
     assert few.train_rows == pytest.approx(whole.train_rows, rel=0.01)
     assert few.data_bytes == pytest.approx(whole.data_bytes, rel=0.01)
