@@ -28,6 +28,7 @@ AWAY_S = 3.0
 """After a failure nothing is sent for so long: nobody who waits for an answer need wait for a broker that is away."""
 RETRY_FIRST_S, RETRY_MOST_S, RETRIES = 0.05, 0.2, 4
 """0.7 s in all: a broker that is started again at once loses no word."""
+ASYNC_CONNECTIONS, ASYNC_WAIT_S = 50, 20
 JOB_STREAM_LENGTH = 20_000
 PROJECT_STREAM_LENGTH = 5_000
 POOL_STREAM = "dlh:pool"
@@ -66,10 +67,19 @@ def client() -> redis.Redis:
 
 
 def client_async() -> redis.asyncio.Redis:
-    """A new client for blocking reads: no socket timeout, which would cut `XREAD BLOCK`."""
-    return redis.asyncio.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=None, socket_connect_timeout=5, decode_responses=True
+    """A new client for blocking reads: no socket timeout, which would cut `XREAD BLOCK`.
+
+    Who finds all its connections busy waits for one: hundreds of pages may open in the same moment.
+    """
+    pool = redis.asyncio.BlockingConnectionPool.from_url(
+        settings.REDIS_URL,
+        max_connections=ASYNC_CONNECTIONS,
+        timeout=ASYNC_WAIT_S,
+        socket_timeout=None,
+        socket_connect_timeout=5,
+        decode_responses=True,
     )
+    return redis.asyncio.Redis.from_pool(pool)
 
 
 @cache

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -197,3 +197,19 @@ def test_of_progress_that_waits_only_the_newest_of_each_run_is_told():
         [entry("a", 1, "progress"), entry("b", 2, "progress"), entry("a", 3, "metric"), entry("a", 4, "progress")]
     )
     assert [one.id for one in told] == ["2-0", "3-0", "4-0"]
+
+
+async def test_hundreds_of_pages_that_open_in_one_moment_all_hear(broker, caplog):
+    streams = [job_stream(f"job{number}") for number in range(300)]
+    for stream in streams:
+        broker.xadd(stream, sent("job", 1))
+
+    async def first(stream):
+        async with aclosing(live_hub.follow({stream: "0-0"}, idle_s=20)) as batches:
+            async for entries in batches:
+                return entries[0].stream
+
+    async with asyncio.timeout(60):
+        heard = await asyncio.gather(*map(first, streams))
+    assert heard == streams
+    assert not caplog.records
