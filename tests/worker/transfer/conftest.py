@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,6 +34,8 @@ class FileServer:
     damage: set[str] = field(default_factory=set)
     """Files whose next answer has a wrong byte; a name with `!` before it always has."""
     away: bool = False
+    meet: threading.Barrier | None = None
+    """Answers wait for one another here, so that nothing hangs on who is quicker."""
     most_at_once: int = 0
     _now: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -49,6 +52,9 @@ class FileServer:
         with self._lock:
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
+        if self.meet is not None:
+            with suppress(threading.BrokenBarrierError):
+                self.meet.wait(4.0)
         try:
             self._answer(handler)
         finally:

@@ -36,6 +36,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_a_tree_arrives_over_several_connections_at_once(
     server: FileServer, files: dict[str, bytes], tmp_path: Path
 ) -> None:
+    server.meet = threading.Barrier(2)
     assert tree_fetch(server.portal, SOURCE, server.tree, tmp_path / "new") == sum(map(len, files.values()))
     assert content(tmp_path / "new") == files
     assert server.most_at_once > 1
