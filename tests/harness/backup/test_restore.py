@@ -30,8 +30,8 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp("first") / "home"
     done = call("harness.stack.bootstrap", DLH_HOME=home, DLH_REDIS_URL="redis://127.0.0.1:1/0")
     assert done.returncode == 0, done.stderr
-    (home / "store/jobs/abc/work").mkdir(parents=True)
-    (home / "store/jobs/abc/work/model").write_bytes(b"weights" * 1000)
+    (home / "store/jobs/abc").mkdir(parents=True)
+    (home / "store/jobs/abc/model").write_bytes(b"weights" * 1000)
     return home
 
 
@@ -58,7 +58,7 @@ def test_it_comes_back_in_another_home(home, backup, tmp_path):
     assert done.returncode == 0, done.stderr
     new = tmp_path / "new"
     assert users(new) == users(home)
-    assert (new / "store/jobs/abc/work/model").read_bytes() == b"weights" * 1000
+    assert (new / "store/jobs/abc/model").read_bytes() == b"weights" * 1000
     assert (new / "secrets/secret_key").read_text() != (home / "secrets/secret_key").read_text()
     assert not [path for path in new.iterdir() if path.name.startswith(".") or path.suffix in {".jsonl", ".json"}]
     again = call("harness.stack.bootstrap", DLH_HOME=new, DLH_REDIS_URL="redis://127.0.0.1:1/0")
@@ -80,7 +80,7 @@ def test_from_sqlite_it_comes_back_in_postgresql_and_only_where_that_is_empty(ho
         settings = {"DLH_HOME": tmp_path / "new", "DLH_STORE": tmp_path / "store", "DLH_DATABASE_URL": url}
         done = call("harness.backup", "restore", backup, **settings)
         assert done.returncode == 0, done.stderr
-        assert (tmp_path / "store/jobs/abc/work/model").exists()
+        assert (tmp_path / "store/jobs/abc/model").exists()
         with psycopg.connect(host=url.partition("host=")[2], user="dlh", dbname="postgres") as database:
             kept = database.execute("SELECT username, password FROM accounts_user").fetchall()
         assert kept == [row[:2] for row in users(home)]
