@@ -29,7 +29,7 @@ import psutil
 
 from worker.plan import RunPaths
 from worker.power import EnergyMeter
-from worker.programs import MEMORY_BYTES, ProgramCall, ProgramProblem, last_words, program_run
+from worker.programs import MEMORY_BYTES, ProgramCall, ProgramProblem, last_words, module_argv, program_run
 from worker.sandbox import Completed
 
 INSPECT_S = 60.0
@@ -49,7 +49,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"ok": False, "workload": None, "problem": None, "parameters": None}
     try:
         arguments = [*folders(request), *_option("--batch", request.get("batch_size"))]
-        call = _program_call(request, "inspect", "worker.runtime.trace", arguments)
+        call = _program_call(request, "inspect", module_argv("worker.runtime.trace", *arguments))
         body = last_answer(program_run(call))
         answer |= {key: body.get(key) for key in INSPECTED}
     except ProgramProblem as problem:
@@ -102,20 +102,20 @@ def _measure_call(request: dict[str, Any]) -> ProgramCall:
         *("--budget", f"{max(1.0, budget_s - MEASURE_SPARE_S):.1f}", "--device", "cuda:0" if indices else "cpu"),
         *("--threads", str(threads), "--ranks", str(ranks)),
     ]
-    call = _program_call(request, "measure", "worker.runtime.measure", arguments)
+    call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.measure", *arguments))
     return replace(
         call, timeout_s=max(budget_s, MEASURE_SPARE_S), threads=threads, gpus=indices, loopback=ranks > 1,
         memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),
     )  # fmt: skip
 
 
-def _program_call(request: dict[str, Any], verb: str, module: str, arguments: list[str]) -> ProgramCall:
+def _program_call(request: dict[str, Any], verb: str, argv: tuple[str, ...]) -> ProgramCall:
     """In the sandbox, with the program and its data and nothing else."""
     program, data = program_folder(request), request.get("dataset_dir")
     if not (program / "model.py").is_file():
         raise ProgramProblem("The program is not there any more.", "Save it and ask again.", "program_missing")
     return ProgramCall(
-        name=f"{verb}-{request['request_id']}", argv=(sys.executable, "-m", module, *arguments), workdir=program,
+        name=f"{verb}-{request['request_id']}", argv=argv, workdir=program,
         readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=INSPECT_S,
         memory_bytes=int(request.get("memory_bytes") or MEMORY_BYTES),
         minimum_level=int(request.get("minimum_sandbox_level", 0)),

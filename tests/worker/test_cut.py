@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.worker.conftest import wait_for
-from tests.worker.test_spread import NODES, Pair, bridge, ip, namespaces  # noqa: F401
+from tests.worker.test_spread import NODES, SPACES, Pair, bridge, ip, namespaces  # noqa: F401
 from worker.home import REPOSITORY
 
 pytestmark = pytest.mark.ranks
@@ -25,7 +25,7 @@ total = 0.0
 for step in range(1, STEPS + 1):
     total += float(hvd.allreduce(torch.ones(ROWS), op=hvd.Sum, name="sum").mean())
     tell("progress", step=step, phase="train")
-    if paused(): break
+    if float(hvd.allreduce(torch.tensor([float(paused())]), op=hvd.Sum, name="paused")): break  # all at one step
 print("sum", total / step, flush=True)
 """
 
@@ -38,11 +38,11 @@ def reduce(steps: int, rows: int = 1000) -> str:
 @contextmanager
 def cut(node: str) -> Iterator[None]:
     """Without the node's link."""
-    assert ip("link", "set", f"dlht-{node}", "down")
+    assert ip("link", "set", SPACES[node], "down")
     try:
         yield
     finally:
-        ip("link", "set", f"dlht-{node}", "up")
+        ip("link", "set", SPACES[node], "up")
 
 
 def steps_told(pair: Pair) -> int:
@@ -82,13 +82,13 @@ def test_a_gang_that_is_cut_for_good_ends_on_both_sides_and_neither_is_to_blame(
 def test_a_gang_trains_over_a_network_of_100_megabits(namespaces: Pair) -> None:  # noqa: F811
     shape = ("tbf", "rate", "100mbit", "burst", "128kb", "latency", "400ms")
     for node in NODES:
-        subprocess.run(["tc", "qdisc", "add", "dev", f"dlht-{node}", "root", *shape], check=True)
+        subprocess.run(["tc", "qdisc", "add", "dev", SPACES[node], "root", *shape], check=True)
     try:
         namespaces.start(reduce(10, 500_000))
         finished(namespaces)
     finally:
         for node in NODES:
-            subprocess.run(["tc", "qdisc", "del", "dev", f"dlht-{node}", "root"], check=False)
+            subprocess.run(["tc", "qdisc", "del", "dev", SPACES[node], "root"], check=False)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def far_apart(namespaces: Pair) -> Iterator[Pair]:  # noqa: F811
     addresses = ("10.249.7.1", "10.249.7.2")
     if not Path("/dev/net/tun").exists():
         pytest.skip("NO SLOW LINK: there is no /dev/net/tun here")
-    ends = [part for node, address in zip(NODES, addresses, strict=True) for part in (f"dlht-{node}", address)]
+    ends = [part for node, address in zip(NODES, addresses, strict=True) for part in (SPACES[node], address)]
     command = [sys.executable, "-m", "tests.worker.relay", "0.025", *ends]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as relay:
         try:

@@ -98,6 +98,13 @@ class Counted:
         return self.call(request)
 
 
+def test_garbage_is_collected_while_a_program_is_read(request_of: dict[str, Any]) -> None:
+    model = model_of(request_of)
+    model.write_text(model.read_text() + "\nimport gc\nassert gc.isenabled() and gc.get_freeze_count() > 0\n")
+    answer = inspection.inspect(request_of)
+    assert answer["ok"], answer["problem"]
+
+
 def test_a_program_that_never_ends_is_ended(request_of: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inspection, "INSPECT_S", 6.0)
     model_of(request_of).write_text("while True:\n    pass\n")

@@ -43,6 +43,11 @@ class ElasticKeeper(Keeper):
         super().__init__(run)
         self.best: tuple[dict[str, Any], dict[str, Any]] | None = None
         self._newest: dict[str, Any] | None = None
+        self.rngs: list[dict[str, Any]] | None = None
+        """Random states of all ranks, from the checkpoint that was just loaded."""
+
+    def _restore_rngs(self, states: list[dict[str, Any]]) -> None:
+        self.rngs = states  # how many ranks there are, and which is which, is known when they are seated
 
     def _state(self) -> dict[str, Any]:
         self._newest = super()._state()
@@ -82,7 +87,9 @@ def copy_take(run: ElasticRun) -> dict[str, Any]:
     points = [asdict(point) for point in losses.recent] if isinstance(losses, KeptLosses) else []
     if isinstance(losses, KeptLosses):
         losses.recent = []
+    rngs, run.keeper.rngs = run.keeper.rngs, None
     return {
+        "rngs": rngs,
         "parts": copied(run.mode.state(run.keeper.parts)),
         "position": run.position.state_dict(),
         "losses": losses.state_dict(),
@@ -105,4 +112,12 @@ def copy_load(run: ElasticRun, copy: dict[str, Any], *, again: bool) -> None:
     losses.load_state_dict(copy["losses"])
     run.keeper.load_state_dict(copy["keeper"])
     if again and copy["rng"] is not None:
+        restore_rng(copy["rng"], run.device)
+
+
+def rng_take(run: ElasticRun, copy: dict[str, Any]) -> None:
+    """Go on with this rank's own random state, where the copy comes from a checkpoint of as many ranks."""
+    states, copy["rngs"] = copy.get("rngs"), None
+    if states is not None and len(states) == run.world_size:
+        copy["rng"] = states[run.rank]
         restore_rng(copy["rng"], run.device)

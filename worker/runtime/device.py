@@ -32,7 +32,9 @@ def set_up_torch(device: torch.device, threads: int) -> None:
     """Set the threads; on a CPU ask for algorithms that always give the same bits."""
     torch.set_num_threads(threads)
     if device.type == "cpu":
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # as `use_deterministic_algorithms` does, which loads the whole compiler to tell it so
+        torch.set_deterministic_debug_mode("warn")
+        os.environ["TORCHINDUCTOR_DETERMINISTIC"] = "1"
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     else:
         torch.cuda.set_device(device)

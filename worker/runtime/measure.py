@@ -15,8 +15,7 @@ timed steps let a watcher read its energy counters. The last line printed is JSO
     peak_bytes           CPU: peak resident memory of the steps above `idle_bytes`; CUDA: most memory allocated.
                          Of the rank that takes most. The few rows held (`sample_bytes`) are part of it
     run_peak_bytes       the same with the evaluation
-    idle_bytes           resident memory of a process that has loaded torch (with what every optimizer loads) and this
-                         library, and nothing else
+    idle_bytes           resident memory of a process that has loaded torch and this library, and nothing else
     load_row_s           seconds per row to read the data
     power_w              mean of the device's own counter over the timed steps; null where none can be read
     device, threads, ranks, batch_size (over all ranks)

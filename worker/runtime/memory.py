@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import resource
 import time
 from collections.abc import Callable
@@ -168,8 +167,7 @@ def status_fields(path: Path) -> dict[str, float]:
 
 
 def idle_bytes() -> int:
-    """Resident memory of this process now, with what every optimizer loads: call it before data and model are there."""
-    importlib.import_module("torch._dynamo")
+    """Resident memory of this process now: call it before data and model are there."""
     return int(status_fields(Path("/proc/self/status")).get("VmRSS", 0.0))
 
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -37,25 +37,27 @@ class Place:
     """All hold a copy of the run after the same step."""
     environment: dict[str, str]
     """Variables by which Horovod finds the others."""
+    cause: str = ""
+    """Why places are taken anew: a rank was `lost`, or came `back`; empty: neither, it was asked for."""
 
 
 class Seat:
     """The line to the gang. A thread listens, so that a rank deep in Horovod can be cut off."""
 
-    def __init__(self, fd: int, cut: Callable[[int], None]) -> None:
-        """`cut(generation)`: a rank of that generation is lost, or (with 0) the gang is."""
+    def __init__(self, fd: int, cut: Callable[[int], None], depart: Callable[[], NoReturn]) -> None:
+        """`cut(generation)`: a rank of that generation is lost, or (with 0) the gang is. `depart`: no place is left."""
         os.set_inheritable(fd, False)
         self._socket = socket.socket(fileno=fd)
-        self._cut = cut
+        self._cut, self._depart = cut, depart
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.called = 0
         """The generation whose ranks are to come for new places after their next copy."""
         threading.Thread(target=self._listen, daemon=True, name="seat").start()
 
     def ready(self, generation: int, step: int | None) -> Place:
-        """Wait for a place. Raises `PeerLost` where there will be none."""
+        """Wait for a place. Raises `PeerLost` where nobody gets one; who is not needed any more ends here."""
         self._say(ready=generation, step=step)
-        return _place(self._answer())
+        return self._place(self._answer())
 
     def met(self, generation: int) -> None:
         """All of the generation have met."""
@@ -65,7 +67,12 @@ class Seat:
         """Wait until all have trained to the end: None. Or else for a new place, as one was lost."""
         self._say(end=generation, step=step)
         answer = self._answer()
-        return None if "over" in answer else _place(answer)
+        return None if "over" in answer else self._place(answer)
+
+    def _place(self, answer: dict[str, Any]) -> Place:
+        if "leave" in answer:
+            self._depart()
+        return Place(**answer["seat"])
 
     def _say(self, **body: Any) -> None:
         with suppress(OSError):  # then there is no answer either
@@ -90,10 +97,6 @@ class Seat:
                     self._answers.put(body)
         self._answers.put({})
         self._cut(0)
-
-
-def _place(answer: dict[str, Any]) -> Place:
-    return Place(**answer["seat"])
 
 
 class Wires:

@@ -32,7 +32,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # fake tensors and optimizers load it anyway: before the clock starts
+import torch._decomp  # fake tensors load these when they are first used: here, before the clock starts
+import torch._functorch.config
+import torch.fx.experimental.symbolic_shapes
+import torch.nested._internal.nested_tensor
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map_only

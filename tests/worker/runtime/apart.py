@@ -16,6 +16,6 @@ LIMIT_S = 240.0
 def apart(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """What the function returns or raises there. Torch is loaded once for all of these processes."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["worker.runtime.measure", "worker.runtime.trace", "torch._dynamo"])
+    context.set_forkserver_preload(["worker.runtime.measure", "worker.runtime.trace"])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(function, *arguments, **named).result(LIMIT_S)

@@ -1,0 +1,18 @@
+"""Data for tests that read programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.worker.runtime.samples import diabetes, digits, wine
+
+PACKERS = {"digits": lambda folder: digits(folder, 300), "wine": wine, "diabetes": diabetes}
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Folder and profile of each dataset."""
+    root = tmp_path_factory.mktemp("packed")
+    return {name: (root / name, pack(root / name)) for name, pack in PACKERS.items()}
