@@ -54,6 +54,12 @@ def interface_of(address: str) -> str:
     raise ValueError(f"no network interface of this host has the address {address}")
 
 
+def interface_addresses(name: str) -> list[str]:
+    """The addresses of an interface, of IPv4 and IPv6."""
+    entries = psutil.net_if_addrs().get(name, [])
+    return [entry.address for entry in entries if entry.family in (socket.AF_INET, socket.AF_INET6)]
+
+
 def links() -> list[dict[str, Any]]:
     """Interfaces that are up: `name`, `address`, `speed_mbit` (0: not told)."""
     states = psutil.net_if_stats()

@@ -73,6 +73,8 @@ class LaunchConfig:
     """Where the port stands as soon as all nodes are there; None for a run on one node."""
     least: int = 0
     """Number of ranks the run goes on with when others are lost; 0: all of them live and die together."""
+    started: int = 0
+    """So many of the ranks are started at first, the others when they are asked for (`worker.width`); 0: all."""
 
     def to_json(self) -> str:
         """JSON text."""

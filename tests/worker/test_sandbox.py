@@ -153,3 +153,22 @@ def test_without_bubblewrap_the_level_falls_and_the_reason_says_what_to_install(
         monkeypatch.undo()
         sandbox_probe.ingredients.cache_clear()
         sandbox_probe.host.cache_clear()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has cgroups and user ids to mix up")
+def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = SandboxLimits(memory_bytes=256 << 20, file_bytes=1 << 20, processes=16)
+    spec = sandbox.SandboxSpec(name="job1-1", argv=("/bin/sleep", "60"), workdir=tmp_path, limits=limits)
+    process = sandbox.start(spec)
+    try:
+        monkeypatch.setenv("DLH_HOME", str(tmp_path / "other"))  # a restored copy has the same jobs
+        sandbox.remove_leftovers("job1-1")
+        assert process.popen.poll() is None
+        monkeypatch.setenv("DLH_HOME", str(tmp_path / "var"))
+        sandbox.remove_leftovers("job1-1")
+        assert process.popen.wait(30) != 0
+    finally:
+        process.kill()
+        process.close()

@@ -27,6 +27,9 @@ from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 
 pytestmark = pytest.mark.ranks
 NODES = ("left", "right")
+SPACES = {node: f"d{os.getpid() % 10_000_000}-{node}" for node in NODES}
+"""Names of the nodes' namespaces and links: this process's own, since another copy of these tests may run."""
+BRIDGE = f"d{os.getpid() % 10_000_000}-0"
 START = """
 import json, sys
 from pathlib import Path
@@ -53,6 +56,7 @@ else:
     tensor = torch.tensor([dist.get_rank() + 1.0])
     dist.all_reduce(tensor)
     rank, total = dist.get_rank(), float(tensor)
+    dist.destroy_process_group()  # else the interpreter may end while Gloo's threads run, which aborts
 tell("progress", step=1, phase="train")
 print("rank", rank, "sum", total, "on", __import__("socket").gethostname(), flush=True)
 """
@@ -69,14 +73,18 @@ REACH = (
     SUM
     + """
 import socket
-def reach(port, kind=socket.SOCK_STREAM):
+def reach(port, kind=socket.SOCK_STREAM, protocol=0, quick=False):
     try:
-        with socket.socket(socket.AF_INET, kind) as probe:
-            probe.connect(("127.0.0.1", port))
+        with socket.socket(socket.AF_INET, kind, protocol) as probe:
+            if quick:
+                probe.sendto(b"x", socket.MSG_FASTOPEN, ("127.0.0.1", port))
+            else:
+                probe.connect(("127.0.0.1", port))
         return "reached"
     except OSError as error:
         return type(error).__name__
-print("service", reach(PORT), "datagram", reach(PORT, socket.SOCK_DGRAM), flush=True)
+print("service", reach(PORT), "datagram", reach(PORT, socket.SOCK_DGRAM))
+print("mptcp", reach(PORT, protocol=262), "fast open", reach(PORT, quick=True), flush=True)
 """
 )
 
@@ -171,24 +179,24 @@ def broker_start(folder: Path, address: str) -> tuple[subprocess.Popen[bytes], s
 @pytest.fixture(scope="module")
 def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
     """Two namespaces at a bridge of this machine: (address of the bridge, addresses of the nodes)."""
-    if os.getuid() != 0 or shutil.which("ip") is None or not ip("netns", "add", "dlht-left"):
+    if os.getuid() != 0 or shutil.which("ip") is None or not ip("netns", "add", SPACES["left"]):
         pytest.skip("NO NAMESPACES: needs root and `ip netns`; runs over several nodes are tried on loopback alone")
     subnet = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
     addresses = (f"{subnet}.11", f"{subnet}.12")
     try:
-        assert ip("netns", "add", "dlht-right") and ip("link", "add", "dlht0", "type", "bridge")
-        assert ip("addr", "add", f"{subnet}.1/24", "dev", "dlht0") and ip("link", "set", "dlht0", "up")
+        assert ip("netns", "add", SPACES["right"]) and ip("link", "add", BRIDGE, "type", "bridge")
+        assert ip("addr", "add", f"{subnet}.1/24", "dev", BRIDGE) and ip("link", "set", BRIDGE, "up")
         for node, address in zip(NODES, addresses, strict=True):
-            assert ip("link", "add", f"dlht-{node}", "type", "veth", "peer", "name", "eth0", "netns", f"dlht-{node}")
-            assert ip("link", "set", f"dlht-{node}", "master", "dlht0", "up")
-            inside = ("-n", f"dlht-{node}")
+            assert ip("link", "add", SPACES[node], "type", "veth", "peer", "name", "eth0", "netns", SPACES[node])
+            assert ip("link", "set", SPACES[node], "master", BRIDGE, "up")
+            inside = ("-n", SPACES[node])
             assert ip(*inside, "addr", "add", f"{address}/24", "dev", "eth0") and ip(*inside, "link", "set", "lo", "up")
             assert ip(*inside, "link", "set", "eth0", "up")
         yield f"{subnet}.1", addresses
     finally:
         for node in NODES:
-            ip("netns", "del", f"dlht-{node}")
-        ip("link", "del", "dlht0")
+            ip("netns", "del", SPACES[node])
+        ip("link", "del", BRIDGE)
 
 
 @pytest.fixture
@@ -206,7 +214,7 @@ def loopback(tmp_path: Path) -> Iterator[Pair]:
 def namespaces(tmp_path: Path, bridge: tuple[str, tuple[str, str]]) -> Iterator[Pair]:
     """Two network namespaces."""
     server, url = broker_start(tmp_path, bridge[0])
-    pair = Pair(tmp_path, url, bridge[1], lambda node: ["ip", "netns", "exec", f"dlht-{node}"])
+    pair = Pair(tmp_path, url, bridge[1], lambda node: ["ip", "netns", "exec", SPACES[node]])
     yield pair
     pair.close()
     server.terminate()
@@ -268,6 +276,7 @@ def test_ranks_that_share_the_network_reach_no_service_of_the_host(loopback: Pai
         loopback.start(REACH.replace("PORT", str(port)))
         assert loopback.ended("left").data["outcome"] == "succeeded", loopback.logs()
     assert "service PermissionError datagram OSError" in loopback.log(0), loopback.logs()
+    assert "mptcp OSError fast open OSError" in loopback.log(0), loopback.logs()
 
 
 def _binds(port: int) -> bool:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from worker.home import home
+
 ROOT = Path("/sys/fs/cgroup")
 PARENT = "dlh"
+BESIDE = ROOT / "unified"
+"""Where version 2 lies beside version 1."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +24,17 @@ class Cgroup:
 
     folders: tuple[Path, ...]
     version: int
+    network: Path | None = None
+    """The group of version 2 that holds an address filter (`egress`); beside version 1 a folder more."""
+
+    @property
+    def _all(self) -> list[Path]:
+        return list(dict.fromkeys((*self.folders, *((self.network,) if self.network else ()))))
 
     @property
     def procs_files(self) -> list[Path]:
         """Files a process writes `0` to, in order to join."""
-        return [folder / "cgroup.procs" for folder in self.folders]
+        return [folder / "cgroup.procs" for folder in self._all]
 
     def pids(self) -> set[int]:
         """Processes inside."""
@@ -50,7 +61,7 @@ class Cgroup:
 
     def remove(self) -> bool:
         """Remove the empty group; False while processes are still leaving."""
-        for folder in self.folders:
+        for folder in self._all:
             with contextlib.suppress(FileNotFoundError):
                 try:
                     folder.rmdir()
@@ -89,12 +100,35 @@ def _make_v2_parent() -> bool:
     return True
 
 
-def create(name: str, memory_bytes: int | None, processes: int) -> Cgroup | None:
-    """A fresh group with limits, or None where cgroups cannot be used."""
+def named(name: str) -> Cgroup:
+    """The group of a sandbox of this installation; it has no folders where cgroups cannot be used.
+
+    Installations on one host share the parent, and a restored one has the job ids of the one it was copied from:
+    without the mark of their homes the end of a run here would kill its twin there.
+    """
     version, parents = hierarchies()
-    if not version:
+    own = f"{hashlib.sha256(str(home()).encode()).hexdigest()[:12]}-{name}"
+    network = parents[0] / own if version == 2 else None
+    if version == 1 and os.access(BESIDE / "cgroup.procs", os.W_OK):
+        network = BESIDE / PARENT / own
+    return Cgroup(tuple(parent / own for parent in parents), version, network)
+
+
+def _makes(folder: Path) -> bool:
+    try:
+        folder.mkdir(exist_ok=True, parents=True)
+    except OSError:
+        return False
+    return True
+
+
+def create(name: str, memory_bytes: int | None, processes: int, *, network: bool = False) -> Cgroup | None:
+    """A fresh group with limits, or None where cgroups cannot be used. `network`: one that can hold a filter."""
+    group = named(name)
+    if not group.folders:
         return None
-    group = Cgroup(tuple(parent / name for parent in parents), version)
+    if group.network is not None and not (network and _makes(group.network)):
+        group = replace(group, network=None)
     try:
         for folder in group.folders:
             folder.mkdir(exist_ok=True)

@@ -44,7 +44,7 @@ class SandboxSpec:
     """One program to run. Paths are the same inside and outside, at every level."""
 
     name: str
-    """Unique on the host while it runs: names the cgroup and the scratch folder."""
+    """Unique in this installation while it runs: names the cgroup and the scratch folder."""
     argv: tuple[str, ...]
     workdir: Path
     readonly: tuple[Path, ...] = ()
@@ -58,6 +58,9 @@ class SandboxSpec:
     share_network: bool = False
     """Ranks on several nodes: the host's network is kept, which lowers L3 to L2. No datagrams; TCP connections go to
     the ports that ranks listen on only, where the kernel's landlock knows ports (6.7 or newer)."""
+    peers: tuple[str, ...] = ()
+    """With `share_network`: the addresses that it may connect to, where the agent is root and cgroups version 2 are
+    there. Empty: any."""
     hosts: tuple[tuple[str, str], ...] = ()
     """More (address, name) pairs for /etc/hosts."""
     gpus: tuple[int, ...] = ()

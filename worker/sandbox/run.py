@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from typing import IO
 import psutil
 
 from worker.home import REPOSITORY, run_dir
-from worker.sandbox import cgroup, command, probe, trees, uids
+from worker.sandbox import cgroup, command, egress, probe, trees, uids
 from worker.sandbox.model import Completed, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
 
 OUTPUT_BYTES = 256 * 1024
@@ -26,6 +27,7 @@ GONE_S = 3.0
 """How long killed processes may take to leave."""
 NO_LIMITS = SandboxLimits()
 """The defaults only."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -38,6 +40,8 @@ class SandboxProcess:
     group: cgroup.Cgroup | None
     uid: uids.UidSlot | None
     writable: tuple[Path, ...]
+    peers_only: bool = False
+    """It connects to `SandboxSpec.peers` alone."""
     _closed: bool = False
     _seen: list[psutil.Process] = field(default_factory=list)
     """What was inside when last looked."""
@@ -114,9 +118,10 @@ def start(
     own_uid = os.getuid() == 0 and (level >= SandboxLevel.L2 or host.uid_reaches_python)
     uid = uids.UidSlot() if own_uid else None
     scratch = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=run_dir("sandbox")))
-    group = cgroup.create(spec.name, spec.limits.memory_bytes, spec.limits.processes) if os.getuid() == 0 else None
+    group = _group(spec) if os.getuid() == 0 else None
     writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
     try:
+        peers_only = group is not None and _limit_egress(spec, group)
         if uid:
             _hand_over(spec, writable, uid.uid)
         argv = command.command(spec, level, host, scratch, uid.uid if uid else None, group)
@@ -128,7 +133,24 @@ def start(
     except BaseException:
         _undo(scratch, group, uid)
         raise
-    return SandboxProcess(popen, level, scratch, group, uid, spec.writable)
+    return SandboxProcess(popen, level, scratch, group, uid, spec.writable, peers_only)
+
+
+def _group(spec: SandboxSpec) -> cgroup.Cgroup | None:
+    limits = spec.limits
+    return cgroup.create(spec.name, limits.memory_bytes, limits.processes, network=bool(spec.peers))
+
+
+def _limit_egress(spec: SandboxSpec, group: cgroup.Cgroup) -> bool:
+    """Whether its connections are now limited to `spec.peers`; where that cannot be, the run says so."""
+    if not spec.peers or group.network is None:
+        return False
+    try:
+        egress.limit(group.network, spec.peers, command.EPHEMERAL_PORTS)
+    except (OSError, ValueError) as error:
+        _log.warning("%s: connections cannot be limited to its peers: %s", spec.name, error)
+        return False
+    return True
 
 
 def _undo(scratch: Path, group: cgroup.Cgroup | None, uid: uids.UidSlot | None) -> None:
@@ -141,12 +163,12 @@ def _undo(scratch: Path, group: cgroup.Cgroup | None, uid: uids.UidSlot | None) 
 
 def remove_leftovers(name: str) -> None:
     """Clean up after a sandbox whose caller was killed: whatever still runs in it, its cgroup, its scratch folder."""
-    version, parents = cgroup.hierarchies() if os.getuid() == 0 else (0, ())
-    group = cgroup.Cgroup(tuple(parent / name for parent in parents), version)
-    if group.pids():
+    group = cgroup.named(name) if os.getuid() == 0 else None
+    if group and group.pids():
         group.kill()
         psutil.wait_procs(_alive(group.pids()), timeout=GONE_S)
-    group.remove()
+    if group:
+        group.remove()
     for folder in run_dir("sandbox").glob(f"{name}-*"):
         trees.tree_remove(folder)
 
@@ -185,7 +207,9 @@ def python_environment(**more: str) -> dict[str, str]:
     return {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8",  # noqa: S108
         "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1", **more,
+        "PYTHONNOUSERSITE": "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # of devices we do not drive: torch looks through all packages for them
+        **more,
     }  # fmt: skip
 
 

@@ -37,6 +37,8 @@ DENIED_NUMBERS = (457, 458, 467)
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _SOCK_DGRAM, _SOCK_TYPE_MASK = 2, 0xF
+_IPPROTO_TCP = 6
+_MSG_FASTOPEN = 0x20000000
 _NAMESPACE_FLAGS = (0x00000080, 0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 """CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -44,7 +46,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 @lru_cache(maxsize=4)
 def program(*, inet: str = "all") -> bytes:
-    """The BPF program. `inet`: `all`, `tcp` (no datagrams) or `none` (no internet sockets at all).
+    """The BPF program. `inet`: `all`, `tcp` (TCP alone) or `none` (no internet sockets at all).
 
     Raises `OSError` or `RuntimeError` where libseccomp is missing or too old.
     """
@@ -74,10 +76,15 @@ def _deny_sockets(lib: Any, rules: Any, inet: str) -> None:
     _deny(rules, refuse, "socket", lib.Arg(0, lib.GT, _AF_NETLINK))
     if inet == "tcp":
         for family in (_AF_INET, _AF_INET6):
-            _deny(
-                rules, refuse, "socket",
-                lib.Arg(0, lib.EQ, family), lib.Arg(1, lib.MASKED_EQ, _SOCK_TYPE_MASK, _SOCK_DGRAM),
-            )  # fmt: skip
+            of_family = lib.Arg(0, lib.EQ, family)
+            _deny(rules, refuse, "socket", of_family, lib.Arg(1, lib.MASKED_EQ, _SOCK_TYPE_MASK, _SOCK_DGRAM))
+            # MPTCP speaks to any TCP server; landlock's rules for ports know nothing of it, nor of SCTP.
+            for protocol in range(1, _IPPROTO_TCP):
+                _deny(rules, refuse, "socket", of_family, lib.Arg(2, lib.EQ, protocol))
+            _deny(rules, refuse, "socket", of_family, lib.Arg(2, lib.GT, _IPPROTO_TCP))
+        # Connects while it sends, which landlock does not see.
+        for name, flags in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)):
+            _deny(rules, lib.ERRNO(errno.EOPNOTSUPP), name, lib.Arg(flags, lib.MASKED_EQ, _MSG_FASTOPEN, _MSG_FASTOPEN))
 
 
 def _deny(rules: Any, action: int, call: str | int, *conditions: Any) -> None:
