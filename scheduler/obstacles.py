@@ -4,7 +4,7 @@ until something happens; expected times are told beside them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from scheduler.types import NodeView, Option, WaitCode, WaitReason
 
@@ -38,8 +38,7 @@ def _gib(memory_bytes: int) -> str:
     return f"{memory_bytes / 2**30:.1f} GiB"
 
 
-@dataclass(frozen=True)
-class NodeNow:
+class NodeNow(NamedTuple):
     """One node that takes work, for one kind and model of device, after the decision."""
 
     node: NodeView

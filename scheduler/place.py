@@ -6,9 +6,11 @@ says why the others wait.
 
 from __future__ import annotations
 
+import gc
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from scheduler.assign import Assignment, assign, same_gang
@@ -20,6 +22,19 @@ from scheduler.reasons import Reasons
 from scheduler.types import Decision, JobView, Option, Plan, Policy, PoolView, Quotas, WaitCode, WaitReason
 
 
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """A decision makes many small objects and no cycles; looking for cycles took a quarter of its time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_without_collection()
 def place(
     jobs: Sequence[JobView],
     pool: PoolView,

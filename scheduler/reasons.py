@@ -88,19 +88,18 @@ class Reasons:
         return self._seen[key]
 
     def _node_now(self, node: NodeView, option: Option, project: str, wanted: _Wanted) -> NodeNow:
-        total: Counter[str] = Counter()
-        free: Counter[str] = Counter()
+        total: dict[str, int] = {}
+        free: dict[str, int] = {}
         kept = 0
         holders: dict[str, float] = {}
         purposes: list[str] = []
         untouched = not node.is_kept and node.device_ids.isdisjoint(self._taken_ids)
         if untouched:
-            here = {model: count for (kind, model), count in node.counts.items() if kind == option.kind}
-            total = free = Counter(here)
+            total = free = {model: count for (kind, model), count in node.counts.items() if kind == option.kind}
         for device in () if untouched else node.devices:
             if device.kind != option.kind or not option.takes(device.model_name):
                 continue
-            total[device.model_name] += 1
+            total[device.model_name] = total.get(device.model_name, 0) + 1
             holder = self._taken.get(device.device_id)
             if holder is not None:
                 holders[holder[0]] = holder[1]
@@ -108,7 +107,7 @@ class Reasons:
                 kept += 1
                 purposes += [keep.purpose for keep in device.reserved if not keep.project or keep.project != project]
             else:
-                free[device.model_name] += 1
+                free[device.model_name] = free.get(device.model_name, 0) + 1
         return NodeNow(
             node=node,
             total=_counted(total, option, wanted.total),
@@ -128,11 +127,11 @@ class _Wanted:
         self.free = Counter(dict(option.parts))
 
 
-def _counted(models: Counter[str], option: Option, wanted: Counter[str]) -> int:
+def _counted(models: Mapping[str, int], option: Option, wanted: Counter[str]) -> int:
     """How many of these devices the option's gang may have; of a mixture, taken off what is still wanted."""
     if not option.parts:
-        return models[option.model_name] if option.model_name else models.total()
-    found = Counter({name: min(count, models[name]) for name, count in wanted.items()})
+        return models.get(option.model_name, 0) if option.model_name else sum(models.values())
+    found = Counter({name: min(count, models.get(name, 0)) for name, count in wanted.items()})
     wanted -= found
     return found.total()
 

@@ -51,6 +51,8 @@ class Rooms:
         self._nodes = {node.name: node for node in capacity.pool.nodes if node.takes_work}
         self.totals = {key: sum(room.total for room in members) for key, members in by_key.items()}
         self._loads = {key: Load(now_s) for key in self.totals}
+        self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
+        """Running job -> what it holds on its first node, the most first: every option asks for it."""
         self._quotas = quotas
         self._tokens = {
             (project, kind): Timeline(now_s, limit)
@@ -190,9 +192,11 @@ class Rooms:
         """Where a running job could go on: of the models that it holds, the one it holds most of."""
         if job.running is None or job.running.leaving or not job.running.nodes:
             return None
-        node, keys = job.running.nodes[0], set(self._keys(option))
-        held = self._held(job.running).get(node, Counter())
-        found = (self._room_at(node, key) for key, _ in held.most_common() if key in keys)
+        node, keys = job.running.nodes[0], self._keys(option)
+        held = self._first_held.get(job.job_id)
+        if held is None:
+            held = self._first_held[job.job_id] = self._held(job.running).get(node, Counter()).most_common()
+        found = (self._room_at(node, key) for key, _ in held if key in keys)
         return next((room for room in found if room and room.total >= option.count), None)
 
     def _start(self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None) -> float:

@@ -96,16 +96,16 @@ class Ways:
     def by_energy(self) -> list[Option]:
         """Those with the least modelled energy of the rest of the run first, the cost of changing over included."""
         seconds = self._seconds
-        return sorted(self.options, key=lambda option: watts(option) * seconds[id(option)])
+        costs = [(watts(option) * seconds[id(option)], number) for number, option in enumerate(self.options)]
+        return [self.options[number] for _, number in sorted(costs)]
 
     def next_faster(self, option: Option) -> Option | None:
         """The thriftiest option of the same devices that is faster."""
-        faster = (
-            other
-            for other in self.options
-            if other.rate_per_s > option.rate_per_s and other.count > option.count and other.key == option.key
-        )
-        return next(faster, None)
+        rate_per_s, count, key = option.rate_per_s, option.count, option.key
+        for other in self.options:
+            if other.rate_per_s > rate_per_s and other.count > count and other.key == key:
+                return other
+        return None
 
 
 def gain(slower: Option, faster: Option) -> float:
