@@ -111,8 +111,8 @@ class Resources(Part):
     )
     least: Count | Auto = Field(
         default="auto",
-        description="Mode sync on the CPU cores of one node: ranks with which the run goes on when others are lost; "
-        "auto: all start again.",
+        description="Mode sync on the CPU cores of one node: ranks with which the run goes on when others are lost, or "
+        "when their cores are needed by jobs that go before it; auto: all start again.",
     )
 
 

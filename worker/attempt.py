@@ -6,11 +6,12 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from worker.address import interface_of
+from worker.address import interface_addresses, interface_of
 from worker.events import SUPERVISOR_RANK
 from worker.launch import LaunchConfig, LocalRank
 from worker.plan import RankPlan, RunPaths, RunPlan
@@ -21,6 +22,7 @@ from worker.sandbox import (
     SandboxError,
     SandboxLevel,
     SandboxLimits,
+    SandboxProcess,
     SandboxSpec,
     host,
     package_folder,
@@ -43,6 +45,13 @@ class Attempt:
     def local_ranks(self) -> list[RankPlan]:
         """Ranks that this node starts."""
         return [rank for rank in self.plan.ranks if rank.node == self.node]
+
+    @property
+    def slots(self) -> list[RankPlan]:
+        """The same, and those that this node may start later, when the run becomes wider while it runs."""
+        first = self.local_ranks
+        more = range(len(first), self.plan.most)
+        return first + [replace(first[0], rank=number, local_rank=number) for number in more]
 
     @property
     def gpus(self) -> tuple[int, ...]:
@@ -108,7 +117,7 @@ class Attempt:
             "DLH_RANK": str(rank.rank),
             "DLH_DEVICE": device,
             "DLH_THREADS": str(rank.threads),
-            "DLH_MEMORY_BYTES": str(plan.limits.memory_bytes // max(1, len(self.local_ranks))),
+            "DLH_MEMORY_BYTES": str(plan.limits.memory_bytes // max(1, len(self.slots))),
             "DLH_BACKEND": plan.backend,
             "DLH_ADDRESS": self.address(self.node),
             "DLH_MODE": plan.mode,
@@ -128,15 +137,14 @@ class Attempt:
 
     def launch_config(self, status_fd: int, streams: dict[int, tuple[int, int]]) -> LaunchConfig:
         """What the node process reads. `streams`: rank -> write ends for its output and error."""
-        counts: dict[str, int] = {}
-        for rank in self.plan.ranks:
-            counts[rank.node] = counts.get(rank.node, 0) + 1
+        counts = Counter(rank.node for rank in self.plan.ranks)
+        counts[self.node] = len(self.slots)
         ranks = [
             LocalRank(
                 rank=rank.rank, local_rank=rank.local_rank, stdout_fd=streams[rank.rank][0],
                 stderr_fd=streams[rank.rank][1], environment=self.rank_environment(rank),
             )
-            for rank in self.local_ranks
+            for rank in self.slots
         ]  # fmt: skip
         return LaunchConfig(
             argv=[sys.executable, str(self.paths.program / "train.py")],
@@ -145,6 +153,7 @@ class Attempt:
             hostname=host_name(self.node), address=self.address(self.plan.nodes[0]),
             interface=interface_of(self.address(self.node)), ranks=ranks,
             port_file=str(self.port_file) if self.several_nodes else None, least=self.plan.least,
+            started=len(self.local_ranks),
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:
@@ -166,8 +175,8 @@ class Attempt:
                 package_folder("worker"),
             ),
             writable=(paths.work,), environment=python_environment(), limits=limits, hostname=host_name(self.node),
-            loopback=plan.world_size > 1, gpus=self.gpus, pass_fds=pass_fds, share_network=self.several_nodes,
-            hosts=self._hosts(),
+            loopback=max(plan.world_size, plan.most) > 1, gpus=self.gpus, pass_fds=pass_fds,
+            share_network=self.several_nodes, hosts=self._hosts(), peers=self._peers(),
             minimum_level=plan.minimum_sandbox_level,
         )  # fmt: skip
 
@@ -177,17 +186,29 @@ class Attempt:
             return ()
         return tuple((self.address(node), host_name(node)) for node in self.plan.nodes)
 
+    def _peers(self) -> tuple[str, ...]:
+        """Where its ranks may connect to: the nodes, and what else this node's interface is called; empty: anywhere.
+
+        Gloo tells the others the first address of the interface, be it that or not.
+        """
+        if not self.several_nodes or os.environ.get("DLH_PEER_EGRESS") == "ports":
+            return ()
+        nodes = [self.address(node) for node in self.plan.nodes]
+        return tuple(dict.fromkeys((*nodes, *interface_addresses(interface_of(self.address(self.node))))))
+
 
 def host_name(node: str) -> str:
     """Host name of a node inside sandboxes; never the host's own, which may resolve to a useless address."""
     return f"dlh-{node}"
 
 
-def network_note(nodes: Sequence[str], level: int) -> str:
+def network_note(nodes: Sequence[str], process: SandboxProcess) -> str:
     """What a person should know of a run on several nodes: how far its programs reach."""
     first = f"The ranks run on {', '.join(nodes)} and share the network of these hosts (sandbox L2 at most)."
-    if level >= SandboxLevel.L1 and host().landlock_abi >= PORTS_ABI:
-        low, high = EPHEMERAL_PORTS
+    low, high = EPHEMERAL_PORTS
+    if process.level >= SandboxLevel.L1 and process.peers_only:
+        return f"{first} They may connect by TCP to ports {low}-{high} of these nodes alone, and send no datagrams."
+    if process.level >= SandboxLevel.L1 and host().landlock_abi >= PORTS_ABI:
         return f"{first} They may open TCP connections to ports {low}-{high} alone, and send no datagrams."
     return f"{first} The kernel here cannot limit where they connect to: it lacks landlock's rules for ports."
 

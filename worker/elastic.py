@@ -8,16 +8,17 @@ object per line:
               {"end": GENERATION, "step": STEP}    has trained to the end and waits for the others
     gang      {"seat": {...}}     a place among those that are there, with its generation and variables for Horovod
               {"cut": GENERATION}   one of them is lost: do not wait for it
-              {"call": GENERATION}  a new process is ready: come for a new place after the next copy
+              {"call": GENERATION}  a new process is ready, or somebody goes: come for a new place after the next copy
+              {"leave": true}       there is no place any more: end
               {"over": true}        all have trained to the end
 
 A generation has a rendezvous of its own, so that nobody meets what an older one left there. Nothing a process sends
-is more than two numbers, and nothing is unpickled.
+is more than two numbers, and nothing is unpickled. How many ranks there are to be may change while the run goes on:
+the newest wish lies in a file (`worker.width`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -25,11 +26,14 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from worker.chairs import Chair
 from worker.launch import SIBLING_GRACE_S, Gang, LaunchConfig, LocalRank, die_with_parent, rank_environments
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
+from worker.width import Width, WidthFile
 
 SEAT_FD = "DLH_SEAT_FD"
 LOST_CODES = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGABRT, EXIT_PEER_LOST)
@@ -41,46 +45,8 @@ UNEXPLAINED_MAX = 3
 """Generations that may break although nobody was lost; then it is the program that parts its ranks."""
 SEATING_LIMIT_S = 120.0
 """After a loss the others have so long to come for a new place. A step in between may be long."""
-LINE_BYTES = 4096
-
-
-@dataclass
-class Chair:
-    """One process and what it has said."""
-
-    process: subprocess.Popen[bytes]
-    line: socket.socket
-    place: int | None = None
-    """Its rank in the present generation; None: it has none."""
-    met: bool = False
-    """It has met the others of the generation: until then nothing can call it back from Horovod's `init`."""
-    waits: bool = False
-    ended: bool = False
-    """It has trained to the end."""
-    step: int | None = None
-    """Of its copy of the run."""
-    rest: bytes = field(default=b"", repr=False)
-
-    def send(self, **body: Any) -> None:
-        """One line. A process that is gone is noticed by its end, not here."""
-        with suppress(OSError):
-            self.line.sendall(json.dumps(body).encode() + b"\n")
-
-    def hear(self, generation: int) -> None:
-        """Take in what it has said since; what is no message of this generation is passed over."""
-        with suppress(BlockingIOError, ConnectionError):
-            while block := self.line.recv(LINE_BYTES, socket.MSG_DONTWAIT):
-                *lines, self.rest = (self.rest[-LINE_BYTES:] + block).split(b"\n")
-                for text in lines:
-                    with suppress(ValueError, TypeError, AttributeError, RecursionError):
-                        self._take(json.loads(text), generation)
-
-    def _take(self, body: dict[str, Any], generation: int) -> None:
-        self.met = self.met or (self.place is not None and body.get("met") == generation)
-        for word in ("ready", "end"):
-            if body.get(word) == (generation if self.place is not None else 0):
-                self.waits, self.ended = True, word == "end"
-                self.step = None if body.get("step") is None else int(body["step"])
+LEAVE_LIMIT_S = 60.0
+"""Who was told to leave may have a checkpoint to write to its end; then it is killed."""
 
 
 class ElasticGang(Gang):
@@ -92,6 +58,14 @@ class ElasticGang(Gang):
         """A process is named by the rank that it began as, whatever place it takes later."""
         self.chairs: dict[int, Chair] = {}
         self.generation = 0
+        self.wish = Width(number=0, slots=tuple(self.slots)[: config.started or None])
+        """Which ranks are to be there."""
+        self._wishes = WidthFile(Path(config.requests))
+        self._new: set[int] = set()
+        """Slots that were missing when the newest wish came."""
+        self._unstarted: set[int] = set()
+        """Those of them that are still to be started."""
+        self._width_told = 0
         self._returns: dict[int, int] = {}
         """Slot -> how often it was lost."""
         self._broken_at_s: float | None = None
@@ -104,12 +78,12 @@ class ElasticGang(Gang):
 
     def start(self) -> None:
         """Start a process for each rank; they are seated when all are ready."""
-        for slot in self.slots:
+        for slot in self.wish.slots:
             self._start(slot, returned=False)
 
     def _start(self, slot: int, *, returned: bool) -> None:
         rank, (ours, theirs) = self.slots[slot], socket.socketpair()
-        size = self.config.world_size
+        size = len(self.slots)
         # One that returns is no rank before it is seated: its number lies beyond all, so that it speaks for nobody.
         number = size + slot if returned else slot
         environment = {
@@ -121,7 +95,7 @@ class ElasticGang(Gang):
                 self.config.argv, cwd=self.config.workdir, env=environment, stdin=subprocess.DEVNULL,
                 stdout=rank.stdout_fd, stderr=rank.stderr_fd, preexec_fn=die_with_parent, pass_fds=(theirs.fileno(),),
             )  # fmt: skip
-        self.running[slot], self.chairs[slot] = process, Chair(process, ours)
+        self.running[slot], self.chairs[slot] = process, Chair(slot, process, ours)
         self._tell({"rank": slot, "pid": process.pid})
 
     # ---- who is there ------------------------------------------------------------------------------------------
@@ -132,13 +106,18 @@ class ElasticGang(Gang):
         for slot, code in gone.items():
             del self.running[slot]
             self._gone(slot, code)
-        if self._kill_at_s is None:
+        if self._kill_at_s is None and not self._over:
+            self._heed()
             self._arrange()
 
     def _gone(self, slot: int, code: int) -> None:
         chair = self.chairs.pop(slot)
         chair.line.close()
-        if self._kill_at_s is None and not self._over and code in LOST_CODES:
+        going_on = self._kill_at_s is None and not self._over
+        if going_on and chair.leave_by_s is not None:
+            self._tell({"rank": slot, "left": code})
+            return
+        if going_on and code in LOST_CODES:
             self._lose(slot, code, seated=chair.place is not None)
             return
         if self._over and chair.place is None:
@@ -156,7 +135,7 @@ class ElasticGang(Gang):
     def _lose(self, slot: int, code: int, *, seated: bool) -> None:
         """A rank is lost: the others go on without it if enough are left, and it comes back."""
         self._returns[slot] = self._returns.get(slot, 0) + 1
-        may_return = self._returns[slot] <= RETURNS_MAX
+        may_return = slot in self.wish.slots and self._returns[slot] <= RETURNS_MAX
         left = len(self._seated()) if seated else len(self.chairs) + may_return
         if left < self.config.least and (seated or not self.generation):
             self._record(slot, code)
@@ -186,11 +165,52 @@ class ElasticGang(Gang):
         for chair in self._seated():
             chair.send(**body)
 
+    # ---- how many there are to be ------------------------------------------------------------------------------
+    def _heed(self) -> None:
+        """Take in a new wish; start who is missing, end who has no place yet and is not asked for any more."""
+        if not self.generation:
+            return
+        asked = self._wishes.news()
+        if asked is not None and asked.number > self.wish.number and set(asked.slots) & set(self.slots):
+            self._take_up(asked)
+        for chair in self.chairs.values():
+            if chair.place is None and chair.leave_by_s is None and not self._is_asked_for(chair):
+                chair.leave_by_s = time.monotonic()
+            if chair.leave_by_s is not None and time.monotonic() >= chair.leave_by_s:
+                chair.process.kill()
+        for slot in self._unstarted - set(self.chairs):
+            self._unstarted.remove(slot)
+            self._start(slot, returned=True)
+        self._tell_width()
+
+    def _take_up(self, asked: Width) -> None:
+        asked = replace(asked, slots=tuple(slot for slot in asked.slots if slot in self.slots))
+        there = {slot: chair for slot, chair in self.chairs.items() if chair.leave_by_s is None}
+        self._unstarted = set(asked.slots) - set(there)
+        for slot in self._unstarted:
+            self._returns.pop(slot, None)
+        coming = {slot for slot, chair in there.items() if chair.place is None and slot not in self._returns}
+        self.wish, self._new = asked, self._unstarted | (coming & set(asked.slots))
+
+    def _is_asked_for(self, chair: Chair) -> bool:
+        return chair.slot in self.wish.slots
+
+    def _tell_width(self) -> None:
+        """Say once that all are there, and nobody else. Who was lost on the way comes later, or stays away."""
+        seated = self._seated()
+        missing = self._new - {chair.slot for chair in seated} - set(self._returns)
+        strangers = any(not self._is_asked_for(chair) for chair in self.chairs.values())
+        settled = bool(seated) and all(chair.met for chair in seated) and not missing and not strangers
+        if not settled or self._width_told == self.wish.number:
+            return
+        self._width_told = self.wish.number
+        steps = [chair.step for chair in seated if chair.step is not None]
+        ranks = [chair.slot for chair in seated]
+        self._tell({"width": self.wish.number, "ranks": ranks, "step": max(steps, default=0)})
+
     # ---- who sits where ----------------------------------------------------------------------------------------
     def _arrange(self) -> None:
         """Seat those that are there where that is due."""
-        if self._over:
-            return
         seated, waiting = self._seated(), [chair for chair in self.chairs.values() if chair.waits]
         if not self.generation:
             if len(waiting) == len(self.chairs):
@@ -199,13 +219,25 @@ class ElasticGang(Gang):
             self._say_all(over=True)
             self._close()
         elif all(chair.waits for chair in seated):
-            self._seat_again(waiting)
+            if not self._dismiss(seated):
+                self._seat_again([chair for chair in waiting if chair.leave_by_s is None])
         elif self._broken_at_s is not None and time.monotonic() - self._broken_at_s > SEATING_LIMIT_S:
             self._give_up()
-        elif not self._called and any(chair.place is None for chair in waiting):
+        elif not self._called and (any(chair.place is None for chair in waiting) or self._going(seated)):
             self._called = True
             self._say_all(call=self.generation)
             self._tell({"call": self.generation})
+
+    def _going(self, seated: list[Chair]) -> list[Chair]:
+        """Who is not asked for; nobody while too few others are there."""
+        going = [chair for chair in seated if not self._is_asked_for(chair)]
+        return going if len(seated) - len(going) >= max(1, self.config.least) else []
+
+    def _dismiss(self, seated: list[Chair]) -> bool:
+        """Have those leave that are not asked for. True: wait for them, as one may still write a checkpoint."""
+        for chair in self._going(seated):
+            chair.dismiss(time.monotonic() + LEAVE_LIMIT_S)
+        return any(chair.leave_by_s is not None for chair in self.chairs.values())
 
     def _seat_again(self, waiting: list[Chair]) -> None:
         if self._broken_at_s is None and not self._called:
@@ -217,7 +249,7 @@ class ElasticGang(Gang):
 
     def _seat(self, chairs: list[Chair]) -> None:
         """A new generation: who was there first sits first, since the first one's copy is what all go on from."""
-        size = len(chairs)
+        size, cause = len(chairs), self._cause(chairs)
         chairs.sort(key=lambda chair: size if chair.place is None else chair.place)
         self.generation += 1
         self._broken_at_s, self._called = None, False
@@ -227,11 +259,17 @@ class ElasticGang(Gang):
             chair.place, chair.met, chair.waits, chair.ended = place, False, False, False
             chair.send(
                 seat={
-                    "generation": self.generation, "rank": place, "size": size, "same": same,
+                    "generation": self.generation, "rank": place, "size": size, "same": same, "cause": cause,
                     "environment": environments[place],
                 }
             )  # fmt: skip
         self._tell({"generation": self.generation, "size": size})
+
+    def _cause(self, chairs: list[Chair]) -> str:
+        """Why places are taken anew, for those who tell people; empty: nobody was lost, and none came back."""
+        if self._broken_at_s is not None:
+            return "lost"
+        return "back" if any(chair.place is None and self._returns.get(chair.slot) for chair in chairs) else ""
 
     def _places(self, size: int) -> dict[int, dict[str, str]]:
         """Variables of each place, and a rendezvous for them; one rank needs neither."""

@@ -41,6 +41,9 @@ class EventKind(StrEnum):
     """Supervisor runs: `sandbox_level` (int), `node`, `pid`, `world_size`."""
     RUNNING = "running"
     """First step made: `start_s` (seconds since the supervisor started)."""
+    WIDTH = "width"
+    """Supervisor: an elastic run has become as wide as was asked by `number`: `ranks` [those that are there],
+    `step` that they went on from. Processes of all others have ended."""
     PROGRESS = "progress"
     """`step`, `steps_total`, `epoch`, `epochs`, `samples_per_s`, `eta_s` (null while measuring), `phase`; once the
     model was tried also `fitting_batch`: a batch size below the wished one that fits the memory (0: not even a row)."""

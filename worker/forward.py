@@ -25,7 +25,7 @@ RENEW_S = 4.0
 SEND_S = 0.1
 RETRY_S = 1.0
 PROMPT = frozenset(
-    {EventKind.STARTED, EventKind.RUNNING, EventKind.CHECKPOINT, EventKind.ERROR, EventKind.EXITED},
+    {EventKind.STARTED, EventKind.RUNNING, EventKind.CHECKPOINT, EventKind.ERROR, EventKind.WIDTH, EventKind.EXITED},
 )
 """After these the database should follow at once: `control.ingest` is sent."""
 _DISPENSABLE = frozenset({EventKind.LOG, EventKind.SAMPLE})

@@ -61,6 +61,11 @@ class Monitor:
             "gpus": devices.gpu_samples(self.gpus),
         }
 
+    @property
+    def ranks(self) -> set[int]:
+        """Ranks of which a process was there at the last sample, by the numbers that these began with."""
+        return {rank for _, rank in self._processes.values() if rank is not None}
+
     def _remember(self, processes: Iterable[psutil.Process]) -> None:
         known = self._processes
         self._processes = {}

@@ -83,6 +83,8 @@ class RunPlan:
     """What was decided about its ranks, in words."""
     least: int = 0
     """Ranks with which the run goes on when others are lost; 0: all of them start again."""
+    most: int = 0
+    """Ranks that it may come to have while it runs, as control asks; 0: as many as it starts with, then as before."""
     version: int = PLAN_VERSION
 
     @property

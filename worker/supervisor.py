@@ -29,6 +29,7 @@ from worker.monitor import Monitor
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
 from worker.tail import EventTail
 from worker.watchdog import Verdict, Watchdog, folder_bytes
+from worker.width import WidthWatch
 
 PAUSE_FILE = "pause"
 PAUSE_S = float(os.environ.get("DLH_PAUSE_S", "120"))
@@ -54,10 +55,11 @@ class Supervisor:
         self.forwarder = forwarder
         self.started_s = time.monotonic()
         limits = self.plan.limits
-        ranks = [rank.rank for rank in attempt.local_ranks]
+        ranks = [rank.rank for rank in attempt.slots]
         self.seen = Seen(limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes)
         self.watchdog = Watchdog(limits, self.started_s)
         self.monitor = Monitor(attempt.gpus)
+        self.width = WidthWatch(self.paths.requests(self.plan.token))
         self.logs = {rank: RankLog(rank, self.paths.rank_log(self.plan.token, rank)) for rank in ranks}
         self.tails = [
             EventTail(self.paths.work, attempt.events_file(rank), self.plan.job_id, self.plan.token, rank)
@@ -127,7 +129,7 @@ class Supervisor:
         if self.meeting is not None:
             self.meeting.start()
             if attempt.first:
-                self.emit(EventKind.NOTE, message=network_note(self.plan.nodes, self.sandbox.level))
+                self.emit(EventKind.NOTE, message=network_note(self.plan.nodes, self.sandbox))
 
     def _turn(self) -> None:
         """One round: output, events, requests, and once a second the rest."""
@@ -147,6 +149,7 @@ class Supervisor:
 
     def _status(self, line: bytes) -> None:
         self.seen.status(line, self.logs.keys())
+        self.width.heard(line)
         if self.meeting is not None and self.seen.port:
             self.meeting.tell(self.seen.port)
 
@@ -202,6 +205,8 @@ class Supervisor:
         assert self.sandbox  # noqa: S101
         sample = self.monitor.sample(self.sandbox.processes())
         self.emit(EventKind.SAMPLE, **sample, **({"node": self.attempt.node} if self.attempt.several_nodes else {}))
+        if told := self.width.due(self.monitor.ranks):
+            self.emit(EventKind.WIDTH, **told)
         if self._superseded():
             self.seen.shut_down = True
         if self._kill_s is not None:

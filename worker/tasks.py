@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from worker import agent, inspection, programs, rate_range
+from worker import agent, inspection, programs, rate_range, resizing
 from worker.celery_app import app, send_to_control
 from worker.plan import RunPlan
 from worker.transfer.depot import run_paths
@@ -30,6 +30,12 @@ def start(plan: dict[str, Any]) -> bool:
 def stop(job_id: str, token: int, how: str) -> bool:
     """Pause (`how` is `pause`) or cancel (`cancel`) an attempt."""
     return agent.attempt_stop(job_id, token, how)
+
+
+@app.task(name="node.resize")
+def resize(job_id: str, token: int, number: int, slots: list[int]) -> bool:
+    """Have an elastic attempt go on with these ranks; `number` tells an older wish from a newer one."""
+    return resizing.attempt_resize(job_id, token, number, slots)
 
 
 @app.task(name="node.probe")

@@ -94,6 +94,6 @@ def failure_of(body: dict[str, Any] | None, *, fallback: FailureCode) -> dict[st
 
 
 def given_up(failure: dict[str, Any], restarts: int) -> dict[str, Any]:
-    """The failure of a run that was lost once too often."""
-    message = f"{failure['message']} It was started again {restarts} times and then given up."
+    """The failure of a run that was lost once too often without a new checkpoint in between."""
+    message = f"{failure['message']} It was started again {restarts} times, made no new checkpoint and was given up."
     return {**failure, "message": message, "hint": CAUSES[FailureCode(failure["code"])].hint or failure["hint"]}

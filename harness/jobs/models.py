@@ -122,6 +122,8 @@ class JobAttempt(models.Model):
     world_size = models.PositiveSmallIntegerField(default=1)
     option = models.JSONField(default=dict, blank=True)
     """`scheduler.types.Option` it runs on."""
+    width = models.JSONField(default=dict, blank=True)
+    """`harness.jobs.control.wanted.Wanted`: which ranks it is to have while it runs; empty: those of its plan."""
     outcome = models.CharField(max_length=12, choices=OUTCOMES, blank=True)
     failure = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -218,6 +220,7 @@ class Checkpoint(models.Model):
     size_bytes = models.BigIntegerField(default=0)
     best = models.BooleanField(default=False)
     token = models.PositiveIntegerField(default=0)
+    """Attempt that got so far first; 0 where it was made again, or below what there was."""
     created_at = models.DateTimeField(auto_now_add=True)
     removed_at = models.DateTimeField(null=True, blank=True)
 

@@ -22,6 +22,8 @@ OBSERVED_SLOWDOWN = 1.15
 """The same for what is left of a run whose pace is measured: evaluation and saving come unevenly."""
 OBSERVED_FROM = 0.02
 """Share of the run that must be done before its own pace counts more than the estimate."""
+NARROWER_COST = 1.01
+"""Energy of a run with fewer ranks than were estimated, over that with all of them; see `options_narrower`."""
 RATE_MOST_PER_S = 1e6
 """Nothing is done a million times per second: a program that claims so is not believed."""
 
@@ -117,6 +119,32 @@ def options_refined(job: Job, running: Option) -> tuple[tuple[Option, ...], Opti
         for option in options
     )
     return refined, replace(running, rate_per_s=seen), min(slowdown, OBSERVED_SLOWDOWN)
+
+
+def options_narrower(job: Job, options: tuple[Option, ...]) -> tuple[Option, ...]:
+    """With fewer ranks as well, down to what the spec allows (`resources.least`), widest first.
+
+    Nobody measured them: they are taken to be slower in proportion, and a little worse in energy, so that they are
+    chosen where more devices cannot be had, and never for their own sake.
+    """
+    least = job.resolved.get("spec", {}).get("resources", {}).get("least")
+    if not isinstance(least, int) or least < 1:
+        return options
+    _, most = wanted_devices(job)
+    found = list(options)
+    for option in options:
+        if (option.kind, option.count, option.mode, option.parts) != (DeviceKind.CPU, most, "sync", ()):
+            continue
+        known = {other.count for other in found if other.key == option.key}
+        found += [_narrowed(option, count) for count in range(most - 1, least - 1, -1) if count not in known]
+    return tuple(found)
+
+
+def _narrowed(option: Option, count: int) -> Option:
+    share = count / option.count
+    return replace(
+        option, count=count, rate_per_s=option.rate_per_s * share, power_w=option.power_w * share * NARROWER_COST
+    )
 
 
 def slowdown_of(job: Job) -> float:

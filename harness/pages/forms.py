@@ -153,7 +153,10 @@ class PoolForm(Tabler):
         widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
     )
     max_restarts = forms.IntegerField(
-        min_value=0, max_value=100, label="Restarts after faults of the platform, per job"
+        min_value=0,
+        max_value=100,
+        label="Restarts of a job after faults of the platform",
+        help_text="Without a new checkpoint in between: a long run that gets on may be lost more often.",
     )
     policy = forms.ChoiceField(choices=Policy.choices, label="Jobs get devices by")
     co2_g_per_kwh = forms.FloatField(

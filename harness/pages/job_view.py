@@ -12,6 +12,7 @@ from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.control.expectations import slack_s
+from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints, job_logs, program_files
 from harness.jobs.services import minimum_sandbox_level
@@ -81,10 +82,10 @@ def mode_of(job: Job) -> dict[str, str]:
     resolved = str(spec_value(job, "mode") or "")
     guesses = job.resolved.get("guesses", ())
     why = next((str(guess["reason"]) for guess in guesses if guess.get("field") == "mode"), "the spec names it")
-    attempt = job.attempts.order_by("-number").only("plan").first()
+    attempt = job.attempts.order_by("-number").only("plan", "width").first()
     placed = str(attempt.plan.get("mode", "")) if attempt else ""
     if placed and placed != resolved:
-        why = f"the scheduler gave it {len(attempt.plan.get('ranks', ())) if attempt else 0} rank(s)"
+        why = f"the scheduler gave it {len(width_of(attempt)) if attempt else 0} rank(s)"
     return {"name": placed or resolved, "why": why}
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job, JobEvent
+
+SAID = {"split", "width"}
+"""Notes with one of these in their data tell how ranks and rows changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +33,7 @@ class RanksView:
 
     rows: tuple[RankRow, ...]
     said: tuple[JobEvent, ...]
-    """The first split and each correction, oldest first; `message` is the reason."""
+    """The first split, each correction and each change of width, oldest first; `message` is the reason."""
 
     @property
     def is_emulated(self) -> bool:
@@ -38,14 +42,17 @@ class RanksView:
 
 
 def ranks_of(job: Job) -> RanksView | None:
-    """None where there is one rank or none."""
+    """None where there is one rank or none, and there cannot be more."""
     attempt = job.attempts.order_by("-number").first()
-    if attempt is None or attempt.world_size < 2:
+    if attempt is None or max(attempt.world_size, attempt.plan.get("most", 0)) < 2:
         return None
     plan: dict[str, Any] = attempt.plan
     notes = JobEvent.objects.filter(job=job, kind="note", token=attempt.number).order_by("pk")
-    said = [note for note in notes if "split" in note.data or (plan.get("note") and note.message == plan["note"])]
-    return RanksView(rows=tuple(_row(body, job.last_values) for body in plan["ranks"]), said=tuple(said))
+    said = [note for note in notes if SAID & set(note.data) or (plan.get("note") and note.message == plan["note"])]
+    # Those that are there count from 0, whatever numbers they began with; of a run whose width changes all are alike.
+    size = len(width_of(attempt))
+    bodies = [*plan["ranks"], *({**plan["ranks"][0], "rank": rank} for rank in range(len(plan["ranks"]), size))]
+    return RanksView(rows=tuple(_row(body, job.last_values) for body in bodies[:size]), said=tuple(said))
 
 
 def _row(body: dict[str, Any], told: dict[str, Any]) -> RankRow:

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
 from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
@@ -35,7 +36,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "charts": [chart for chart in charts if chart["kind"] != "samples"] + _speedup_chart(job),
         "sample_charts": [chart for chart in charts if chart["kind"] == "samples"],
         "curves": curves_source(job),
-        "world_size": (attempt := job.attempts.order_by("-number").first()) and attempt.world_size,
+        "world_size": (attempt := job.attempts.order_by("-number").first()) and len(width_of(attempt)),
     }
 
 

@@ -47,8 +47,8 @@ def speedup_rows(job: Job) -> list[dict[str, Any]]:
     )  # fmt: skip
     chosen: dict[int, Job] = {}
     for other in relatives.prefetch_related("attempts").order_by("-created_at")[:RELATIVES_MAX]:
-        sizes = {attempt.world_size for attempt in other.attempts.all()}
-        if len(sizes) != 1 or _same_work(other) != _same_work(job):
+        sizes = {0 if attempt.width else attempt.world_size for attempt in other.attempts.all()}
+        if len(sizes) != 1 or 0 in sizes or _same_work(other) != _same_work(job):
             continue
         ranks = sizes.pop()
         if ranks not in chosen or other.pk == job.pk:

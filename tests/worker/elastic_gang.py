@@ -14,12 +14,14 @@ from typing import Any
 from tests.worker.conftest import wait_for
 from tests.worker.runtime.samples import BARE, PROJECT
 from worker.launch import LaunchConfig, LocalRank
+from worker.width import WIDTH_FILE, Width
 
 
 class ElasticRanks:
     """A program as ranks of an elastic gang; a rank's output goes to `rank-N.log` in the work folder."""
 
-    def __init__(self, program: Path, size: int, least: int, work: Path, **more: str) -> None:
+    def __init__(self, program: Path, size: int, least: int, work: Path, *, started: int = 0, **more: str) -> None:
+        """`started`: so many of the ranks are there from the beginning; 0: all."""
         self.work = work
         (work / "requests").mkdir(parents=True, exist_ok=True)
         self.status_file = work / "status"
@@ -28,7 +30,7 @@ class ElasticRanks:
         config = LaunchConfig(
             argv=[sys.executable, "train.py"], workdir=str(program), requests=str(work / "requests"),
             status_fd=status, backend="horovod", hosts=[("localhost", size)], hostname="localhost",
-            address="127.0.0.1", interface="lo", ranks=ranks, least=least,
+            address="127.0.0.1", interface="lo", ranks=ranks, least=least, started=started,
         )  # fmt: skip
         (work / "launch.json").write_text(config.to_json())
         fds = (status, *(fd for rank in ranks for fd in (rank.stdout_fd, rank.stderr_fd)))
@@ -60,6 +62,20 @@ class ElasticRanks:
     def codes(self) -> dict[int, tuple[int, bool]]:
         """Rank -> how it ended, and whether by itself."""
         return {line["rank"]: (line["code"], line["own"]) for line in self.told() if "code" in line}
+
+    def ask(self, number: int, *slots: int) -> None:
+        """Ask for these ranks, as a node does."""
+        making = self.work / "requests" / ".width"
+        making.write_text(Width(number=number, slots=slots).to_json())
+        making.replace(self.work / "requests" / WIDTH_FILE)
+
+    def widths(self) -> list[tuple[int, list[int]]]:
+        """(number of what was asked, ranks that are there) as the gang has told so far."""
+        return [(line["width"], sorted(line["ranks"])) for line in self.told() if "width" in line]
+
+    def left(self) -> list[int]:
+        """Ranks that have ended because they were not asked for any more."""
+        return [line["rank"] for line in self.told() if "left" in line]
 
     def until(self, condition: Callable[[], Any]) -> Any:
         """Wait for something; the gang must not end before."""

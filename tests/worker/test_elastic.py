@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from tests.worker.elastic_gang import ElasticRanks
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import Ranks, events
+from worker.plan import EXIT_PAUSED
 
 pytestmark = pytest.mark.ranks
 RANKS, COMMIT_STEPS, EPOCHS = 3, 4, 30
@@ -37,25 +38,33 @@ OWN = (
 PLACE = "        optimizer.zero_grad"
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model without chance or batch statistics: ranks must not change what it learns. 37 does not divide."""
-    folder = tmp_path_factory.mktemp("elastic")
-    training = {"epochs": EPOCHS, "batch_size": 37, "patience": 0, "ema": 0.9, "optimizer": "adamw"}
-    made = samples.program(folder, samples.wine(folder / "data"), own_model=OWN, training=training)
-    samples.change_spec(made, checkpoints={"commit_steps": COMMIT_STEPS})
-    return made
+def made(folder: Path, own: str, epochs: int) -> Path:
+    """A program for wines, of somebody's own model."""
+    training = {"epochs": epochs, "batch_size": 37, "patience": 0, "ema": 0.9, "optimizer": "adamw"}
+    found = samples.program(folder, samples.wine(folder / "data"), own_model=own, training=training)
+    samples.change_spec(found, checkpoints={"commit_steps": COMMIT_STEPS})
+    return found
 
 
-@pytest.fixture(scope="module")
-def slow(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gated(program: Path, folder: Path) -> Path:
     """The same program, each step of which waits for a gate: it is where the test wants it, however slow all is."""
-    folder = tmp_path_factory.mktemp("slow") / "program"
     shutil.copytree(program, folder, ignore=shutil.ignore_patterns("undisturbed"))
     train = (folder / "train.py").read_text()
     assert train.count(PLACE) == 1
     (folder / "train.py").write_text(train.replace(PLACE, GATE + PLACE))
     return folder
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without chance or batch statistics: ranks must not change what it learns. 37 does not divide."""
+    return made(tmp_path_factory.mktemp("elastic"), OWN, EPOCHS)
+
+
+@pytest.fixture(scope="module")
+def slow(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """See `gated`."""
+    return gated(program, tmp_path_factory.mktemp("slow") / "program")
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +79,12 @@ def undisturbed(program: Path) -> Path:
 class Held:
     """A gang whose ranks wait before the step that the gate names."""
 
-    def __init__(self, program: Path, work: Path, least: int, ranks: int = RANKS) -> None:
+    def __init__(self, program: Path, work: Path, least: int, ranks: int = RANKS, **more: str) -> None:
         self.work, self.gate = work, work / "gate"
-        work.mkdir()
+        work.mkdir(exist_ok=True)
         self.open_to(0)
-        self.ranks = ElasticRanks(program, ranks, least, work, GATE=str(self.gate))
+        self.size = ranks
+        self.ranks = ElasticRanks(program, ranks, least, work, GATE=str(self.gate), **more)
 
     def open_to(self, step: int) -> None:
         making = self.work / "making"
@@ -94,9 +104,18 @@ class Held:
     def take_in(self, step: int) -> None:
         """Wait for the rank that comes back, and let all go on to a step; it is seated on the way."""
         generation = len(self.ranks.sizes())
-        self.ranks.until(lambda: self.ranks.sizes()[-1] == RANKS or generation in self.calls())
+        self.ranks.until(lambda: self.ranks.sizes()[-1] == self.size or generation in self.calls())
         self.open_to(step)
-        self.ranks.until(lambda: self.ranks.sizes()[-1] == RANKS)
+        self.ranks.until(lambda: self.ranks.sizes()[-1] == self.size)
+
+    def narrow(self, number: int, *slots: int, step: int) -> None:
+        """Ask for these ranks alone while all are held, and let them go on to a step; the others leave on the way."""
+        generation = len(self.ranks.sizes())
+        self.ranks.ask(number, *slots)
+        self.ranks.until(lambda: generation in self.calls())
+        self.open_to(step)
+        self.ranks.until(lambda: number in dict(self.ranks.widths()))
+        self.reach(step)
 
     def calls(self) -> list[int]:
         """Generations that were called together for one that came back."""
@@ -172,3 +191,63 @@ def test_with_too_few_ranks_left_all_end_and_the_loss_is_told(slow: Path, tmp_pa
         held.ranks.end()
     assert held.ranks.codes()[1] == (-9, True)
     assert held.ranks.sizes() == [RANKS]
+
+
+@pytest.mark.parametrize("stays", [0, 1])
+def test_of_two_ranks_one_leaves_when_asked_and_comes_back_when_asked(
+    undisturbed: Path, slow: Path, tmp_path: Path, stays: int
+) -> None:
+    held = Held(slow, tmp_path / "work", least=1, ranks=2)
+    try:
+        held.reach(10)
+        held.narrow(1, stays, step=20)
+        held.ranks.ask(2, 0, 1)
+        held.take_in(30)
+        held.reach(30)
+        held.open_to(FAR)
+        assert held.ranks.wait() == 0, held.ranks.log()
+    finally:
+        held.ranks.end()
+    assert held.ranks.sizes() == [2, 1, 2]
+    assert (held.ranks.left(), held.ranks.widths()) == ([1 - stays], [(1, [stays]), (2, [0, 1])])
+    assert set(held.ranks.codes().values()) == {(0, True)}
+    assert not [event for event in events(held.work) if event["kind"] == "note" and "lost" in event["data"]["message"]]
+    assert_same_end(held.work, undisturbed)
+
+
+def test_a_rank_is_lost_while_another_is_asked_to_leave(undisturbed: Path, slow: Path, tmp_path: Path) -> None:
+    held = Held(slow, tmp_path / "work", least=1)
+    try:
+        held.reach(10)
+        held.ranks.ask(1, 0, 1)
+        held.ranks.until(held.calls)
+        held.ranks.kill(1)
+        held.open_to(20)
+        held.ranks.until(held.ranks.widths)
+        held.open_to(FAR)
+        assert held.ranks.wait() == 0, held.ranks.log()
+    finally:
+        held.ranks.end()
+    assert held.ranks.left() == [2]
+    assert held.ranks.widths()[0][0] == 1 and 2 not in held.ranks.widths()[0][1]
+    assert_same_end(held.work, undisturbed)
+
+
+def test_a_resumed_run_goes_on_with_the_random_state_of_every_rank(tmp_path: Path) -> None:
+    program = made(tmp_path, OWN.replace("nn.Tanh(), ", "nn.Tanh(), nn.Dropout(0.5), "), epochs=10)
+    undisturbed, work = tmp_path / "undisturbed", tmp_path / "work"
+    ranks = Ranks(program, 2, DLH_WORK=str(undisturbed))
+    assert ranks.wait() == [0, 0], ranks.log()
+    slow = gated(program, tmp_path / "slow")
+    for step, code in ((10, EXIT_PAUSED), (FAR, 0)):
+        held = Held(slow, work, least=1, ranks=2, DLH_REQUESTS=str(work / "requests"))
+        try:
+            if code:
+                held.reach(step)
+                (work / "requests" / "pause").touch()
+            held.open_to(FAR)
+            assert held.ranks.wait() == code, held.ranks.log()
+        finally:
+            held.ranks.end()
+        (work / "requests" / "pause").unlink(missing_ok=True)
+    assert_same_end(work, undisturbed)

@@ -16,13 +16,19 @@ slot, work = int(os.environ["DLH_RANK"]), os.environ["DLH_WORK"]
 returned = int(os.environ["HOROVOD_RANK"]) != slot
 line = socket.socket(fileno=int(os.environ["DLH_SEAT_FD"]))
 lines = line.makefile("rb")
-generation, meets = 0, True
+generation, meets, lingers = 0, True, False
 def say(word, step=0):
     line.sendall(json.dumps({word: generation, "step": step}).encode() + b"\\n")
 def hear(*words):
     global generation
     while text := lines.readline():
         body = json.loads(text)
+        if "leave" in body:
+            open(f"{work}/leaves-{slot}", "w").close()
+            while lingers and not os.path.exists(f"{work}/let-go"):
+                time.sleep(0.01)
+            open(f"{work}/gone-{slot}", "w").close()
+            sys.exit(0)
         if set(words) & set(body):
             generation = body.get("seat", {}).get("generation", generation)
             return body
@@ -53,10 +59,10 @@ class Stands:
         self.folder = folder
         self.gangs: list[ElasticRanks] = []
 
-    def run(self, body: str, ranks: int = 3, least: int = 2, before: str = "") -> ElasticRanks:
+    def run(self, body: str, ranks: int = 3, least: int = 2, before: str = "", started: int = 0) -> ElasticRanks:
         """`before`: what a process does before it asks for its first place."""
         (self.folder / "train.py").write_text(SPEAK.replace("BEFORE", before) + body)
-        self.gangs.append(ElasticRanks(self.folder, ranks, least, self.folder / "work"))
+        self.gangs.append(ElasticRanks(self.folder, ranks, least, self.folder / "work", started=started))
         return self.gangs[-1]
 
 
@@ -182,3 +188,108 @@ assert end()
     gang = stands.run(body)
     assert gang.wait() == 0, gang.log()
     assert gang.sizes() == [3]
+
+
+STAY = """
+while not os.path.exists(f"{work}/finish"):
+    time.sleep(0.01)
+assert end()
+"""
+
+
+def test_who_is_not_asked_for_leaves_and_is_gone_before_the_others_are_seated(stands: Stands) -> None:
+    body = """
+hear("call")
+seat = sit(5)
+assert os.path.exists(f"{work}/gone-0")
+assert (seat["size"], seat["rank"], seat["same"], seat["cause"]) == (2, slot - 1, True, "")
+assert end()
+"""
+    gang = stands.run(body, before="lingers = True")
+    gang.until(gang.sizes)
+    gang.ask(1, 1, 2)
+    gang.until((gang.work / "leaves-0").exists)
+    assert gang.widths() == []
+    (gang.work / "let-go").touch()
+    assert gang.wait() == 0, gang.log()
+    assert (gang.sizes(), gang.left(), gang.widths()) == ([3, 2], [0], [(1, [1, 2])])
+    assert gang.codes() == {0: (0, True), 1: (0, True), 2: (0, True)}
+
+
+def test_who_is_asked_for_is_started_and_seated_and_that_is_told_once_all_have_met(stands: Stands) -> None:
+    body = """
+if seat["size"] == 2:
+    hear("call")
+    seat = sit(5)
+assert (seat["size"], seat["rank"], seat["cause"]) == (3, slot, "")
+assert end()
+"""
+    gang = stands.run(body, least=1, started=2)
+    gang.until(gang.sizes)
+    gang.ask(1, 0, 1, 2)
+    assert gang.wait() == 0, gang.log()
+    assert (gang.sizes(), gang.widths()) == ([2, 3], [(1, [0, 1, 2])])
+
+
+def test_a_run_that_was_never_asked_to_be_wider_ends_well(stands: Stands) -> None:
+    gang = stands.run("assert seat['size'] == 1\nassert end()", least=1, started=1)
+    assert gang.wait() == 0, gang.log()
+    assert set(gang.codes().values()) == {(0, True)} and len(gang.codes()) == 3
+
+
+def test_the_newest_wish_counts_and_ranks_that_nobody_knows_are_passed_over(stands: Stands) -> None:
+    gang = stands.run("hear('call')\nseat = sit(5)\nassert seat['size'] == 1" + STAY, least=1)
+    gang.until(gang.sizes)
+    gang.ask(2, 0, 7)
+    gang.until(gang.widths)
+    gang.ask(1, 0, 1, 2)
+    (gang.work / "finish").touch()
+    assert gang.wait() == 0, gang.log()
+    assert (gang.sizes(), gang.widths()) == ([3, 1], [(2, [0])])
+
+
+def test_one_that_is_not_wanted_any_more_before_it_was_seated_is_ended(stands: Stands) -> None:
+    gang = stands.run("assert seat['size'] == 2" + STAY, started=2, before="if returned: time.sleep(1000)")
+    gang.until(gang.sizes)
+    gang.ask(1, 0, 1, 2)
+    gang.until(lambda: [line for line in gang.told() if line.get("rank") == 2])
+    assert gang.widths() == []
+    gang.ask(2, 0, 1)
+    gang.until(gang.widths)
+    (gang.work / "finish").touch()
+    assert gang.wait() == 0, gang.log()
+    assert (gang.sizes(), gang.left(), gang.widths()) == ([2], [2], [(2, [0, 1])])
+
+
+def test_one_that_is_asked_for_again_while_it_leaves_is_started_anew(stands: Stands) -> None:
+    body = """
+while seat["size"] != 3 or generation == 1:
+    hear("call")
+    seat = sit(5)
+assert end()
+"""
+    gang = stands.run(body, before="lingers = True")
+    gang.until(gang.sizes)
+    gang.ask(1, 0, 1)
+    gang.until((gang.work / "leaves-2").exists)
+    gang.ask(2, 0, 1, 2)
+    (gang.work / "let-go").touch()
+    assert gang.wait() == 0, gang.log()
+    assert (gang.sizes(), gang.widths()) == ([3, 2, 3], [(2, [0, 1, 2])])
+
+
+def test_nobody_leaves_while_too_few_others_are_there(stands: Stands) -> None:
+    body = """
+if slot == 1 and not returned:
+    hear("call")
+    die()
+while seat["size"] != 2 or not os.path.exists(f"{work}/gone-2"):
+    hear("call")
+    seat = sit(5)
+assert end()
+"""
+    gang = stands.run(body)
+    gang.until(gang.sizes)
+    gang.ask(1, 0, 1)
+    assert gang.wait() == 0, gang.log()
+    assert (gang.sizes(), gang.left(), gang.widths()) == ([3, 2, 3, 2], [2], [(1, [0, 1])])

@@ -13,17 +13,17 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from worker.events import FailureCode
-from worker.runtime import modes
+from worker.runtime import failures, modes
 from worker.runtime.batches import BatchPlan
 from worker.runtime.collective import Group, PeerLost, broadcast_bytes
-from worker.runtime.copies import ElasticKeeper, KeptLosses, copy_load, copy_take
+from worker.runtime.copies import ElasticKeeper, KeptLosses, copy_load, copy_take, rng_take
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.modes.whole import Whole
@@ -36,6 +36,7 @@ from worker.runtime.spec import Spec
 
 COMMIT_STEPS = 10
 """Where spec.yaml says nothing."""
+CAUSES = {"lost": "A rank was lost", "back": "A rank has come back"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +67,11 @@ class ElasticRun(Run):
         """A rank was lost: what the program does until it asks for its next epoch does not count."""
         self.copy: dict[str, Any] | None = None
         self._was_first = False
-        self._ranks_before = self.world_size
         self._wires: Wires | None = None
         self._cut_generation = 0
         self._step_s = 0.0
         self._metrics: dict[str, dict[str, float]] = {}
-        self.seat = Seat(settings.seat_fd, self._cut)
+        self.seat = Seat(settings.seat_fd, self._cut, self._depart)
 
     # ---- start -------------------------------------------------------------------------------------------------
     def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
@@ -90,7 +90,7 @@ class ElasticRun(Run):
         warm_up()
         if self.rank == 0:
             self._load()
-        self._sit(self.seat.ready(0, self._copy_step))
+        self._sit(self.seat.ready(self.generation, self._copy_step))
 
     def _load(self) -> None:
         """What nobody has in memory: from the newest good checkpoint, or from the beginning."""
@@ -131,6 +131,12 @@ class ElasticRun(Run):
                 place = self.seat.ready(self.generation, self._copy_step)
         self.void = False
 
+    def _depart(self) -> NoReturn:
+        """End well: nobody takes this one's place before its checkpoint is on disk."""
+        self.keeper.settle()
+        self.reporter.close()
+        failures.leave(0)
+
     def _take(self, place: Place) -> None:
         self._leave_group()
         self.generation, self.rank, self.world_size = place.generation, place.rank, place.size
@@ -150,6 +156,7 @@ class ElasticRun(Run):
             self.copy, elapsed_s = self._first_copy(elapsed_s)
         assert self.copy is not None  # noqa: S101 - the first rank has one by now
         copy_load(self, self.copy, again=place.generation > 1)
+        rng_take(self, self.copy)
         self.position.elapsed_s = elapsed_s
         self.mode, self.pace = modes.choose(self), Pace(self)
         self.mode.place(self.keeper.parts["net"])
@@ -175,11 +182,11 @@ class ElasticRun(Run):
             if place.generation > 1:
                 if not self._was_first and self.copy is not None:
                     self.teller.points(KeptLosses.points_of(self.copy["points"]))
-                cause = "A rank was lost" if place.size < self._ranks_before else "A rank has come back"
-                going_on = f"going on with {place.size} of {self.most_ranks} ranks from step {self.position.step}"
-                self.reporter.note(f"{cause}: {going_on}.", ranks=place.size)
+                if place.cause:
+                    going_on = f"going on with {place.size} of {self.most_ranks} ranks from step {self.position.step}"
+                    self.reporter.note(f"{CAUSES[place.cause]}: {going_on}.", ranks=place.size)
             self.keeper.keep_best()
-        self._was_first, self._ranks_before = self.rank == 0, place.size
+        self._was_first = self.rank == 0
 
     def _leave_group(self) -> None:
         group, self.group = self.group, None

@@ -191,11 +191,15 @@ class Keeper:
         run.mode.load(self.parts, state["parts"])
         run.position.load_state_dict(state["position"])
         run.teller.losses.load_state_dict(state["losses"])
-        if len(state["ranks"]) == run.world_size:
-            restore_rng(state["ranks"][run.rank], run.device)
+        self._restore_rngs(state["ranks"])
         self._saved_step = run.position.step
         if run.rank == 0:
             run.reporter.note(f"Going on from checkpoint {name}: step {run.position.step}, epoch {run.position.epoch}.")
+
+    def _restore_rngs(self, states: list[dict[str, Any]]) -> None:
+        """Of all ranks, as saved; other numbers of ranks begin with new ones."""
+        if len(states) == self.run.world_size:
+            restore_rng(states[self.run.rank], self.run.device)
 
     def _find(self) -> tuple[str, dict[str, Any]] | None:
         wished = self.run.settings.resume_from

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from worker.runtime import failures, memory, modes
+from worker.runtime import compiler, failures, memory, modes
 from worker.runtime.batches import BatchPlan, epoch_order
 from worker.runtime.collective import Group, broadcast_bytes, join
 from worker.runtime.control import Control
@@ -76,6 +76,7 @@ class Run:
         self._rows_here, self._share = 0, 1.0
         self._global_loss: float | Tensor | None = None
         self._evaluation_s = 0.0
+        compiler.set_up(needed=self.world_size > 1 and settings.backend == "torch")  # torch.distributed asks for it
         self.idle_bytes = memory.idle_bytes()
 
     # ---- start -------------------------------------------------------------------------------------------------

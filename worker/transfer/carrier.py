@@ -40,7 +40,7 @@ class Carrier:
         attempt.make_folders()
         paths = attempt.paths
         self._brought = self._depot.run_bring(attempt.plan, paths, first=attempt.first, stopped=unwanted)
-        ranks = [rank.rank for rank in attempt.local_ranks]
+        ranks = [rank.rank for rank in attempt.slots]
         self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
         self._returner.start()
         here = replace(attempt, plan=replace(attempt.plan, dataset_dir=str(self._brought.dataset_dir)))

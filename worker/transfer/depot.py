@@ -7,11 +7,11 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from worker.home import cache_dir, cache_limit_bytes, node_name, node_secret, portal_url
 from worker.plan import RunPaths, RunPlan
@@ -20,6 +20,7 @@ from worker.tail import open_below
 from worker.transfer.cache import Cache, Hold
 from worker.transfer.fetch import AWAY_LIMIT_S, Damaged, Source, tree_fetch
 from worker.transfer.portal import Portal, PortalRefused, patiently
+from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder
 
 LISTINGS_MAX = 3
@@ -29,12 +30,26 @@ USE_FRESH_S = 60.0
 Stop = Callable[[], bool]
 
 
+class Listed(NamedTuple):
+    """What the portal says of a folder: its files, and signed addresses of those that the object store has as well."""
+
+    tree: Tree
+    addresses: dict[str, str]
+
+
+def listed_read(rows: list[dict[str, Any]]) -> Listed:
+    """Of the portal's answer. Raises `ValueError`."""
+    return Listed(Tree.from_list(rows), {str(row["name"]): str(row["url"]) for row in rows if row.get("url")})
+
+
 @dataclass
 class Brought:
     """What was brought for one run, and kept from being removed until `release`."""
 
     fetched_bytes: int = 0
     """Over the network."""
+    signed_bytes: int = 0
+    """So many of them from the object store, past the portal."""
     cached_bytes: int = 0
     """It was here already."""
     began_s: float = field(default_factory=time.monotonic)
@@ -50,10 +65,11 @@ class Brought:
         """Data of the note for the job's history."""
         took_s = time.monotonic() - self.began_s
         what = f"{_size(self.fetched_bytes)} fetched in {took_s:.1f} s" if self.fetched_bytes else "nothing to fetch"
+        what += f" ({_size(self.signed_bytes)} of it from the object store)" if self.signed_bytes else ""
         message = f"Data and program on {node}: {what}, {_size(self.cached_bytes)} were in its cache."
         return {
             "message": message, "node": node, "fetched_bytes": self.fetched_bytes, "cached_bytes": self.cached_bytes,
-            "preload_s": round(took_s, 3),
+            "signed_bytes": self.signed_bytes, "preload_s": round(took_s, 3),
         }  # fmt: skip
 
 
@@ -82,23 +98,24 @@ class Depot:
 
     def content(self, folder: str, brought: Brought, stopped: Stop) -> Path:
         """A folder of the store as this cache has it, fetched if need be. Raises `TransferError`, `OSError`."""
-        tree = self._listed(folder, stopped)
+        listed = self._listed(folder, stopped)
         for left in reversed(range(LISTINGS_MAX)):
             try:
-                return self._content(folder, tree, brought, stopped)
+                return self._content(folder, listed, brought, stopped)
             except (PortalRefused, Damaged):  # a file of the listing was changed, or removed, meanwhile
-                before, tree = tree, self._listed(folder, stopped)
-                if tree == before or not left:
+                before, listed = listed, self._listed(folder, stopped)
+                if listed.tree == before.tree or not left:
                     raise
         raise AssertionError  # pragma: no cover
 
-    def _listed(self, folder: str, stopped: Stop) -> Tree:
+    def _listed(self, folder: str, stopped: Stop) -> Listed:
         body = patiently(
             lambda: self.portal.json("GET", "/trees", folder=folder), limit_s=AWAY_LIMIT_S, stopped=stopped
         )
-        return Tree.from_list(body["files"])
+        return listed_read(body["files"])
 
-    def _content(self, folder: str, tree: Tree, brought: Brought, stopped: Stop) -> Path:
+    def _content(self, folder: str, listed: Listed, brought: Brought, stopped: Stop) -> Path:
+        tree, addresses = listed
         name, making = f"contents/{tree.digest}", f"incoming/{tree.digest}"
         place = self.cache.path(name)
         brought.holds.append(self.cache.hold(name))
@@ -106,7 +123,7 @@ class Depot:
             if place.is_dir():
                 brought.cached_bytes += tree.bytes
                 return place
-            kept = self._fetch(Source("/files", {"folder": folder}), tree, making, brought, stopped)
+            kept = self._fetch(Source("/files", {"folder": folder}, addresses), tree, making, brought, stopped)
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
             kept.rename(place)
         return place
@@ -117,8 +134,10 @@ class Depot:
         place.mkdir(parents=True, exist_ok=True, mode=0o755)
         here = sum(path.stat().st_size for path in place.iterdir() if not path.name.startswith("."))
         self.cache.room_make(max(0, tree.bytes - here))
-        fetched = tree_fetch(self.portal, source, tree, place, stopped=stopped)
+        with closing(Signed()) as signed:
+            fetched = tree_fetch(self.portal, source, tree, place, stopped=stopped, signed=signed)
         brought.fetched_bytes += fetched
+        brought.signed_bytes += signed.read_bytes
         brought.cached_bytes += max(0, tree.bytes - fetched)
         return place
 
@@ -126,19 +145,19 @@ class Depot:
         """Make this node's checkpoints of a job those that the store has. Raises `TransferError`, `OSError`."""
         base = f"/runs/{plan.job_id}/{plan.token}/checkpoints"
         body = patiently(lambda: self.portal.json("GET", base), limit_s=AWAY_LIMIT_S, stopped=stopped)
-        wanted = {str(row["name"]): Tree.from_list(row["files"]) for row in body["checkpoints"]}
+        wanted = {str(row["name"]): listed_read(row["files"]) for row in body["checkpoints"]}
         if not all(CHECKPOINT_NAME.fullmatch(name) for name in wanted):
             raise ValueError("the store has a checkpoint with a name that may not be written")
         for path in [*paths.checkpoints.iterdir()]:
-            if path.name not in wanted or not _is_same(paths.work, path.name, wanted[path.name]):
+            if path.name not in wanted or not _is_same(paths.work, path.name, wanted[path.name].tree):
                 tree_remove(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        for name, tree in wanted.items():
+        for name, (tree, addresses) in wanted.items():
             if (paths.checkpoints / name).is_dir():
                 brought.cached_bytes += tree.bytes
                 continue
             making = f"incoming/{tree.digest}"
             with self.cache.alone(making, stopped):
-                made = self._fetch(Source(f"{base}/{name}", {}), tree, making, brought, stopped)
+                made = self._fetch(Source(f"{base}/{name}", {}, addresses), tree, making, brought, stopped)
                 made.rename(paths.checkpoints / name)
 
     def program(self, folder: str, target: Path, brought: Brought, stopped: Stop) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import shutil
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from worker.transfer.portal import Portal, Stopped, TransferError, patiently
+from worker.transfer.signed import BucketAway, Signed
 from worker.transfer.tree import Tree, TreeFile
 
 CHUNK_BYTES = 4 << 20
@@ -24,6 +27,7 @@ AWAY_LIMIT_S = 600.0
 READ_BYTES = 1 << 20
 _MARKS = ".{}.chunks"
 """Name of the file beside a half-fetched one that tells, a number a line, which of its chunks are there."""
+_log = logging.getLogger(__name__)
 
 
 class Source(NamedTuple):
@@ -31,6 +35,8 @@ class Source(NamedTuple):
 
     path: str
     query: dict[str, str]
+    addresses: Mapping[str, str] = MappingProxyType({})
+    """Of files that the object store has as well, signed: by name."""
 
 
 class Damaged(TransferError):
@@ -84,20 +90,47 @@ class _Half:
         self.path.with_name(_MARKS.format(self.file.name)).unlink(missing_ok=True)
 
 
+@dataclass
+class _Ways:
+    """Where bytes come from: the object store while it answers, for files with an address there; else the portal."""
+
+    portal: Portal
+    source: Source
+    signed: Signed | None
+
+    def signed_span(self, name: str, start: int, stop: int) -> Iterator[bytes] | None:
+        """From the object store; None where that is not the way."""
+        address = self.source.addresses.get(name)
+        if not address or self.signed is None or not self.signed.answers:
+            return None
+        return self.signed.span(address, start, stop)
+
+    def span(self, name: str, start: int, stop: int) -> Iterator[bytes]:
+        """From the portal."""
+        return self.portal.span(self.source.path, start, stop, **self.source.query, name=name)
+
+
 def tree_fetch(
-    portal: Portal, source: Source, tree: Tree, folder: Path, *, stopped: Callable[[], bool] = lambda: False
+    portal: Portal,
+    source: Source,
+    tree: Tree,
+    folder: Path,
+    *,
+    stopped: Callable[[], bool] = lambda: False,
+    signed: Signed | None = None,
 ) -> int:
     """Make `folder` hold the tree; return how many bytes were fetched. What an earlier call got is kept.
 
-    Raises `TransferError`, `OSError`.
+    `signed`: takes what it can from the object store. Raises `TransferError`, `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     fetched = 0
     for last in (False, True):
-        bad, count = _round(portal, source, tree, folder, stopped)
+        bad, count = _round(portal, source, tree, folder, stopped, signed)
         fetched += count
         if not bad:
             break
+        signed = None  # damaged there, perhaps; the portal has it
         if last:
             raise Damaged(f"{', '.join(bad)} did not arrive as the store has it, twice")
     _keep_only(folder, tree)
@@ -105,14 +138,14 @@ def tree_fetch(
 
 
 def _round(
-    portal: Portal, source: Source, tree: Tree, folder: Path, stopped: Callable[[], bool]
+    portal: Portal, source: Source, tree: Tree, folder: Path, stopped: Callable[[], bool], signed: Signed | None
 ) -> tuple[list[str], int]:
     """(files that are not as they should be, bytes fetched)."""
     halves = [_open(file, folder) for file in tree.files]
     bad: list[str] = []
     try:
         with portal.apart() as own:
-            fetched = _chunks_fetch(own, source, halves, stopped)
+            fetched = _chunks_fetch(_Ways(own, source, signed), halves, stopped)
         for half in halves:
             half.hash_on()
             if half.digest.hexdigest() != half.file.sha256:
@@ -145,7 +178,7 @@ def _missing(halves: list[_Half]) -> Iterator[tuple[_Half, int]]:
         yield from ((half, chunk) for chunk in range(half.chunks) if chunk not in half.done)
 
 
-def _chunks_fetch(portal: Portal, source: Source, halves: list[_Half], stopped: Callable[[], bool]) -> int:
+def _chunks_fetch(ways: _Ways, halves: list[_Half], stopped: Callable[[], bool]) -> int:
     """Fetch what is missing; return how many bytes that was. The caller's thread hashes meanwhile."""
     waiting = deque(_missing(halves))
     fetched, ended = 0, threading.Event()
@@ -159,7 +192,7 @@ def _chunks_fetch(portal: Portal, source: Source, halves: list[_Half], stopped: 
             while waiting or running:
                 while waiting and len(running) < CONNECTIONS * 2:
                     half, chunk = waiting.popleft()
-                    running[pool.submit(_chunk_fetch, portal, source, half, chunk, stop)] = half
+                    running[pool.submit(_chunk_fetch, ways, half, chunk, stop)] = half
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     fetched += future.result()
@@ -171,12 +204,12 @@ def _chunks_fetch(portal: Portal, source: Source, halves: list[_Half], stopped: 
     return fetched
 
 
-def _chunk_fetch(portal: Portal, source: Source, half: _Half, chunk: int, stopped: Callable[[], bool]) -> int:
+def _chunk_fetch(ways: _Ways, half: _Half, chunk: int, stopped: Callable[[], bool]) -> int:
     start, stop = half.span(chunk)
 
-    def once() -> int:
+    def written(blocks: Iterator[bytes]) -> int:
         position = start
-        for block in portal.span(source.path, start, stop, **source.query, name=half.file.name):
+        for block in blocks:
             if stopped():
                 raise Stopped("it is not wanted any more")
             rest = memoryview(block)
@@ -184,6 +217,14 @@ def _chunk_fetch(portal: Portal, source: Source, half: _Half, chunk: int, stoppe
                 count = os.pwrite(half.fd, rest, position)
                 position, rest = position + count, rest[count:]
         return position - start
+
+    def once() -> int:
+        if (blocks := ways.signed_span(half.file.name, start, stop)) is not None:
+            try:
+                return written(blocks)
+            except BucketAway as error:
+                _log.warning("%s comes by the portal: %s", half.file.name, error)
+        return written(ways.span(half.file.name, start, stop))
 
     count = patiently(once, limit_s=AWAY_LIMIT_S, stopped=stopped)
     half.keep(chunk)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from worker.plan import RunPaths, RunPlan
 from worker.tail import open_below
 from worker.transfer.depot import tree_here
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, TransferError, patiently
+from worker.transfer.signed import SIGNED_BYTES_MIN, BucketAway, Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, TreeFile
 
 PIECE_BYTES = 8 << 20
@@ -199,17 +201,43 @@ class Returner:
     def _tree_send(self, kind: str, name: str, folder: Path, tree: Tree, removed: list[str]) -> bool:
         """Send all files, then have them put in place in one step; False where they changed meanwhile."""
         body = {"kind": kind, "name": name, "files": tree.to_list(), "removed": removed}
+        there = self._signed_send(kind, name, folder, tree)
         for _ in range(RESENDS_MAX):
-            if not all(self._file_send(kind, name, folder, file) for file in tree.files):
+            if not all(self._file_send(kind, name, folder, file) for file in tree.files if file.name not in there):
                 return False
             try:
                 self._patiently(lambda: self._portal.json("POST", f"{self._base}/commit", body))
             except PortalRefused as refused:
                 if refused.code != "checksum_mismatch":
                     raise
+                there = frozenset()  # whatever it was, the portal takes them all
                 continue
             return True
         raise PortalAway(f"{name} did not arrive as it was sent, {RESENDS_MAX} times")
+
+    def _signed_send(self, kind: str, name: str, folder: Path, tree: Tree) -> frozenset[str]:
+        """Put large files into the object store, where there is one; names of those that are there now."""
+        large = {file.name: file for file in tree.files if file.bytes >= SIGNED_BYTES_MIN}
+        if not large:
+            return frozenset()
+        body = {"kind": kind, "name": name, "files": tree.to_list()}
+        answer = self._patiently(lambda: self._portal.json("POST", f"{self._base}/uploads", body))
+        there = set()
+        with closing(Signed()) as signed:
+            try:
+                for row in answer["uploads"]:
+                    self._signed_put(signed, str(row["url"]), folder, large[str(row["name"])])
+                    there.add(str(row["name"]))
+            except BucketAway as error:
+                _log.warning("%s goes by the portal: %s", name, error)
+        return frozenset(there)
+
+    def _signed_put(self, signed: Signed, address: str, folder: Path, file: TreeFile) -> None:
+        fd = open_below(self._paths.work, folder / file.name)
+        if fd is None:
+            raise BucketAway(f"{file.name} is gone")
+        with os.fdopen(fd, "rb") as stream:
+            signed.put(address, stream, file.bytes)
 
     def _file_send(self, kind: str, name: str, folder: Path, file: TreeFile) -> bool:
         fd = open_below(self._paths.work, folder / file.name)

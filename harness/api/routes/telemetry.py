@@ -13,6 +13,7 @@ from harness.api.caching import begun
 from harness.api.schemas.base import Items, Strict
 from harness.api.schemas.telemetry import AttemptOut, CheckpointOut, EventOut, LogsOut, SeriesOut
 from harness.jobs import selectors
+from harness.jobs.control.wanted import width_of
 from harness.jobs.logs import LIMIT_MAX
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.series import AXES, POINTS_MAX
@@ -71,6 +72,8 @@ def _attempt(attempt: JobAttempt) -> dict[str, Any]:
     plan = attempt.plan
     return {
         **{name: getattr(attempt, name) for name in names},
+        "ranks": len(width_of(attempt)),
+        "width_changes": attempt.width.get("changes", 0),
         "nodes": sorted({rank["node"] for rank in plan.get("ranks", ())}),
         "mode": plan.get("mode", ""),
         "resume_from": plan.get("resume_from"),

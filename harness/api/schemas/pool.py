@@ -68,7 +68,9 @@ class PoolSettingsOut(Schema):
     minimum_sandbox_level_own_code: int = Field(description="Least sandbox level for own or edited programs.")
     minimum_sandbox_level_generated: int = Field(description="Least sandbox level for generated programs.")
     backend: str = Field(description="`horovod` or its twin `torch`.")
-    max_restarts: int = Field(description="Restarts after faults of the platform, per job.")
+    max_restarts: int = Field(
+        description="Restarts of a job after faults of the platform, without a new checkpoint in between."
+    )
     policy: str = Field(description="By what rule jobs get devices.", examples=["deadline_energy"])
     co2_g_per_kwh: float = Field(description="Grams of CO2 per kWh of the electricity used.")
     power_table: dict[str, Any] = Field(description="Watts by device model or kind, over the shipped ones.")

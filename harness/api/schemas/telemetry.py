@@ -44,7 +44,9 @@ class AttemptOut(Schema):
     number: int
     outcome: str
     failure: dict[str, Any] | None
-    world_size: int
+    world_size: int = Field(description="Ranks that it began with.")
+    ranks: int = Field(description="Ranks that it has, or is to have soon.")
+    width_changes: int = Field(description="How often it became wider or narrower while it ran.")
     nodes: list[str]
     mode: str
     resume_from: str | None

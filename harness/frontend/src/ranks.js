@@ -16,7 +16,7 @@ export function mount(root) {
     }
   });
   events.on("note", ({ data }) => {
-    if (!data.split) return;
+    if (!data.split && !data.width) return;
     list.parentElement.hidden = false;
     list.append(el("li", {}, el("strong", {}, `From step ${data.step}. `), data.message));
   });

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
@@ -37,6 +37,8 @@ def attempt_end(attempt: JobAttempt, outcome: Outcome, failure: dict[str, Any] |
     told = failure_of(failure, fallback=fallback) if outcome in {Outcome.LOST, Outcome.FAILED} else None
     now = timezone.now()
     with transaction.atomic():
+        # the job before its attempt, as everybody who locks both
+        Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
         rows = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None)
         if not rows.update(ended_at=now, outcome=str(outcome), failure=told):
             return False
@@ -67,7 +69,7 @@ def _job_move_on(job: Job, attempt: JobAttempt, outcome: Outcome, told: dict[str
         job_move(job.pk, _RUNS, JobState.CANCELLING, message="The node ended the run")
         job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone")
     elif told is not None and (outcome == Outcome.LOST or _checkpoint_set_aside(job, attempt, told)):
-        _lost(job, told)
+        _lost(job, attempt, told)
     elif told is not None:
         job_move(job.pk, _RUNS, JobState.FAILED, message=told["message"], failure=told, data={"code": told["code"]})
 
@@ -79,15 +81,25 @@ def _back_in_queue(job: Job) -> None:
         job_move(job.pk, JobState.PAUSED, JobState.QUEUED, message=text, preempted=False)
 
 
-def _lost(job: Job, told: dict[str, Any]) -> None:
+def _losses(job: Job, attempt: JobAttempt) -> int:
+    """How often the job was lost without getting on: now, and back to the attempt that made its newest checkpoint.
+
+    A run of weeks may be lost more often than one that never gets anywhere.
+    """
+    made = job.checkpoints.aggregate(newest=Max("token"))["newest"] or 0
+    lost = job.attempts.filter(outcome=Outcome.LOST, number__gte=made, number__lt=attempt.number).count()
+    return 1 + min(lost, job.restarts)
+
+
+def _lost(job: Job, attempt: JobAttempt, told: dict[str, Any]) -> None:
     """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times."""
     if job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message=f"{told['message']} It had been asked to pause."):
         _back_in_queue(job)
         return
     limit = pool_setting_get().max_restarts
     data = {"code": told["code"], "restarts": job.restarts}
-    if job.restarts < limit:
-        number = job.restarts + 1
+    number = _losses(job, attempt)
+    if number <= limit:
         delay_s = restart_delay_s(number)
         text = f"{told['message']} Starting again in {delay_s:.0f} s ({number} of {limit})."
         job_move(
@@ -96,13 +108,13 @@ def _lost(job: Job, told: dict[str, Any]) -> None:
             JobState.QUEUED,
             message=text,
             data=data,
-            restarts=number,
+            restarts=job.restarts + 1,
             retry_at=timezone.now() + timedelta(seconds=delay_s),
             waiting_code="restart_delay",
             waiting_text=f"It starts again {delay_s:.0f} s after the fault, where devices are free.",
         )
         return
-    final = given_up(told, job.restarts)
+    final = given_up(told, number - 1)
     job_move(job.pk, _STARTED, JobState.FAILED, message=final["message"], failure=final, data=data)
 
 

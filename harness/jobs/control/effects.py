@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from harness.broker import project_stream, publish
@@ -23,6 +24,7 @@ from harness.jobs.control.telemetry import (
     progress_word,
     samples_of,
 )
+from harness.jobs.control.widths import width_take
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.states import job_move
@@ -104,6 +106,7 @@ def _metric(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
 
 
 def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
+    farthest = job.checkpoints.aggregate(step=Max("step"))["step"]
     for event in events:
         data = event.data
         name, is_best = str(data.get("name", "")), bool(data.get("best"))
@@ -111,17 +114,20 @@ def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
             continue
         if is_best:
             Checkpoint.objects.filter(job=job, best=True).update(best=False)
+        step = count_of(data.get("step"))
+        got_on = farthest is None or step > farthest
+        farthest = step if got_on else farthest
         Checkpoint.objects.update_or_create(
             job=job,
             name=name,
             defaults={
-                "step": count_of(data.get("step")),
+                "step": step,
                 "epoch": number_of(data.get("epoch")) or 0.0,
                 "metric": number_of(data.get("metric")),
                 "size_bytes": count_of(data.get("bytes")),
                 "best": is_best,
-                "token": attempt.number,
                 "removed_at": None,
+                **({"token": attempt.number} if got_on else {}),
             },
         )
         removed = data.get("removed")
@@ -171,6 +177,7 @@ _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {
     EventKind.METRIC: _metric,
     EventKind.CHECKPOINT: _checkpoint,
     EventKind.SAMPLE: _sample,
+    EventKind.WIDTH: width_take,
     EventKind.NOTE: _history("note"),
     EventKind.ERROR: _history("error"),
     EventKind.EXITED: _exited,

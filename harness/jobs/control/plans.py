@@ -11,10 +11,10 @@ from typing import Any
 from django.conf import settings
 
 from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
-from harness.jobs.control.gangs import shared_out
+from harness.jobs.control.gangs import MEASURED, shared_out
 from harness.jobs.control.spread import addresses_of
 from harness.jobs.models import Checkpoint, Job
-from harness.jobs.options import wanted_memory_bytes
+from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, DeviceKind, Node
 from harness.store import UnsafePath, json_beneath, open_beneath
@@ -39,9 +39,10 @@ def plan_make(
     mode = (option.mode if option else "") or wished
     if mode not in MODES or (mode in SEVERAL - {"sync"} and len(devices) == 1):
         mode = "sync" if len(devices) > 1 else "single"
-    store, limits = settings.STORE, _limits(job, devices)
-    ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
+    least, most = _elastic(job, mode, devices, backend)
+    store, limits = settings.STORE, _limits(job, devices, most)
+    ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     return RunPlan(
         job_id=job.pk,
         token=token,
@@ -56,16 +57,25 @@ def plan_make(
         backend=backend,
         note=note,
         addresses=addresses_of(devices),
-        least=_least(job, mode, ranks, backend),
+        least=least if most or least < len(ranks) else 0,
+        most=most,
     )
 
 
-def _least(job: Job, mode: str, ranks: Sequence[RankPlan], backend: str) -> int:
-    """Ranks with which the run goes on when others are lost; 0 where that is not wished, or not possible as placed."""
-    least = job.resolved.get("spec", {}).get("resources", {}).get("least")
-    together = len({rank.node for rank in ranks}) == 1 and all(rank.device == "cpu" for rank in ranks)
-    possible = mode == "sync" and backend == "horovod" and together
-    return least if isinstance(least, int) and possible and 0 < least < len(ranks) else 0
+def _elastic(job: Job, mode: str, devices: Sequence[Device], backend: str) -> tuple[int, int]:
+    """(ranks with which the run goes on when others are lost, most that it may come to have while it runs).
+
+    Zeros where that is not wished, or not possible as placed; the second alone where its devices are not alike.
+    """
+    least, (_, count) = job.resolved.get("spec", {}).get("resources", {}).get("least"), wanted_devices(job)
+    together = len({device.node_id for device in devices}) == 1
+    possible = mode == "sync" and backend == "horovod" and together and devices[0].kind == DeviceKind.CPU
+    if not isinstance(least, int) or not possible or not 0 < least < max(count, len(devices)):
+        return 0, 0
+    alike = len({(device.kind, device.model_name, device.slowdown) for device in devices}) == 1
+    if not alike or job.resolved["spec"]["resources"].get("split") == MEASURED:
+        return least, 0
+    return least, max(count, len(devices))
 
 
 def _ranks(mode: str, devices: Sequence[Device]) -> tuple[RankPlan, ...]:
@@ -96,17 +106,18 @@ def _gpu_threads(node: Node) -> int:
     return max(1, node.cpu_cores // max(1, node.devices.filter(kind=DeviceKind.CUDA).count()))
 
 
-def _memory_share(node: Node, devices: Sequence[Device]) -> int:
-    """Bytes of a node's memory for a run that has these devices there."""
-    most = int(node.memory_bytes * MEMORY_SHARE)
+def _memory_share(node: Node, devices: Sequence[Device], most: int) -> int:
+    """Bytes of a node's memory for a run that has these devices there, or comes to have `most`."""
+    bytes_most = int(node.memory_bytes * MEMORY_SHARE)
     of_kind = max(1, node.devices.filter(kind=devices[0].kind).count())
-    return max(most * len(devices) // of_kind, min(MEMORY_FLOOR_BYTES, most))
+    share = min(bytes_most, bytes_most * max(most, len(devices)) // of_kind)
+    return max(share, min(MEMORY_FLOOR_BYTES, bytes_most))
 
 
-def _limits(job: Job, devices: Sequence[Device]) -> Limits:
+def _limits(job: Job, devices: Sequence[Device], most: int) -> Limits:
     """Of one attempt on each of its nodes; what the tightest of them allows."""
     nodes = {device.node for device in devices}
-    share = min(_memory_share(node, [device for device in devices if device.node == node]) for node in nodes)
+    share = min(_memory_share(node, [device for device in devices if device.node == node], most) for node in nodes)
     time_s = job.resolved.get("spec", {}).get("budget", {}).get("time_s")
     budgeted = isinstance(time_s, (int, float))
     free_bytes = max(0, settings.STORE.free_bytes() - settings.DISK_RESERVE_BYTES)

@@ -18,6 +18,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import hearing_renew, hearing_settled
 from harness.jobs.control.spread import is_spread, spread_check
 from harness.jobs.control.tick import start_send, tick
+from harness.jobs.control.widths import width_again
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.predictions import predictions_expire
 from harness.pool.broker_users import broker_users_restore
@@ -97,6 +98,8 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *
         return
     if job.state in {JobState.CANCELLING, JobState.PAUSING}:
         _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause")
+    elif job.state == JobState.RUNNING:
+        width_again(attempt, now)
     alive = _is_alive(attempt, nodes)
     if attempt.started_at is None and not alive:
         _start_again(attempt, nodes, now, steady=steady)

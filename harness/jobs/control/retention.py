@@ -10,6 +10,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from harness.broker import task_send
+from harness.bucket.units import unit_forget
 from harness.datasets.models import Dataset
 from harness.datasets.services import contents_purge, datasets_purge
 from harness.datasets.uploads import uploads_expire
@@ -59,6 +60,7 @@ def _job_purge(job: Job) -> None:
     for name in Node.objects.exclude(state=NodeState.DOWN).values_list("name", flat=True):
         task_send("node.purge", [job.pk], queue=node_queue(name), expires_s=600)
     tree_remove(settings.STORE.job(job.pk).root)
+    unit_forget(f"jobs/{job.pk}")
     job.delete()
 
 

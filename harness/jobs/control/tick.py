@@ -30,6 +30,7 @@ from harness.jobs.control.turn import (
     turn_take,
 )
 from harness.jobs.control.views import Facts, facts_read, own_parts
+from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.options import option_words
@@ -86,7 +87,7 @@ def _carry_out_all(turn: Turn, facts: Facts, decision: Decision, own: Sequence[D
     with transaction.atomic():
         turn_hold(turn)
         for change in decision.changes:
-            _change(facts, change)
+            _change(facts, decision, change)
         for job_id in sorted(decision.promised):
             promise_give(facts.jobs[job_id])
         started = sum(_start(facts, placement) for made in (*own, decision) for placement in made.placements)
@@ -100,17 +101,19 @@ def _place(facts: Facts, views: Sequence[JobView], pool: PoolView) -> Decision:
 
 def _start(facts: Facts, placement: Placement) -> bool:
     """Start a job whose devices are all free; others start in the tick after those before them have left."""
-    if placement.waits_for or placement.job_id not in facts.queued:
+    if placement.waits_for or placement.job_id not in facts.queued or facts.coming.intersection(placement.device_ids):
         return False
     return _carry_out(facts.jobs[placement.job_id], placement, facts.setting)
 
 
-def _change(facts: Facts, change: Change) -> None:
-    """Have a running job save itself and leave its devices; it waits again by itself, at its old place.
+def _change(facts: Facts, decision: Decision, change: Change) -> None:
+    """Have a running job go on with other devices while it runs, where it can; else save itself and leave them all.
 
-    What was lost by the time a resized job waits is decided then: others may have come before it.
+    Then it waits again by itself, at its old place, and what others took meanwhile is decided when it does.
     """
     job = facts.jobs[change.job_id]
+    if change.kind == ChangeKind.RESIZE and _within(facts, decision, change) is not Answer.IMPOSSIBLE:
+        return
     if change.kind == ChangeKind.RESIZE and change.option is not None:
         text = f"The scheduler pauses it to go on with {option_words(change.option)}. {change.reason}"
     else:
@@ -128,6 +131,14 @@ def _change(facts: Facts, change: Change) -> None:
     )
     if moved is not None:
         stop_send(job.pk, "pause")
+
+
+def _within(facts: Facts, decision: Decision, change: Change) -> Answer:
+    """Try to carry a change of devices out within the attempt."""
+    job = facts.jobs[change.job_id]
+    waiting: list[Placement | Change] = [*decision.placements, *decision.changes]
+    takers = [facts.name_for(job, other.job_id) for other in waiting if change.job_id in other.waits_for]
+    return width_change(job, change, takers)
 
 
 def _carry_out(job: Job, placement: Placement, setting: PoolSetting) -> bool:

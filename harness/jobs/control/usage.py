@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -27,12 +27,16 @@ class Power:
     basis: Basis
 
 
-def uses_write(attempt: JobAttempt, ended_at: datetime) -> None:
-    """Keep what the attempt's devices did; call it in the transaction that frees them."""
+def uses_write(attempt: JobAttempt, ended_at: datetime, *, ranks: Collection[int] | None = None) -> None:
+    """Keep what the attempt's devices did; call it in the transaction that frees them.
+
+    `ranks`: of these alone; the attempt goes on with the others.
+    """
     held = list(_held(attempt))
     samples = attempt_samples(attempt)
     table = pool_setting_get().power_table
-    DeviceUse.objects.bulk_create(use_of(allocation, ended_at, samples, len(held), table) for allocation in held)
+    freed = [allocation for allocation in held if ranks is None or allocation.rank in ranks]
+    DeviceUse.objects.bulk_create(use_of(allocation, ended_at, samples, len(held), table) for allocation in freed)
 
 
 def _held(attempt: JobAttempt) -> Sequence[Allocation]:

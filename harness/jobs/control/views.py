@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
+from harness.jobs.control.held import Held, held_read
+from harness.jobs.models import Checkpoint, Job
 from harness.jobs.options import (
-    option_read,
+    options_narrower,
     options_of,
     options_refined,
     slowdown_of,
@@ -30,6 +31,8 @@ from scheduler.kinds import declared_name
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Reserved, Running
 from worker.states import JobState
 
+RESIZING = frozenset({"deadline_energy", "deadline", "edf"})
+"""Policies that change what a running job holds: by the others it would stay as narrow as it began."""
 _DEFERRED = ("suggestions", "notes", "dataset__profile")
 _log = logging.getLogger(__name__)
 
@@ -46,6 +49,8 @@ class Facts:
     now_s: float
     queued: frozenset[str] = field(default_factory=frozenset)
     """Ids of those that may start."""
+    coming: frozenset[str] = frozenset()
+    """Devices that are shown as free, and that runs which become narrower still hold."""
 
     def name_for(self, reader: Job, job_id: str) -> str:
         """What those who see `reader` may know another job by."""
@@ -53,39 +58,6 @@ class Facts:
         if other is None or other.project_id != reader.project_id:
             return "a job of another project"
         return f"“{other.name}”"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Held:
-    """A device that an attempt holds."""
-
-    device_id: str
-    node_id: str
-    node_name: str
-    job_id: str
-    option: Option | None
-    """What the attempt was started as; None where nobody said."""
-    since: datetime
-
-
-def held_read() -> list[Held]:
-    """All devices that are held, in rank order.
-
-    As plain values: a pool has thousands, and rows made into objects would be most of the time of a decision.
-    """
-    columns = ("device_id", "device__node_id", "device__node__name", "job_id", "attempt_id")
-    rows = list(Allocation.objects.order_by("rank", "pk").values_list(*columns))
-    attempts = JobAttempt.objects.filter(Exists(Allocation.objects.filter(attempt=OuterRef("pk"))))
-    told = {
-        attempt_id: (option_read(option), since)
-        for attempt_id, option, since in attempts.values_list("pk", "option", "created_at")
-    }
-    return [
-        Held(device_id=device_id, node_id=node_id, node_name=node_name, job_id=job_id, option=option, since=since)
-        for device_id, node_id, node_name, job_id, attempt_id in rows
-        if attempt_id in told  # else it has just given them back
-        for option, since in [told[attempt_id]]
-    ]
 
 
 def facts_read(*, with_delayed: bool = False) -> Facts:
@@ -98,7 +70,8 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     queued = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None))
     # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
     busy = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
-    holding = held_read()
+    everything = held_read()
+    holding = [one for one in everything if not one.leaves]
     held: dict[str, list[Held]] = defaultdict(list)
     for one in holding:
         held[one.job_id].append(one)
@@ -114,6 +87,7 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
         setting=setting,
         now_s=now.timestamp(),
         queued=frozenset(job.pk for job in queued),
+        coming=frozenset(one.device_id for one in everything if one.leaves),
     )
 
 
@@ -139,6 +113,8 @@ def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]
         option = _running_option(job, held)
         options, option, slowdown = options_refined(job, option)
         running = _running(job, option, held, now)
+    if setting.policy in RESIZING:
+        options = options_narrower(job, options)
     may_pause = _may_pause(job)
     if job.step and not may_pause:
         options = (running.option,) if running else options[:1]
@@ -187,7 +163,7 @@ def _running(job: Job, option: Option, held: Sequence[Held], now: datetime) -> R
         nodes=nodes,
         device_ids=tuple(one.device_id for one in held),
         started_s=since_s,
-        last_change_s=since_s,
+        last_change_s=min(held[0].changed_at, now).timestamp(),
         leaving=job.state == JobState.PAUSING,
     )
 

@@ -168,18 +168,6 @@ def test_an_end_that_the_broker_lost_is_read_from_disk(job, node_make):
     assert not Allocation.objects.exists()
 
 
-def test_after_too_many_losses_the_job_fails_with_the_reason(job, node_make):
-    node_make()
-    attempt = run_now(job)
-    Job.objects.update(restarts=3)
-    age(attempt, seen_at=40)
-    reconcile()
-    job.refresh_from_db()
-    assert job.state == "failed"
-    assert "started again 3 times" in job.failure["message"]
-    assert job.failure["hint"]
-
-
 def test_a_lost_attempt_of_a_job_that_is_being_cancelled_cancels_it(job, people, node_make):
     node_make()
     attempt = run_now(job)

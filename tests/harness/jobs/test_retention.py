@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,8 @@ from django.utils import timezone
 
 from harness.celery import app
 from harness.datasets.models import Dataset
+from harness.datasets.services import contents_purge
+from harness.env import S3Settings
 from harness.jobs.control.retention import jobs_purge, retention, samples_thin
 from harness.jobs.failures import CAUSES, failure_of
 from harness.jobs.models import Job, ResourceSample
@@ -27,6 +30,17 @@ def test_what_lay_in_the_trash_too_long_is_deleted_with_its_files(job, node_make
     assert jobs_purge() == 1
     assert not root.exists() and not Job.objects.exists()
     assert ("node.purge", [job.pk], "node.node-1") in tasks_sent
+
+
+def test_the_object_store_is_to_be_told_what_was_deleted_for_good(job, tasks_sent, settings):
+    settings.S3 = S3Settings("pool", key="k", secret="s")
+    sha256 = job.dataset.sha256
+    Job.objects.update(deleted_at=LONG_AGO)
+    jobs_purge()
+    contents_purge(set(), older_than=timedelta(seconds=-5))
+    notes = {path.name for path in (settings.STORE.bucket / "gone").iterdir()}
+    assert {f"jobs+{job.pk}", f"datasets+{sha256}"} <= notes
+    shutil.rmtree(settings.STORE.bucket)
 
 
 def test_a_dataset_stays_while_a_job_needs_it(job, tasks_sent):

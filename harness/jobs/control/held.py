@@ -1,0 +1,59 @@
+"""Which devices are held, by whom, and which of them will soon be given back. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Exists, OuterRef
+
+from harness.jobs.control.wanted import wanted_read
+from harness.jobs.models import Allocation, JobAttempt
+from harness.jobs.options import option_read
+from scheduler.types import Option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A device that an attempt holds."""
+
+    device_id: str
+    node_id: str
+    node_name: str
+    job_id: str
+    option: Option | None
+    """What the attempt runs as, or is about to; None where nobody said."""
+    since: datetime
+    changed_at: datetime
+    """When it last began, or was asked to become narrower or wider."""
+    leaves: bool = False
+    """The run becomes narrower: it gives this one back when its rank has ended."""
+
+
+def held_read() -> list[Held]:
+    """All devices that are held, in rank order.
+
+    As plain values: a pool has thousands, and rows made into objects would be most of the time of a decision.
+    """
+    columns = ("device_id", "device__node_id", "device__node__name", "job_id", "attempt_id", "rank")
+    rows = list(Allocation.objects.order_by("rank", "pk").values_list(*columns))
+    attempts = JobAttempt.objects.filter(Exists(Allocation.objects.filter(attempt=OuterRef("pk"))))
+    told = {
+        attempt_id: (option_read(option), since, wanted_read(width))
+        for attempt_id, option, since, width in attempts.values_list("pk", "option", "created_at", "width")
+    }
+    return [
+        Held(
+            device_id=device_id,
+            node_id=node_id,
+            node_name=node_name,
+            job_id=job_id,
+            option=option,
+            since=since,
+            changed_at=datetime.fromisoformat(wanted.asked_at) if wanted else since,
+            leaves=wanted is not None and rank not in wanted.slots,
+        )
+        for device_id, node_id, node_name, job_id, attempt_id, rank in rows
+        if attempt_id in told  # else it has just given them back
+        for option, since, wanted in [told[attempt_id]]
+    ]
