@@ -25,6 +25,7 @@ CALIBRATE_PERIOD_S = 3.0
 ESTIMATE_PERIOD_S = 60.0
 RATES_PERIOD_S = 10.0
 RETENTION_PERIOD_S = 600.0
+MIRROR_PERIOD_S = 15.0
 
 
 def _beat(task: str, period_s: float) -> dict[str, Any]:
@@ -76,10 +77,12 @@ app.conf.beat_schedule = {
     "retention": _beat("control.retention", RETENTION_PERIOD_S),
     "estimates_retention": _beat("control.estimates_retention", RETENTION_PERIOD_S),
 }
+if settings.S3 is not None:
+    app.conf.beat_schedule["bucket_mirror"] = _beat("control.bucket_mirror", MIRROR_PERIOD_S)
 app.autodiscover_tasks(
     [
         "harness.jobs", "harness.datasets", "harness.pool", "harness.calibration", "harness.estimates",
-        "harness.rates",
+        "harness.rates", "harness.bucket",
     ]
 )  # fmt: skip
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -80,6 +83,49 @@ def secret_read_or_make(path: Path, given: str = "") -> str:
     if len(text) < _SECRET_LENGTH_MIN or len(set(text)) < 10 or "insecure" in text:
         raise SettingsError("the secret key is too weak: unset DLH_SECRET_KEY to have one made for this installation")
     return text
+
+
+@dataclass(frozen=True)
+class S3Settings:
+    """Where the object store is and how to sign in there: `DLH_S3_*`."""
+
+    place: str
+    """`bucket` or `bucket/prefix`."""
+    endpoint: str = ""
+    """Empty: Amazon's."""
+    region: str = ""
+    key: str = ""
+    secret: str = field(default="", repr=False)
+
+    @property
+    def bucket(self) -> str:
+        """Name of the bucket."""
+        return self.place.partition("/")[0]
+
+
+_S3_URL = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9](?:/[A-Za-z0-9._-]+)*)/?")
+
+
+def s3_settings() -> S3Settings | None:
+    """The object store, or None where `DLH_S3_URL` is not set. Raises `SettingsError`."""
+    url = env_text("DLH_S3_URL").strip()
+    if not url:
+        return None
+    match = _S3_URL.fullmatch(url)
+    if match is None:
+        raise SettingsError(f"DLH_S3_URL must look like s3://bucket or s3://bucket/prefix, not {url!r}")
+    endpoint = env_text("DLH_S3_ENDPOINT").strip().rstrip("/")
+    if endpoint and (urlsplit(endpoint).scheme not in {"http", "https"} or not urlsplit(endpoint).hostname):
+        raise SettingsError(f"DLH_S3_ENDPOINT must look like https://objects.example.org, not {endpoint!r}")
+    key, secret = env_text("DLH_S3_KEY").strip(), env_text("DLH_S3_SECRET").strip()
+    if not key or not secret:
+        raise SettingsError("DLH_S3_URL is set: DLH_S3_KEY and DLH_S3_SECRET (or ..._FILE) must be, too")
+    return S3Settings(match[1], endpoint, env_text("DLH_S3_REGION").strip() or "us-east-1", key, secret)
+
+
+def without_s3(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for whoever must not sign in at the object store: nodes."""
+    return {name: value for name, value in environment.items() if not name.startswith("DLH_S3_")}
 
 
 def database(url: str, sqlite_path: Path) -> dict[str, Any]:

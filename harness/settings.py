@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
-from harness.env import database, env_bool, env_int, env_list, env_path, env_text, secret_read_or_make
+from harness.env import database, env_bool, env_int, env_list, env_path, env_text, s3_settings, secret_read_or_make
 from harness.store import StorePaths
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -17,6 +17,8 @@ for _folder in ("secrets", "run", "logs"):
     (HOME / _folder).mkdir(parents=True, exist_ok=True, mode=0o700)
 
 STORE = StorePaths(env_path("DLH_STORE", HOME / "store"))
+S3 = s3_settings()
+"""The object store behind the store's folder; None: there is none."""
 PORTAL_URL = env_text("DLH_URL", "http://127.0.0.1:8000").rstrip("/")
 NODE_NAME = env_text("DLH_NODE_NAME")
 REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -105,6 +107,8 @@ SESSION_COOKIE_AGE = 14 * 24 * 3600
 SECURE_HSTS_SECONDS = 30 * 24 * 3600 if _https else 0
 SECURE_SSL_REDIRECT = _https and SECURE_PROXY_SSL_HEADER is not None
 """Only behind a proxy that says which scheme was used: else a portal behind TLS would redirect for ever."""
+SECURE_REDIRECT_EXEMPT = [r"^api/v1/node(/|$)"]
+"""Nodes in the portal's own private network ask it without the proxy in between."""
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 """HSTS for other subdomains and the browsers' preload list are the domain owner's choice."""
 SECURE_REFERRER_POLICY = "same-origin"

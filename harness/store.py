@@ -72,6 +72,11 @@ class StorePaths:
         """Files of one job."""
         return RunPaths(self.jobs / job_id)
 
+    @property
+    def bucket(self) -> Path:
+        """What is known of the copy in the object store; no part of a backup."""
+        return self.root / "bucket"
+
     def free_bytes(self) -> int:
         """Free space on the store's disk."""
         self.root.mkdir(parents=True, exist_ok=True)

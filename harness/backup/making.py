@@ -118,8 +118,10 @@ def _manifest(counts: dict[str, int], *, with_secrets: bool) -> dict[str, object
 
 def _tree_add(writer: ArchiveWriter, tree: Path) -> None:
     for folder, names, files, descriptor in os.fwalk(tree):
-        names.sort()
         relative = Path(STORE) / Path(folder).relative_to(tree)
+        # After a restore nobody knows what an object store has: it is found out anew.
+        left_out = {settings.STORE.bucket.name} if relative == Path(STORE) else set()
+        names[:] = sorted({*names} - left_out)
         shown = os.fstat(descriptor)
         writer.add_folder(str(relative), mode=shown.st_mode, mtime_s=shown.st_mtime)
         for name in sorted(files):

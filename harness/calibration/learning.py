@@ -77,7 +77,7 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     on_gpu = str(ranks[0].get("device")).startswith(DeviceKind.CUDA)
     kind = uses[0].device_kind if uses else (DeviceKind.CUDA if on_gpu else DeviceKind.CPU).value
     model_name = uses[0].device_model if uses else ""
-    count = len(uses) or attempt.world_size
+    count = attempt.world_size if attempt.width else len(uses) or attempt.world_size
     mode = str(attempt.plan.get("mode") or "")
     timing = _timing(job)
     energy_j, energy_basis = _energy(uses)
@@ -90,7 +90,7 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
         "mode": mode,
         "family": job.family,
         "predicted": predicted,
-        "workload": workload_of(job) if _teaches(job, mode) and priced_as == model_name else {},
+        "workload": workload_of(job) if _teaches(job, attempt, mode) and priced_as == model_name else {},
         "allocation": predicted.get("allocation") or {},
         "step_s": step_s_of(job, timing, shared=mode not in STAGED),
         "start_s": _start_s(job, attempt),
@@ -103,12 +103,13 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     }
 
 
-def _teaches(job: Job, mode: str) -> bool:
+def _teaches(job: Job, attempt: JobAttempt, mode: str) -> bool:
     """Who writes the program writes what it tells of its pace too: only our own teach the model of everybody.
 
-    Nor do stages (their pace is not that of a model), nor devices that were declared slower than they are.
+    Nor do stages (their pace is not that of a model), devices that were declared slower than they are, and runs whose
+    number of ranks changed on the way.
     """
-    return not (job.program_edited or job.program_own or mode in STAGED)
+    return not (job.program_edited or job.program_own or mode in STAGED or attempt.width)
 
 
 def _priced_as(attempt: JobAttempt, model_name: str) -> str:
@@ -177,8 +178,9 @@ def _energy(uses: list[DeviceUse]) -> tuple[float | None, str]:
 
 
 def _is_whole(job: Job, attempt: JobAttempt, timing: dict[str, Any]) -> bool:
-    """Whether one attempt made the whole run: no resumed part, no early stop."""
+    """Whether one attempt of one width made the whole run: no resumed part, no early stop."""
     epochs = (job.resolved.get("spec") or {}).get("training", {}).get("epochs")
     done = _positive(timing.get("epochs"))
     early = isinstance(epochs, int) and done is not None and done < epochs - 0.01
-    return job.attempts.count() == 1 and not attempt.plan.get("resume_from") and not early
+    alike = job.attempts.count() == 1 and not attempt.width
+    return alike and not attempt.plan.get("resume_from") and not early

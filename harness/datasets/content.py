@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE, ColumnType, DatasetProfile, ProfileOptions
+from harness.bucket.units import unit_keep
 from harness.errors import Invalid, NoSpace
 from harness.store import DatasetPaths
 
@@ -132,6 +133,7 @@ def content_place(source: Path, key: str, source_name: str) -> DatasetPaths:
                 pass
             except OSError:
                 _copy(source, paths.source / source_name)
+    unit_keep(f"datasets/{key}")
     return paths
 
 

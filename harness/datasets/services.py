@@ -15,6 +15,7 @@ from django.utils import timezone
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.broker import publish_dataset, task_send_on_commit
+from harness.bucket.units import unit_forget
 from harness.datasets.content import (
     content_key,
     content_place,
@@ -234,6 +235,7 @@ def contents_purge(keep: Iterable[str], *, older_than: timedelta = timedelta(day
     folders = settings.STORE.datasets.iterdir() if settings.STORE.datasets.is_dir() else ()
     for folder in folders:
         if folder.name not in kept and folder.stat().st_mtime < limit_s:
+            unit_forget(f"datasets/{folder.name}")  # first: whoever is killed in between finds the folder again
             tree_remove(folder)
             count += 1
             continue

@@ -22,6 +22,7 @@ from harness.jobs.control.spread import nodes_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
 from harness.store import UnsafePath
+from harness.transfer import lending
 from harness.transfer.trees import folder_beneath, plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
@@ -61,8 +62,9 @@ class Sender:
 
     @property
     def ranks(self) -> set[int]:
-        """Its ranks on this node."""
-        return {int(rank["rank"]) for rank in self.attempt.plan["ranks"] if rank["node"] == self.node.name}
+        """Its ranks on this node, and those that may come while it runs: a run that may grow has one node."""
+        first = {int(rank["rank"]) for rank in self.attempt.plan["ranks"] if rank["node"] == self.node.name}
+        return first | set(range(int(self.attempt.plan.get("most", 0))))
 
 
 def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Sender:
@@ -115,6 +117,17 @@ def piece_write(sender: Sender, *, kind: str, name: str, file: str, offset: int,
     return _append(folder / file, offset, body)
 
 
+def uploads_get(sender: Sender, *, kind: str, name: str, tree: Tree) -> dict[str, str]:
+    """Where in the object store the node may put files of what it returns, by name; the others go by `piece_write`.
+
+    Raises `Invalid`, `Conflict`, `TooLarge`, `NoSpace`.
+    """
+    sender.staged(kind, name)
+    _room_check(sender, tree)
+    space_check(tree.bytes)
+    return lending.uploads_get(sender, tree)
+
+
 def _append(path: Path, offset: int, body: bytes) -> int:
     """Write bytes at the end of a file; its size. Raises `Conflict` where the end is elsewhere."""
     with disk_full_told(), path.open("ab") as stream:
@@ -135,10 +148,15 @@ def tree_commit(node: Node, job_id: str, token: int, *, kind: str, name: str, tr
     folder = sender.staged(kind, name)
     if not folder.is_dir() and _is_placed(sender, kind, name, tree):
         return
-    _staged_check(folder, tree)
-    _room_check(sender, tree)
     if not all(CHECKPOINT_NAME.fullmatch(item) for item in removed):
         raise Invalid("A removed checkpoint has a name that none has.", field="removed")
+    taken = lending.uploads_take(sender, folder, tree)
+    there = any((sender.paths.checkpoints / item).exists() for item in removed if item != name)
+    if not there and _is_placed(sender, kind, name, tree):  # the node asked again, and the first commit is done
+        tree_remove(folder)
+        return
+    _staged_check(folder, tree)
+    _room_check(sender, tree)
     gone = sender.incoming / "gone"
     gone.mkdir(parents=True, exist_ok=True)
     try:
@@ -158,6 +176,7 @@ def tree_commit(node: Node, job_id: str, token: int, *, kind: str, name: str, tr
     for path in sender.incoming.parent.iterdir():
         if int(path.name.partition("-")[0]) < token:
             tree_remove(path)
+    lending.uploads_keep(sender, taken)
 
 
 def _staged_check(folder: Path, tree: Tree) -> None:

@@ -5,26 +5,30 @@ Where this machine allows it (root, `unshare`) the second node's processes see a
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
 
 import pytest
 from safetensors.numpy import load
 
-from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, START_TIMEOUT_S, clean_environment, processes_of, wait_for
+from tests.e2e.cache_node import SPEC, lose, node_of, second_node, words_of
+from tests.e2e.stack import (
+    END_TIMEOUT_S,
+    JOB_TIMEOUT_S,
+    REPOSITORY,
+    START_TIMEOUT_S,
+    clean_environment,
+    wait_for,
+)
 
 pytestmark = pytest.mark.stack
-DLH = [sys.executable, "-c", "from harness.client.cli import main; main()"]
-SPEC = {
-    "resources": {"device": "cpu", "count": 1},
-    "model": {"family": "cnn", "size": "small"},
-    "training": {"epochs": 1, "batch_size": 64, "seed": 7, "patience": 0},
-    "checkpoints": {"every_epochs": 1},
-}
+SECRETS = REPOSITORY / "deploy" / "compose" / "secrets.sh"
 
 
 def _hidden(store):
@@ -45,41 +49,18 @@ def first(make_stack):
 @pytest.fixture
 def second(first, tmp_path):
     """The home of a node that has joined with a cache; the first one takes no more jobs."""
-    home = tmp_path / "second"
-    first.post("/pool/nodes", {"name": "second"})
-    token = first.post("/pool/nodes/second/token", {})["token"]
-    command = [*DLH, "node", "join", first.url, token, "--home", str(home), "--cache", str(home / "cache")]
-    command += ["--address", "127.0.0.3", "--json"]
-    with (tmp_path / "second.txt").open("wb") as output:
-        agent = subprocess.Popen(
-            [*_hidden(first.home / "store"), *command], env=clean_environment(home, DLH_NODE_CORES="1"),
-            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
-    wait_for(lambda: _node(first, "second")["state"] == "up", timeout_s=START_TIMEOUT_S, what="the second node is up")
-    first.post("/pool/nodes/first/drain")
-    yield home
-    for process in processes_of(home):
-        process.kill()
-    agent.kill()
-    agent.wait()
-
-
-def _node(stack, name):
-    return next(node for node in stack.get("/pool")["nodes"] if node["name"] == name)
-
-
-def _words(stack, job):
-    return " ".join(row["message"] for row in stack.get(f"/jobs/{job}/events")["items"])
+    with second_node(first, tmp_path, _hidden(first.home / "store")) as home:
+        yield home
 
 
 def test_a_node_fetches_by_hash_returns_all_and_a_run_goes_on_elsewhere(first, second, tmp_path):
     from harness.datasets.samples import sample_file
 
-    assert _node(first, "second")["description"]["cache"]["limit_bytes"] == 50 << 30
+    assert node_of(first, "second")["description"]["cache"]["limit_bytes"] == 50 << 30
     digits = first.upload(sample_file("digits", tmp_path), "digits")
     job = first.job_submit(digits, SPEC)
     first.job_wait(job, "succeeded")
-    words = _words(first, job)
+    words = words_of(first, job)
     assert "Placed on second" in words and "Data and program on second: " in words, words
     packed = {path.name: path.read_bytes() for path in first.home.glob("store/datasets/*/packed/*.*")}
     fetched = {path.name: path.read_bytes() for path in second.glob("cache/contents/*/*.*")}
@@ -94,31 +75,67 @@ def test_a_node_fetches_by_hash_returns_all_and_a_run_goes_on_elsewhere(first, s
 
     again = first.job_submit(digits, SPEC)
     first.job_wait(again, "succeeded")
-    assert "Data and program on second: nothing to fetch" in _words(first, again), _words(first, again)
+    assert "Data and program on second: nothing to fetch" in words_of(first, again), words_of(first, again)
 
     first.post("/pool/nodes/first/undrain")
     first.request("PATCH", "/pool/settings", json={"span_nodes": True})
     until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    for core in _node(first, "first")["devices"][1:]:
+    for core in node_of(first, "first")["devices"][1:]:
         kept = {"node": "first", "device": f"cpu:{core['index']}", "ends_at": until, "purpose": "test"}
         first.post("/pool/reservations", kept)
     together = first.job_submit(digits, {**SPEC, "mode": "sync", "resources": {"device": "cpu", "count": 2}})
     first.job_wait(together, "succeeded")
-    assert re.search("Placed on (first, second|second, first)", _words(first, together))
-    assert "Data and program on second" in _words(first, together)
+    assert re.search("Placed on (first, second|second, first)", words_of(first, together))
+    assert "Data and program on second" in words_of(first, together)
     assert load(first.request("GET", f"/jobs/{together}/weights").content)
     first.post("/pool/nodes/first/drain")
 
     long = first.job_submit(digits, {**SPEC, "training": {**SPEC["training"], "epochs": 500}})
     first.job_wait_checkpoint(long)
-    for process in processes_of(second):
-        process.kill()  # the machine is gone, and its cache with it
+    lose(second)  # and its cache with it
     first.post("/pool/nodes/first/undrain")
     wait_for(lambda: first.job(long)["restarts"], timeout_s=JOB_TIMEOUT_S, what="the job is queued again")
     first.job_wait(long, "running")
     wait_for(
-        lambda: "Going on from checkpoint step-" in _words(first, long), timeout_s=JOB_TIMEOUT_S,
+        lambda: "Going on from checkpoint step-" in words_of(first, long), timeout_s=JOB_TIMEOUT_S,
         what="the first node goes on where the second was",
     )  # fmt: skip
     first.post(f"/jobs/{long}/cancel")
     wait_for(lambda: first.job(long)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="it is cancelled")
+
+
+def test_a_node_that_was_given_its_secret_beforehand_needs_nobody_and_runs_a_job(first, tmp_path):
+    """As a container does it: `prepare` is told the secret, the node reads it from a file, nobody types anything."""
+    from harness.datasets.samples import sample_file
+
+    secrets, home = tmp_path / "secrets", tmp_path / "second"
+    subprocess.run([SECRETS, secrets, "second"], check=True, capture_output=True)
+    (secrets / "nodes" / "cache-1").unlink()
+    state = json.loads((first.home / "run" / "stack.json").read_text())
+    near = {**first.environment, "DLH_URL": first.url, "DLH_REDIS_URL": state["redis_url"]}
+    prepare = [sys.executable, "-m", "harness.stack.bootstrap", "--words", "--node-secrets", str(secrets / "nodes")]
+    done = subprocess.run(prepare, cwd=REPOSITORY, env=near, check=True, capture_output=True, text=True)
+    assert "Nodes let in: second." in done.stdout
+    broker = urlsplit(state["redis_url"])
+    far = clean_environment(
+        home, DLH_NODE_CORES="1", DLH_NODE_NAME="second", DLH_NODE_ADDRESS="127.0.0.3", DLH_URL=first.url,
+        DLH_REDIS_URL=f"redis://{broker.hostname}:{broker.port}{broker.path}", DLH_CACHE=str(home / "cache"),
+        DLH_NODE_SECRET_FILE=str(secrets / "nodes" / "second"), DLH_STORE="/nowhere",
+    )  # fmt: skip
+    with (tmp_path / "second.txt").open("wb") as output:
+        agent = subprocess.Popen(
+            [*_hidden(first.home / "store"), sys.executable, "-m", "harness.stack.part", "node"],
+            cwd=REPOSITORY, env=far, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for(lambda: node_of(first, "second")["state"] == "up", timeout_s=START_TIMEOUT_S, what="the node is up")
+        first.post("/pool/nodes/first/drain")
+        digits = first.upload(sample_file("digits", tmp_path), "digits")
+        job = first.job_submit(digits, SPEC)
+        first.job_wait(job, "succeeded")
+        assert "Data and program on second: " in words_of(first, job), words_of(first, job)
+        assert load(first.request("GET", f"/jobs/{job}/weights").content)
+    finally:
+        lose(home)
+        agent.kill()
+        agent.wait()

@@ -5,7 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness.env import SettingsError, database, env_bool, env_int, env_list, env_text, secret_read_or_make
+from harness.env import (
+    SettingsError,
+    database,
+    env_bool,
+    env_int,
+    env_list,
+    env_text,
+    s3_settings,
+    secret_read_or_make,
+    without_s3,
+)
 
 
 def test_values_are_read_by_type(monkeypatch, tmp_path):
@@ -46,3 +56,43 @@ def test_the_database_is_sqlite_or_postgresql(tmp_path):
     assert remote["OPTIONS"] == {"sslmode": "require"}
     with pytest.raises(SettingsError):
         database("mysql://x", tmp_path / "db")
+
+
+OBJECTS = {"DLH_S3_URL": "s3://pool/a/b", "DLH_S3_KEY": "k", "DLH_S3_SECRET": "s"}
+
+
+def test_an_object_store_is_named_whole_or_not_at_all(monkeypatch, tmp_path):
+    assert s3_settings() is None
+    for name, value in OBJECTS.items():
+        monkeypatch.setenv(name, value)
+    found = s3_settings()
+    assert (found.place, found.bucket, found.endpoint, found.region) == ("pool/a/b", "pool", "", "us-east-1")
+    monkeypatch.delenv("DLH_S3_SECRET")
+    with pytest.raises(SettingsError, match="DLH_S3_SECRET"):
+        s3_settings()
+    (tmp_path / "secret").write_text("from a file\n")
+    monkeypatch.setenv("DLH_S3_SECRET_FILE", str(tmp_path / "secret"))
+    found = s3_settings()
+    assert found.secret == "from a file" and "from a file" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DLH_S3_URL", "pool"),
+        ("DLH_S3_URL", "s3://"),
+        ("DLH_S3_URL", "s3://pool/../x y"),
+        ("DLH_S3_URL", "https://pool"),
+        ("DLH_S3_ENDPOINT", "objects.example.org:9000"),
+        ("DLH_S3_KEY", ""),
+    ],
+)
+def test_a_wrong_object_store_names_the_setting(monkeypatch, name, value):
+    for setting, good in {**OBJECTS, name: value}.items():
+        monkeypatch.setenv(setting, good)
+    with pytest.raises(SettingsError, match=name):
+        s3_settings()
+
+
+def test_nodes_are_told_nothing_of_the_object_store():
+    assert without_s3({**OBJECTS, "DLH_S3_SECRET_FILE": "x", "DLH_HOME": "y"}) == {"DLH_HOME": "y"}

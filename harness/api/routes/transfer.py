@@ -8,10 +8,18 @@ from ninja import Router
 from harness.api.auth import NodeSecret
 from harness.api.routes.nodes import node_of
 from harness.api.schemas.base import Done
-from harness.api.schemas.transfer import CheckpointOut, CheckpointsOut, CommitIn, OffsetOut, TreeOut
+from harness.api.schemas.transfer import (
+    CheckpointOut,
+    CheckpointsOut,
+    CommitIn,
+    OffsetOut,
+    TreeOut,
+    UploadsIn,
+    UploadsOut,
+)
 from harness.errors import Invalid
 from harness.responses import file_response
-from harness.transfer import returns, trees
+from harness.transfer import lending, returns, trees
 from worker.transfer.tree import Tree
 
 router = Router(auth=NodeSecret())
@@ -24,11 +32,17 @@ def _tree(body: list[dict[str, object]]) -> Tree:
         raise Invalid(f"These are no files of a run: {error}.", field="files") from error
 
 
-@router.get("/trees", response=TreeOut, summary="Files of a program or a packed dataset")
+def _rows(tree: Tree) -> list[dict[str, object]]:
+    """Its files, with addresses in the object store where it has them."""
+    addresses = lending.addresses_get(tree)
+    return [{**row, "url": addresses.get(row["name"], "")} for row in tree.to_list()]
+
+
+@router.get("/trees", response=TreeOut, exclude_defaults=True, summary="Files of a program or a packed dataset")
 def tree(request: HttpRequest, folder: str) -> TreeOut:
     """Names, sizes and SHA-256, by which a node finds them in its cache. For joined nodes."""
     node_of(request)
-    return TreeOut.model_validate({"files": trees.tree_get(folder).to_list()})
+    return TreeOut.model_validate({"files": _rows(trees.tree_get(folder))})
 
 
 @router.get("/files", summary="Bytes of a program or a packed dataset")
@@ -38,11 +52,16 @@ def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
     return file_response(request, trees.file_open(folder, name), filename=name)
 
 
-@router.get("/runs/{job_id}/{token}/checkpoints", response=CheckpointsOut, summary="Checkpoints to go on from")
+@router.get(
+    "/runs/{job_id}/{token}/checkpoints",
+    response=CheckpointsOut,
+    exclude_defaults=True,
+    summary="Checkpoints to go on from",
+)
 def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut:
     """For the nodes of a job's newest attempt."""
     found = returns.checkpoints_get(returns.sender_get(node_of(request), job_id, token))
-    rows = [CheckpointOut.model_validate({"name": name, "files": made.to_list()}) for name, made in found.items()]
+    rows = [CheckpointOut.model_validate({"name": name, "files": _rows(made)}) for name, made in found.items()]
     return CheckpointsOut(checkpoints=rows)
 
 
@@ -59,6 +78,15 @@ def piece(request: HttpRequest, job_id: str, token: int, kind: str, name: str, f
     sender = returns.sender_get(node_of(request), job_id, token)
     body = request.body
     return OffsetOut(offset=returns.piece_write(sender, kind=kind, name=name, file=file, offset=offset, body=body))
+
+
+@router.post("/runs/{job_id}/{token}/uploads", response=UploadsOut, summary="Where to put large files past the portal")
+def uploads(request: HttpRequest, job_id: str, token: int, body: UploadsIn) -> UploadsOut:
+    """Addresses in the object store, none where there is none or it is away. What is put counts only after *commit*."""
+    sender = returns.sender_get(node_of(request), job_id, token)
+    made = _tree([dict(item) for item in body.files])
+    found = returns.uploads_get(sender, kind=body.kind, name=body.name, tree=made)
+    return UploadsOut.model_validate({"uploads": [{"name": name, "url": url} for name, url in found.items()]})
 
 
 @router.post("/runs/{job_id}/{token}/commit", response=Done, summary="Put what was returned in place")

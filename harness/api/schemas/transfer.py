@@ -14,6 +14,9 @@ class TreeFileOut(Schema):
     name: str
     bytes: int
     sha256: str
+    url: str = Field(
+        "", description="Where the object store has it too, for some hours; empty: it comes by the portal."
+    )
 
 
 class TreeOut(Schema):
@@ -49,6 +52,27 @@ class CommitIn(Strict):
     name: str = Field(max_length=40, description="Of the checkpoint; `results` for results.")
     files: list[TreeFileIn] = Field(max_length=500)
     removed: list[str] = Field([], max_length=1000, description="Checkpoints that the run has removed.")
+
+
+class UploadsIn(Strict):
+    """Files that a run is about to return."""
+
+    kind: str = Field(max_length=20, description="`checkpoint` or `results`.")
+    name: str = Field(max_length=40, description="Of the checkpoint; `results` for results.")
+    files: list[TreeFileIn] = Field(max_length=500)
+
+
+class UploadOut(Schema):
+    """Where one of them may be put, by PUT with exactly its bytes."""
+
+    name: str
+    url: str
+
+
+class UploadsOut(Schema):
+    """Those for which there is a way past the portal."""
+
+    uploads: list[UploadOut]
 
 
 class OffsetOut(Schema):

@@ -22,6 +22,7 @@ from harness.client.cli import (
     runs,
     simulate,
     specs,
+    store,
 )
 from harness.client.cli.output import ExitCode, code_of, error_print, notes
 from harness.client.errors import BadInput, ClientError
@@ -60,7 +61,7 @@ app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(pool.app, name="pool")
 app.add_typer(queue.app, name="queue")
 app.add_typer(account.tokens_app, name="tokens")
-for _module in (account, programs, jobs, runs, offers, rates, simulate, node, backup):
+for _module in (account, programs, jobs, runs, offers, rates, simulate, node, backup, store):
     _module.commands_add(app)
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from harness.client.cli import store
 from harness.client.cli.output import JsonFlag, console, json_print, notes, size, table_print
 from harness.client.client import Json
 from harness.client.config import private_write
@@ -217,6 +218,9 @@ def doctor(
     """Look this machine over: clock, names, ports, bandwidth, disk, sandbox, versions. Exit 1 if something is wrong."""
     folder = node_home(home)
     report = doctor_run(folder, {**_known(folder), **({"url": url.rstrip("/")} if url else {})})
+    if (line := store.finding()) is not None:
+        report["findings"].append(line)
+        report["ok"] = report["ok"] and line["state"] != "bad"
     if as_json:
         json_print(report)
     else:

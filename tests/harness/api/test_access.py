@@ -143,6 +143,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/node/runs/{job_id}/{token}/checkpoints/{checkpoint}"): "node",
     ("PUT", "/node/runs/{job_id}/{token}/pieces"): "node",
     ("POST", "/node/runs/{job_id}/{token}/commit"): "node",
+    ("POST", "/node/runs/{job_id}/{token}/uploads"): "node",
     ("PUT", "/node/runs/{job_id}/{token}/logs/{rank}"): "node",
     ("PUT", "/node/runs/{job_id}/{token}/exit"): "node",
     ("POST", "/pool/nodes/{name}/drain"): "admin",

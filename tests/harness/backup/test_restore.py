@@ -32,6 +32,8 @@ def home(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     (home / "store/jobs/abc").mkdir(parents=True)
     (home / "store/jobs/abc/model").write_bytes(b"weights" * 1000)
+    (home / "store/bucket").mkdir()
+    (home / "store/bucket/state.json").write_text("{}")
     return home
 
 
@@ -59,6 +61,7 @@ def test_it_comes_back_in_another_home(home, backup, tmp_path):
     new = tmp_path / "new"
     assert users(new) == users(home)
     assert (new / "store/jobs/abc/model").read_bytes() == b"weights" * 1000
+    assert not (new / "store/bucket").exists()  # what an object store has is found out anew
     assert (new / "secrets/secret_key").read_text() != (home / "secrets/secret_key").read_text()
     assert not [path for path in new.iterdir() if path.name.startswith(".") or path.suffix in {".jsonl", ".json"}]
     again = call("harness.stack.bootstrap", DLH_HOME=new, DLH_REDIS_URL="redis://127.0.0.1:1/0")

@@ -5,67 +5,17 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
 
 from harness.jobs.models import Checkpoint, Job
-from harness.pool.joining import digest_of
-from harness.pool.models import Node
-from tests.harness.jobs.helpers import place_now
+from tests.harness.transfer.conftest import SECRET
 from tests.worker.conftest import wait_for
 from worker.events import Event, EventKind
-from worker.plan import RunPaths, RunPlan
-from worker.transfer.cache import Cache
-from worker.transfer.depot import Depot
+from worker.plan import RunPaths
 from worker.transfer.portal import Portal, PortalRefused
 from worker.transfer.returning import Returner
-
-SECRET = "dlhn_node-1"
-
-
-@pytest.fixture
-def attempt(transactional_db, tasks_sent, node_make, job, monkeypatch):
-    from harness import broker
-
-    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
-    node = node_make("node-1")
-    Node.objects.filter(pk=node.pk).update(secret_digest=digest_of(SECRET))
-    return place_now(job)
-
-
-@pytest.fixture
-def plan(attempt):
-    return RunPlan.from_dict(attempt.plan)
-
-
-@pytest.fixture
-def depot(live_server, tmp_path, monkeypatch):
-    monkeypatch.setenv("DLH_NODE_NAME", "node-1")
-    return Depot(Cache(tmp_path / "cache", 1 << 30), Portal(live_server.url, SECRET))
-
-
-@pytest.fixture
-def here(depot, plan) -> RunPaths:
-    """The run's folders on the node."""
-    paths = depot.run_paths(plan)
-    for folder in (paths.checkpoints, paths.results):
-        folder.mkdir(parents=True)
-    return paths
-
-
-@pytest.fixture
-def returner(depot, plan, here):
-    made = Returner(depot.portal, plan, here, [0], first=True)
-    yield made
-    made.finish_begin(0.0)
-    depot.portal.drop()
-
-
-@pytest.fixture
-def store(plan) -> RunPaths:
-    return settings.STORE.job(plan.job_id)
 
 
 def bring(depot, plan, here):

@@ -13,6 +13,7 @@ from django.utils import timezone
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.joining import digest_of
 from harness.pool.models import Node
+from harness.transfer import lending
 from tests.harness.jobs.helpers import event, place_now
 from worker.plan import RunPaths
 
@@ -234,6 +235,35 @@ def test_a_commit_whose_answer_was_lost_may_be_asked_again(node, attempt):
     assert code(commit(node, attempt, {**files, "state.pt": b"another"})) == "checksum_mismatch"
 
 
+def test_a_commit_that_is_asked_again_while_the_first_goes_on_is_done_with_it(node, attempt, monkeypatch):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    send(node, attempt, files)
+    take = lending.uploads_take
+
+    def first_is_faster(sender, folder, tree):
+        monkeypatch.setattr(lending, "uploads_take", take)
+        assert commit(node, attempt, files).status_code == 200
+        folder.mkdir()
+        (folder / "state.pt").write_bytes(STATE)  # of two files the second was no longer there
+        return {}
+
+    monkeypatch.setattr(lending, "uploads_take", first_is_faster)
+    assert commit(node, attempt, files).status_code == 200
+    place = paths(attempt).checkpoints / "step-00000010"
+    assert {path.name: path.read_bytes() for path in place.iterdir()} == files
+    assert not list((paths(attempt).root / "incoming").glob("*/checkpoint-*"))
+
+
+def test_the_same_checkpoint_made_again_still_removes_what_the_run_removed(node, attempt):
+    files = {"state.pt": STATE, "MANIFEST.json": MANIFEST}
+    for name in ("step-00000005", "step-00000010", "step-00000010"):
+        send(node, attempt, files, name=name)
+        assert commit(node, attempt, files, name=name).status_code == 200
+    send(node, attempt, files)
+    assert commit(node, attempt, files, removed=["step-00000005"]).status_code == 200
+    assert [path.name for path in paths(attempt).checkpoints.iterdir()] == ["step-00000010"]
+
+
 def test_what_a_run_keeps_in_the_store_is_limited_too(node, attempt):
     attempt.plan["limits"]["disk_bytes"] = 5000
     attempt.save()
@@ -312,6 +342,13 @@ def test_a_log_grows_where_it_ended_and_only_for_ranks_of_the_node(node, attempt
     assert (code(again), again.json()["error"]["details"]) == ("wrong_offset", {"offset": 8})
     assert paths(attempt).rank_log(1, 0).read_text() == "one\ntwo\n"
     assert put(node, f"{base(attempt)}/logs/7", b"x", offset=0).status_code == 404
+
+
+def test_a_rank_that_came_while_the_run_went_on_has_a_log_too(node, attempt):
+    JobAttempt.objects.filter(pk=attempt.pk).update(plan={**attempt.plan, "most": 2})
+    assert put(node, f"{base(attempt)}/logs/1", b"one\n", offset=0).json() == {"offset": 4}
+    assert paths(attempt).rank_log(1, 1).read_text() == "one\n"
+    assert put(node, f"{base(attempt)}/logs/2", b"x", offset=0).status_code == 404
 
 
 def test_the_record_of_the_end_is_kept_and_nothing_else(node, attempt):

@@ -1,0 +1,102 @@
+"""`python -m harness.bucket check | push | pull [--json]`; `dlh store` calls it.
+
+The installation is the one named by `DLH_HOME` (and `DLH_STORE`, `DLH_DATABASE_URL`), its object store by `DLH_S3_URL`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from harness.env import SettingsError
+from harness.stack.home import home_from_environment
+
+EXIT_AWAY, EXIT_REFUSED = 1, 2
+
+
+def check() -> tuple[str, dict[str, Any]]:
+    """Whether it can be used. Raises `BucketTrouble`."""
+    from harness.bucket.mirror import mark_check, state_read
+
+    bucket = _bucket()
+    took_s = bucket.check()
+    mark_check(bucket, claim=False)
+    state = state_read()
+    text = f"s3://{bucket.given.place} answers; to write, read, list and remove took {took_s * 1000:.0f} ms."
+    if state.complete_s:
+        text += f"\n  Everything was copied {time.time() - state.complete_s:.0f} s ago."
+    return text, {"place": bucket.given.place, "took_s": took_s, "complete_s": state.complete_s}
+
+
+def push() -> tuple[str, dict[str, Any]]:
+    """Copy now what control copies every few seconds. Raises `BucketTrouble`."""
+    from harness.bucket.mirror import mirror_pass, state_read
+    from harness.bucket.trouble import BucketTrouble
+
+    bucket = _bucket()
+    if not mirror_pass():
+        trouble = state_read().trouble
+        raise BucketTrouble(trouble or "not everything could be copied", "see the log of control", away=True)
+    return f"s3://{bucket.given.place} has everything.", {"place": bucket.given.place}
+
+
+def pull() -> tuple[str, dict[str, Any]]:
+    """Bring back what is not here. Raises `BucketTrouble`."""
+    from dataclasses import asdict
+
+    from harness.bucket.pull import pull as bring
+
+    bucket = _bucket()
+    told = bring(bucket)
+    text = f"{told.files} files ({told.bytes / 2**20:.1f} MiB) of {told.units} datasets and jobs came back."
+    if told.missing:
+        text += f"\n  {told.missing} files are listed in s3://{bucket.given.place}, but not there as they were."
+    return text, asdict(told)
+
+
+def _bucket() -> Any:
+    from harness.bucket.client import bucket_get
+
+    bucket = bucket_get()
+    if bucket is None:
+        raise SettingsError("there is no object store: DLH_S3_URL is not set")
+    return bucket
+
+
+def main() -> int:
+    """Command line; see the module."""
+    parser = argparse.ArgumentParser(prog="python -m harness.bucket", description=__doc__)
+    parser.add_argument("command", choices=("check", "push", "pull"))
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    try:
+        os.environ["DLH_HOME"] = str(home_from_environment().root)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
+        import django
+
+        django.setup()
+    except SettingsError as error:
+        sys.stderr.write(f"Cannot go on: {error}.\n")
+        return EXIT_REFUSED
+    from django.db import DatabaseError
+
+    from harness.bucket.trouble import BucketTrouble
+
+    try:
+        text, values = {"check": check, "push": push, "pull": pull}[given.command]()
+    except (SettingsError, DatabaseError) as error:
+        sys.stderr.write(f"Cannot go on: {error}.\n")
+        return EXIT_REFUSED
+    except BucketTrouble as error:
+        sys.stderr.write(f"The object store: {error}.\n")
+        return EXIT_AWAY if error.away else EXIT_REFUSED
+    sys.stdout.write((json.dumps(values) if given.json else text) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

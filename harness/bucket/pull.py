@@ -1,0 +1,95 @@
+"""Brings back from the object store what the store's folder lacks, every file checked by its SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.conf import settings
+
+from harness.bucket.client import Bucket, blob_name
+from harness.bucket.mirror import MARK, alone, mark_check, pull_note
+from harness.bucket.trouble import BucketTrouble
+from harness.bucket.units import UNIT, UnitFile, gone_tell, rows_read, unit_folder
+from harness.pool.joining import STORE_MARK
+from harness.store import UnsafePath
+from harness.transfer.trees import folder_beneath
+
+
+@dataclass
+class Pulled:
+    """What was brought back."""
+
+    units: int = 0
+    files: int = 0
+    bytes: int = 0
+    missing: int = 0
+    """Files that the object store lists and does not have as listed."""
+
+
+def pull(bucket: Bucket) -> Pulled:
+    """Bring back every file that is not here; what is here stays as it is. Raises `BucketTrouble`, `OSError`."""
+    with alone() as mine:
+        if not mine:
+            raise BucketTrouble("the store is being copied at this moment", "try again in a minute")
+        _mark_take(bucket)
+        pull_note().touch()  # only now: a pull that never began leaves no half store
+        told = _pull(bucket)
+        pull_note().unlink()
+    return told
+
+
+def _pull(bucket: Bucket) -> Pulled:
+    gone_tell(bucket)
+    told = Pulled()
+    for name in sorted(bucket.names("units")):
+        unit = name.removeprefix("units/").removesuffix(".json")
+        if not UNIT.fullmatch(unit):
+            continue
+        try:
+            rows = rows_read(bucket.text_get(name))
+        except (FileNotFoundError, ValueError):
+            told.missing += 1
+            continue
+        told.units += 1
+        for row in rows:
+            if not os.path.lexists(unit_folder(unit) / row.path):
+                _bring(bucket, unit, row, told)
+    return told
+
+
+def _mark_take(bucket: Bucket) -> None:
+    """An empty store becomes the one whose copy is there. Raises `BucketTrouble`."""
+    root = Path(settings.STORE.root)
+    if not any((root / name).is_dir() and any((root / name).iterdir()) for name in ("datasets", "jobs")):
+        with suppress(FileNotFoundError):
+            mark = bucket.text_get(MARK).strip()
+            root.mkdir(parents=True, exist_ok=True)
+            (root / STORE_MARK).write_text(mark)
+    mark_check(bucket)
+
+
+def _bring(bucket: Bucket, unit: str, row: UnitFile, told: Pulled) -> None:
+    root = Path(settings.STORE.root)
+    drafts = Path(settings.STORE.bucket)
+    drafts.mkdir(parents=True, exist_ok=True)
+    draft = drafts / f".pull-{secrets.token_hex(6)}"
+    try:
+        bucket.get(blob_name(row.sha256), draft)
+        with draft.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != row.sha256:
+                raise FileNotFoundError(row.path)
+        path = Path(unit, row.path)
+        with folder_beneath(root, str(path.parent)) as place:
+            os.rename(draft, path.name, dst_dir_fd=place)
+    except (FileNotFoundError, UnsafePath):
+        told.missing += 1
+    else:
+        told.files += 1
+        told.bytes += row.bytes
+    finally:
+        draft.unlink(missing_ok=True)

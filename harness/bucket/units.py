@@ -1,0 +1,217 @@
+"""What is copied to the object store: units (one dataset, one job), each a list of files with their hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from harness.bucket.client import Bucket, Changed
+from harness.store import UnsafePath, open_beneath
+from worker.sandbox import tree_remove
+
+FILES_MAX = 20_000
+"""Of one unit; a program may write as many files as its disk holds."""
+HEAD_BYTES = 64 << 10
+"""Smaller blobs are put without asking whether they are there."""
+UNIT = re.compile(r"(?:datasets|jobs)/[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NEVER = frozenset({"incoming", "packed.tree.json", "fence"})
+_WHILE_IT_RUNS = ("program/", "generated/", "work/checkpoints/")
+"""The rest of a run changes all the time: it is copied when the run is at rest."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class UnitFile:
+    """One file of a unit. `mtime_ns` tells here that it is unchanged; it is no part of what the object store has."""
+
+    path: str
+    bytes: int
+    sha256: str
+    mtime_ns: int = 0
+
+
+def unit_folder(unit: str) -> Path:
+    """Where a unit lies in the store. Raises `ValueError`."""
+    if not UNIT.fullmatch(unit):
+        raise ValueError(f"{unit!r} is no unit of the store")
+    return Path(settings.STORE.root) / unit
+
+
+def listing_name(unit: str) -> str:
+    """Of its list of files in the object store."""
+    return f"units/{unit}.json"
+
+
+def memo_file(unit: str) -> Path:
+    """The same list as it was last written there, with times of change."""
+    return Path(settings.STORE.bucket) / f"{unit}.json"
+
+
+def rows_read(text: str) -> list[UnitFile]:
+    """Inverse of what `unit_push` writes. Raises `ValueError` for what is no list of files below one folder."""
+    try:
+        rows = [UnitFile(**row) for row in json.loads(text)["files"]]
+        good = all(_is_plain(row.path) and _SHA256.fullmatch(row.sha256) and row.bytes >= 0 for row in rows)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"this is no list of files: {error}") from error
+    if not good:
+        raise ValueError("the list names what is no file of a unit")
+    return rows
+
+
+def _is_plain(path: str) -> bool:
+    parts = path.split("/")
+    return "\0" not in path and not {"", ".", ".."} & set(parts)
+
+
+def memo_read(unit: str) -> dict[str, UnitFile]:
+    """What the object store has of a unit, by path; empty where that is not known."""
+    with suppress(OSError, ValueError):
+        return {row.path: row for row in rows_read(memo_file(unit).read_text())}
+    return {}
+
+
+def memos_forget() -> None:
+    """Nothing is known any more of what the object store has: everything is looked at anew."""
+    for kind in ("datasets", "jobs"):
+        tree_remove(Path(settings.STORE.bucket) / kind)
+
+
+def unit_push(bucket: Bucket, unit: str, *, at_rest: bool) -> int:
+    """Copy what the object store lacks of a unit, then its list of files; how many blobs were put.
+
+    Raises `BucketTrouble`, `OSError`.
+    """
+    root, known = unit_folder(unit), memo_read(unit)
+    rows: list[UnitFile] = []
+    put = 0
+    for path, told in _files(root, at_rest=at_rest):
+        before = known.get(path)
+        if before is not None and (before.bytes, before.mtime_ns) == (told.st_size, told.st_mtime_ns):
+            rows.append(before)
+            continue
+        row, was_put = _file_push(bucket, root, path, before)
+        rows += [row] if row is not None else []
+        put += was_put
+    if not at_rest:  # what was copied when the run was last at rest stays
+        here = {row.path for row in rows}
+        rows += [row for row in known.values() if row.path not in here and not row.path.startswith(_WHILE_IT_RUNS)]
+    rows.sort(key=lambda row: row.path)
+    if {row.path: row for row in rows} != known or not memo_file(unit).exists():
+        _listing_write(bucket, unit, rows)
+    else:
+        os.utime(memo_file(unit))  # looked at now
+    return put
+
+
+def _files(root: Path, *, at_rest: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """Plain files below a folder in which people's code may write: no link is followed, drafts are left out."""
+    waiting, count = [""], 0
+    while waiting:
+        folder = waiting.pop()
+        try:
+            entries = sorted(os.scandir(root / folder), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in entries:
+            path = f"{folder}{entry.name}"
+            if entry.name.startswith((".", "packing-")) or (not folder and entry.name in _NEVER) or not _utf8(path):
+                continue
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    if at_rest or _may_hold(f"{path}/"):
+                        waiting.append(f"{path}/")
+                elif entry.is_file(follow_symlinks=False) and (at_rest or path.startswith(_WHILE_IT_RUNS)):
+                    count += 1
+                    if count > FILES_MAX:
+                        _log.warning("%s has more than %s files: the rest is not in the object store", root, FILES_MAX)
+                        return
+                    yield path, entry.stat(follow_symlinks=False)
+
+
+def _may_hold(folder: str) -> bool:
+    """Whether something below a folder is copied while the run goes on."""
+    return any(wanted.startswith(folder) or folder.startswith(wanted) for wanted in _WHILE_IT_RUNS)
+
+
+def _utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _file_push(bucket: Bucket, root: Path, path: str, before: UnitFile | None) -> tuple[UnitFile | None, bool]:
+    """(its row, whether its bytes were put); the row as before, or None, for a file that changes meanwhile."""
+    try:
+        with open_beneath(root, path) as stream:
+            told = os.fstat(stream.fileno())
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            row = UnitFile(path, stream.tell(), digest, told.st_mtime_ns)
+            if row.bytes > HEAD_BYTES and bucket.has(digest, row.bytes):
+                return row, False
+            bucket.put(stream, digest, row.bytes)
+            return row, True
+    except (Changed, UnsafePath, FileNotFoundError):
+        return before, False
+
+
+def _listing_write(bucket: Bucket, unit: str, rows: list[UnitFile]) -> None:
+    told = [{name: value for name, value in asdict(row).items() if name != "mtime_ns"} for row in rows]
+    bucket.text_put(listing_name(unit), json.dumps({"format": 1, "files": told}, separators=(",", ":")))
+    _write(memo_file(unit), {"format": 1, "files": [asdict(row) for row in rows]})
+
+
+def _write(file: Path, body: Any) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(json.dumps(body))
+    draft.replace(file)
+
+
+# -- removal, remembered until the object store was told ------------------------------------------------------------
+
+
+def _gone_folder() -> Path:
+    return Path(settings.STORE.bucket) / "gone"
+
+
+def _gone_note(unit: str) -> Path:
+    return _gone_folder() / unit.replace("/", "+")
+
+
+def unit_forget(unit: str) -> None:
+    """Note that a unit is deleted for good. Its list goes once its folder is gone, blobs when no list names them."""
+    if settings.S3 is None:
+        return
+    _gone_folder().mkdir(parents=True, exist_ok=True)
+    _gone_note(unit).touch()
+
+
+def unit_keep(unit: str) -> None:
+    """It came again, or is wanted again before it was gone: take the note away."""
+    _gone_note(unit).unlink(missing_ok=True)
+
+
+def gone_tell(bucket: Bucket) -> int:
+    """Remove the lists of deleted units from the object store; how many. Raises `BucketTrouble`."""
+    units = [path.name.replace("+", "/") for path in _gone_folder().iterdir()] if _gone_folder().is_dir() else []
+    # One whose folder is there is not removed yet: its note stays.
+    gone = [unit for unit in units if UNIT.fullmatch(unit) and not unit_folder(unit).exists()]
+    for unit in gone:
+        bucket.remove(listing_name(unit))
+        memo_file(unit).unlink(missing_ok=True)
+        _gone_note(unit).unlink(missing_ok=True)
+    return len(gone)

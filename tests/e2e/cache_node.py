@@ -1,0 +1,61 @@
+"""A second node of a stack, on this machine, that has a cache of its own in place of the store's folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.e2e.stack import START_TIMEOUT_S, RunningStack, clean_environment, processes_of, wait_for
+
+DLH = [sys.executable, "-c", "from harness.client.cli import main; main()"]
+SPEC: dict[str, Any] = {
+    "resources": {"device": "cpu", "count": 1},
+    "model": {"family": "cnn", "size": "small"},
+    "training": {"epochs": 1, "batch_size": 64, "seed": 7, "patience": 0},
+    "checkpoints": {"every_epochs": 1},
+}
+
+
+def node_of(stack: RunningStack, name: str) -> dict[str, Any]:
+    """The node as the pool shows it."""
+    return next(node for node in stack.get("/pool")["nodes"] if node["name"] == name)
+
+
+def words_of(stack: RunningStack, job: str) -> str:
+    """All that the job's history says."""
+    return " ".join(row["message"] for row in stack.get(f"/jobs/{job}/events")["items"])
+
+
+def lose(home: Path) -> None:
+    """The machine is gone: whatever works in this home ends, some of it with its parent."""
+    for process in processes_of(home):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+@contextmanager
+def second_node(first: RunningStack, folder: Path, before: Sequence[str] = ()) -> Iterator[Path]:
+    """The home of a node that has joined; the first one takes no more jobs. `before`: what its command follows."""
+    home = folder / "second"
+    first.post("/pool/nodes", {"name": "second"})
+    token = first.post("/pool/nodes/second/token", {})["token"]
+    command = [*DLH, "node", "join", first.url, token, "--home", str(home), "--cache", str(home / "cache")]
+    with (folder / "second.txt").open("wb") as output:
+        agent = subprocess.Popen(
+            [*before, *command, "--address", "127.0.0.3", "--json"], env=clean_environment(home, DLH_NODE_CORES="1"),
+            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    wait_for(lambda: node_of(first, "second")["state"] == "up", timeout_s=START_TIMEOUT_S, what="the second node is up")
+    first.post("/pool/nodes/first/drain")
+    try:
+        yield home
+    finally:
+        lose(home)
+        agent.kill()
+        agent.wait()

@@ -1,0 +1,109 @@
+"""A node that sees no folder, and a store that is copied to a real object store: bytes go there and come from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from harness.bucket.client import Bucket
+from tests.e2e.cache_node import DLH, SPEC, lose, second_node, words_of
+from tests.e2e.stack import (
+    END_TIMEOUT_S,
+    JOB_TIMEOUT_S,
+    REPOSITORY,
+    processes_of,
+    wait_for,
+)
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture
+def objects(object_server):
+    """The object store as the test looks into it."""
+    return Bucket(object_server.given("e2e"))
+
+
+@pytest.fixture
+def first(make_stack, object_server, tmp_path):
+    """A stack whose secret comes from a file."""
+    given = object_server.environment("e2e")
+    (tmp_path / "secret").write_text(given.pop("DLH_S3_SECRET"))
+    given["DLH_S3_SECRET_FILE"] = str(tmp_path / "secret")
+    return make_stack(DLH_NODE_NAME="first", DLH_NODE_ADDRESS="127.0.0.2", **given).wait_running()
+
+
+@pytest.fixture
+def second(first, tmp_path):
+    """The home of a node that has joined with a cache; the first one takes no more jobs."""
+    with second_node(first, tmp_path) as home:
+        yield home
+
+
+def _listed(objects, unit):
+    """Hash by path, of what the object store has of it; empty while it has nothing."""
+    try:
+        return {row["path"]: row["sha256"] for row in json.loads(objects.text_get(f"units/{unit}.json"))["files"]}
+    except FileNotFoundError:
+        return {}
+
+
+def test_a_run_lives_through_the_object_store_goes_on_elsewhere_and_a_lost_folder_comes_back(
+    first, second, objects, tmp_path
+):
+    from harness.datasets.samples import sample_file
+
+    assert "object store: s3://pool/e2e answers" in first.text()
+    for process in [*processes_of(first.home), *processes_of(second)]:
+        if "worker.celery_app:app" in process.cmdline():
+            assert not [name for name in process.environ() if name.startswith("DLH_S3_")]
+    digits = first.upload(sample_file("digits", tmp_path), "digits")
+    content = next((first.home / "store" / "datasets").iterdir()).name
+    wait_for(
+        lambda: "packed/images.parquet" in _listed(objects, f"datasets/{content}"), timeout_s=END_TIMEOUT_S,
+        what="the data are in the object store",
+    )  # fmt: skip
+
+    job = first.job_submit(digits, {**SPEC, "training": {**SPEC["training"], "epochs": 500}})
+    first.job_wait_checkpoint(job)
+    assert "Placed on second" in words_of(first, job)
+    states = (first.home / "store" / "jobs" / job / "work" / "checkpoints").glob("*/state*")
+    assert max(path.stat().st_size for path in states) > 1 << 16
+    portal = (first.home / "logs" / "portal.log").read_text()
+    assert (
+        second / "cache" / "contents"
+    ).is_dir() and "name=images.parquet" not in portal  # fetched, not by the portal
+    assert f"/runs/{job}/1/uploads" in portal and "file=MANIFEST.json" in portal and "file=state" not in portal
+    lose(second)  # and its cache with it
+    first.post("/pool/nodes/first/undrain")
+    wait_for(
+        lambda: "Going on from checkpoint step-" in words_of(first, job), timeout_s=JOB_TIMEOUT_S,
+        what="the first node goes on where the second was",
+    )  # fmt: skip
+    first.post(f"/jobs/{job}/cancel")
+    wait_for(lambda: first.job(job)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="it is cancelled")
+
+    folder = first.home / "store" / "jobs" / job
+
+    def copied():
+        there = _listed(objects, f"jobs/{job}")
+        wanted = [path for path in folder.rglob("*") if path.is_file() and path.suffix in {".pt", ".log", ".json"}]
+        kept = [path for path in wanted if not {"incoming", "fence"} & set(path.relative_to(folder).parts)]
+        return kept and all(
+            there.get(str(path.relative_to(folder))) == hashlib.sha256(path.read_bytes()).hexdigest() for path in kept
+        )
+
+    wait_for(copied, timeout_s=END_TIMEOUT_S, what="checkpoints and logs are in the object store")
+    before = {path.relative_to(folder): path.read_bytes() for path in folder.glob("work/checkpoints/*/*")}
+    first.stop()
+    shutil.rmtree(first.home / "store")
+    done = subprocess.run(
+        [*DLH, "store", "pull", "--json"], cwd=REPOSITORY, env=first.environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and json.loads(done.stdout)["missing"] == 0, done.stderr
+    assert before == {path.relative_to(folder): path.read_bytes() for path in folder.glob("work/checkpoints/*/*")}

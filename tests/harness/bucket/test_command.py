@@ -1,0 +1,67 @@
+"""`python -m harness.bucket`, as `dlh store`, `dlh doctor` and the start of the stack call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+from harness.bucket.client import Bucket
+from harness.bucket.mirror import MARK
+from harness.client.cli import store as command
+from harness.stack import stack
+from harness.stack.home import REPOSITORY, StackError
+
+
+@pytest.fixture
+def environment(object_server, tmp_path):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DLH_")}
+    kept.pop("DJANGO_SETTINGS_MODULE", None)
+    return {**kept, "DLH_HOME": str(tmp_path / "home"), **object_server.environment(uuid.uuid4().hex)}
+
+
+def run(environment, name, *options):
+    argv = [sys.executable, "-m", "harness.bucket", name, *options]
+    return subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_check_says_that_it_works_and_whose_the_place_is(environment, object_server):
+    done = run(environment, "check", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["place"].startswith("pool/"), done.stderr
+    place = environment["DLH_S3_URL"].removeprefix("s3://pool/")
+    there = Bucket(object_server.given(place))
+    assert not there.names(MARK)  # a check lays no claim to the place, the first copy does
+    there.text_put(MARK, "another")
+    taken = run(environment, "check")
+    assert taken.returncode == 2 and "another store" in taken.stderr
+    there.remove(MARK)
+    none = run({name: value for name, value in environment.items() if not name.startswith("DLH_S3_")}, "pull")
+    assert none.returncode == 2 and "DLH_S3_URL is not set" in none.stderr
+
+
+def test_the_start_refuses_what_only_a_person_can_put_right_and_goes_on_without_what_is_away(environment, capsys):
+    stack.bucket_check({name: value for name, value in environment.items() if not name.startswith("DLH_S3_")})
+    assert capsys.readouterr().out == ""
+    with pytest.raises(StackError, match="DLH_S3_SECRET") as caught:
+        stack.bucket_check({**environment, "DLH_S3_SECRET": "another"})
+    assert environment["DLH_S3_SECRET"] not in str(caught.value)
+    stack.bucket_check({**environment, "DLH_S3_ENDPOINT": "http://127.0.0.1:9"})
+    assert "tried again by itself" in capsys.readouterr().out
+
+
+def test_the_doctor_has_a_line_about_it(environment, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("DLH_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE", raising=False)
+    monkeypatch.chdir(REPOSITORY)
+    assert command.finding() is None
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert command.finding()["state"] == "ok"
+    monkeypatch.setenv("DLH_S3_KEY", "nobody")
+    found = command.finding()
+    assert found["state"] == "bad" and "DLH_S3_KEY" in found["text"] and "correct" in found["step"]

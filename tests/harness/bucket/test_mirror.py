@@ -1,0 +1,293 @@
+"""The copy in the object store: whole, of this store alone, and brought back where the folder was lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.bucket import mirror, units
+from harness.bucket.client import blob_name, bucket_get
+from harness.bucket.mirror import mirror_pass, state_read, sweep
+from harness.bucket.pull import pull
+from harness.bucket.trouble import BucketTrouble
+from harness.bucket.units import unit_forget, unit_push
+from harness.datasets import services
+from harness.datasets.content import content_place
+from harness.jobs.models import Job
+from tests.worker.conftest import wait_for
+from worker.states import JobState
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]
+
+
+@pytest.fixture
+def finished(bucket, job, store):
+    """A job that has ended, with all that a run leaves."""
+    paths = store.job(job.pk)
+    for file, body in (
+        (paths.results / "model.safetensors", b"w" * 100_000),
+        (paths.results / "deep" / "picture.png", b"p"),
+        (paths.checkpoints / "step-00000010" / "state.pt", b"s" * 70_000),
+        (paths.rank_log(1, 0), b"line\n"),
+        (paths.exit_file(1), b"{}"),
+    ):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(body)
+    Job.objects.filter(pk=job.pk).update(state=str(JobState.SUCCEEDED), finished_at=timezone.now())
+    return job
+
+
+def tree(root):
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for name in ("jobs", "datasets")
+        for path in (root / name).rglob("*")
+        if path.is_file() and path.name != "packed.tree.json"
+    }
+
+
+def listed(bucket, unit):
+    return {row["path"]: row for row in json.loads(bucket.text_get(f"units/{unit}.json"))["files"]}
+
+
+def test_a_folder_that_was_lost_comes_back_as_it_was(finished, bucket, store):
+    assert mirror_pass()
+    before = tree(store.root)
+    assert {"work/results/model.safetensors", "work/results/deep/picture.png"} <= set(
+        listed(bucket, f"jobs/{finished.pk}")
+    )
+    shutil.rmtree(store.root)
+    told = pull(bucket)
+    assert tree(store.root) == before and told.missing == 0 and told.files == len(before)
+    assert mirror_pass()
+    assert pull(bucket).files == 0
+
+
+def test_a_second_pass_puts_nothing_and_a_changed_file_is_put_alone(finished, bucket, store, monkeypatch):
+    assert mirror_pass()
+    put = []
+    made = bucket.put
+    monkeypatch.setattr(bucket, "put", lambda stream, sha256, size: (put.append(size), made(stream, sha256, size)))
+    assert mirror_pass() and put == []
+    store.job(finished.pk).rank_log(1, 0).write_bytes(b"another line\n")
+    assert mirror_pass() and put == [13]
+
+
+def test_a_dataset_that_a_pass_found_unchanged_is_not_due_again(finished, bucket, store):
+    folder = store.dataset(finished.dataset.sha256).root
+    memo = units.memo_file(f"datasets/{folder.name}")
+    assert mirror_pass()
+    past_s = time.time() - 2 * mirror.MARGIN_S
+    for path in (folder, memo):
+        os.utime(path, (past_s, past_s))
+    assert [*mirror._datasets_due()] == [(f"datasets/{folder.name}", True)]
+    assert mirror_pass() and [*mirror._datasets_due()] == []
+
+
+def test_while_a_run_goes_on_only_program_and_checkpoints_are_copied(finished, bucket, store):
+    unit = f"jobs/{finished.pk}"
+    Job.objects.filter(pk=finished.pk).update(state=str(JobState.RUNNING), finished_at=None)
+    assert mirror_pass()
+    assert {path.split("/")[0] for path in listed(bucket, unit)} == {"program", "generated", "work"}
+    assert not any(path.startswith("work/results") for path in listed(bucket, unit))
+    assert "work/checkpoints/step-00000010/state.pt" in listed(bucket, unit)
+    Job.objects.filter(pk=finished.pk).update(state=str(JobState.SUCCEEDED), finished_at=timezone.now())
+    assert mirror_pass() and "work/results/model.safetensors" in listed(bucket, unit)
+    shutil.rmtree(store.job(finished.pk).checkpoints)
+    Job.objects.filter(pk=finished.pk).update(state=str(JobState.RUNNING))
+    assert mirror_pass()
+    now = listed(bucket, unit)
+    assert "work/results/model.safetensors" in now and "work/checkpoints/step-00000010/state.pt" not in now
+
+
+def test_an_old_job_is_looked_at_again_only_if_it_was_never_copied(finished, store):
+    unit = f"jobs/{finished.pk}"
+    Job.objects.filter(pk=finished.pk).update(finished_at=timezone.now() - timedelta(days=1))
+    due = [name for name, _ in mirror._jobs_due(time.time())]
+    assert due == [unit]
+    assert mirror_pass()
+    assert [*mirror._jobs_due(time.time())] == []
+
+
+def test_no_link_that_a_program_left_is_followed_and_no_draft_is_copied(finished, bucket, store, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    paths = store.job(finished.pk)
+    (paths.results / "linked").symlink_to(tmp_path / "secret")
+    (paths.results / "folder").symlink_to(tmp_path)
+    (paths.root / "incoming").mkdir()
+    for draft in (paths.root / "incoming" / "x", paths.results / ".half", paths.results / "new\nline"):
+        draft.write_text("x")
+    unit_push(bucket, f"jobs/{finished.pk}", at_rest=True)
+    names = set(listed(bucket, f"jobs/{finished.pk}"))
+    assert not [name for name in names if "linked" in name or "folder" in name or "incoming" in name or ".half" in name]
+    assert "work/results/new\nline" in names
+
+
+def test_a_deleted_unit_goes_and_its_blobs_with_it_once_nobody_names_them(finished, bucket, store, monkeypatch):
+    assert mirror_pass()
+    folder = store.job(finished.pk).root
+    blobs = {row["sha256"] for row in listed(bucket, f"jobs/{finished.pk}").values()}
+    shutil.rmtree(folder)
+    unit_forget(f"jobs/{finished.pk}")
+    Job.objects.all().delete()
+    assert mirror_pass()
+    assert f"units/jobs/{finished.pk}.json" not in bucket.names("units")
+    assert blob_name(min(blobs)) in bucket.names("sha256")
+    assert sweep(bucket) == 0  # too young
+    monkeypatch.setattr(mirror, "SWEEP_AGE", timedelta(seconds=-60))
+    kept = {row["sha256"] for name in bucket.names("units") for row in json.loads(bucket.text_get(name))["files"]}
+    assert sweep(bucket) > 0
+    assert set(bucket.names("sha256")) == {blob_name(sha256) for sha256 in kept}
+
+
+def test_a_content_whose_removal_was_cut_short_is_forgotten_once_it_is_gone(finished, bucket, store, monkeypatch):
+    assert mirror_pass()
+    folder = store.dataset(finished.dataset.sha256).root
+    listing = f"units/datasets/{folder.name}.json"
+
+    def killed(path):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(services, "tree_remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            services.contents_purge(set(), older_than=timedelta(seconds=-60))
+    assert mirror_pass() and listing in bucket.names("units")
+    shutil.rmtree(folder)
+    assert mirror_pass() and listing not in bucket.names("units")
+
+
+def test_a_content_that_came_again_is_no_longer_to_be_forgotten(finished, bucket, store, tmp_path):
+    key = finished.dataset.sha256
+    assert mirror_pass()
+    unit_forget(f"datasets/{key}")
+    (tmp_path / "flowers.csv").write_text("a\n1\n")
+    content_place(tmp_path / "flowers.csv", key, "flowers.csv")
+    shutil.rmtree(store.dataset(key).root)  # not by a purge
+    assert mirror_pass() and f"units/datasets/{key}.json" in bucket.names("units")
+
+
+def test_a_store_whose_folder_was_lost_does_not_copy_its_emptiness(finished, bucket, store):
+    assert mirror_pass()
+    before = bucket.text_get(f"units/jobs/{finished.pk}.json")
+    shutil.rmtree(store.root)
+    store.root.mkdir()
+    assert not mirror_pass()
+    assert "dlh store pull" in state_read().trouble
+    assert bucket.text_get(f"units/jobs/{finished.pk}.json") == before
+
+
+def test_a_pull_that_was_cut_short_is_not_copied_back(finished, bucket, store, monkeypatch):
+    assert mirror_pass()
+    before = bucket.text_get(f"units/jobs/{finished.pk}.json")
+    shutil.rmtree(store.root)
+    get, left = bucket.get, [3]
+
+    def get_some(name, target):
+        left[0] -= 1
+        if left[0] < 0:
+            raise BucketTrouble("away", "wait", away=True)
+        get(name, target)
+
+    monkeypatch.setattr(bucket, "get", get_some)
+    with pytest.raises(BucketTrouble):
+        pull(bucket)
+    assert not mirror_pass() and "pull" in state_read().trouble
+    monkeypatch.setattr(bucket, "get", get)
+    assert pull(bucket).missing == 0 and mirror_pass()
+    assert bucket.text_get(f"units/jobs/{finished.pk}.json") == before
+
+
+def test_a_pull_that_never_began_does_not_stop_the_copying(finished, bucket, store):
+    assert mirror_pass()
+    ours = bucket.text_get(mirror.MARK)
+    bucket.text_put(mirror.MARK, "another")
+    with pytest.raises(BucketTrouble, match="another store"):
+        pull(bucket)
+    bucket.text_put(mirror.MARK, ours)
+    assert mirror_pass()
+
+
+def test_a_flipped_byte_in_the_object_store_is_found_and_nothing_of_it_comes_back(finished, bucket, store):
+    assert mirror_pass()
+    weights = store.job(finished.pk).results / "model.safetensors"
+    row = listed(bucket, f"jobs/{finished.pk}")["work/results/model.safetensors"]
+    weights.unlink()
+    bucket.text_put(blob_name(row["sha256"]), "w" * 99_999 + "x")
+    told = pull(bucket)
+    assert (told.files, told.missing) == (0, 1) and not weights.exists()
+    assert not [path for path in store.bucket.iterdir() if path.name.startswith(".pull")]
+
+
+def test_what_comes_back_follows_no_link(finished, bucket, store, tmp_path):
+    assert mirror_pass()
+    results = store.job(finished.pk).results
+    shutil.rmtree(results)
+    (tmp_path / "outside").mkdir()
+    results.symlink_to(tmp_path / "outside")
+    assert pull(bucket).missing > 0 and not list((tmp_path / "outside").iterdir())
+
+
+def test_lists_that_name_what_they_must_not_are_refused(bucket):
+    for path in ("../x", "/etc/passwd", "a//b", "", "a/./b", "a\0b"):
+        with pytest.raises(ValueError, match="no file"):
+            units.rows_read(json.dumps({"files": [{"path": path, "bytes": 1, "sha256": "0" * 64}]}))
+    for body in ("[]", '{"files": [1]}', '{"files": [{"path": 1, "bytes": "x", "sha256": 3}]}', "x"):
+        with pytest.raises(ValueError):
+            units.rows_read(body)
+
+
+def test_a_server_that_is_killed_costs_a_pass_and_the_next_one_makes_up_for_it(finished, bucket, object_server):
+    object_server.kill()
+    try:
+        assert not mirror_pass()
+        assert "does not answer" in state_read().trouble
+    finally:
+        object_server.start()
+    assert mirror_pass() and state_read().trouble == ""
+    assert "work/results/model.safetensors" in listed(bucket, f"jobs/{finished.pk}")
+
+
+def test_two_passes_are_not_made_at_once(finished, bucket):
+    with mirror.alone() as mine:
+        assert mine and not mirror_pass()
+    assert mirror_pass()
+
+
+def test_without_an_object_store_nothing_is_noted(settings, store):
+    settings.S3 = None
+    unit_forget("jobs/x")
+    assert not mirror_pass() and not store.bucket.exists() and bucket_get() is None
+
+
+def test_incoming_files_that_nobody_fetched_are_swept(bucket, monkeypatch):
+    bucket.text_put("incoming/j/1-1/x", "x")
+    assert sweep(bucket) == 0
+    monkeypatch.setattr(mirror, "INCOMING_AGE", timedelta(seconds=-60))
+    assert sweep(bucket) == 1 and bucket.names("incoming") == {}
+
+
+def test_an_object_store_that_was_emptied_or_changed_for_another_is_filled_anew(
+    finished, bucket, object_server, settings
+):
+    assert mirror_pass()
+    before = set(bucket.names("sha256"))
+    for name in [*before, *bucket.names("units"), mirror.MARK]:
+        bucket.remove(name)
+    assert mirror_pass() and set(bucket.names("sha256")) == before
+    settings.S3 = object_server.given(uuid.uuid4().hex)
+    assert mirror_pass() and set(bucket_get().names("sha256")) == before
+
+
+def test_control_makes_a_pass_in_a_thread_of_its_own(finished, bucket):
+    mirror.mirror_begin()
+    mirror.mirror_begin()
+    wait_for(lambda: state_read().complete_s and not mirror._turn.locked())
+    assert f"units/jobs/{finished.pk}.json" in bucket.names("units")

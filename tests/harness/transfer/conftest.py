@@ -1,0 +1,68 @@
+"""A run on a node that does not see the store, and both of its ways there: real portal, no broker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from django.conf import settings
+
+from harness.pool.joining import digest_of
+from harness.pool.models import Node
+from tests.harness.jobs.helpers import place_now
+from worker.plan import RunPaths, RunPlan
+from worker.transfer.cache import Cache
+from worker.transfer.depot import Depot
+from worker.transfer.portal import Portal
+from worker.transfer.returning import Returner
+
+SECRET = "dlhn_node-1"
+
+
+@pytest.fixture
+def node(transactional_db, tasks_sent, node_make, monkeypatch) -> Node:
+    """A node that may sign in."""
+    from harness import broker
+
+    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+    made = node_make("node-1")
+    Node.objects.filter(pk=made.pk).update(secret_digest=digest_of(SECRET))
+    return made
+
+
+@pytest.fixture
+def attempt(node, job):
+    return place_now(job)
+
+
+@pytest.fixture
+def plan(attempt):
+    return RunPlan.from_dict(attempt.plan)
+
+
+@pytest.fixture
+def depot(live_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("DLH_NODE_NAME", "node-1")
+    return Depot(Cache(tmp_path / "cache", 1 << 30), Portal(live_server.url, SECRET))
+
+
+@pytest.fixture
+def here(depot, plan) -> RunPaths:
+    """The run's folders on the node."""
+    paths = depot.run_paths(plan)
+    for folder in (paths.checkpoints, paths.results):
+        folder.mkdir(parents=True)
+    return paths
+
+
+@pytest.fixture
+def returner(depot, plan, here):
+    made = Returner(depot.portal, plan, here, [0], first=True)
+    yield made
+    made.finish_begin(0.0)
+    depot.portal.drop()
+
+
+@pytest.fixture
+def store(plan) -> RunPaths:
+    return settings.STORE.job(plan.job_id)
