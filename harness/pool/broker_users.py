@@ -9,13 +9,9 @@ import redis
 
 from harness.broker import client
 from harness.pool.models import Node
+from harness.pool.terms import broker_user
 
 _log = logging.getLogger(__name__)
-
-
-def broker_user(name: str) -> str:
-    """The node's user at the broker."""
-    return f"node-{name}"
 
 
 def broker_rules(name: str, digest: str) -> list[str]:

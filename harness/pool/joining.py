@@ -6,7 +6,6 @@ the password of the node's own user: `ACL SETUSER ... #<sha256>`.
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 import secrets
@@ -25,19 +24,17 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from harness.pool.broker_users import broker_user, broker_user_set
+from harness.pool.broker_users import broker_user_set
 from harness.pool.models import JoinToken, Node
 from harness.pool.services import HEARTBEAT_LIMIT
+from harness.pool.terms import CLOCK_LIMIT_S, SECRET_PREFIX, broker_user, digest_of
 from harness.release import release
 from worker.plan import PLAN_VERSION
 
 TOKEN_PREFIX = "dlhj_"  # noqa: S105 - not a secret: how one begins
-SECRET_PREFIX = "dlhn_"  # noqa: S105
 TOKEN_BYTES = 32
 VALID_DEFAULT_S = 24 * 3600.0
 VALID_LIMITS_S = (60.0, 30 * 24 * 3600.0)
-CLOCK_LIMIT_S = 5.0
-"""Celery's expiry and the leases need clocks that agree to about 10 s; half of it is left for drift."""
 STORE_MARK = ".dlh-store"
 """File in the store whose content tells one store from another."""
 FINDINGS_MAX = 60
@@ -67,11 +64,6 @@ class JoinAnswer:
     store: str
     """Folder of the store, which the node must see under the same path."""
     store_id: str
-
-
-def digest_of(text: str) -> str:
-    """What is stored of a token or a secret: SHA-256 is enough for 256 random bits."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def join_token_make(*, user: User, name: str, valid_s: float = VALID_DEFAULT_S) -> tuple[JoinToken, str]:

@@ -105,7 +105,7 @@ class PoolSetting(models.Model):
     minimum_sandbox_level_generated = models.SmallIntegerField(default=0)
     backend = models.CharField(max_length=10, default="horovod")
     max_restarts = models.PositiveSmallIntegerField(default=3)
-    """Restarts after faults of the platform, per job."""
+    """Restarts of a job after faults of the platform, without a new checkpoint in between."""
     policy = models.CharField(max_length=20, choices=Policy.choices, default=Policy.DEADLINE_ENERGY)
     co2_g_per_kwh = models.FloatField(default=400.0, validators=[MinValueValidator(0), MaxValueValidator(5000)])
     """Grams of CO2 per kWh of the electricity used here; a world average (about 400-480) until an admin sets it."""

@@ -2,6 +2,7 @@
 
 `python -m harness.stack.bootstrap [--token NAME] [--new-password]` ends with one line of JSON:
 `{"user", "password" (empty unless made now), "project", "token"}`; with `--words` it tells a person instead.
+`--node-secrets FOLDER` lets nodes in: one file for each that has a cache of its own, named after it, with its secret.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ import os
 import secrets
 import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
+
+from harness.env import SettingsError
+from harness.stack.home import node_slug
 
 ADMIN_NAME = "admin"
 PROJECT_NAME = "First project"
@@ -65,19 +70,43 @@ def token_make(user: Any, name: str) -> str:
     return services.token_create(user=user, name=name, scope=Scope.ADMIN, expires_at=expires_at)[1]
 
 
+def node_secrets_take(folder: Path) -> list[str]:
+    """Let in the nodes that the files of the folder name; names of those whose secret is new.
+
+    Raises `SettingsError`, `HarnessError`.
+    """
+    from harness.pool.given import node_secret_give
+
+    try:
+        files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+        given = {node_slug(file.name): file.read_text().strip() for file in files}
+    except OSError as error:
+        raise SettingsError(f"the secrets of nodes in {folder} cannot be read: {error.strerror}") from error
+    return [name for name, secret in given.items() if node_secret_give(name=name, secret=secret)]
+
+
 def main() -> None:
     """Command line; see the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--token", default="", metavar="NAME")
     parser.add_argument("--new-password", action="store_true")
     parser.add_argument("--words", action="store_true")
+    parser.add_argument("--node-secrets", type=Path, metavar="FOLDER")
     given = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
     import django
 
     django.setup()
     told = bootstrap(token_name=given.token, new_password=given.new_password)
-    sys.stdout.write((_words(told) if given.words else json.dumps(told)) + "\n")
+    print(_words(told) if given.words else json.dumps(told), flush=True)  # a new password is shown whatever comes next
+    if given.node_secrets:
+        from harness.errors import HarnessError
+
+        try:
+            names = node_secrets_take(given.node_secrets)
+        except (HarnessError, SettingsError) as error:
+            sys.exit(f"Cannot go on: {error}")
+        print(f"Nodes let in: {', '.join(names) or 'none that is new'}.")
 
 
 def _words(told: dict[str, Any]) -> str:

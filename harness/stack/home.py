@@ -104,5 +104,9 @@ def home_from_environment() -> StackHome:
 
 def node_name() -> str:
     """Name of this host's node: `DLH_NODE_NAME`, else the host name as a slug."""
-    name = env_text("DLH_NODE_NAME") or socket.gethostname().split(".")[0]
+    return node_slug(env_text("DLH_NODE_NAME") or socket.gethostname().split(".")[0])
+
+
+def node_slug(name: str) -> str:
+    """A name as nodes may have it."""
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-")[:60] or "node-1"

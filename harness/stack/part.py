@@ -2,13 +2,15 @@
 
     prepare            bring the database up to date, make the first admin; once, before the others
     portal | control   becomes that process; DLH_HOST and DLH_PORT say where the portal listens
-    node               becomes the agent of this host's node
+    node               becomes the agent of this host's node; with DLH_CACHE one that does not see the store
     health PART        exit 0 if that part works here
+    store check|push|pull     the copy in an object store (DLH_S3_URL)
     backup FILE [--with-secrets], restore FILE
 
 Reads DLH_DATABASE_URL, DLH_REDIS_URL, DLH_SECRET_KEY, DLH_PUBLIC_URL, DLH_STORE; DLH_DATABASE_PASSWORD and
 DLH_REDIS_PASSWORD go into URLs that have none. Each may be read from a file, by NAME_FILE. Nothing is made up: what
-is missing is named, and the part does not start.
+is missing is named, and the part does not start. A node with DLH_CACHE reads DLH_URL and DLH_NODE_SECRET instead of
+DLH_STORE; `prepare` tells the portal the secrets in the folder DLH_NODE_SECRETS, one file named after each node.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from harness.env import SettingsError, env_path, env_text
+from harness.env import SettingsError, env_path, env_text, s3_settings, without_s3
+from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import REPOSITORY, node_name
 
@@ -33,43 +36,60 @@ REQUIRED = {
     "node": ("DLH_REDIS_URL", "DLH_STORE"),
     "backup": ("DLH_DATABASE_URL", "DLH_STORE"),
     "restore": ("DLH_DATABASE_URL", "DLH_STORE"),
+    "store": ("DLH_DATABASE_URL", "DLH_STORE", "DLH_S3_URL"),
 }
 ALIVE_WITHIN_S = 30.0
 """Control and nodes touch a file every few seconds (`run/control.alive`, `run/node.alive`)."""
 EXIT_REFUSED = 2
 
 
+def needs(part: str) -> tuple[str, ...]:
+    """The settings without which the part does not start."""
+    return far_node.NEEDS if part == "node" and far_node.is_far() else REQUIRED[part]
+
+
 def environment(part: str) -> dict[str, str]:
     """What the part is started with. Raises `SettingsError` naming everything that is missing."""
-    missing = [name for name in REQUIRED[part] if not env_text(name)]
+    missing = [name for name in needs(part) if not env_text(name)]
     if missing:
         raise SettingsError(
             f"{part} needs {', '.join(missing)}; give each in the environment, or its file by NAME_FILE"
         )
-    settled = {name: env_text(name) for name in REQUIRED[part]}
-    for kind in ("DATABASE", "REDIS"):
+    settled = {name: env_text(name) for name in {*needs(part), "DLH_REDIS_URL"} if env_text(name)}
+    passwords = {kind: ("", env_text(f"DLH_{kind}_PASSWORD")) for kind in ("DATABASE", "REDIS")}
+    if "DLH_NODE_SECRET" in settled:
+        passwords["REDIS"] = far_node.login(node_name(), settled["DLH_NODE_SECRET"])
+    for kind, (user, password) in passwords.items():
         if f"DLH_{kind}_URL" in settled:
-            settled[f"DLH_{kind}_URL"] = with_password(settled[f"DLH_{kind}_URL"], env_text(f"DLH_{kind}_PASSWORD"))
+            settled[f"DLH_{kind}_URL"] = with_login(settled[f"DLH_{kind}_URL"], user, password)
     if "DLH_PUBLIC_URL" in settled:
         settled["DLH_URL"] = settled["DLH_PUBLIC_URL"]
     kept = {name: value for name, value in os.environ.items() if name.removesuffix("_FILE") not in settled}
     kept.pop("DJANGO_SETTINGS_MODULE", None)  # Celery loads Django wherever it finds it; a node must not
+    if part == "node":
+        kept = without_s3(kept)
+    else:
+        s3_settings()
+    if "DLH_CACHE" in settled:
+        kept.pop("DLH_STORE", None)  # the image names a folder, which is empty here
     return {**kept, **settled, "DLH_NODE_NAME": node_name(), "PYTHONUNBUFFERED": "1"}
 
 
-def with_password(url: str, password: str) -> str:
-    """The URL with this password, unless it has one or there is none."""
+def with_login(url: str, user: str, password: str) -> str:
+    """The URL with this password, and this user if one is given, unless it has a password or there is none."""
     parts = urlsplit(url)
     if not password or parts.password:
         return url
-    user, _, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=f"{user}:{quote(password, safe='')}@{host}"))
+    before, _, host = parts.netloc.rpartition("@")
+    return urlunsplit(parts._replace(netloc=f"{user or before}:{quote(password, safe='')}@{host}"))
 
 
 def command(part: str, more: list[str]) -> list[str]:
     """What the part's process becomes."""
     if part == "prepare":
-        return [sys.executable, "-m", "harness.stack.bootstrap", "--words", *more]
+        given = env_text("DLH_NODE_SECRETS")
+        secrets = ["--node-secrets", given] if given else []
+        return [sys.executable, "-m", "harness.stack.bootstrap", "--words", *secrets, *more]
     if part == "portal":
         host = env_text("DLH_HOST", "0.0.0.0")  # noqa: S104  (in a container nothing else can reach it)
         return portal_command("--host", host, "--port", _port())
@@ -77,6 +97,8 @@ def command(part: str, more: list[str]) -> list[str]:
         return control_command(node_name())
     if part == "node":
         return node_command(node_name())
+    if part == "store":
+        return [sys.executable, "-m", "harness.bucket", *more]
     return [sys.executable, "-m", "harness.backup", "make" if part == "backup" else "restore", *more]
 
 
@@ -106,6 +128,13 @@ def _age_s(file: Path) -> float:
         return float("inf")
 
 
+def _unwanted(settled: dict[str, str]) -> str:
+    """Why this node would be of no use; empty where nothing speaks against it."""
+    if "DLH_CACHE" not in settled:
+        return ""
+    return far_node.refusal(settled["DLH_URL"], settled["DLH_NODE_SECRET"], settled["DLH_NODE_NAME"])
+
+
 def main(arguments: list[str]) -> int:
     """Command line; see the module."""
     part, more = (arguments[0], arguments[1:]) if arguments else ("", [])
@@ -116,6 +145,8 @@ def main(arguments: list[str]) -> int:
         return EXIT_REFUSED
     try:
         settled = environment(part)
+        if part == "node" and (why := _unwanted(settled)):
+            raise SettingsError(why)
     except SettingsError as error:
         sys.stderr.write(f"Cannot go on: {error}.\n")
         return EXIT_REFUSED

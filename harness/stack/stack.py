@@ -14,7 +14,7 @@ import urllib.request
 from types import FrameType
 from typing import Any
 
-from harness.env import env_int, env_text
+from harness.env import env_int, env_text, s3_settings, without_s3
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import REPOSITORY, StackError, StackHome, node_name
@@ -25,6 +25,8 @@ from harness.stack.process import Child, ChildSpec, created_s
 PORT_FIRST = 8000
 PORTAL_TIMEOUT_S = 90.0
 PORTAL_CRASHES_MAX = 3
+BUCKET_AWAY = 1
+"""Exit status of `python -m harness.bucket check` where the object store does not answer."""
 WATCH_PERIOD_S = 0.2
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -70,7 +72,8 @@ class Stack:
             raise Interrupted
 
     def start(self, *, token_name: str = "") -> None:
-        """Start all parts and wait until the portal answers. Raises `StackError`, `Interrupted`."""
+        """Start all parts and wait until the portal answers. Raises `StackError`, `SettingsError`, `Interrupted`."""
+        s3_settings()  # what is wrong there is said before anything starts
         if leftover := end_stale_children(self.home):
             say(f"  ended {leftover} processes that an earlier, killed stack had left")
         self._broker_start()
@@ -87,6 +90,7 @@ class Stack:
         except StackError:
             self._tick()
             raise
+        bucket_check(self.environment())
         self._tick()
         self._launch(self._portal(port))
         self._launch(self._control())
@@ -131,11 +135,18 @@ class Stack:
         return self._part("control", control_command(self.node))
 
     def _node(self) -> ChildSpec:
-        return self._part("node", node_command(self.node))
+        return self._part("node", node_command(self.node), environment=without_s3(self.environment()))
 
-    def _part(self, name: str, command: list[str], *, pass_fds: tuple[int, ...] = ()) -> ChildSpec:
-        log = self.home.logs / f"{name}.log"
-        return ChildSpec(name=name, command=command, environment=self.environment(), log=log, pass_fds=pass_fds)
+    def _part(
+        self,
+        name: str,
+        command: list[str],
+        *,
+        pass_fds: tuple[int, ...] = (),
+        environment: dict[str, str] | None = None,
+    ) -> ChildSpec:
+        log, given = self.home.logs / f"{name}.log", environment or self.environment()
+        return ChildSpec(name=name, command=command, environment=given, log=log, pass_fds=pass_fds)
 
     def _portal_wait(self, health_url: str) -> None:
         end_s = time.monotonic() + PORTAL_TIMEOUT_S
@@ -219,6 +230,21 @@ def bootstrap_run(environment: dict[str, str], *, token_name: str = "", new_pass
         raise StackError(f"the database cannot be prepared:\n{tail}\n  next: check {environment.get('DLH_HOME')}")
     body = json.loads(done.stdout.strip().splitlines()[-1])
     return dict(body)
+
+
+def bucket_check(environment: dict[str, str]) -> None:
+    """Say how the object store is, where there is one. Raises `StackError` for what only a person can put right.
+
+    One that is away stops nothing: runs go on, bytes go by the portal, and the copy is made when it is back.
+    """
+    if not environment.get("DLH_S3_URL") and not environment.get("DLH_S3_URL_FILE"):
+        return
+    command = [sys.executable, "-m", "harness.bucket", "check"]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    told = (done.stdout or done.stderr).strip()
+    if done.returncode not in {0, BUCKET_AWAY}:
+        raise StackError(told[-2000:])
+    say(f"  object store: {told.splitlines()[0] if told else 'does not answer'}")
 
 
 def http_answers(url: str) -> bool:

@@ -98,9 +98,9 @@ def table(rows: list[tuple[str, str, str]]) -> str:
 
 def page() -> str:
     """The whole page."""
-    running = python_rows(frozenset({"", "postgres"}))
+    running = python_rows(frozenset({"", "postgres", "s3"}))
     names = {name for name, _, _ in running}
-    tools = [row for row in python_rows(frozenset({"", "postgres", "dev", "checks"})) if row[0] not in names]
+    tools = [row for row in python_rows(frozenset({"", "postgres", "s3", "dev", "checks"})) if row[0] not in names]
     return "\n\n".join(
         [
             "# Third-party packages",

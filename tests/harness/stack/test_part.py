@@ -97,3 +97,17 @@ def test_an_unknown_part_is_refused(capsys):
     assert part.main(["janitor"]) == part.EXIT_REFUSED
     assert part.main(["health", "janitor"]) == part.EXIT_REFUSED
     assert "portal | control" in capsys.readouterr().err
+
+
+def test_the_secret_of_the_object_store_goes_to_portal_and_control_alone(given):
+    objects = {"DLH_S3_URL": "s3://pool", "DLH_S3_KEY": "k", "DLH_S3_SECRET": "s"}
+    given(**objects)
+    for name in ("portal", "control", "store"):
+        assert objects.items() <= part.environment(name).items()
+    assert not [name for name in part.environment("node") if name.startswith("DLH_S3_")]
+
+
+def test_a_wrong_object_store_is_named_before_anything_starts(given, capsys):
+    given(DLH_S3_URL="pool", DLH_S3_KEY="k", DLH_S3_SECRET="s")
+    assert part.main(["control"]) == part.EXIT_REFUSED
+    assert "DLH_S3_URL must look like" in capsys.readouterr().err

@@ -1,0 +1,44 @@
+"""Nodes whose secret an operator made beforehand: they need no join token, and nobody at a terminal.
+
+A container's file system may not outlive it, and a token lets a machine in once: such a node reads its secret from a
+file whenever it starts, and the portal is told the same secret when it is prepared.
+"""
+
+from __future__ import annotations
+
+import redis
+from django.db import transaction
+from django.utils import timezone
+
+from harness.accounts.audit import audit_write
+from harness.broker import publish_pool
+from harness.errors import Conflict, Invalid, Unavailable
+from harness.pool.broker_users import broker_user_set
+from harness.pool.models import Node
+from harness.pool.terms import NODE_NAME, SECRET, digest_of
+
+
+def node_secret_give(*, name: str, secret: str) -> bool:
+    """Let the node `name` in by this secret; of it the SHA-256 is kept. True where it is new. Idempotent.
+
+    Raises `Invalid`, `Conflict` (another node has it), `Unavailable` (the broker does not answer).
+    """
+    if not NODE_NAME.fullmatch(name):
+        raise Invalid(f"{name} is no name of a node: small letters, digits and hyphens.", field="name")
+    if not SECRET.fullmatch(secret) or len(set(secret)) < 16:
+        raise Invalid(f"The secret of node {name} is not dlhn_ and at least 40 random letters.", field="secret")
+    digest = digest_of(secret)
+    with transaction.atomic():
+        node, _ = Node.objects.get_or_create(name=name)
+        if node.secret_digest == digest:
+            return False
+        if (other := Node.objects.filter(secret_digest=digest).first()) is not None:
+            raise Conflict(f"The nodes {other.name} and {name} have the same secret: each needs its own.")
+        Node.objects.filter(pk=node.pk).update(secret_digest=digest, joined_at=timezone.now(), check_result={})
+        audit_write(None, "node_secret_give", name)
+        try:
+            broker_user_set(name, digest)
+        except redis.RedisError as error:
+            raise Unavailable("The broker does not answer.", hint="Try again in a moment.") from error
+    publish_pool("node", {"node": name, "state": node.state})
+    return True

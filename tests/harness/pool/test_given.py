@@ -1,0 +1,112 @@
+"""Nodes let in by a secret that an operator made: idempotent, one each, good at portal and broker at once."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from django.test import Client
+
+from harness.accounts.models import AuditEvent
+from harness.errors import Conflict, Invalid, Unavailable
+from harness.pool.given import node_secret_give
+from harness.pool.models import Node
+from harness.pool.terms import broker_user, digest_of
+
+pytestmark = pytest.mark.django_db
+SECRET = "dlhn_" + "k7Qw3ZxP9aLd" * 5
+OTHER = "dlhn_" + "M2vB8nTr5yUe" * 5
+
+
+@pytest.fixture(autouse=True)
+def real_broker(broker):
+    yield broker
+    for name in broker.execute_command("ACL", "USERS"):
+        if str(name).startswith("node-"):
+            broker.execute_command("ACL", "DELUSER", name)
+
+
+def signs_in(broker, name, secret):
+    place = broker.connection_pool.connection_kwargs
+    mine = redis.Redis(host=place["host"], port=place["port"], username=broker_user(name), password=secret)
+    try:
+        return mine.ping()
+    except redis.AuthenticationError:
+        return False
+
+
+def test_the_secret_is_stored_hashed_and_good_at_portal_and_broker(broker):
+    assert node_secret_give(name="far-0", secret=SECRET) is True
+    assert Node.objects.get(name="far-0").secret_digest == digest_of(SECRET)
+    assert Client(headers={"Authorization": f"Bearer {SECRET}"}).get("/api/v1/node").json()["name"] == "far-0"
+    assert signs_in(broker, "far-0", SECRET)
+    assert AuditEvent.objects.filter(action="node_secret_give", target="far-0", actor=None).count() == 1
+
+
+def test_giving_it_again_changes_nothing_and_another_one_ends_it(broker):
+    node_secret_give(name="far-0", secret=SECRET)
+    assert node_secret_give(name="far-0", secret=SECRET) is False
+    assert node_secret_give(name="far-0", secret=OTHER) is True
+    assert signs_in(broker, "far-0", OTHER) and not signs_in(broker, "far-0", SECRET)
+    assert Client(headers={"Authorization": f"Bearer {SECRET}"}).get("/api/v1/node").status_code == 401
+    assert AuditEvent.objects.filter(action="node_secret_give").count() == 2
+
+
+def test_two_nodes_may_not_have_the_same_secret():
+    node_secret_give(name="far-0", secret=SECRET)
+    with pytest.raises(Conflict, match="far-0 and far-1"):
+        node_secret_give(name="far-1", secret=SECRET)
+    assert not Node.objects.filter(name="far-1").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"), [("Far", SECRET), ("", SECRET), ("far-0", "dlhn_short"), ("far-0", "k" * 64), ("far-0", "")]
+)
+def test_a_wrong_name_and_a_weak_secret_are_refused(name, secret):
+    with pytest.raises(Invalid):
+        node_secret_give(name=name, secret=secret)
+    assert not Node.objects.exists()
+
+
+def test_a_secret_of_one_letter_is_refused():
+    with pytest.raises(Invalid, match="random"):
+        node_secret_give(name="far-0", secret="dlhn_" + "a" * 64)
+
+
+def test_without_the_broker_nothing_is_changed(monkeypatch):
+    def away(*_):
+        raise redis.ConnectionError
+
+    monkeypatch.setattr("harness.pool.given.broker_user_set", away)
+    with pytest.raises(Unavailable):
+        node_secret_give(name="far-0", secret=SECRET)
+    assert not Node.objects.exists()
+
+
+def test_the_folder_names_the_nodes_and_hidden_files_are_none(tmp_path):
+    from harness.stack.bootstrap import node_secrets_take
+
+    # As Kubernetes shows a Secret: links to a hidden folder.
+    (tmp_path / "..data").mkdir()
+    for name, secret in (("far-0", SECRET), ("GPU-7.example.org", OTHER)):
+        (tmp_path / "..data" / name).write_text(f"{secret}\n")
+        (tmp_path / name).symlink_to(tmp_path / "..data" / name)
+    assert node_secrets_take(tmp_path) == ["GPU-7.example.org".lower().replace(".", "-"), "far-0"]
+    assert node_secrets_take(tmp_path) == []
+    assert set(Node.objects.values_list("name", flat=True)) == {"far-0", "gpu-7-example-org"}
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    from harness.env import SettingsError
+    from harness.stack.bootstrap import node_secrets_take
+
+    with pytest.raises(SettingsError, match="gone"):
+        node_secrets_take(tmp_path / "gone")
+
+
+def test_a_node_asks_the_portal_without_tls_inside_and_people_are_sent_to_it(settings, broker):
+    settings.SECURE_SSL_REDIRECT = True
+    node_secret_give(name="far-0", secret=SECRET)
+    caller = Client(headers={"Authorization": f"Bearer {SECRET}"})
+    assert caller.get("/api/v1/node").status_code == 200
+    for path in ("/login", "/api/v1/jobs", "/api/v1/nodes"):
+        assert caller.get(path).status_code == 301
