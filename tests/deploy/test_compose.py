@@ -1,39 +1,39 @@
 """The compose file, read by compose itself: whole, and refused while anything secret is missing."""
 
-import json
 import os
 import subprocess
 
 import pytest
 
-from tests.deploy.conftest import DEPLOY
+from harness.pool.terms import SECRET
+from tests.deploy.conftest import COMPOSE as FOLDER
 
-FOLDER = DEPLOY / "compose"
 GIVEN = {"DLH_PUBLIC_URL": "https://harness.example.org", "DLH_SECRETS": "/somewhere/secrets"}
-PARTS = ("prepare", "portal", "control", "node", "node-gpu")
+FAR_GIVEN = {
+    "DLH_URL": "https://harness.example.org",
+    "DLH_REDIS_URL": "redis://10.0.0.1:6379/0",
+    "DLH_NODE_NAME": "node-2",
+    "DLH_NODE_SECRET_FILE": "/somewhere/node-2",
+}
+NODES = ("node", "node-gpu", "node-cache")
+PARTS = ("prepare", "portal", "control", *NODES)
 
 
 @pytest.fixture
-def compose(tool, tmp_path):
-    def run(*arguments, **given):
-        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **given}
-        return tool(
-            "docker-compose", "-f", FOLDER / "compose.yaml", "--env-file", "/dev/null", *arguments, env=environment
-        )
-
-    return run
+def services(config):
+    return config("compose.yaml", **GIVEN)["services"]
 
 
-@pytest.fixture
-def services(compose):
-    done = compose("--profile", "gpu", "config", "--format", "json", **GIVEN)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)["services"]
-
-
-@pytest.mark.parametrize("missing", sorted(GIVEN))
-def test_without_what_has_no_default_nothing_starts_and_it_is_named(compose, missing):
-    done = compose("config", **{name: value for name, value in GIVEN.items() if name != missing})
+@pytest.mark.parametrize(
+    ("file", "given", "missing"),
+    [
+        (file, given, name)
+        for file, given in (("compose.yaml", GIVEN), ("node.yaml", FAR_GIVEN))
+        for name in sorted(given)
+    ],
+)
+def test_without_what_has_no_default_nothing_starts_and_it_is_named(compose, file, given, missing):
+    done = compose("config", files=(file,), **{name: value for name, value in given.items() if name != missing})
     assert done.returncode != 0
     assert missing in done.stderr
 
@@ -49,13 +49,14 @@ def test_every_part_is_there_with_a_health_check_and_waits_for_what_it_needs(ser
 
 
 def test_the_parts_are_commands_that_exist_and_get_what_they_ask_for(services):
+    from harness.stack.far_node import NEEDS
     from harness.stack.part import REQUIRED
 
     for name in PARTS:
         service = services[name]
         (part,) = service["command"]
-        given = {key.removesuffix("_FILE") for key in service["environment"]} | {"DLH_STORE"}
-        assert set(REQUIRED[part]) <= given, name
+        given = {key.removesuffix("_FILE") for key in service["environment"]}
+        assert set(NEEDS if "DLH_CACHE" in given else REQUIRED[part]) <= given | {"DLH_STORE"}, name
 
 
 def test_our_parts_have_no_rights_and_no_writable_root(services):
@@ -66,12 +67,69 @@ def test_our_parts_have_no_rights_and_no_writable_root(services):
         assert "no-new-privileges:true" in service["security_opt"]
 
 
-def test_a_node_reaches_neither_database_nor_secret_key_nor_the_outside(services):
-    for name in ("node", "node-gpu"):
+def test_a_node_reaches_neither_database_nor_secret_key_nor_the_outside(services, config):
+    networks = config("compose.yaml", **GIVEN)["networks"]
+    for name in NODES:
         node = services[name]
-        assert list(node["networks"]) == ["pool"]
-        assert [secret["source"] for secret in node["secrets"]] == ["broker_password"]
-        assert "pool" not in services["database"]["networks"]
+        assert all(networks[network]["internal"] for network in node["networks"])
+        assert not set(node["networks"]) & set(services["database"]["networks"])
+    for name in ("node", "node-gpu"):
+        assert list(services[name]["networks"]) == ["pool"]
+        assert [secret["source"] for secret in services[name]["secrets"]] == ["broker_password"]
+
+
+def test_nodes_get_a_way_to_the_outside_only_by_a_switch(config):
+    networks = config("compose.yaml", **GIVEN, DLH_NODES_INTERNAL="false")["networks"]
+    assert not networks["pool"].get("internal") and networks["data"]["internal"]
+
+
+def test_a_node_that_shares_the_store_has_its_volume_and_one_with_a_cache_has_not(services):
+    def volumes(name):
+        return {volume["source"]: volume["target"] for volume in services[name]["volumes"]}
+
+    assert volumes("node") == volumes("node-gpu") == {"store": "/store"}
+    assert volumes("node-cache") == {"cache": "/cache"}
+
+
+def test_a_node_with_a_cache_has_its_own_secret_its_limit_and_a_way_to_the_portal(services, config):
+    node = services["node-cache"]
+    environment = node["environment"]
+    assert [(secret["source"], secret["target"]) for secret in node["secrets"]] == [("node_cache_1", "node_secret")]
+    assert environment["DLH_NODE_SECRET_FILE"] == "/run/secrets/node_secret"
+    assert not any("PASSWORD" in name for name in environment)
+    assert (environment["DLH_CACHE"], environment["DLH_CACHE_GIB"]) == ("/cache", "50")
+    larger = config("compose.yaml", **GIVEN, DLH_CACHE_GIB="7")["services"]["node-cache"]
+    assert larger["environment"]["DLH_CACHE_GIB"] == "7"
+    host, _, port = environment["DLH_URL"].removeprefix("http://").partition(":")
+    assert port == "8000" and services[host]["environment"]["DLH_ALLOWED_HOSTS"] == host
+    assert set(node["networks"]) & set(services[host]["networks"]) == {"files"}
+    secret = config("compose.yaml", **GIVEN)["secrets"]["node_cache_1"]["file"]
+    assert secret == f"{GIVEN['DLH_SECRETS']}/nodes/{environment['DLH_NODE_NAME']}"
+
+
+def test_prepare_is_shown_the_secrets_of_all_nodes_and_nobody_else_is(services):
+    def shown(name):
+        return [volume["target"] for volume in services[name]["volumes"] if volume["source"].endswith("/nodes")]
+
+    assert shown("prepare") == [services["prepare"]["environment"]["DLH_NODE_SECRETS"]]
+    assert not any(shown(name) for name in PARTS if name != "prepare")
+
+
+@pytest.mark.parametrize("name", ["node", "node-gpu"])
+def test_a_node_on_another_host_has_no_rights_no_store_and_one_secret(config, name):
+    node = config("node.yaml", **FAR_GIVEN)["services"][name]
+    assert node["cap_drop"] == ["ALL"] and node["read_only"] is True
+    assert [volume["target"] for volume in node["volumes"]] == ["/cache"]
+    assert [secret["source"] for secret in node["secrets"]] == ["node_secret"]
+    assert node["environment"]["DLH_CACHE_GIB"] == "50" and not node.get("ports")
+
+
+def test_the_broker_is_opened_to_other_hosts_only_by_a_file_of_its_own_at_a_named_address(config, compose):
+    files = ("compose.yaml", "hosts.yaml")
+    assert "DLH_BROKER_HOST" in compose("config", files=files, **GIVEN).stderr
+    broker = config(*files, **GIVEN, DLH_BROKER_HOST="10.0.0.1")["services"]["broker"]
+    assert [(port["host_ip"], port["published"]) for port in broker["ports"]] == [("10.0.0.1", "6379")]
+    assert set(broker["networks"]) == {"data", "pool", "hosts"}
 
 
 def test_only_the_proxy_can_be_reached_from_outside(services):
@@ -79,21 +137,24 @@ def test_only_the_proxy_can_be_reached_from_outside(services):
 
 
 def test_no_secret_stands_in_the_files():
-    for name in ("compose.yaml", "example.env"):
+    for name in ("compose.yaml", "node.yaml", "hosts.yaml", "object-store.yaml", "example.env"):
         for line in (FOLDER / name).read_text().splitlines():
             key, separator, value = line.strip().partition("=")
             if separator and key.isupper():
-                assert not value or "DLH_IMAGE" in key, line
+                assert not value or key.startswith("#"), line
     assert not (FOLDER / "secrets").exists() or os.environ.get("DLH_SECRETS")
 
 
 def test_secrets_are_made_once_and_are_long(tmp_path):
-    def make():
-        subprocess.run([FOLDER / "secrets.sh", tmp_path / "secrets"], check=True, capture_output=True)
-        return {path.name: path.read_text() for path in (tmp_path / "secrets").iterdir()}
+    def make(*nodes):
+        folder = tmp_path / "secrets"
+        subprocess.run([FOLDER / "secrets.sh", folder, *nodes], check=True, capture_output=True)
+        return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
     first = make()
-    assert set(first) == {"secret_key", "database_password", "broker_password"}
-    assert all(len(text) == 64 and text.isalnum() for text in first.values())
-    assert len(set(first.values())) == 3
+    assert set(first) == {"secret_key", "database_password", "broker_password", "nodes/cache-1"}
+    assert all(len(text.removeprefix("dlhn_")) == 64 and text[5:].isalnum() for text in first.values())
+    assert len(set(first.values())) == 4
     assert make() == first
+    more = make("node-2")
+    assert SECRET.fullmatch(more.pop("nodes/node-2")) and more == first

@@ -40,45 +40,112 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{/* Secrets arrive as files, which no process list and no `kubectl describe` shows. */}}
-{{- define "dlh.nodeEnvironment" -}}
+{{- define "dlh.redisEnvironment" -}}
 - {name: DLH_REDIS_URL, value: {{ .Values.redis.url | quote }}}
 - {name: DLH_REDIS_PASSWORD_FILE, value: /run/secrets/dlh/redis_password}
 {{- end -}}
 
 {{- define "dlh.webEnvironment" -}}
-{{ include "dlh.nodeEnvironment" . }}
+{{ include "dlh.redisEnvironment" . }}
 - {name: DLH_DATABASE_URL, value: {{ .Values.database.url | quote }}}
 - {name: DLH_DATABASE_PASSWORD_FILE, value: /run/secrets/dlh/database_password}
 - {name: DLH_SECRET_KEY_FILE, value: /run/secrets/dlh/secret_key}
 - {name: DLH_PUBLIC_URL, value: {{ .Values.publicUrl | quote }}}
 - {name: DLH_BEHIND_PROXY, value: "1"}
+# Nodes with a cache ask the portal by its service.
+- {name: DLH_ALLOWED_HOSTS, value: {{ include "dlh.name" . }}-portal}
+{{- end -}}
+
+{{/* Portal and control: they alone sign in at the object store. */}}
+{{- define "dlh.servingEnvironment" -}}
+{{ include "dlh.webEnvironment" . }}
+{{- with .Values.objectStore }}
+{{- if .url }}
+- {name: DLH_S3_URL, value: {{ .url | quote }}}
+- {name: DLH_S3_ENDPOINT, value: {{ .endpoint | quote }}}
+- {name: DLH_S3_REGION, value: {{ .region | quote }}}
+- {name: DLH_S3_KEY_FILE, value: /run/secrets/dlh/s3_key}
+- {name: DLH_S3_SECRET_FILE, value: /run/secrets/dlh/s3_secret}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A node with `store: cache`: its own login at Redis and portal; the shared password only where Redis has no own users. */}}
+{{- define "dlh.farEnvironment" -}}
+- {name: DLH_REDIS_URL, value: {{ .Values.redis.url | quote }}}
+{{- if not .Values.redis.ownUsers }}
+- {name: DLH_REDIS_PASSWORD_FILE, value: /run/secrets/dlh/redis_password}
+{{- end }}
+- {name: DLH_URL, value: http://{{ include "dlh.name" . }}-portal}
+- {name: DLH_NODE_SECRET_FILE, value: /run/secrets/dlh-node}
+- {name: DLH_CACHE, value: /cache}
 {{- end -}}
 
 {{- define "dlh.mounts" -}}
 - {name: secrets, mountPath: /run/secrets/dlh, readOnly: true}
 - {name: store, mountPath: /store}
+{{ include "dlh.ownMounts" . }}
+{{- end -}}
+
+{{- define "dlh.farMounts" -}}
+# Of all nodes' secrets the pod sees the one with its name.
+- {name: node-secrets, mountPath: /run/secrets/dlh-node, subPathExpr: $(DLH_NODE_NAME), readOnly: true}
+{{- if not .Values.redis.ownUsers }}
+- {name: secrets, mountPath: /run/secrets/dlh, readOnly: true}
+{{- end }}
+- {name: cache, mountPath: /cache}
+{{ include "dlh.ownMounts" . }}
+{{- end -}}
+
+{{- define "dlh.ownMounts" -}}
 - {name: home, mountPath: /var/lib/dlh}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
-{{/* Call with (dict "root" $ "web" true): a node gets the broker's password and nothing else. */}}
+{{/* Call with (dict "root" $ "secrets" KEYS "store" true). KEYS are fields of .Values.secrets; a node gets redisPassword alone. */}}
 {{- define "dlh.volumes" -}}
+- name: home
+  emptyDir: {}
+- name: tmp
+  emptyDir: {}
+{{- if .store }}
+- name: store
+  persistentVolumeClaim: {claimName: {{ include "dlh.claim" .root }}}
+{{- end }}
+{{- if .secrets }}
 - name: secrets
   secret:
     secretName: {{ .root.Values.secrets.existingSecret }}
     defaultMode: 0440
     items:
-      - {key: {{ .root.Values.secrets.redisPassword }}, path: redis_password}
-      {{- if .web }}
-      - {key: {{ .root.Values.secrets.databasePassword }}, path: database_password}
-      - {key: {{ .root.Values.secrets.secretKey }}, path: secret_key}
+      {{- range .secrets }}
+      - {key: {{ get $.root.Values.secrets . }}, path: {{ snakecase . }}}
       {{- end }}
-- name: store
-  persistentVolumeClaim: {claimName: {{ include "dlh.claim" .root }}}
-- name: home
-  emptyDir: {}
-- name: tmp
-  emptyDir: {}
+{{- end }}
+{{- end -}}
+
+{{- define "dlh.webVolumes" -}}
+{{ include "dlh.volumes" (dict "root" . "secrets" (list "redisPassword" "databasePassword" "secretKey") "store" true) }}
+{{- end -}}
+
+{{- define "dlh.servingVolumes" -}}
+{{- $keys := list "redisPassword" "databasePassword" "secretKey" }}
+{{- if .Values.objectStore.url }}
+{{- $keys = concat $keys (list "s3Key" "s3Secret") }}
+{{- end }}
+{{- include "dlh.volumes" (dict "root" . "secrets" $keys "store" true) }}
+{{- end -}}
+
+{{/* The secrets of nodes with a cache, for those nodes and for `prepare`. */}}
+{{- define "dlh.nodeSecrets" -}}
+- name: node-secrets
+  secret:
+    secretName: {{ required "secrets.nodeSecrets must name the Secret with a key for each node with store: cache" .Values.secrets.nodeSecrets }}
+    defaultMode: 0440
+{{- end -}}
+
+{{- define "dlh.cacheSize" -}}
+{{ .size | default (printf "%dGi" (mul 2 .gib)) }}
 {{- end -}}
 
 {{- define "dlh.pull" -}}

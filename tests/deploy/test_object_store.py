@@ -1,0 +1,251 @@
+"""The object store in containers: portal and control sign in there, nodes never do, and half a setting is refused."""
+
+import json
+import re
+import subprocess
+from functools import cache
+
+import pytest
+
+from harness.env import S3Settings, s3_settings
+from tests.deploy import test_chart as chart
+from tests.deploy import test_compose as compose_file
+from tests.deploy.conftest import COMPOSE
+
+FILES = ("compose.yaml", "object-store.yaml")
+URL, ENDPOINT, REGION = "s3://bucket/prefix", "https://objects.example.org:9000", "eu-1"
+SIGNED_IN = {"portal", "control"}
+PEER = {"ipBlock": {"cidr": "203.0.113.7/32"}}
+GIVEN = {
+    **chart.GIVEN,
+    "secrets": {**chart.GIVEN["secrets"], "s3Key": "bucket-key", "s3Secret": "bucket-secret"},
+    "objectStore": {"url": URL, "endpoint": ENDPOINT, "region": REGION},
+}
+COMPOSE_GIVEN = {**compose_file.GIVEN, "DLH_S3_URL": URL, "DLH_S3_ENDPOINT": ENDPOINT, "DLH_S3_REGION": REGION}
+
+
+def settings_in(environment, folder, monkeypatch):
+    """What the harness reads, where a part is given this environment and each file holds its own name."""
+    for name, value in environment.items():
+        if name.startswith("DLH_S3_"):
+            if name.endswith("_FILE"):
+                file = folder / value.rpartition("/")[2]
+                file.write_text(f"{file.name}\n")
+                value = str(file)
+            monkeypatch.setenv(name, value)
+    return s3_settings()
+
+
+WANTED = S3Settings("bucket/prefix", ENDPOINT, REGION, "s3_key", "s3_secret")
+
+
+def knows(told):
+    """Whether anything in it is of the object store."""
+    return re.search(r"DLH_S3|s3_key|s3_secret|bucket", json.dumps(told)) is not None
+
+
+# Compose
+
+
+def test_without_its_file_compose_knows_no_object_store_even_if_it_is_named(config):
+    assert not knows(config("compose.yaml", **COMPOSE_GIVEN))
+
+
+@pytest.mark.parametrize("name", sorted(SIGNED_IN))
+def test_with_its_file_portal_and_control_have_what_the_harness_reads(config, name, tmp_path, monkeypatch):
+    read = config(*FILES, **COMPOSE_GIVEN)
+    service = read["services"][name]
+    assert settings_in(service["environment"], tmp_path, monkeypatch) == WANTED
+    mounted = {secret["target"].rpartition("/")[2]: secret["source"] for secret in service["secrets"]}
+    for key in ("s3_key", "s3_secret"):
+        assert service["environment"][f"DLH_{key.upper()}_FILE"] == f"/run/secrets/{key}"
+        assert read["secrets"][mounted[key]]["file"] == f"{compose_file.GIVEN['DLH_SECRETS']}/{key}"
+    before = config("compose.yaml", **COMPOSE_GIVEN)["services"][name]
+    assert before["environment"].items() <= service["environment"].items()
+    assert {secret["source"] for secret in before["secrets"]} <= set(mounted.values())
+    assert set(before["networks"]) <= set(service["networks"])
+
+
+def test_endpoint_and_region_may_be_left_to_amazon(config, tmp_path, monkeypatch):
+    environment = config(*FILES, **compose_file.GIVEN, DLH_S3_URL=URL)["services"]["control"]["environment"]
+    read = settings_in(environment, tmp_path, monkeypatch)
+    assert (read.endpoint, read.region) == ("", "us-east-1")
+
+
+def test_its_file_without_a_bucket_starts_nothing_and_names_it(compose):
+    done = compose("config", files=FILES, **compose_file.GIVEN)
+    assert done.returncode != 0 and "DLH_S3_URL" in done.stderr
+
+
+def test_portal_and_control_have_a_way_to_it_and_the_others_keep_to_their_networks(config):
+    read = config(*FILES, **COMPOSE_GIVEN)
+    joined = {name for name, service in read["services"].items() if "objects" in service["networks"]}
+    assert joined == SIGNED_IN and not read["networks"]["objects"].get("internal")
+    assert all(read["networks"][name]["internal"] for name in ("data", "files", "pool"))
+
+
+def test_no_other_service_has_the_key_or_knows_of_it(config):
+    plain = config("compose.yaml", **COMPOSE_GIVEN)["services"]
+    services = config(*FILES, **COMPOSE_GIVEN)["services"]
+    for name in set(services) - SIGNED_IN:
+        assert services[name] == plain[name], name
+    assert set(services) == set(plain)
+
+
+def test_a_node_on_another_host_knows_nothing_of_it(config):
+    assert not knows(config("node.yaml", **compose_file.FAR_GIVEN, DLH_S3_URL=URL))
+
+
+def test_its_keys_are_not_made_up_and_stay_as_they_are_when_secrets_are_made(tmp_path):
+    def make():
+        subprocess.run([COMPOSE / "secrets.sh", tmp_path], check=True, capture_output=True)
+        return {path.name: path.read_text() for path in tmp_path.glob("s3_*")}
+
+    assert make() == {}
+    for name in ("s3_key", "s3_secret"):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(0o600)
+    assert make() == {"s3_key": "s3_key", "s3_secret": "s3_secret"}
+    for name in ("s3_key", "s3_secret"):
+        told = (tmp_path / name).stat()
+        assert told.st_uid == 10001 or told.st_mode & 0o004, "the containers cannot read it"
+
+
+# The chart
+
+
+@cache
+def rendered():
+    return chart.render(GIVEN)
+
+
+def spec_of(part, objects=None):
+    return chart.of_kind("Deployment", objects or rendered())[f"prod-dlh-{part}"]["spec"]["template"]["spec"]
+
+
+def environment_of(spec):
+    return {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
+
+
+def test_without_a_url_no_object_of_the_chart_knows_of_it():
+    assert not knows(chart.objects())
+
+
+@pytest.mark.parametrize("part", sorted(SIGNED_IN))
+def test_with_a_url_portal_and_control_of_the_chart_have_what_the_harness_reads(part, tmp_path, monkeypatch):
+    spec = spec_of(part)
+    environment = environment_of(spec)
+    assert settings_in(environment, tmp_path, monkeypatch) == WANTED
+    paths = {item["path"]: item["key"] for item in chart.volume(spec, "secrets")["secret"]["items"]}
+    folder = chart.mounts(spec)["secrets"]["mountPath"]
+    for name, key in (("s3_key", "bucket-key"), ("s3_secret", "bucket-secret")):
+        assert environment[f"DLH_{name.upper()}_FILE"] == f"{folder}/{name}" and paths[name] == key
+    assert set(paths) == {"redis_password", "database_password", "secret_key", "s3_key", "s3_secret"}
+
+
+def test_nodes_and_prepare_of_the_chart_are_as_without_it():
+    def others(objects):
+        return {
+            (body["kind"], body["metadata"]["name"]): body
+            for body in objects
+            if body["metadata"]["name"] not in {f"prod-dlh-{part}" for part in SIGNED_IN}
+        }
+
+    assert others(rendered()) == others(chart.objects())
+    assert not knows(list(others(rendered()).values()))
+
+
+@pytest.mark.parametrize("version", chart.KUBERNETES)
+def test_every_object_with_it_fits_the_schema_of_kubernetes(version):
+    import kubernetes_validate
+
+    for body in chart.render({**GIVEN, "networkPolicy": {"enabled": True, "objectStore": [PEER]}}):
+        kubernetes_validate.validate(body, version, strict=True)
+
+
+def accepts(values):
+    import helm_python
+
+    with helm_python.Chart.load(str(chart.CHART)) as loaded:
+        try:
+            loaded.validate_schema(loaded.merge_values(values))
+        except helm_python.HelmError:
+            return False
+    return True
+
+
+def test_the_whole_setting_is_taken():
+    import helm_python
+
+    assert accepts(GIVEN) and accepts({**GIVEN, "objectStore": {"url": "s3://bucket"}})
+    told = helm_python.lint(str(chart.CHART), GIVEN, strict=True)
+    assert not told["errors"]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "store"),
+    [
+        ({}, GIVEN["objectStore"]),
+        ({"s3Key": "a"}, GIVEN["objectStore"]),
+        ({"s3Secret": "a"}, GIVEN["objectStore"]),
+        ({"s3Key": "a", "s3Secret": "b"}, {}),
+        ({"s3Key": "a", "s3Secret": "b"}, {"endpoint": ENDPOINT}),
+        ({}, {"endpoint": ENDPOINT}),
+        ({}, {"region": REGION}),
+    ],
+)
+def test_half_a_setting_is_refused(secrets, store):
+    assert not accepts({**chart.GIVEN, "secrets": {**chart.GIVEN["secrets"], **secrets}, "objectStore": store})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"url": "https://bucket"},
+        {"url": "s3://Bucket"},
+        {"url": "s3://key:secret@bucket"},
+        {"endpoint": "objects.example.org"},
+        {"endpoint": "https://key:secret@objects.example.org"},
+        {"key": "a"},
+    ],
+)
+def test_misspelt_places_and_keys_in_them_are_refused(wrong):
+    assert not accepts({**GIVEN, "objectStore": {**GIVEN["objectStore"], **wrong}})
+
+
+def policies(endpoint, **more):
+    values = {**GIVEN, "objectStore": {"url": URL, "endpoint": endpoint}}
+    values["networkPolicy"] = {"enabled": True, "objectStore": [PEER], **more}
+    return {name: body["spec"] for name, body in chart.of_kind("NetworkPolicy", chart.render(values)).items()}
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "port"),
+    [
+        (ENDPOINT, 9000),
+        ("https://objects.example.org/", 443),
+        ("http://objects.example.org", 80),
+        ("http://[fd00::7]", 80),
+        ("http://[fd00::7]:9000", 9000),
+        ("", 443),
+    ],
+)
+def test_only_nodes_with_a_cache_reach_it_at_the_named_place_and_port(endpoint, port):
+    made = policies(endpoint)
+    portal, store = made["prod-dlh-nodes-cache"]["egress"]
+    assert store == {"to": [PEER], "ports": [{"port": port, "protocol": "TCP"}]}
+    assert portal == policies(endpoint, objectStore=[])["prod-dlh-nodes-cache"]["egress"][0]
+    assert not chart.reaches(made["prod-dlh-nodes"], "203.0.113.7", port)
+    assert not chart.reaches({"egress": [store]}, "203.0.113.8", port)
+
+
+def test_unless_its_place_is_named_nodes_do_not_reach_it():
+    assert len(policies(ENDPOINT, objectStore=[])["prod-dlh-nodes-cache"]["egress"]) == 1
+    unused = {**chart.GIVEN, "networkPolicy": {"enabled": True, "objectStore": [PEER]}}
+    policy = chart.of_kind("NetworkPolicy", chart.render(unused))["prod-dlh-nodes-cache"]["spec"]
+    assert len(policy["egress"]) == 1
+
+
+def test_no_policy_limits_where_portal_and_control_connect_to():
+    made = policies(ENDPOINT)
+    assert all(made[f"prod-dlh-{part}"]["policyTypes"] == ["Ingress"] for part in SIGNED_IN)
