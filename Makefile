@@ -40,21 +40,24 @@ backup: setup
 restore: setup
 	@$(PY) -m harness.backup restore "$(FILE)"
 
-# What starts ranks, stacks or a browser wants the machine to itself; the rest shares it, as many processes as cores. A test
-# process that dies ends the run: xdist would start another, and can then wait for ever.
+# What starts ranks, stacks or a browser mostly waits for what it started, so three of these files run at a time on any
+# machine; of the rest as many as there are cores. A test process that dies ends the run: xdist would start another, and
+# can then wait for ever.
 SHARED := --dist loadfile --max-worker-restart 0
-ALONE := ranks or stack or browser
+WAITING := ranks or stack or browser
 
 test: setup-test
 ifdef ARGS
 	@$(PY) -m pytest $(ARGS)
 else
-	@status=0; $(PY) -m pytest -n auto $(SHARED) -m "not ($(ALONE))" || status=1; \
-	$(PY) -m pytest -m "$(ALONE)" || status=1; exit $$status
+	@status=0; $(PY) -m pytest -n auto $(SHARED) -m "not ($(WAITING))" || status=1; \
+	$(PY) -m pytest -n 3 $(SHARED) -m "$(WAITING)" || status=1; exit $$status
 endif
 
+# Of the whole stacks those that are about jobs and their ends; ARGS="-n 3 --dist loadfile tests/harness tests/e2e" takes all.
+STACKS := jobs faults fault_services fault_stages pause_and_cancel scheduling elastic_width backup stack
 test-postgres: setup-test
-	@$(PY) -m tests.postgres $(or $(ARGS),-n 2 $(SHARED) tests/harness)
+	@$(PY) -m tests.postgres $(or $(ARGS),-n 3 $(SHARED) tests/harness $(STACKS:%=tests/e2e/test_%.py))
 
 lint: setup-test
 	.venv/bin/ruff check .

@@ -7,6 +7,7 @@ import csv
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,8 @@ import hypothesis
 import pytest
 import redis
 
+from tests.objects import NO_SERVER, ObjectServer
+from tests.objects import program as objects_program
 from tests.small_disk import NO_MOUNT, small_disk
 
 # The same examples in every run: a change is judged by what it does, not by the luck of a draw. New examples are looked
@@ -219,3 +222,22 @@ def node_make(db: None) -> Callable[..., Any]:
         return node_report(report)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def object_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    """A real S3-compatible server, one per session."""
+    if objects_program() is None:
+        pytest.skip(NO_SERVER)
+    server = ObjectServer(tmp_path_factory.mktemp("objects")).start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def bucket(object_server: ObjectServer, settings: Any) -> Any:
+    """The object store of this process: a prefix of the test's own on the real server."""
+    from harness.bucket.client import bucket_get
+
+    settings.S3 = object_server.given(uuid.uuid4().hex)
+    return bucket_get()

@@ -7,6 +7,7 @@ programs are taken if there are any, else those that the wheel `pixeltable-pgser
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pwd
 import shutil
@@ -26,7 +27,7 @@ START_TIMEOUT_S = 120.0
 # What makes a server safe against power cuts is what makes tests slow.
 OPTIONS = {
     "listen_addresses": "", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
-    "shared_buffers": "64MB", "max_connections": "60", "log_min_messages": "warning", "autovacuum": "off",
+    "shared_buffers": "64MB", "max_connections": "200", "log_min_messages": "warning", "autovacuum": "off",
 }  # fmt: skip
 
 
@@ -131,6 +132,19 @@ def server() -> Iterator[str]:
     """Such a server as a `postgres://` URL."""
     with running() as found:
         yield found.url
+
+
+def database_of(home: Path) -> dict[str, str]:
+    """Where the tests run on PostgreSQL: the setting of a stack in this home, its own database, made if need be."""
+    url = os.environ.get("DLH_TEST_DATABASE_URL", "")
+    if not url:
+        return {}
+    import psycopg
+
+    name = f"home_{hashlib.sha256(str(home).encode()).hexdigest()[:16]}"
+    with psycopg.connect(url, autocommit=True) as server, contextlib.suppress(psycopg.errors.DuplicateDatabase):
+        server.execute(f'CREATE DATABASE "{name}"')
+    return {"DLH_DATABASE_URL": url.replace("/postgres?", f"/{name}?")}
 
 
 def _wait(process: subprocess.Popen[bytes], home: Path) -> None:

@@ -1,9 +1,10 @@
-"""How long reading a program in the sandbox takes, and pricing five of them on a large pool.
+"""How long reading a program in the sandbox takes, and where it goes, and pricing five of them on a large pool.
 
     make bench-offer [ARGS="--nodes 16 --visits 5"]
 
 Five families of programs are rendered as for people's jobs and read as a node reads them (a process of its own in the
-sandbox, torch's import included). Then one offer for each is priced by the portal's own code on a made pool: nodes of
+sandbox, torch's import included); between them run processes that do only the first part of it, so that the differences
+tell what each part takes. Then one offer for each is priced by the portal's own code on a made pool: nodes of
 two models of core and of GPU, some cores declared slower, so that mixtures are among the ways. Beside the time by the
 clock stands that of the processor, which a busy machine changes less. The last line is JSON.
 """
@@ -11,6 +12,7 @@ clock stands that of the processor, which a busy machine changes less. The last 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import tempfile
@@ -23,7 +25,9 @@ from typing import Any
 from scheduler.sweep import SweepPoint
 from tests.benchmarks.estimate_jobs import JOBS
 from tests.benchmarks.estimate_programs import write_program
+from tests.benchmarks.offer_parts import parts_s, steps_s
 from worker.inspection import inspect
+from worker.sandbox import package_folder
 
 BARS = {"trace_s": 3.0, "offers_s": 1.0}
 CORES, GPUS, SLOWED = 32, 8, 8
@@ -35,20 +39,37 @@ def one_per_family() -> list[SweepPoint]:
     return list({job.family: job for job in reversed(JOBS)}.values())
 
 
-def read(point: SweepPoint, root: Path, visits: int) -> tuple[dict[str, Any], list[float]]:
-    """(workload, seconds of each reading). Raises `RuntimeError` where the program cannot be read."""
+def request_of(point: SweepPoint, root: Path) -> dict[str, Any]:
+    """As control sends it to a node."""
     program, data = write_program(point, root)
-    request = {
+    return {
         "request_id": point.point_id, "program_dir": str(program), "dataset_dir": str(data), "minimum_sandbox_level": 0,
     }  # fmt: skip
-    taken, answer = [], {}
+
+
+def read(request: dict[str, Any]) -> tuple[dict[str, Any], float]:
+    """(workload, seconds of the reading). Raises `RuntimeError` where the program cannot be read."""
+    began_s = time.perf_counter()
+    answer = inspect(request)
+    taken_s = time.perf_counter() - began_s
+    if not answer["ok"]:
+        raise RuntimeError(f"{request['request_id']}: {answer['problem']}")
+    return answer["workload"], taken_s
+
+
+def read_all(root: Path, visits: int) -> tuple[list[dict[str, Any]], dict[str, list[float]], dict[str, float]]:
+    """(a workload per family, seconds of each reading of it, seconds of each part of a reading); rounds in turn."""
+    compileall.compile_dir(package_folder("worker"), quiet=2)  # as a node does when it starts
+    requests = {point.family: request_of(point, root) for point in one_per_family()}
+    steps, traced = [], {family: [] for family in requests}
     for _ in range(visits):
-        began_s = time.perf_counter()
-        answer = inspect(request)
-        taken.append(time.perf_counter() - began_s)
-        if not answer["ok"]:
-            raise RuntimeError(f"{point.family}: {answer['problem']}")
-    return answer["workload"], taken
+        steps.append(steps_s())
+        found = {family: read(request) for family, request in requests.items()}
+        for family, (_, taken_s) in found.items():
+            traced[family].append(taken_s)
+    middle = {name: median(step[name] for step in steps) for name in steps[0]}
+    whole_s = median(median(taken) for taken in traced.values())
+    return [workload for workload, _ in found.values()], traced, parts_s(middle, whole_s)
 
 
 def portal(home: Path) -> Any:
@@ -108,12 +129,11 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-offer-") as folder:
         root = Path(folder)
-        workloads, traced = [], {}
-        for point in one_per_family():
-            workload, taken = read(point, root, chosen.visits)
-            workloads.append(workload)
-            traced[point.family] = taken
-            print(f"  {point.family:15} read in {median(taken):.2f} s (slowest {max(taken):.2f})", flush=True)
+        workloads, traced, parts = read_all(root, chosen.visits)
+        for family, taken in traced.items():
+            print(f"  {family:15} read in {median(taken):.2f} s (slowest {max(taken):.2f})", flush=True)
+        for part, taken_s in parts.items():
+            print(f"    {taken_s:5.2f} s  {part}", flush=True)
         user = portal(root / "home")
         devices = pool(chosen.nodes)
         rounds = [price(user, workloads) for _ in range(chosen.visits)]
@@ -122,7 +142,13 @@ def main() -> None:
     print(f"  {len(workloads)} offers on {devices} devices ({ways[0]} ways): {words}", flush=True)
     slowest_s = max(max(taken) for taken in traced.values())
     met = {"trace": slowest_s <= BARS["trace_s"], "offers": median(offers_s) <= BARS["offers_s"]}
-    result = {"trace_s": traced, "offers_s": offers_s, "offers_processor_s": busy_s, "devices": devices}
+    result = {
+        "trace_s": traced,
+        "parts_s": parts,
+        "offers_s": offers_s,
+        "offers_processor_s": busy_s,
+        "devices": devices,
+    }
     print(json.dumps({"benchmark": "offer", **result, "ways": ways[0], "bars": BARS, "met": met}))
 
 

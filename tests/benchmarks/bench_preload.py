@@ -34,7 +34,8 @@ from tests.e2e.stack import REPOSITORY, RunningStack
 
 NODES = ("left", "right")
 BAR = 0.8
-BRIDGE = "dlhp0"
+SPACES = {node: f"p{os.getpid() % 10_000_000}-{node}" for node in NODES}
+BRIDGE = f"p{os.getpid() % 10_000_000}-0"
 
 
 class Bytes(socketserver.BaseRequestHandler):
@@ -67,21 +68,22 @@ def link(mbit: int) -> Iterator[tuple[str, dict[str, list[str]]]]:
     subnet = f"10.{100 + os.getpid() % 100}.{os.getpid() // 100 % 250}"
     try:
         for number, node in enumerate(NODES):
-            ip("netns", "add", f"dlhp-{node}")
+            ip("netns", "add", SPACES[node])
             if number == 0:
                 ip("link", "add", BRIDGE, "type", "bridge")
                 ip("addr", "add", f"{subnet}.1/24", "dev", BRIDGE)
                 ip("link", "set", BRIDGE, "up")
-            ip("link", "add", f"dlhp-{node}", "type", "veth", "peer", "name", "eth0", "netns", f"dlhp-{node}")
-            ip("link", "set", f"dlhp-{node}", "master", BRIDGE, "up")
-            ip("-n", f"dlhp-{node}", "addr", "add", f"{subnet}.{number + 2}/24", "dev", "eth0")
-            ip("-n", f"dlhp-{node}", "link", "set", "eth0", "up")
+            ip("link", "add", SPACES[node], "type", "veth", "peer", "name", "eth0", "netns", SPACES[node])
+            ip("link", "set", SPACES[node], "master", BRIDGE, "up")
+            ip("-n", SPACES[node], "addr", "add", f"{subnet}.{number + 2}/24", "dev", "eth0")
+            ip("-n", SPACES[node], "link", "set", "eth0", "up")
         shape = ("tbf", "rate", f"{mbit}mbit", "burst", "256kb", "latency", "50ms")
         ip("qdisc", "add", "dev", BRIDGE, "root", *shape, tool="tc")
-        yield f"{subnet}.1", {node: ["ip", "netns", "exec", f"dlhp-{node}"] for node in NODES}
+        yield f"{subnet}.1", {node: ["ip", "netns", "exec", SPACES[node]] for node in NODES}
     finally:
-        for node in NODES:
-            subprocess.run(["ip", "netns", "del", f"dlhp-{node}"], capture_output=True, check=False)
+        for node in NODES:  # the link by itself: what goes with its namespace goes some time later
+            subprocess.run(["ip", "link", "del", SPACES[node]], capture_output=True, check=False)
+            subprocess.run(["ip", "netns", "del", SPACES[node]], capture_output=True, check=False)
         subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True, check=False)
 
 

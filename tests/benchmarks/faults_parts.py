@@ -185,12 +185,13 @@ def _filled(lab: Lab, stack: RunningStack, disk: Path) -> Row:
     filler.unlink()
 
     def judged() -> str:
+        """The state once the end of the first attempt is known; before, the job still counts as running."""
         with suppress(httpx.HTTPError, AssertionError):
-            return str(stack.job(job)["state"])
+            state = str(stack.job(job)["state"])
+            return state if state == "failed" or (state == "running" and len(attempts(stack, job)) > 1) else ""
         return ""
 
-    states = {"failed", "running"}
-    state = wait_for(lambda: judged() in states and judged(), timeout_s=JOB_TIMEOUT_S, what="its state is right")
+    state = wait_for(judged, timeout_s=JOB_TIMEOUT_S, what="its state is right")
     start = _resumed(stack, job) if state == "failed" else int(str(attempts(stack, job)[-1]["resume_from"])[5:])
     code = (stack.job(job)["failure"] or attempts(stack, job)[0]["failure"] or {}).get("code")
     whole = checkpoints_are_whole(stack, job)

@@ -123,15 +123,26 @@ class Storm:
                 time.sleep(0.2)
 
     def _kill(self) -> None:
+        """Kill something that lives. Parts that died again and again come back after a while only, so that there may be
+        nothing for some seconds."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not self._killed():
+            assert time.monotonic() < end_s, "nothing of the stack comes back"
+            time.sleep(0.1)
+
+    def _killed(self) -> bool:
         victims = self._victims()
+        if not victims:
+            return False
         kind = self.draw.choice(sorted(victims))
         pid = self.draw.choice(victims[kind])
-        with contextlib.suppress(ProcessLookupError):
+        try:
             os.kill(pid, signal.SIGKILL)
-            self.told.kills[kind] += 1
-            self._trace.append((kind, pid))
-            return
-        self._kill()
+        except ProcessLookupError:
+            return False
+        self.told.kills[kind] += 1
+        self._trace.append((kind, pid))
+        return True
 
     def _victims(self) -> dict[str, list[int]]:
         """Process ids by kind; only kinds of which there is one."""

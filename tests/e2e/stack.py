@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 import httpx
 import psutil
 
+from tests.postgres import database_of
+
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 START_TIMEOUT_S = 240.0
 STOP_TIMEOUT_S = 180.0
@@ -36,14 +38,14 @@ def wait_for(condition: Callable[[], T], *, timeout_s: float, what: str) -> T:
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
-    """This process's environment without any setting of ours, in another home."""
+    """This process's environment without any setting of ours, in another home (and its database, on PostgreSQL)."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("DLH_") and name not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}
     }
-    config = str(home / "config")
-    return {**kept, "DLH_HOME": str(home), "OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": config, **more}
+    own = {"DLH_HOME": str(home), "OMP_NUM_THREADS": "1", "XDG_CONFIG_HOME": str(home / "config"), **database_of(home)}
+    return {**kept, **own, **more}
 
 
 def processes_of(home: Path) -> list[psutil.Process]:

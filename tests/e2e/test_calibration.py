@@ -12,7 +12,6 @@ LIMIT_S = 400.0
 """On a machine that does other things; alone it takes some 20 s."""
 
 
-@pytest.mark.timeout(900)
 def test_a_small_sweep_survives_a_restart_and_leaves_points_a_model_and_free_devices(stack: RunningStack) -> None:
     run = stack.post("/pool/calibration", {"kind": "cpu", "budget_s": BUDGET_S})
     place = f"/pool/calibration/{run['id']}"

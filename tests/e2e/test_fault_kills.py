@@ -8,7 +8,6 @@ pytestmark = pytest.mark.stack
 KILLS, SEED = 10, 4
 
 
-@pytest.mark.timeout(850)
 def test_after_random_kills_every_job_has_succeeded_and_nothing_is_left(stack, digits):
     told = Storm(stack, digits, SEED).run(KILLS)
     assert told.kills.total() == KILLS

@@ -28,8 +28,9 @@ def test_a_broker_that_loses_its_memory_loses_no_job_that_runs_or_waits(stack, d
     at_rest(stack, first, second)
 
 
-@pytest.mark.timeout(400)
 def test_a_locked_database_is_told_as_such_and_costs_no_run(stack, digits):
+    if "DLH_DATABASE_URL" in stack.environment:
+        pytest.skip("SQLite's alone: PostgreSQL has no one lock for all that write")
     job = stack.job_submit(digits, {"name": "locked out", "training": TRAINING})
     stack.job_wait_step(job, 1)
     draft = stack.post("/jobs", {"project": stack.project, "dataset": digits, "spec": {"name": "later"}})["id"]

@@ -11,7 +11,6 @@ def _cores(stack):
     return sum(device["kind"] == "cpu" for node in stack.get("/pool")["nodes"] for device in node["devices"])
 
 
-@pytest.mark.timeout(560)
 def test_an_urgent_job_pauses_a_lesser_one_which_resumes_and_ends_right(stack, digits):
     everything = {"device": "cpu", "count": _cores(stack)}
     training = {"epochs": 16, "seed": 1, "patience": 0}
