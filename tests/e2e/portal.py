@@ -86,23 +86,24 @@ def visit(page: Any, address: str) -> None:
     raise AssertionError(f"other pages kept coming before {address}")
 
 
+_PASSING = ("navigation", "context was destroyed", "Cannot read properties of null")
+"""A page that is just loading: the last while its document has no body, or not yet what was asked for."""
+
+
 def until(page: Any, condition: str, *, limit_s: float = 90.0) -> None:
     """Wait until a script expression holds; asked from outside, because the pages' policy forbids `eval` inside."""
-    deadline = time.monotonic() + limit_s
-    while not _holds(page, condition):
-        assert time.monotonic() < deadline, f"never came true: {condition}"
-        page.wait_for_timeout(50)
-
-
-def _holds(page: Any, condition: str) -> bool:
     from playwright.sync_api import Error
 
-    try:
-        return bool(page.evaluate(condition))
-    except Error as error:
-        if "navigation" in str(error) or "context was destroyed" in str(error):
-            return False
-        raise
+    deadline, holds, said = time.monotonic() + limit_s, False, ""
+    while not holds:
+        assert time.monotonic() < deadline, f"never came true: {condition} {said}"
+        page.wait_for_timeout(50)
+        try:
+            holds, said = bool(page.evaluate(condition)), ""
+        except Error as error:
+            said = str(error)
+            if not any(words in said for words in _PASSING):
+                raise
 
 
 def addresses(ids: dict[str, str]) -> dict[str, str]:
