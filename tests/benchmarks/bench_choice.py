@@ -29,6 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--points", type=int, default=120, help="programs of the sweep")
     parser.add_argument("--cache", type=Path, help="CSV of raw visits; kept and taken up again")
+    parser.add_argument("--times", type=int, default=1, help="epochs of each job: so many times as many")
     chosen = parser.parse_args()
     plan = plan_sweep(most=chosen.points, others_share=OTHERS_SHARE)
     began_s = time.monotonic()
@@ -38,7 +39,7 @@ def main() -> None:
         collect(plan, cache, root, visits=1)
         collect_ranks(rank_plan(plan), cache, root)
         several = [*cache.points(plan, count=2), *cache.points(plan, threads=2)]
-        result = jobs(fit_device_model([*cache.points(plan), *several]), root)
+        result = jobs(fit_device_model([*cache.points(plan), *several]), root, chosen.times)
     choice = result["choice"]
     met = choice["ours_misses"] == 0 and choice["ours_energy_above_best"] <= BARS["allocation_energy"]
     took = {"seconds": time.monotonic() - began_s, "points": len(cache.points(plan))}

@@ -177,11 +177,11 @@ def two_ranks(points: Sequence[CalibrationPoint], several: Sequence[CalibrationP
     return found
 
 
-def jobs(model: DeviceModel, root: Path) -> Table:
-    """Whole runs after a probe, and what the recommendation makes of it."""
+def jobs(model: DeviceModel, root: Path, times: int = 1) -> Table:
+    """Whole runs after a probe, and what the recommendation makes of it; `times` their epochs."""
     print("whole jobs (start to results) after three probe steps")
     model = estimate_jobs.taught(model, root)
-    seen, whole = estimate_jobs.whole_jobs(model, root)
+    seen, whole = estimate_jobs.whole_jobs(model, root, times)
     bare = f"without a probe {whole['without_probe_median']:.1%}"
     print(f"  median {whole['median']:.1%} (bar {BARS['probe_median']:.0%}), {bare}")
     choice = estimate_jobs.chosen_against_all(model, seen)

@@ -176,10 +176,15 @@ def taught(model: DeviceModel, root: Path) -> DeviceModel:
     return corrected(model, finished)
 
 
-def whole_jobs(model: DeviceModel, root: Path) -> tuple[list[Seen], dict[str, float]]:
+def longer(job: SweepPoint, times: int) -> SweepPoint:
+    """The same job with so many times its epochs."""
+    return replace(job, training={**job.training, "epochs": times * job.training["epochs"]})
+
+
+def whole_jobs(model: DeviceModel, root: Path, times: int = 1) -> tuple[list[Seen], dict[str, float]]:
     """Every job on every allocation: errors of the whole run's time, each after three probe steps on it."""
     seen, errors, bare = [], [], []
-    for job in JOBS:
+    for job in (longer(job, times) for job in JOBS):
         for allocation in allocations(job.batch_size):
             found = see(job, allocation, root)
             guess = estimate(found.workload, allocation, model, probe=found.probe)
@@ -211,8 +216,8 @@ def chosen_against_all(model: DeviceModel, seen: Sequence[Seen]) -> dict[str, fl
     """Forty deadlines: the allocation recommended after a probe on one core, against what was measured on all."""
     tally: dict[str, list[tuple[float, bool]]] = {"ours": [], "fastest": [], "fewest": []}
     refused = cases = 0
-    for job in JOBS:
-        runs = [found for found in seen if found.job is job]
+    for job in dict.fromkeys(found.job.point_id for found in seen):
+        runs = [found for found in seen if found.job.point_id == job]
         probe, workload = runs[0].probe, runs[0].workload
         energy = {run.probe.allocation: run.run_s * model.power.busy_w * run.probe.allocation.count for run in runs}
         took = {run.probe.allocation: run.run_s for run in runs}

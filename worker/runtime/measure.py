@@ -69,7 +69,7 @@ def measure(program: Path, data: Path | None, options: argparse.Namespace, idle:
             if run.group is not None:
                 run.group.close()
             if run.rank == 0:
-                answer |= _traced(program, rows.folder, run)
+                answer |= _traced(program, data or rows.folder, run)  # the rows are counted, so not the few alone
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise

@@ -24,8 +24,11 @@ VISIT_S = 0.3
 MOST_STEPS = 200
 BATCHES = 16
 REPEATED_BYTES = 32 << 20
-EVALUATED_ROWS = 256
-EVALUATION_S = 5.0
+EVALUATED_ROWS, EVALUATED_BYTES = 1024, 8 << 20
+EVALUATION_S = 2.0
+PASSES = 3
+LEAST_OF_MEAN = 0.25
+"""A row takes at least this share of the mean: below it the two sizes differ by noise."""
 
 
 class MeasureRun(StandIn):
@@ -103,8 +106,11 @@ class MeasureRun(StandIn):
         """Steps per visit, the same on every rank."""
         step_s = max(self.warmup_s[-1], 1e-6)
         wanted = min(MOST_STEPS, max(self.least_steps, math.ceil(VISIT_S / step_s)))
-        steps = max(1, min(wanted, int(self.budget_s / step_s / self.visits)))
-        return steps if self.group is None else int(broadcast_bytes(self.group, str(steps).encode()))
+        return self._agreed(max(1, min(wanted, int(self.budget_s / step_s / self.visits))))
+
+    def _agreed(self, number: int) -> int:
+        """The first rank's, on every rank: each has its own idea of time."""
+        return number if self.group is None else int(broadcast_bytes(self.group, str(number).encode()))
 
     def _meter(self) -> EnergyMeter:
         meter = EnergyMeter((self.device.index or 0,) if self.device.type == "cuda" else ())
@@ -112,19 +118,28 @@ class MeasureRun(StandIn):
         return meter
 
     def evaluation_row_s(self) -> float:
-        """Seconds per row of a forward pass, warmed up."""
+        """Seconds per row of a forward pass, warmed up.
+
+        From the difference of two sizes: what ranks take to meet comes once per pass, not per row.
+        """
+        assert self.dataset is not None  # noqa: S101 - called after the steps
+        affordable = EVALUATION_S / (median(self.step_s) / self.batch_size)
+        held = EVALUATED_BYTES // max(1, self.dataset.train.row_bytes)
+        many = self._agreed(int(max(8, min(EVALUATED_ROWS, affordable, held))))
+        few = many // 4
+        few_s, many_s = self._pass_s(few), self._pass_s(many)
+        return max((many_s - few_s) / (many - few), LEAST_OF_MEAN * many_s / many)
+
+    def _pass_s(self, rows: int) -> float:
+        """Seconds of a forward pass over so many rows: the median of some, after one that warms up."""
         assert self.net is not None and self.dataset is not None  # noqa: S101 - called after the steps
-        rows = self.batch_size  # ranks must agree on it, and each has its own idea of time
-        if self.group is None:
-            affordable = EVALUATION_S / (median(self.step_s) / self.batch_size)
-            rows = int(max(2, min(EVALUATED_ROWS, affordable)))
         part = _repeated(self.dataset.train, rows)
         taken = []
-        for _ in range(2):
+        for _ in range(1 + PASSES):
             began_s = self._now()
             self.outputs(self.net, part)
-            taken.append((self._now() - began_s) / rows)
-        return taken[-1]
+            taken.append(self._now() - began_s)
+        return median(taken[1:])
 
 
 def _whole_batches(part: Part, batch_size: int) -> Part:

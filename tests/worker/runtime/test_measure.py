@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,10 +17,10 @@ from scheduler.calibration import CalibrationPoint
 from scheduler.link import fit_link
 from scheduler.workload import Workload
 from tests.worker.runtime.apart import apart
-from tests.worker.runtime.samples import change_spec, diabetes, digits, program, python, wine
+from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_table, program, python, wine
 from worker import power
 from worker.power import EnergyMeter
-from worker.runtime.fewrows import GivenShapeSpec
+from worker.runtime.fewrows import LIMIT_BYTES, GivenShapeSpec
 from worker.runtime.madeup import make_rows
 from worker.runtime.measure import measure, together
 from worker.runtime.spec import load_spec
@@ -56,6 +57,18 @@ def test_a_program_is_measured_on_its_rows_and_on_made_up_ones(dataset: str, fam
         assert answer["noise"] >= 0
         load = Workload.from_dict(json.loads(json.dumps(answer["workload"])))
         assert (load.batch_size, load.parameters) == (24, answer["parameters"])
+
+
+def test_the_workload_counts_all_rows_of_data_of_which_few_were_measured(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    columns = {f"x{number}": generator.normal(size=12_000) for number in range(40)}
+    kinds = {"kind": [("low", "high")[int(value > 0)] for value in columns["x0"]]}
+    profile = pack_table(tmp_path / "data", columns | kinds, "kind")
+    assert (tmp_path / "data" / "table.parquet").stat().st_size > LIMIT_BYTES
+    split = {"split": {"validation": 0.1, "test": 0.1}}
+    folder = program(tmp_path / "program", profile, model={"family": "mlp", "size": "small"}, data=split)
+    answer = measured(folder, tmp_path / "data")
+    assert answer["workload"]["train_rows"] == pytest.approx(9600, rel=0.01)
 
 
 def test_an_answer_makes_a_calibration_point(tmp_path: Path) -> None:
