@@ -56,19 +56,22 @@ def _listed(objects, unit):
 
 
 def _contents(folder):
-    """Bytes by path below `folder`; None where a file went while it was read."""
+    """Bytes by path below `folder` of what stays; None where a file went while it was read."""
     try:
-        return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        found = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     except FileNotFoundError:
         return None
+    passing = {"incoming", "fence"}
+    return {
+        path: body for path, body in found.items()
+        if path.parts[0] not in passing and not any(part.startswith(".") for part in path.parts)
+    }  # fmt: skip
 
 
 def _is_copied(folder, there):
-    """Whether all of a job's files that stay are listed in the object store as they are."""
+    """Whether all of a job's files are listed in the object store as they are."""
     found = _contents(folder)
-    kept = {path: body for path, body in (found or {}).items() if path.parts[0] not in {"incoming", "fence"}}
-    plain = {path: body for path, body in kept.items() if not any(part.startswith(".") for part in path.parts)}
-    return bool(plain) and all(there.get(str(path)) == hashlib.sha256(body).hexdigest() for path, body in plain.items())
+    return bool(found) and all(there.get(str(path)) == hashlib.sha256(body).hexdigest() for path, body in found.items())
 
 
 def test_a_run_lives_through_the_object_store_goes_on_elsewhere_and_a_lost_folder_comes_back(
