@@ -105,10 +105,11 @@ def uses_of(window: Window) -> list[DeviceUse]:
     going = list(
         Allocation.objects.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk")
     )
-    held = Counter(allocation.attempt_id for allocation in going)
+    held = Counter((allocation.attempt_id, allocation.device.node_id) for allocation in going)
     samples = {allocation.attempt_id: attempt_samples(allocation.attempt) for allocation in going}
     return list(ended) + [
-        use_of(item, window.until, samples[item.attempt_id], held[item.attempt_id], table) for item in going
+        use_of(item, window.until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], table)
+        for item in going
     ]
 
 
