@@ -103,6 +103,7 @@ def test_the_export_follows_the_filter(world: SimpleNamespace, owner: Client) ->
     rows = b"".join(owner.get("/jobs/export.csv?state=failed")).decode().splitlines()
     assert len(rows) == 2 and ",failed," in rows[1]
     assert [item["state"] for item in owner.get("/jobs/export.json?state=failed").json()["items"]] == ["failed"]
+    assert owner.get("/jobs/export.csv?sort=nothing").status_code == 422
 
 
 def test_a_job_of_another_project_is_not_named_in_the_pool(world: SimpleNamespace, client: Client) -> None:
