@@ -21,7 +21,7 @@ from harness.jobs.selectors import SORTS, JobFilters, job_get, job_list
 from harness.jobs.services import job_delete, job_restore
 from harness.pages.job_view import curves_source
 from harness.pages.spec_diff import spec_differences
-from harness.pages.web import page, person, show
+from harness.pages.web import page, page_number, person, show
 from harness.pages.words import STATE_WORDS, TASK_WORDS
 from harness.paging import PAGE_SIZE_MAX, Page
 from harness.responses import chunks_response
@@ -59,11 +59,6 @@ def filters_read(request: HttpRequest, *, user: User) -> JobFilters:
     )
 
 
-def _page_number(request: HttpRequest) -> int:
-    text = request.GET.get("page", "1")
-    return int(text) if text.isdigit() and 0 < len(text) < 7 and int(text) else 1
-
-
 @page("GET", "HEAD")
 def job_index(request: HttpRequest) -> HttpResponseBase:
     """The list; htmx asks for its table only."""
@@ -71,7 +66,7 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
     sort = request.GET.get("sort", "-created")
     filters = filters_read(request, user=user)
     context = {
-        "rows": job_list(user=user, filters=filters, sort=sort, page=_page_number(request), page_size=PAGE_SIZE),
+        "rows": job_list(user=user, filters=filters, sort=sort, page=page_number(request), page_size=PAGE_SIZE),
         "sort": sort,
         "sortable": SORTS,
         "filtered": filters != JobFilters(),

@@ -157,3 +157,15 @@ def test_samples_can_be_had_where_data_is_uploaded_though_there_is_data_already(
 ) -> None:
     page = owner.get(reverse("dataset_upload")).content.decode()
     assert page.count(f'action="{reverse("dataset_sample")}"') == 3 and "wine" in page
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5000, "-1", "one", ""])
+def test_what_is_no_number_in_the_address_is_passed_over(world: SimpleNamespace, owner: Client, number: str) -> None:
+    job = world.jobs["succeeded"].pk
+    for address in (
+        "/jobs/",
+        reverse("dataset_preview", args=[world.wine.pk]),
+        reverse("job_tab", args=[job, "logs"]),
+    ):
+        given = dict.fromkeys(("page", "offset", "rank", "attempt", "line"), number)
+        assert owner.get(address, given).status_code == 200
