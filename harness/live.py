@@ -110,7 +110,7 @@ async def live_view(request: HttpRequest) -> HttpResponseBase:
     try:
         topics = await sync_to_async(_resolve)(request)
         if topics is None:
-            return JsonResponse(_error_body("unauthorised", "Sign in, or send a token."), status=401)
+            return JsonResponse(_error_body("unauthenticated", "Sign in, or send a token."), status=401)
         positions = positions_of(request.headers.get("Last-Event-ID") or request.GET.get("last_event_id", ""), topics)
     except HarnessError as error:
         return JsonResponse({"error": error.to_dict()}, status=error.status)

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -141,7 +142,7 @@ def _ask(job_id: str, token: int, how: str) -> bool:
     return False
 
 
-def _tombstone(job_id: str, token: int) -> Any:
+def _tombstone(job_id: str, token: int) -> Path:
     """Mark of an attempt that was stopped before it was started: a late start message must not revive it."""
     return run_dir("stopped", node_name()) / f"{job_id}-{token}"
 

@@ -64,7 +64,7 @@ class Seen:
 
     def status(self, line: bytes, ranks: Container[int]) -> None:
         """Take in a line of the launcher's status pipe; what is none is passed over."""
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             body = json.loads(line)
             if "port" in body and self.port is None and 0 < int(body["port"]) < PORTS:
                 self.port = int(body["port"])
@@ -197,7 +197,15 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
     if any(word in text for word in _DISK_WORDS) or code == -signal.SIGXFSZ:
         verdict = disk_full(seen.disk_limit_bytes)
         return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
-    ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    ended = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
     hint = "The end of the log is shown below; correct the program and submit again."
     return failure(FailureCode.PROGRAM_ERROR, f"Rank {rank} {ended}: {last}", hint, traceback=text or None)
+
+
+def _signal_name(number: int) -> str:
+    """`SIGSEGV`; real-time signals have no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -75,6 +75,13 @@ def profile_table(
     plans = [
         column_plan(survey, options.column_types.get(survey.name)) for survey in surveys if survey.name != SPLIT_COLUMN
     ]
+    if not plans:
+        fail(
+            "one_column",
+            f"The table has no column besides {SPLIT_COLUMN}.",
+            "A table needs a target and one feature at least.",
+            column=SPLIT_COLUMN,
+        )
     measured = _pack(spool, surveys, plans, split, out, progress)
     progress(0.97, "looking for leaks")
     return _profile(source, surveys, plans, measured, out, options)

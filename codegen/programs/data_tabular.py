@@ -87,9 +87,10 @@ def class_name(value) -> str:
 def natural_order(name: str):
     """Sort key that puts '2' before '10'."""
     try:
-        return (0, float(name), name)
+        number = float(name)
     except ValueError:
         return (1, 0.0, name)
+    return (0, number, name) if number == number else (1, 0.0, name)  # "nan" is neither before nor after a number
 
 
 def fit(shape, table: pa.Table) -> dict:

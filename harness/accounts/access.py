@@ -57,11 +57,16 @@ def require(user: User, project: Project, role: Role, token: ApiToken | None = N
     return held
 
 
-def require_admin(user: User, token: ApiToken | None = None) -> None:
-    """Pass for admins of the installation only. Raises `Forbidden`."""
+def is_admin(user: User, token: ApiToken | None = None) -> bool:
+    """Whether the person acts as an admin of the installation: one with a token for less does not."""
     token = token_of(user, token)
     narrowed = token is not None and (token.scope != Scope.ADMIN or token.project_id is not None)
-    if not (user.is_active and user.is_superuser) or narrowed:
+    return user.is_active and user.is_superuser and not narrowed
+
+
+def require_admin(user: User, token: ApiToken | None = None) -> None:
+    """Pass for admins of the installation only. Raises `Forbidden`."""
+    if not is_admin(user, token):
         raise Forbidden(
             "This is for admins of the installation.",
             hint="Ask an admin; a token needs the scope admin and no project.",

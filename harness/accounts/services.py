@@ -13,7 +13,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 from django.utils.text import slugify
 
-from harness.accounts.access import require, require_admin, require_write, token_of
+from harness.accounts.access import is_admin, require, require_admin, require_write, token_of
 from harness.accounts.audit import audit_write
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
@@ -200,10 +200,10 @@ def token_digest(text: str) -> str:
 
 
 def token_revoke(*, user: User, token_id: str) -> None:
-    """End a token of the person's own (admins: of anybody). Raises `NotFound`."""
+    """End a token of the person's own (admins: of anybody). Raises `NotFound`, `Forbidden`."""
     require_write(user)
     tokens = ApiToken.objects.filter(pk=token_id, revoked_at=None)
-    if not user.is_superuser:
+    if not is_admin(user):
         tokens = tokens.filter(user=user)
     held = token_of(user)
     if held and held.project_id:

@@ -85,8 +85,8 @@ def _restore(stream: BinaryIO, manifest: dict[str, Any], home: Path, store: Path
         free = shutil.disk_usage(staged_store or staged).free
         if free < size_bytes:
             raise BackupError(f"{store} has {free >> 20} MiB free, the backup needs {size_bytes >> 20} MiB")
-        inner = staged_store or staged / "store"
-        inner.mkdir(exist_ok=True)
+        inner = staged_store or staged / store.relative_to(home)
+        inner.mkdir(parents=True, exist_ok=True)
         (staged / "secrets").mkdir(mode=0o700)
         files = archive_extract(stream, {"": staged, "store/": inner})
         told = _database_load(staged, inner)

@@ -98,8 +98,11 @@ class Upload:
                 if progress:
                     progress(offset, self._size)
                 stream.seek(offset)
+                piece = stream.read(CHUNK_BYTES)
+                if not piece and offset < self._size:
+                    raise BadInput(f"{self._path} became shorter while it was sent.", hint="Upload it again.")
                 try:
-                    offset, dataset_id = self._send(place, offset, stream.read(CHUNK_BYTES))
+                    offset, dataset_id = self._send(place, offset, piece)
                     failures = 0
                 except (ApiError, Unreachable) as error:
                     if not _passes(error) or failures >= len(_WAITS_S):
@@ -135,7 +138,9 @@ class Upload:
     def _stands_patiently(self, place: str, offset: int) -> tuple[int, str]:
         try:
             return self._stands(place)
-        except Unreachable:
+        except (ApiError, Unreachable) as error:
+            if not _passes(error):
+                raise
             return offset, ""
 
     def _send(self, place: str, offset: int, piece: bytes) -> tuple[int, str]:
@@ -164,9 +169,15 @@ class Upload:
         if response.is_success:
             return response
         if method == "HEAD":
-            # A HEAD has no body to tell more.
-            raise ApiError(response.status_code, {"message": "There is no such upload any more.", "code": "not_found"})
+            raise ApiError(response.status_code, _head_error(response.status_code))
         return self._transport.checked(response)
+
+
+def _head_error(status: int) -> dict[str, str]:
+    """The answer to a HEAD has no body to tell more."""
+    if status == 404:
+        return {"message": "There is no such upload any more.", "code": "not_found"}
+    return {"message": f"The portal answered {status}."}
 
 
 def _passes(error: ApiError | Unreachable) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from harness.client.client import ENDED, Client, Json
 from harness.client.errors import ApiError, Unreachable
@@ -12,6 +13,7 @@ REFRESH_S = 0.5
 """The job is asked for at most this often, however many events come."""
 POLL_S = 2.0
 _STREAM_FAILURES_MAX = 3
+_LINES_PER_PAGE = 5000
 
 
 def rests(job: Json) -> bool:
@@ -68,15 +70,17 @@ def log_lines(
         return
     head = client.job_part(job_id, "logs", limit=1)
     for number in head["ranks"] if rank is None else [rank]:
-        last = 0
-        more = True
-        while more:
-            page = client.job_part(
-                job_id, "logs", rank=number, after_line=last, limit=5000, query=query, level=level, token=head["token"]
-            )
-            yield from page["lines"]
-            more = bool(page["more"] and page["lines"])
-            last = page["lines"][-1]["line"] if page["lines"] else last
+        yield from _lines_after(client, job_id, 0, token=head["token"], rank=number, query=query, level=level)
+
+
+def _lines_after(client: Client, job_id: str, line: int, **params: Any) -> Iterator[Json]:
+    """Lines of one rank in one attempt, page by page."""
+    more = True
+    while more:
+        page = client.job_part(job_id, "logs", after_line=line, limit=_LINES_PER_PAGE, **params)
+        yield from page["lines"]
+        more = bool(page["more"] and page["lines"])
+        line = page["lines"][-1]["line"] if page["lines"] else line
 
 
 def log_follow(
@@ -90,21 +94,21 @@ def log_follow(
 ) -> Iterator[Json]:
     """Lines as they are written, of every attempt that follows, until the job rests."""
     seen: dict[tuple[int, int], int] = {}
+    last: Json | None = None
     while True:
         ended = rests(client.job(job_id))
         head = client.job_part(job_id, "logs", limit=1)
-        for number in head["ranks"] if rank is None else [rank]:
-            key = (head["token"], number)
-            page = client.job_part(
-                job_id, "logs", rank=number, token=head["token"], after_line=seen.get(key, 0), limit=5000
-            )
-            for line in page["lines"]:
-                seen[key] = line["line"]
-                if query.lower() in line["text"].lower() and _at_least(line["level"], level):
-                    yield line
-            ended = ended and not page["more"]
+        # What an attempt wrote after the last look at it is read before the one that follows: it tells why it ended.
+        for told in [head] if last is None or last["token"] == head["token"] else [last, head]:
+            for number in told["ranks"] if rank is None else [rank]:
+                key = (told["token"], number)
+                for line in _lines_after(client, job_id, seen.get(key, 0), token=key[0], rank=number):
+                    seen[key] = line["line"]
+                    if query.lower() in line["text"].lower() and _at_least(line["level"], level):
+                        yield line
         if ended:
             return
+        last = head
         sleep(POLL_S / 2)
 
 

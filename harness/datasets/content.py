@@ -125,7 +125,7 @@ def content_place(source: Path, key: str, source_name: str) -> DatasetPaths:
     paths.source.mkdir(parents=True, exist_ok=True)
     # Young again, so that a purge that runs now leaves a content that nobody named for long.
     os.utime(paths.root)
-    if not any(paths.source.iterdir()):
+    if not _sources(paths):
         with disk_full_told():
             try:
                 os.link(source, paths.source / source_name)
@@ -148,11 +148,16 @@ def _copy(source: Path, target: Path) -> None:
 
 def content_source(key: str) -> Path:
     """The source file of a content. Raises `FileNotFoundError`."""
-    folder = settings.STORE.dataset(key).source
-    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    paths = settings.STORE.dataset(key)
+    files = _sources(paths)
     if not files:
-        raise FileNotFoundError(f"no source in {folder}")
+        raise FileNotFoundError(f"no source in {paths.source}")
     return files[0]
+
+
+def _sources(paths: DatasetPaths) -> list[Path]:
+    """Whole source files; those that are being copied have a dot in front."""
+    return sorted(path for path in paths.source.iterdir() if not path.name.startswith("."))
 
 
 def content_profile(key: str) -> DatasetProfile | None:

@@ -31,6 +31,7 @@ from harness.datasets.models import Dataset, DatasetState, Upload
 from harness.datasets.profiling import DRAFT_PREFIX
 from harness.datasets.uploads import upload_append, upload_create, upload_delete, upload_lock
 from harness.errors import Conflict, Forbidden, Invalid
+from harness.ids import new_id
 from worker.sandbox import tree_remove
 
 __all__ = [
@@ -108,11 +109,13 @@ def _dataset_create(
     key = content_key(file_sha256(source), source_name, plain)
     if copy:
         # A hard link would let a later change of the person's file reach into the store.
-        draft = settings.STORE.uploads / f"copy-{key}"
+        draft = settings.STORE.uploads / f"copy-{new_id()}"
         draft.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, draft)
-        content_place(draft, key, source_name)
-        draft.unlink()
+        try:
+            shutil.copyfile(source, draft)
+            content_place(draft, key, source_name)
+        finally:
+            draft.unlink(missing_ok=True)
     else:
         content_place(source, key, source_name)
     with transaction.atomic():

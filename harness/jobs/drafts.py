@@ -127,9 +127,11 @@ def _job_name(name: str, dataset: Dataset, family: str) -> str:
     return name[:120]
 
 
-def _draft_require(user: User, job: Job) -> RunPaths:
+def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
+    """The files of a draft. `hold`: until the transaction ends nobody submits it, so that what is written is marked."""
     require(user, job.project, Role.MEMBER)
-    job.refresh_from_db(fields=["state", "deleted_at"])
+    rows = Job.objects.select_for_update() if hold else Job.objects.all()
+    job.refresh_from_db(fields=["state", "deleted_at"], from_queryset=rows)
     if job.state != JobState.DRAFT or job.deleted_at:
         raise Conflict(f"{job.name} is {job.state} and cannot be edited any more.", hint="Clone it and edit the clone.")
     paths: RunPaths = settings.STORE.job(job.pk)
@@ -143,37 +145,38 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any]) -> Job:
     """
     paths = _draft_require(user, job)
     wish = programs.spec_read(spec)
-    before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
-    own_model = written.get("model.py") if job.program_own else None
+    own_model = programs.files_read(paths.program).get("model.py") if job.program_own else None
     resolved, program = _generate(wish, job.dataset, own_model)
-    edited = {
-        name: text for name, text in written.items() if text != before.get(name) and name != "spec.yaml"
-    }  # spec.yaml follows the spec
-    programs.files_replace(paths.generated, program.files)
-    programs.files_replace(paths.program, {**program.files, **edited})
-    _fill(job, wish, resolved, job.dataset)
     job.suggestions = programs.suggestions_of(wish, dataset_profile(job.dataset), hardware())
-    if wish.name:
-        job.name = wish.name
-    return _draft_save(job, user, "Spec changed")
+    with transaction.atomic():
+        _draft_require(user, job, hold=True)
+        before, written = programs.files_read(paths.generated), programs.files_read(paths.program)
+        edited = {
+            name: text for name, text in written.items() if text != before.get(name) and name != "spec.yaml"
+        }  # spec.yaml follows the spec
+        programs.files_replace(paths.generated, program.files)
+        programs.files_replace(paths.program, {**program.files, **edited})
+        _fill(job, wish, resolved, job.dataset)
+        if wish.name:
+            job.name = wish.name
+        return _draft_save(job, user, "Spec changed")
 
 
 def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None = None) -> Job:
+    """Call it in the transaction that holds the draft (`_draft_require`)."""
     fields = (
         "spec", "resolved", "suggestions", "dataset_sha256", "task", "family", "metric_name", "epochs", "name",
         "program_sha256", "program_edited", "program_own", "deadline_at", "options", "slowdown",
     )  # fmt: skip
-    values = {field: getattr(job, field) for field in fields}
-    with transaction.atomic():
-        if not Job.objects.filter(pk=job.pk, state=JobState.DRAFT).update(**values):
-            raise Conflict(f"{job.name} was submitted meanwhile.", hint="Clone it and edit the clone.")
-        job_note(job, "program", message, actor=user, data=data)
+    Job.objects.filter(pk=job.pk, state=JobState.DRAFT).update(**{field: getattr(job, field) for field in fields})
+    job_note(job, "program", message, actor=user, data=data)
     return job
 
 
+@transaction.atomic
 def program_file_write(*, user: User, job: Job, name: str, text: str) -> Job:
     """Write one file of a draft's program. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    paths = _draft_require(user, job)
+    paths = _draft_require(user, job, hold=True)
     programs.file_name_check(name)
     programs.file_text_check(name, text)
     if name not in (have := programs.files_read(paths.program)) and len(have) >= programs.FILES_MAX:
@@ -182,9 +185,10 @@ def program_file_write(*, user: User, job: Job, name: str, text: str) -> Job:
     return _program_changed(user, job, paths, f"{name} edited", name)
 
 
+@transaction.atomic
 def program_reset(*, user: User, job: Job, name: str | None = None) -> Job:
     """Put a file, or all, back to what was generated; files that were added go. Raises like `program_file_write`."""
-    paths = _draft_require(user, job)
+    paths = _draft_require(user, job, hold=True)
     generated = programs.files_read(paths.generated)
     if name is None:
         programs.files_replace(paths.program, generated)

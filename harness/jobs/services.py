@@ -60,8 +60,7 @@ def job_submit(*, user: User, job: Job) -> Job:
     that cannot be kept: field `budget.deadline`, the earliest finish in `details`).
     """
     require(user, job.project, Role.MEMBER)
-    if job.deleted_at:
-        raise Conflict("This job is in the trash.", hint="Restore it first.")
+    _not_in_trash(job)
     programs.program_syntax_check(programs.program_of(settings.STORE.job(job.pk)).files)
     _sandbox_check(job)
     with transaction.atomic():
@@ -82,6 +81,7 @@ def job_submit(*, user: User, job: Job) -> Job:
         )
         if moved is None:
             raise _wrong_state(job, "submitted")
+        _not_in_trash(job)  # again: from here on the row is ours
         if not job.options:
             task_send_on_commit("control.estimate_job", [job.pk])
     return _moved(job)
@@ -153,6 +153,13 @@ def _hold(job: Job) -> None:
     Job.objects.select_for_update().filter(pk=job.pk).values_list("pk").first()
 
 
+def _not_in_trash(job: Job) -> None:
+    """Raises `Conflict`: a job in the trash would wait for ever."""
+    job.refresh_from_db(fields=["deleted_at"])
+    if job.deleted_at:
+        raise Conflict("This job is in the trash.", hint="Restore it first.")
+
+
 def stop_send(job_id: str, how: str) -> None:
     """Tell the nodes of a job's open attempt to stop it, on commit; the reconciler repeats it until they did."""
     attempt = JobAttempt.objects.filter(job_id=job_id, ended_at=None).order_by("-number").first()
@@ -168,8 +175,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
     Raises `NotFound`, `Forbidden`, `Conflict` (state, or nothing to resume from).
     """
     require(user, job.project, Role.MEMBER)
-    if job.deleted_at:
-        raise Conflict("This job is in the trash.", hint="Restore it first.")
+    _not_in_trash(job)
     kept = Checkpoint.objects.filter(job=job, removed_at=None)
     chosen = kept.filter(name=checkpoint).first() if checkpoint else None
     if checkpoint and chosen is None:
@@ -197,6 +203,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
             if job.state in {JobState.FAILED, JobState.CANCELLED}:
                 raise Conflict("This job has no checkpoint to resume from.", hint="Clone it and start anew.")
             raise _wrong_state(job, "resumed")
+        _not_in_trash(job)  # again: from here on the row is ours
         if chosen is not None:
             # The steps after it are made again; curves must not mix both histories.
             MetricPoint.objects.filter(job=job, step__gt=chosen.step).delete()

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from harness.accounts.access import visible_projects
+from harness.accounts.access import is_admin, visible_projects
 from harness.accounts.models import User
 from harness.errors import Invalid
 from harness.jobs.control.usage import attempt_samples, use_of
@@ -105,10 +105,11 @@ def uses_of(window: Window) -> list[DeviceUse]:
     going = list(
         Allocation.objects.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk")
     )
-    held = Counter(allocation.attempt_id for allocation in going)
+    held = Counter((allocation.attempt_id, allocation.device.node_id) for allocation in going)
     samples = {allocation.attempt_id: attempt_samples(allocation.attempt) for allocation in going}
     return list(ended) + [
-        use_of(item, window.until, samples[item.attempt_id], held[item.attempt_id], table) for item in going
+        use_of(item, window.until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], table)
+        for item in going
     ]
 
 
@@ -131,7 +132,7 @@ def use_rows(*, user: User, window: Window, by: str) -> list[UseRow]:
     seen = set(visible_projects(user).values_list("pk", flat=True))
     rows: dict[str, UseRow] = {}
     for use in uses_of(window):
-        key, name, job_id = _group(use, by, user.is_superuser or use.project_id in seen)
+        key, name, job_id = _group(use, by, is_admin(user) or use.project_id in seen)
         seconds, joules = _share(use, window.since, window.until)
         row = rows.setdefault(key, UseRow(name=name, job_id=job_id))
         row.device_s += seconds

@@ -36,6 +36,16 @@ def page(*methods: str) -> Callable[[View], View]:
     return mark
 
 
+def number_read(text: str, digits_max: int = 6) -> int | None:
+    """The whole number from 0 that was typed or stands in the address; none for anything else."""
+    return int(text) if text.isdecimal() and len(text) <= digits_max else None
+
+
+def page_number(request: HttpRequest) -> int:
+    """Which page of a list the address asks for; the first one for what is no page."""
+    return number_read(request.GET.get("page", "")) or 1
+
+
 def person(request: HttpRequest) -> User:
     """The signed-in person."""
     if not isinstance(request.user, User):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from datetime import timedelta
 from typing import Any
 
@@ -19,12 +18,12 @@ from harness.errors import Conflict, Invalid, NotFound
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, PoolSetting
 from harness.pool.power import power_table_check
+from harness.pool.terms import NODE_NAME
 
 HEARTBEAT_LIMIT = timedelta(seconds=20)
 """A node without a heartbeat for this long is down."""
 CO2_MAX_G_PER_KWH = 5000.0
 SLOWDOWN_MAX = 100.0
-_NODE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,58}")
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +45,7 @@ def pool_setting_update(*, user: User, **changes: Any) -> PoolSetting:
         _setting_check(name, value)
         setattr(setting, name, value)
     with transaction.atomic():
-        setting.save()
+        setting.save(update_fields=list(changes))
         audit_write(user, "pool_setting_update", "pool", **changes)
         task_send_on_commit("control.tick")
     return setting
@@ -80,7 +79,7 @@ def _setting_check(name: str, value: Any) -> None:
 def node_add(*, user: User, name: str) -> Node:
     """Expect a node; it is up at its agent's first heartbeat. Raises `Forbidden`, `Invalid`, `Conflict`."""
     require_admin(user)
-    if not _NODE_NAME.fullmatch(name):
+    if not NODE_NAME.fullmatch(name):
         raise Invalid("A node's name is small letters, digits and hyphens.", field="name", hint="For example node-2.")
     node, made = Node.objects.get_or_create(name=name)
     if not made:
@@ -164,7 +163,7 @@ def node_report(report: dict[str, Any]) -> Node | None:
     A report that makes no sense is logged and dropped: agents of other versions must not stop control.
     """
     name = str(report.get("name", ""))
-    if not _NODE_NAME.fullmatch(name):
+    if not NODE_NAME.fullmatch(name):
         _log.warning("dropped the report of a node with a bad name: %r", name[:80])
         return None
     now = timezone.now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-NODE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
+NODE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 SECRET_PREFIX = "dlhn_"  # noqa: S105 - not a secret: how one begins
 SECRET = re.compile(r"dlhn_[A-Za-z0-9_-]{40,128}")
 CLOCK_LIMIT_S = 5.0

@@ -109,4 +109,4 @@ def node_name() -> str:
 
 def node_slug(name: str) -> str:
     """A name as nodes may have it."""
-    return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-")[:60] or "node-1"
+    return re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:60] or "node-1"

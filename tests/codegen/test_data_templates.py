@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import itertools
 import json
 
 import numpy as np
@@ -53,6 +54,13 @@ def table_spec(task: str = "tabular_classification", target: str = "income", see
 def load_table(folder, table: pa.Table, **options):
     pq.write_table(table, folder / "table.parquet")
     return TABULAR.load(table_spec(**options), folder)
+
+
+@pytest.mark.parametrize("template", [TABULAR, IMAGES])
+def test_classes_have_the_same_numbers_on_every_rank_whatever_they_are_called(template):
+    names = ["10", "nan", "2", "inf", "-nan", "cat"]
+    for order in itertools.permutations(names):
+        assert sorted(order, key=template.natural_order) == ["2", "10", "inf", "-nan", "cat", "nan"]
 
 
 def test_every_row_is_in_exactly_one_part_and_classes_are_balanced(tmp_path):

@@ -170,7 +170,8 @@ async def test_a_token_opens_the_stream_as_well(job, people, broker):
     good = await opened(None, f"job:{job.pk}", Authorization=f"Bearer {text}")
     assert good.status_code == 200
     await disconnect(aiter(good.streaming_content))
-    assert (await opened(None, f"job:{job.pk}", Authorization="Bearer dlh_wrong")).status_code == 401
+    wrong = await opened(None, f"job:{job.pk}", Authorization="Bearer dlh_wrong")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "unauthenticated")
 
 
 async def test_a_stream_ends_when_the_right_to_it_does(job, people, broker, monkeypatch):

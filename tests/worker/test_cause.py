@@ -41,6 +41,7 @@ def error(rank: int, code: str) -> Event:
         ({"codes": {0: 1, 1: 0}, "ranks": 2, "tails": {0: ["HorovodInternalError"]}}, Outcome.FAILED, "program_error"),
         ({"codes": {0: -11}}, Outcome.FAILED, "program_error"),
         ({"codes": {0: -25}}, Outcome.FAILED, "disk_full"),
+        ({"codes": {0: -40}}, Outcome.FAILED, "program_error"),
         ({"codes": {0: EXIT_PEER_LOST, 1: -9}, "ranks": 2}, Outcome.LOST, "rank_killed"),
         ({"codes": {0: EXIT_PEER_LOST}, "ranks": 2}, Outcome.LOST, "rank_killed"),
         ({"codes": {0: 1}, "tails": {0: ["MemoryError"]}}, Outcome.FAILED, "out_of_memory"),
@@ -112,7 +113,8 @@ def test_a_rank_that_reported_is_the_cause_even_if_its_sibling_was_aborted_first
 def test_lies_in_the_status_pipe_are_passed_over() -> None:
     seen = Seen(1, 1)
     for line in (b"{", b"[]", b"5", b"[" * 5000, b'{"own": true}', b'{"own": true, "rank": [], "code": 0}',
-                 b'{"own": true, "rank": 7, "code": 0}', b'{"own": true, "rank": 0, "code": "x"}'):  # fmt: skip
+                 b'{"own": true, "rank": 7, "code": 0}', b'{"own": true, "rank": 0, "code": "x"}',
+                 b'{"own": true, "rank": 0, "code": 1e999}', b'{"port": 1e999}'):  # fmt: skip
         seen.status(line, {0})
     assert seen.codes == {}
     seen.status(b'{"own": true, "rank": 0, "code": 3}', {0})

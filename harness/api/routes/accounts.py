@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from harness.accounts import selectors, services
-from harness.accounts.access import require, role_of
+from harness.accounts.access import is_admin, require, role_of, token_of
 from harness.accounts.audit import AuditFilters, audit_list
 from harness.accounts.models import ApiToken, AuditEvent, Membership, Project, Role, Scope, User
 from harness.api.auth import person
@@ -63,12 +63,11 @@ def _user_out(user: User) -> dict[str, object]:
 def me(request: HttpRequest) -> MeOut:
     """The caller, the limits of the token, and the projects that are visible."""
     user = person(request)
-    token: ApiToken | None = getattr(user, "api_token", None)
-    wide = token is None or (token.scope == Scope.ADMIN and token.project_id is None)
+    token = token_of(user)
     return MeOut(
         username=user.username,
         email=user.email,
-        is_admin=user.is_superuser and wide,
+        is_admin=is_admin(user),
         scope=Scope(token.scope) if token else None,
         project=token.project.slug if token and token.project else None,
         projects=[_project_out(user, project) for project in selectors.project_list(user=user)],

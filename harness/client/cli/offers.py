@@ -71,7 +71,7 @@ def job_offer(  # noqa: PLR0913
     as_json: JsonFlag = False,
 ) -> None:
     """What a draft would cost on every kind of device; with --take put the devices into its spec."""
-    if take not in ("", "recommended") and not take.isdigit():
+    if take not in ("", "recommended") and not take.isdecimal():
         raise BadInput(f"{take!r} is no line.", hint="Give its number in the table, or `recommended`.")
     with open_client(context) as client:
         place = f"/jobs/{segment(job)}/offers"
@@ -81,7 +81,7 @@ def job_offer(  # noqa: PLR0913
             found = _ready(client, found)
         _csv_write(client, found, csv)
         if take or submit:
-            line = int(take) if take.isdigit() else None
+            line = int(take) if take.isdecimal() else None
             taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", {"line": line, "submit": submit})
             notes().print(f"Taken; {taken['name']} is {taken['state']}.", markup=False)
     _end(found, as_json=as_json)

@@ -186,7 +186,7 @@ def quota(
     if devices == "none":
         _change(context, "DELETE", path, None, f"{project} has no quota of {kind} any more.", as_json)
         return
-    if not devices.isdigit():
+    if not devices.isdecimal():
         raise BadInput(f"{devices!r} is no number of devices.", hint="A number, or none for no limit.")
     body: Json = {"devices": int(devices), "may_borrow": borrow}
     _change(context, "PUT", path, body, f"{project} may hold {devices} of {kind}.", as_json)

@@ -1,12 +1,17 @@
 // One place for how figures are written; mirrors harness/pages/templatetags/dlh.py.
 
+function whole(value) {
+  return value.toLocaleString("en-US").replaceAll(",", "\u202f");
+}
+
 export function number(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (typeof value !== "number") return String(value);
   if (!Number.isFinite(value)) return "not finite";
-  if (Number.isInteger(value)) return value.toLocaleString("en-US").replaceAll(",", "\u202f");
+  if (Number.isInteger(value)) return whole(value);
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
+  if (size >= 10 ** digits) return whole(Math.round(value));
   return String(Number(value.toPrecision(digits)));
 }
 

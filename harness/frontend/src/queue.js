@@ -1,11 +1,13 @@
 // The queue, live; admins drag a waiting job before another one (the arrows do the same by keyboard).
-import { announce } from "./dom.js";
+import { alertBox, announce, clear, el } from "./dom.js";
 import { mount as live } from "./live_refresh.js";
 import { request } from "./net.js";
 
 export function mount(root) {
   live(root);
   const row = (event) => event.target.closest?.("tr[data-job]");
+  const refusal = el("div");
+  root.before(refusal);
   let held = null;
 
   const mark = (target) => {
@@ -35,12 +37,13 @@ export function mount(root) {
     const moved = held;
     held = null;
     mark(null);
+    clear(refusal);
     try {
       await request(`/api/v1/queue/${moved.dataset.job}/move`, { method: "POST", body: { before: target.dataset.job } });
       target.before(moved);
       announce("The job is moved");
     } catch (error) {
-      announce(error.message);
+      clear(refusal, alertBox(error));
     }
   });
 }

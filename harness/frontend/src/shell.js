@@ -1,4 +1,5 @@
 // What every page has: theme choice, menus that close, confirmations, shortcuts.
+import { csvField } from "./csv.js";
 
 function setUpTheme() {
   const root = document.documentElement;
@@ -118,12 +119,12 @@ function setUpCopy() {
 
 // A table on the page as a file; `data-value` holds what the cell shows shortened.
 function setUpTableCsv() {
-  const quote = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const field = (cell) => csvField(cell.dataset.value ?? cell.textContent.trim());
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-table-csv]");
     const table = button && document.getElementById(button.dataset.tableCsv);
     if (!table) return;
-    const lines = [...table.rows].map((row) => [...row.cells].map((cell) => quote(cell.dataset.value ?? cell.textContent.trim())).join(","));
+    const lines = [...table.rows].map((row) => [...row.cells].map(field).join(","));
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([`${lines.join("\n")}\n`], { type: "text/csv" }));
     link.download = button.dataset.file;

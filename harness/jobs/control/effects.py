@@ -106,6 +106,7 @@ def _metric(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
 
 
 def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
+    _history_leave(job, attempt)
     farthest = job.checkpoints.aggregate(step=Max("step"))["step"]
     for event in events:
         data = event.data
@@ -136,6 +137,14 @@ def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
             gone.exclude(name=name).update(removed_at=timezone.now(), best=False)
     # From here on the newest checkpoint of this attempt is where a restart goes on.
     Job.objects.filter(pk=job.pk).exclude(resume_from="").update(resume_from="")
+
+
+def _history_leave(job: Job, attempt: JobAttempt) -> None:
+    """Forget checkpoints after the one that a person had the job go on from: the run has put their files aside."""
+    if job.resume_from and attempt.plan.get("resume_from") == job.resume_from:
+        start = Checkpoint.objects.filter(job=job, name=job.resume_from).first()
+        if start is not None:
+            Checkpoint.objects.filter(job=job, step__gt=start.step).delete()
 
 
 def _sample(job: Job, attempt: JobAttempt, events: list[Event]) -> None:

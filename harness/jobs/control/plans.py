@@ -130,15 +130,15 @@ def _limits(job: Job, devices: Sequence[Device], most: int) -> Limits:
 
 
 def resume_checkpoint(job: Job) -> str | None:
-    """Where the next attempt starts: the one a person named, else the newest whole one of the newest attempt.
+    """Where the next attempt starts: the one a person named, else the whole one that is farthest on.
 
-    By attempt before step: after a resume from an older checkpoint the later ones belong to a history that was left.
+    After a resume from an older checkpoint those of the history that was left are not known any more (`effects`).
     None where there is none, so that the run starts from its beginning (or from what it finds itself).
     """
     if job.resume_from:
         return job.resume_from
     paths: RunPaths = settings.STORE.job(job.pk)
-    for checkpoint in Checkpoint.objects.filter(job=job, removed_at=None).order_by("-token", "-step"):
+    for checkpoint in Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step"):
         if checkpoint_is_whole(paths, checkpoint.name):
             return checkpoint.name
     return None

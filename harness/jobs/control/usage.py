@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,10 +34,13 @@ def uses_write(attempt: JobAttempt, ended_at: datetime, *, ranks: Collection[int
     `ranks`: of these alone; the attempt goes on with the others.
     """
     held = list(_held(attempt))
+    beside = Counter(allocation.device.node_id for allocation in held)
     samples = attempt_samples(attempt)
     table = pool_setting_get().power_table
     freed = [allocation for allocation in held if ranks is None or allocation.rank in ranks]
-    DeviceUse.objects.bulk_create(use_of(allocation, ended_at, samples, len(held), table) for allocation in freed)
+    DeviceUse.objects.bulk_create(
+        use_of(allocation, ended_at, samples, beside[allocation.device.node_id], table) for allocation in freed
+    )
 
 
 def _held(attempt: JobAttempt) -> Sequence[Allocation]:
@@ -48,11 +52,11 @@ def _held(attempt: JobAttempt) -> Sequence[Allocation]:
 
 
 def attempt_samples(attempt: JobAttempt) -> list[dict[str, Any]]:
-    """Data of its samples, oldest first; of many, one in so many: the database leaves the others out."""
+    """Data of its samples, oldest first; of many, one in so many of each node: the database leaves the others out."""
     rows = ResourceSample.objects.filter(job_id=attempt.job_id, token=attempt.number)
     every = -(-rows.count() // SAMPLES_MOST)
     if every > 1:
-        numbered = rows.annotate(number=Window(RowNumber(), order_by=("time_s", "pk")))
+        numbered = rows.annotate(number=Window(RowNumber(), partition_by=F("node_id"), order_by=("time_s", "pk")))
         rows = numbered.annotate(beside=Mod(F("number"), every)).filter(beside=0)
     return list(rows.order_by("time_s").values_list("data", flat=True))
 
@@ -60,11 +64,13 @@ def attempt_samples(attempt: JobAttempt) -> list[dict[str, Any]]:
 def use_of(
     allocation: Allocation, until: datetime, samples: Sequence[Mapping[str, Any]], held: int, table: Mapping[str, Any]
 ) -> DeviceUse:
-    """The row of one device up to `until`, not saved. `held`: devices of the attempt."""
+    """The row of one device up to `until`, not saved. `held`: devices of the attempt on the same node."""
     device, job = allocation.device, allocation.job
     # A clock that was set back must not make time or energy negative.
     until = max(until, allocation.created_at)
-    power = power_of(device.kind, device.index, device.model_name, samples, held, table)
+    # On several nodes each tells of its own ranks alone, and says so.
+    here = [sample for sample in samples if sample.get("node", device.node.name) == device.node.name]
+    power = power_of(device.kind, device.index, device.model_name, here, held, table)
     return DeviceUse(
         device=device,
         node_name=device.node.name,
@@ -88,7 +94,10 @@ def use_of(
 def power_of(
     kind: str, index: int, model_name: str, samples: Sequence[Mapping[str, Any]], held: int, table: Mapping[str, Any]
 ) -> Power:
-    """Mean power of one device: read from it where it tells; else the table's, at the load that was measured."""
+    """Mean power of one device: read from it where it tells; else the table's, at the load that was measured.
+
+    `samples` are of its node; `held`: devices of the attempt there.
+    """
     told, loads = [], []
     for sample in samples:
         if kind == "cuda":

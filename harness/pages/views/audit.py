@@ -10,7 +10,7 @@ from django.utils.dateparse import parse_date
 
 from harness.accounts.audit import COMMAND_LINE, AuditFilters, audit_list, audit_words
 from harness.errors import Invalid
-from harness.pages.web import page, person, show
+from harness.pages.web import page, page_number, person, show
 from harness.paging import page_of
 
 PAGE_SIZE = 50
@@ -29,10 +29,8 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         since=_midnight(_day(given.get("since", ""))),
         before=_midnight(last + timedelta(days=1) if last else None),
     )
-    number = given.get("page", "1")
-    number = number if number.isdigit() and 0 < len(number) < 7 and int(number) else "1"
     context = {
-        "rows": page_of(audit_list(user=user, filters=filters), page=int(number), page_size=PAGE_SIZE),
+        "rows": page_of(audit_list(user=user, filters=filters), page=page_number(request), page_size=PAGE_SIZE),
         "people": names,
         "verbs": actions,
         "given": given,

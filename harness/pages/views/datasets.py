@@ -25,7 +25,7 @@ from harness.datasets.selectors import (
 )
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
 from harness.pages.profile_view import class_bars, column_rows, thumbnails_by_class
-from harness.pages.web import can, change, page, person, project_chosen, show, writable_projects
+from harness.pages.web import can, change, number_read, page, person, project_chosen, show, writable_projects
 from harness.pages.words import COLUMN_TYPE_WORDS
 from harness.responses import file_response
 
@@ -102,8 +102,7 @@ def _profile_context(dataset: Dataset) -> dict[str, Any]:
 def dataset_preview(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     """A page of rows, as a fragment."""
     dataset = dataset_get(user=person(request), dataset_id=dataset_id)
-    text = request.GET.get("offset", "0")
-    offset = int(text) if text.isdigit() and len(text) < 12 else 0
+    offset = number_read(request.GET.get("offset", ""), digits_max=11) or 0
     rows = dataset_rows(dataset, offset, PREVIEW_ROWS)
     context = {
         "dataset": dataset,

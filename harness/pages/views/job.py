@@ -37,7 +37,7 @@ from harness.pages.offer_view import cost_context
 from harness.pages.ranks_view import ranks_of
 from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
-from harness.pages.web import can, change, page, person, show
+from harness.pages.web import can, change, number_read, page, person, show
 from harness.pool.selectors import pool_overview
 from harness.responses import file_response
 from harness.store import UnsafePath, open_beneath
@@ -97,9 +97,8 @@ def _live(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 def _logs(request: HttpRequest, job: Job) -> dict[str, Any]:
     given = request.GET
-    rank = int(given["rank"]) if given.get("rank", "").isdigit() else None
-    token = int(given["attempt"]) if given.get("attempt", "").isdigit() else None
-    line = int(given["line"]) if given.get("line", "").isdigit() else None
+    rank, token = number_read(given.get("rank", "")), number_read(given.get("attempt", ""))
+    line = number_read(given.get("line", ""), digits_max=12)
     logs = job_logs(
         job=job,
         rank=rank,

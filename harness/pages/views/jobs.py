@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from django.contrib import messages
@@ -14,6 +13,7 @@ from django.urls import reverse
 
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get, project_list
+from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.jobs.models import Job
@@ -21,9 +21,9 @@ from harness.jobs.selectors import SORTS, JobFilters, job_get, job_list
 from harness.jobs.services import job_delete, job_restore
 from harness.pages.job_view import curves_source
 from harness.pages.spec_diff import spec_differences
-from harness.pages.web import page, person, show
+from harness.pages.web import page, page_number, person, show
 from harness.pages.words import STATE_WORDS, TASK_WORDS
-from harness.paging import PAGE_SIZE_MAX
+from harness.paging import PAGE_SIZE_MAX, Page
 from harness.responses import chunks_response
 from worker.states import JobState
 
@@ -59,11 +59,6 @@ def filters_read(request: HttpRequest, *, user: User) -> JobFilters:
     )
 
 
-def _page_number(request: HttpRequest) -> int:
-    text = request.GET.get("page", "1")
-    return int(text) if text.isdigit() and 0 < len(text) < 7 and int(text) else 1
-
-
 @page("GET", "HEAD")
 def job_index(request: HttpRequest) -> HttpResponseBase:
     """The list; htmx asks for its table only."""
@@ -71,7 +66,7 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
     sort = request.GET.get("sort", "-created")
     filters = filters_read(request, user=user)
     context = {
-        "rows": job_list(user=user, filters=filters, sort=sort, page=_page_number(request), page_size=PAGE_SIZE),
+        "rows": job_list(user=user, filters=filters, sort=sort, page=page_number(request), page_size=PAGE_SIZE),
         "sort": sort,
         "sortable": SORTS,
         "filtered": filters != JobFilters(),
@@ -95,27 +90,18 @@ def _record(job: Job) -> dict[str, Any]:
 
 
 def _all_jobs(user: User, filters: JobFilters, sort: str) -> Iterator[Job]:
-    number = 1
-    while True:
-        rows = job_list(user=user, filters=filters, sort=sort, page=number, page_size=PAGE_SIZE_MAX)
-        yield from rows.items
-        if number >= rows.pages:
-            return
-        number += 1
+    """Read page by page; the first at once, so that a wrong sort is refused before any byte is sent."""
+
+    def page_at(number: int) -> Page[Job]:
+        return job_list(user=user, filters=filters, sort=sort, page=number, page_size=PAGE_SIZE_MAX)
+
+    first = page_at(1)
+    rest = (page_at(number).items for number in range(2, first.pages + 1))
+    return chain(first.items, chain.from_iterable(rest))
 
 
-def _cell(value: Any) -> Any:
-    """A spreadsheet must not run a name that starts like a formula."""
-    text = " ".join(value) if isinstance(value, list) else value
-    return f"'{text}" if isinstance(text, str) and text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text
-
-
-def _csv_rows(jobs: Iterator[Job]) -> Iterator[bytes]:
-    yield (",".join(_COLUMNS) + "\n").encode()
-    for job in jobs:
-        line = io.StringIO()
-        csv.writer(line, lineterminator="\n").writerow([_cell(value) for value in _record(job).values()])
-        yield line.getvalue().encode()
+def _row(job: Job) -> list[Any]:
+    return [" ".join(value) if isinstance(value, list) else value for value in _record(job).values()]
 
 
 @page("GET", "HEAD")
@@ -127,7 +113,8 @@ def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
         return JsonResponse({"items": [_record(job) for job in jobs]})
     if kind != "csv":
         raise NotFound("Jobs can be exported as CSV or JSON.")
-    return chunks_response(request, _csv_rows(jobs), content_type="text/csv; charset=utf-8", filename="jobs.csv")
+    chunks = csv_chunks(_COLUMNS, map(_row, jobs))
+    return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename="jobs.csv")
 
 
 @page("POST")

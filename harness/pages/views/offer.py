@@ -21,7 +21,7 @@ from harness.jobs.models import Job
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_submit
 from harness.pages.offer_view import offer_context
-from harness.pages.web import can, page, person, show
+from harness.pages.web import can, number_read, page, person, show
 from harness.responses import chunks_response
 
 
@@ -53,14 +53,14 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
     if "asked" not in given:
         return Asked(deadline_at=job.deadline_at, **_spec_wish(job))
     count = given.get("count", "").strip()
-    if count and not (count.isdigit() and len(count) < 7):
+    if count and number_read(count) is None:
         raise Invalid(
             f"{count[:20]!r} is no number of devices.", field="count", hint="Leave it empty, or give 1 or more."
         )
     return Asked(
         deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
         kind=given.get("kind") or None,
-        count=int(count) if count else None,
+        count=number_read(count),
     )
 
 
@@ -106,10 +106,9 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
     """Take the line that was chosen; with `submit` queue the job at once."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
-    place = request.POST.get("line", "")
     here = redirect("job_tab", job_id=job_id, tab="cost")
     try:
-        line = int(place) if place.isdigit() and len(place) < 7 else None
+        line = number_read(request.POST.get("line", ""))
         offer = _offer(request, job, offer_id)
         job = offer_accept(user=user, offer=offer, line=line, elastic=bool(request.POST.get("elastic")))
         if not request.POST.get("submit") or job.state != "draft":

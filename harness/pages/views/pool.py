@@ -10,7 +10,7 @@ from django.urls import reverse
 from harness.accounts.access import visible_projects
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.pages.forms import NodeForm, PoolForm, SlowForm
-from harness.pages.web import change, page, person, show
+from harness.pages.web import change, number_read, page, person, show
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
 from harness.pool.selectors import PoolOverview, pool_overview
@@ -97,10 +97,11 @@ def device_slow(request: HttpRequest) -> HttpResponseBase:
     form = SlowForm(request.POST)
     form.set_devices([request.POST.get("device", "")])
     factor = form.cleaned_data["factor"] if form.is_valid() else 0.0
+    number = number_read(index)
     return change(
         request,
         lambda: services.device_slow(
-            user=person(request), node=name, kind=kind, index=int(index) if index.isdigit() else -1, factor=factor
+            user=person(request), node=name, kind=kind, index=-1 if number is None else number, factor=factor
         ),
         done=f"Runs that start on {device} of {name} from now on are slowed down {factor:g} times (emulated).",
         to=reverse("pool"),

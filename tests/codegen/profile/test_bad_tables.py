@@ -38,6 +38,10 @@ def test_a_table_of_one_column_asks_for_the_delimiter(lab: Lab) -> None:
     assert lab.problem("data.csv", "value\n" + "word\n" * 30).code == "one_column"
 
 
+def test_a_table_of_a_split_alone_is_refused(lab: Lab) -> None:
+    assert lab.problem("data.jsonl", '{"__split__": "train"}\n' * 30).code == "one_column"
+
+
 def test_ragged_rows_are_left_out_and_their_lines_named(lab: Lab) -> None:
     lines = GOOD.splitlines()
     lines[4] += ",extra"

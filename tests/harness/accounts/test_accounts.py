@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from datetime import timedelta
@@ -94,6 +95,15 @@ def test_a_token_is_found_by_its_text_until_it_is_revoked_or_expires(people):
         services.token_revoke(user=people.mate, token_id=token.pk)
     services.token_revoke(user=people.owner, token_id=token.pk)
     assert selectors.token_find(text) is None
+
+
+@pytest.mark.parametrize(("scope", "may"), [(Scope.WRITE, False), (Scope.ADMIN, True)])
+def test_an_admin_ends_tokens_of_others_only_with_a_token_as_wide_as_that(people, scope, may):
+    token, text = services.token_create(user=people.owner, name="t")
+    actor = token_user(people.admin, scope=scope)
+    with contextlib.nullcontext() if may else pytest.raises(NotFound):
+        services.token_revoke(user=actor, token_id=token.pk)
+    assert (selectors.token_find(text) is None) == may
 
 
 def test_a_token_of_somebody_who_was_switched_off_is_dead(people):

@@ -93,6 +93,14 @@ def test_from_sqlite_it_comes_back_in_postgresql_and_only_where_that_is_empty(ho
         assert not (tmp_path / "b").exists()
 
 
+def test_a_store_elsewhere_in_the_home_comes_back_where_it_is_named(backup, tmp_path):
+    new = tmp_path / "new"
+    done = call("harness.backup", "restore", backup, DLH_HOME=new, DLH_STORE=new / "disk/data")
+    assert done.returncode == 0, done.stderr
+    assert (new / "disk/data/jobs/abc/model").read_bytes() == b"weights" * 1000
+    assert not (new / "store").exists()
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "no backup"])
 def test_a_damaged_backup_is_refused_and_nothing_is_changed(backup, tmp_path, damage):
     body = bytearray(backup.read_bytes())

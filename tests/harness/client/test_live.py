@@ -80,3 +80,23 @@ def test_followed_logs_come_once_and_go_on_in_the_next_attempt() -> None:
     client = Logs(["running", "running", "queued", "running", "succeeded"])
     lines = [line["text"] for line in log_follow(client, "x", sleep=lambda _: None)]  # type: ignore[arg-type]
     assert lines == ["1.1", "1.2", "1.3", "2.1", "2.2"]
+
+
+def test_the_last_words_of_an_attempt_are_told_though_the_next_one_runs_already() -> None:
+    written = {1: 1, 2: 0}
+
+    class Logs(FakeClient):
+        def job_part(self, job_id: str, part: str, **params: Any) -> dict[str, Any]:
+            if self.asked > 1:
+                written.update({1: 3, 2: 1})
+            token = params.get("token", 2 if written[2] else 1)
+            first = params.get("after_line", 0) + 1
+            lines = [
+                {"token": token, "rank": 0, "line": number, "text": f"{token}.{number}", "level": "info"}
+                for number in range(first, written[token] + 1)
+            ]
+            return {"lines": lines, "ranks": [0], "token": token, "more": False}
+
+    client = Logs(["running", "running", "succeeded"])
+    lines = [line["text"] for line in log_follow(client, "x", sleep=lambda _: None)]  # type: ignore[arg-type]
+    assert lines == ["1.1", "1.2", "1.3", "2.1"]

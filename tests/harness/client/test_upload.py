@@ -131,6 +131,29 @@ def test_a_piece_that_was_damaged_on_the_way_is_sent_again(client: Client, file:
     assert transport.patches == -(-file.stat().st_size // 1000) + 1
 
 
+def test_a_file_that_shrinks_meanwhile_is_told_of(client: Client, file: Path) -> None:
+    upload = sender(client, file)
+    file.write_bytes(file.read_bytes()[:1500])
+    with pytest.raises(BadInput, match="became shorter"):
+        upload.run()
+
+
+def test_a_portal_that_restarts_behind_a_proxy_is_waited_for(client: Client, file: Path, monkeypatch: Any) -> None:
+    transport = counted(client, before={2})
+    answer = transport.inner.handle_request
+    heads: list[httpx.Request] = []
+
+    def restarting(request: httpx.Request) -> httpx.Response:
+        if request.method == "HEAD" and not heads:
+            heads.append(request)
+            return httpx.Response(502, request=request)
+        return answer(request)
+
+    monkeypatch.setattr(transport.inner, "handle_request", restarting)
+    assert stored(sender(client, file).run()) == file.read_bytes()
+    assert heads
+
+
 def test_a_refusal_is_not_tried_again(portal: SimpleNamespace, file: Path) -> None:
     reader = Client(portal.url, portal.token_of("viewer"), project=portal.project)
     with pytest.raises(ApiError) as refused:

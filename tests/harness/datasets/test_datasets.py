@@ -6,6 +6,7 @@ import pytest
 from django.conf import settings
 
 from harness.datasets import reading, selectors, services
+from harness.datasets.content import content_source
 from harness.datasets.models import Dataset
 from harness.datasets.reading import dataset_read, datasets_resend
 from harness.errors import Conflict, Forbidden, HarnessError, Invalid, NotFound
@@ -30,6 +31,26 @@ def test_a_dataset_is_read_in_the_sandbox_and_becomes_ready(unread, broker):
     assert (profile.rows, [column.name for column in profile.columns]) == (60, ["size", "kind"])
     rows = selectors.dataset_rows(unread, offset=1, limit=2)
     assert rows["columns"] == ["size", "kind"] and rows["rows"][1] == [3.0, "a"]
+
+
+def test_two_who_add_the_same_file_at_once_both_get_it(people, tmp_path, tasks_sent, monkeypatch):
+    path = tmp_path / "same.csv"
+    path.write_text(f"size,kind\n1,{secrets.token_hex(8)}\n")
+    place, made = services.content_place, []
+
+    def add():
+        return services.dataset_create_from_file(user=people.owner, project=people.project, name="same", path=path)
+
+    def placed_second(*args):
+        if not made:
+            made.append(None)
+            made[0] = add()
+        return place(*args)
+
+    monkeypatch.setattr(services, "content_place", placed_second)
+    first = add()
+    assert first.sha256 == made[0].sha256 and content_source(first.sha256).read_text() == path.read_text()
+    assert not list(settings.STORE.uploads.glob("copy-*"))
 
 
 def test_data_that_cannot_be_used_names_its_problem(people, tmp_path, tasks_sent, broker):

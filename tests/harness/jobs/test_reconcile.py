@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from harness.jobs import services
+from harness.jobs import selectors, services
 from harness.jobs.control.clock import SETTLE_S
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import GAP_S, HEARING_KEY
@@ -35,12 +35,18 @@ def node_down(name="node-1"):
     Node.objects.filter(name=name).update(heartbeat_at=timezone.now() - timedelta(seconds=60))
 
 
-def checkpoint_make(job, step, token=1, whole=True):
+def checkpoint_files_make(job, step, whole=True):
+    """As a run leaves them before it tells control."""
     name = f"step-{step:08d}"
     folder = settings.STORE.job(job.pk).checkpoints / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "state.pt").write_bytes(b"x" * (10 if whole else 3))
     (folder / "MANIFEST.json").write_text(json.dumps({"format": 1, "files": {"state.pt": {"bytes": 10}}}))
+    return name
+
+
+def checkpoint_make(job, step, token=1, whole=True):
+    name = checkpoint_files_make(job, step, whole)
     Checkpoint.objects.update_or_create(job=job, name=name, defaults={"step": step, "epoch": step, "token": token})
     return name
 
@@ -236,19 +242,31 @@ def test_a_damaged_checkpoint_that_a_person_chose_fails_the_job(job, people, nod
 
 def test_after_a_resume_from_an_older_checkpoint_the_left_history_is_not_gone_back_to(job, people, node_make):
     node_make()
-    old, later = checkpoint_make(job, 10, token=0), checkpoint_make(job, 90, token=0)
+    old = checkpoint_make(job, 10)
+    checkpoint_make(job, 90)
     run_now(job)
     events_apply(job.pk, [event(job, "exited", 1, outcome="paused")])
     services.job_resume(user=people.owner, job=job, checkpoint=old)
     tick_later()
     assert JobAttempt.objects.get(number=2).plan["resume_from"] == old
-    made = {"name": checkpoint_make(job, 20), "step": 20, "bytes": 1}
+    made = {"name": checkpoint_files_make(job, 20), "step": 20, "bytes": 1}
     events_apply(
         job.pk, [event(job, "checkpoint", 1, rank=0, token=2, **made), event(job, "exited", 1, token=2, outcome="lost")]
     )
     tick_later()
     assert JobAttempt.objects.get(number=3).plan["resume_from"] == "step-00000020"
-    assert later
+    assert [saved.step for saved in selectors.job_checkpoints(job)] == [20, 10]
+
+
+def test_what_a_run_saved_counts_though_a_damaged_checkpoint_lay_farther_on(job, node_make):
+    node_make()
+    checkpoint_make(job, 100)
+    checkpoint_make(job, 200, whole=False)
+    assert run_now(job).plan["resume_from"] == "step-00000100"
+    made = {"name": checkpoint_files_make(job, 150), "step": 150, "bytes": 1}
+    events_apply(job.pk, [event(job, "checkpoint", 1, rank=0, **made), event(job, "exited", 1, outcome="lost")])
+    tick_later()
+    assert JobAttempt.objects.get(number=2).plan["resume_from"] == "step-00000150"
 
 
 def test_an_attempt_that_cannot_be_judged_does_not_hold_up_the_others(job_make, node_make, tasks_sent, monkeypatch):

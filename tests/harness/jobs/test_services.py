@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import threading
 import zipfile
 
 import pytest
 from django.conf import settings
+from django.db import connection
 
 from harness.accounts.models import Scope
 from harness.accounts.selectors import token_find
 from harness.accounts.services import token_create
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.jobs import selectors, services
+from harness.jobs import programs, selectors, services
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint
@@ -150,6 +153,43 @@ def test_a_submitted_job_cannot_be_edited(job, people):
         services.program_file_write(user=people.owner, job=job, name="model.py", text="x = 1")
     with pytest.raises(Conflict):
         services.job_spec_update(user=people.owner, job=job, spec={})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_edit_slips_into_a_job_that_is_submitted_at_the_same_moment(job, people, tasks_sent, monkeypatch):
+    """What is edited runs at the level of edited programs: a file must not come after the mark was looked at."""
+    writes, submitted = programs.file_write, threading.Event()
+    threads = []
+
+    def submit():
+        try:
+            services.job_submit(user=people.mate, job=Job.objects.get(pk=job.pk))
+        finally:
+            submitted.set()
+            connection.close()
+
+    def write_late(*args):
+        threads.append(threading.Thread(target=submit))
+        threads[0].start()
+        submitted.wait(0.5)  # it must not get through
+        writes(*args)
+
+    monkeypatch.setattr(programs, "file_write", write_late)
+    with contextlib.suppress(Conflict):
+        services.program_file_write(user=people.owner, job=job, name="extra.py", text="x = 1\n")
+    threads[0].join()
+    job.refresh_from_db()
+    assert job.state == "queued"
+    assert job.program_edited == programs.program_is_edited(settings.STORE.job(job.pk)) is True
+
+
+def test_a_job_in_the_trash_is_neither_submitted_nor_resumed(job, people):
+    stale = Job.objects.get(pk=job.pk)
+    services.job_delete(user=people.owner, job=job)
+    with pytest.raises(Conflict, match="trash"):
+        services.job_submit(user=people.owner, job=stale)
+    with pytest.raises(Conflict, match="trash"):
+        services.job_resume(user=people.owner, job=stale)
 
 
 def test_own_code_is_refused_where_no_node_shuts_it_in_well_enough(job_make, people, node_make):

@@ -14,8 +14,10 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.spread import verdict
 from harness.jobs.control.tick import start_send, tick
-from harness.jobs.models import Allocation, JobAttempt, JobEvent
-from harness.pool.models import Node
+from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent, ResourceSample
+from harness.jobs.timelines import use_rows, window_of
+from harness.pool.models import Device, Node
+from harness.pool.power import device_power
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import event, place_now, queue
 from worker.plan import RunPaths
@@ -252,3 +254,18 @@ def test_a_cancelled_job_is_cancelled_when_both_nodes_have_let_go(
     assert attempt.job.state == "cancelling"
     ended(attempt, "node-2", "cancelled")
     assert attempt.job.state == "cancelled"
+
+
+def test_what_devices_did_is_told_by_the_samples_of_their_own_node(attempt):
+    Allocation.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    for name, percent in (("node-1", 100.0), ("node-2", 0.0)):
+        data = {"node": name, "ranks": [{"rank": 0, "cpu_percent": percent}], "gpus": []}
+        node = Node.objects.get(name=name)
+        ResourceSample.objects.create(job=attempt.job, node=node, token=attempt.number, time_s=1.0, data=data)
+    running = {row.name: row.energy_j for row in use_rows(user=attempt.job.owner, window=window_of("day"), by="device")}
+    ended(attempt, "node-1", "succeeded")
+    ended(attempt, "node-2", "succeeded")
+    watts = device_power("cpu", Device.objects.first().model_name, {})
+    for name, expected in (("node-1", watts.busy_w), ("node-2", watts.idle_w)):
+        assert DeviceUse.objects.get(node_name=name).energy_j == pytest.approx(3600 * expected, rel=0.02)
+        assert running[f"{name} CPU 0"] == pytest.approx(3600 * expected, rel=0.02)

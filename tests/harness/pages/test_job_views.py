@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
+from harness.accounts.models import AuditEvent
 from harness.jobs.models import Job, JobAttempt
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.spec_fields import spec_groups
@@ -115,6 +116,19 @@ def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespa
     assert page["Cache-Control"] == "no-store"
     again = client.post("/people/new/", {"username": "newcomer"})
     assert again.status_code == 409 and "exists already" in again.content.decode()
+
+
+def test_who_changes_the_own_password_stays_signed_in_and_it_is_noted(world: SimpleNamespace, owner: Client) -> None:
+    world.owner.set_password("before-7391")
+    world.owner.save()
+    owner.force_login(world.owner)
+    given = {"old_password": "before-7391", "new_password1": "after-482-x", "new_password2": "after-482-x"}
+    assert owner.post("/account/password/", given)["Location"] == "/account/"
+    assert owner.get("/account/").status_code == 200
+    world.owner.refresh_from_db()
+    assert world.owner.check_password("after-482-x")
+    noted = AuditEvent.objects.get(action="user_update")
+    assert noted.target == world.owner.username and noted.data == {"password": "changed"}
 
 
 def test_one_row_is_read_as_an_answer_with_falling_shares() -> None:

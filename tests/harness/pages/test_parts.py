@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
+from harness.csv import cell
 from harness.pages.spec_diff import spec_differences
 from harness.pages.spec_fields import spec_groups
 from harness.pages.templatetags import dlh
-from harness.pages.views.jobs import _cell
 from harness.pages.words import JOB_ACTIONS, STATE_WORDS
 from worker.states import TRANSITIONS, JobState
 
@@ -85,8 +85,8 @@ def test_only_fields_that_differ_are_listed() -> None:
 
 
 def test_an_exported_name_is_no_formula() -> None:
-    assert _cell('=HYPERLINK("http://x")').startswith("'=")
-    assert _cell(-3.5) == -3.5
+    assert cell('=HYPERLINK("http://x")').startswith("'=")
+    assert cell(-3.5) == -3.5
 
 
 def test_a_diff_line_keeps_its_kind() -> None:

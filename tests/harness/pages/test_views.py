@@ -103,6 +103,7 @@ def test_the_export_follows_the_filter(world: SimpleNamespace, owner: Client) ->
     rows = b"".join(owner.get("/jobs/export.csv?state=failed")).decode().splitlines()
     assert len(rows) == 2 and ",failed," in rows[1]
     assert [item["state"] for item in owner.get("/jobs/export.json?state=failed").json()["items"]] == ["failed"]
+    assert owner.get("/jobs/export.csv?sort=nothing").status_code == 422
 
 
 def test_a_job_of_another_project_is_not_named_in_the_pool(world: SimpleNamespace, client: Client) -> None:
@@ -156,3 +157,15 @@ def test_samples_can_be_had_where_data_is_uploaded_though_there_is_data_already(
 ) -> None:
     page = owner.get(reverse("dataset_upload")).content.decode()
     assert page.count(f'action="{reverse("dataset_sample")}"') == 3 and "wine" in page
+
+
+@pytest.mark.parametrize("number", ["²", "9" * 5000, "-1", "one", ""])
+def test_what_is_no_number_in_the_address_is_passed_over(world: SimpleNamespace, owner: Client, number: str) -> None:
+    job = world.jobs["succeeded"].pk
+    for address in (
+        "/jobs/",
+        reverse("dataset_preview", args=[world.wine.pk]),
+        reverse("job_tab", args=[job, "logs"]),
+    ):
+        given = dict.fromkeys(("page", "offset", "rank", "attempt", "line"), number)
+        assert owner.get(address, given).status_code == 200

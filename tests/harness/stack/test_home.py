@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from harness.pool.terms import NODE_NAME
 from harness.stack.home import StackError, StackHome, node_name
 
 
@@ -55,11 +56,16 @@ def test_the_broker_password_stays_the_same(home):
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"), [("GPU Box.1", "gpu-box-1"), ("node-2", "node-2"), ("...", "node-1"), ("x" * 99, "x" * 60)]
-)
-def test_a_node_name_is_a_slug(monkeypatch, given, expected):
+    ("given", "expected"),
+    [
+        ("GPU Box.1", "gpu-box-1"), ("node-2", "node-2"), ("lab_pc", "lab-pc"), ("...", "node-1"),
+        ("x" * 99, "x" * 60),
+    ],
+)  # fmt: skip
+def test_a_node_name_is_a_slug_that_the_pool_takes(monkeypatch, given, expected):
     monkeypatch.setenv("DLH_NODE_NAME", given)
     assert node_name() == expected
+    assert NODE_NAME.fullmatch(expected)
 
 
 def test_a_full_disk_keeps_the_old_record_and_leaves_no_draft(home, monkeypatch):

@@ -1,4 +1,5 @@
 // What a line chart of the server's curves asks for beyond drawing: finer points of a part, exact CSV.
+import { csvField } from "../csv.js";
 import { el } from "../dom.js";
 import { json, request } from "../net.js";
 
@@ -62,20 +63,16 @@ export function csvAddress(series) {
   return groups.length === 1 && groups[0][1].length === series.length ? `${groups[0][0].csv}?${keysQuery(groups[0][1])}` : null;
 }
 
-function quote(value) {
-  return typeof value === "string" && /[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : (value ?? "");
-}
-
 // One file of the exact points of several jobs, each line with its job; what has no job is written as it is drawn.
 async function wholeText(series) {
   const groups = [...bySource(series)];
   if (!groups.length) {
     const rows = series.flatMap((entry) => entry.points.filter((point) => !point.gap).map((point) => [entry.label, point.time_s, point.value]));
-    return ["series,time_s,value", ...rows.map((row) => row.map(quote).join(","))].join("\n");
+    return ["series,time_s,value", ...rows.map((row) => row.map(csvField).join(","))].join("\n");
   }
   const parts = await Promise.all(groups.map(async ([source, entries]) => {
     const [head, ...lines] = (await (await request(`${source.csv}?${keysQuery(entries)}`)).text()).trimEnd().split("\n");
-    return { head, lines: lines.map((line) => `${source.id},${quote(source.name)},${line}`) };
+    return { head, lines: lines.map((line) => `${source.id},${csvField(source.name)},${line}`) };
   }));
   return [`job,name,${parts[0].head}`, ...parts.flatMap((part) => part.lines)].join("\n");
 }
