@@ -85,7 +85,10 @@ class Bucket:
             key=self.given.key,
             secret=self.given.secret,
             endpoint_url=self.given.endpoint or None,
-            client_kwargs={"region_name": self.given.region},
+            client_kwargs={
+                "region_name": self.given.region,
+                **({"verify": self.given.ca_file} if self.given.ca_file else {}),
+            },
             config_kwargs={
                 "signature_version": "s3v4",
                 "s3": {"addressing_style": "path" if self.given.endpoint else "auto"},
