@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from django.db import connections
 from django.db.models import Q
 
 from harness.bucket.client import Bucket, blob_name, bucket_get
+from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_folder, unit_push
 from harness.jobs.models import Job
@@ -35,47 +34,10 @@ SWEEP_EVERY_S = 3600.0
 SWEEP_AGE = timedelta(hours=1)
 """Younger blobs stay though nothing names them yet."""
 INCOMING_AGE = timedelta(hours=12)
+NOTE_EVERY_S = 5.0
+"""A long pass says so often how far it is."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MirrorState:
-    """How the copy stands; kept beside it."""
-
-    complete_s: float = 0.0
-    """When the last pass began that copied everything (Unix time)."""
-    place: str = ""
-    """Where it went."""
-    swept_s: float = 0.0
-    trouble: str = ""
-
-
-def state_read() -> MirrorState:
-    """As the last pass left it."""
-    with suppress(OSError, ValueError, TypeError):
-        return MirrorState(**json.loads(_state_file().read_text()))
-    return MirrorState()
-
-
-def _state_here(bucket: Bucket) -> MirrorState:
-    """As the last pass to this place left it; what is known of another place says nothing of this one."""
-    place, state = f"{bucket.given.endpoint} {bucket.given.place}", state_read()
-    if state.place == place:
-        return state
-    memos_forget()
-    state = MirrorState(place=place)
-    _state_write(state)
-    return state
-
-
-def _state_file() -> Path:
-    return Path(settings.STORE.bucket) / "state.json"
-
-
-def _state_write(state: MirrorState) -> None:
-    draft = _state_file().with_name(f".state.{os.getpid()}")
-    draft.write_text(json.dumps(asdict(state)))
-    draft.replace(_state_file())
+_tally = Tally()
 
 
 _turn = threading.Lock()
@@ -103,24 +65,33 @@ def mirror_pass() -> bool:
     if bucket is None:
         return False
     with alone() as mine:
-        if not mine:
-            return False
-        before, began_s = _state_here(bucket), time.time()
-        try:
-            whole = _pass(bucket, before.complete_s - MARGIN_S)
-            state = replace(before, complete_s=began_s if whole else before.complete_s, trouble="")
-            if whole and began_s - before.swept_s >= SWEEP_EVERY_S:
+        return mine and _pass(bucket, state_begin(bucket.given))
+
+
+def _pass(bucket: Bucket, before: MirrorState) -> bool:
+    state, since_s = replace(before, began_s=time.time(), trouble="", step=""), before.complete_s - MARGIN_S
+    left: dict[str, bool] | None = None
+    try:
+        _ready(bucket)
+        left = dict(_due(since_s))
+        _copy(bucket, left, replace(state, trouble=before.trouble, step=before.step))
+        if not left:
+            state = replace(state, complete_s=state.began_s)
+            if state.began_s - before.swept_s >= SWEEP_EVERY_S:
                 sweep(bucket)
-                state = replace(state, swept_s=began_s)
-        except BucketTrouble as trouble:
-            if str(trouble) != before.trouble:
-                _log.warning("the object store is no copy of the store for now: %s", trouble)
-            whole, state = False, replace(before, trouble=str(trouble))
-        if before.trouble and not state.trouble:
-            _log.warning("the object store answers again")
-        if state != before:
-            _state_write(state)
-        return whole
+                state = replace(state, swept_s=state.began_s)
+    except BucketTrouble as trouble:
+        if trouble.text != before.trouble:
+            _log.warning("the object store is no copy of the store for now: %s", trouble)
+        state = replace(state, trouble=trouble.text, step=trouble.step)
+    if before.trouble and not state.trouble:
+        _log.warning("the object store answers again")
+    _note(state, len(dict(_due(since_s)) if left is None else left))
+    return not left and not state.trouble
+
+
+def _note(state: MirrorState, waiting: int) -> None:
+    state_write(replace(state, waiting=waiting, **asdict(_tally.count())))
 
 
 @contextmanager
@@ -136,15 +107,36 @@ def alone() -> Iterator[bool]:
         yield True
 
 
-def _pass(bucket: Bucket, since_s: float) -> bool:
+def copying() -> bool:
+    """Whether some process makes a pass at this moment."""
+    try:
+        with (Path(settings.STORE.bucket) / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def _ready(bucket: Bucket) -> None:
     if pull_note().exists():
         raise BucketTrouble("a `dlh store pull` was cut short, and half a store must not be copied", "run it again")
     mark_check(bucket)
     gone_tell(bucket)
+
+
+def _due(since_s: float) -> Iterator[tuple[str, bool]]:
+    """(unit, whether it is at rest) for all that changed, or may have."""
+    yield from _datasets_due()
+    yield from _jobs_due(since_s)
+
+
+def _copy(bucket: Bucket, left: dict[str, bool], state: MirrorState) -> None:
+    """Copy these units; those that are copied leave `left`. `state` is noted on the way. Raises `BucketTrouble`."""
     troubles: list[BucketTrouble] = []
 
-    def push(due: tuple[str, bool]) -> bool:
-        unit, at_rest = due
+    def push(unit: str, at_rest: bool) -> bool:
         if troubles:
             return False
         try:
@@ -157,11 +149,18 @@ def _pass(bucket: Bucket, since_s: float) -> bool:
             return False
         return True
 
+    _note(state, len(left))
+    noted_s = time.monotonic()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="bucket") as pool:
-        whole = all([*pool.map(push, [*_datasets_due(), *_jobs_due(since_s)])])
+        going = {pool.submit(push, *due): due[0] for due in left.items()}
+        for made in as_completed(going):
+            if made.result():
+                del left[going[made]]
+            if time.monotonic() - noted_s >= NOTE_EVERY_S:
+                _note(state, len(left))
+                noted_s = time.monotonic()
     if troubles:
         raise troubles[0]
-    return whole
 
 
 def pull_note() -> Path:

@@ -12,10 +12,10 @@ class BucketTrouble(Exception):
 
     def __init__(self, text: str, step: str, *, away: bool = False) -> None:
         super().__init__(text)
-        self.step, self.away = step, away
+        self.text, self.step, self.away = text, step, away
 
     def __str__(self) -> str:
-        return f"{self.args[0]}; {self.step}"
+        return f"{self.text}; {self.step}"
 
 
 _NEEDED = "on the bucket s3:ListBucket, and on what is in it s3:GetObject, s3:PutObject, s3:DeleteObject"

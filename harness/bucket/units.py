@@ -23,6 +23,7 @@ FILES_MAX = 20_000
 """Of one unit; a program may write as many files as its disk holds."""
 HEAD_BYTES = 64 << 10
 """Smaller blobs are put without asking whether they are there."""
+KINDS = ("datasets", "jobs")
 UNIT = re.compile(r"(?:datasets|jobs)/[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NEVER = frozenset({"incoming", "packed.tree.json", "fence"})
@@ -84,7 +85,7 @@ def memo_read(unit: str) -> dict[str, UnitFile]:
 
 def memos_forget() -> None:
     """Nothing is known any more of what the object store has: everything is looked at anew."""
-    for kind in ("datasets", "jobs"):
+    for kind in KINDS:
         tree_remove(Path(settings.STORE.bucket) / kind)
 
 

@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from harness.bucket import mirror, units
 from harness.bucket.client import blob_name, bucket_get
-from harness.bucket.mirror import mirror_pass, state_read, sweep
+from harness.bucket.mirror import mirror_pass, sweep
 from harness.bucket.pull import pull
+from harness.bucket.state import state_read
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import unit_forget, unit_push
 from harness.datasets import services
@@ -25,23 +26,6 @@ from tests.worker.conftest import wait_for
 from worker.states import JobState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]
-
-
-@pytest.fixture
-def finished(bucket, job, store):
-    """A job that has ended, with all that a run leaves."""
-    paths = store.job(job.pk)
-    for file, body in (
-        (paths.results / "model.safetensors", b"w" * 100_000),
-        (paths.results / "deep" / "picture.png", b"p"),
-        (paths.checkpoints / "step-00000010" / "state.pt", b"s" * 70_000),
-        (paths.rank_log(1, 0), b"line\n"),
-        (paths.exit_file(1), b"{}"),
-    ):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(body)
-    Job.objects.filter(pk=job.pk).update(state=str(JobState.SUCCEEDED), finished_at=timezone.now())
-    return job
 
 
 def tree(root):
@@ -180,7 +164,7 @@ def test_a_store_whose_folder_was_lost_does_not_copy_its_emptiness(finished, buc
     shutil.rmtree(store.root)
     store.root.mkdir()
     assert not mirror_pass()
-    assert "dlh store pull" in state_read().trouble
+    assert "another store" in state_read().trouble and "dlh store pull" in state_read().step
     assert bucket.text_get(f"units/jobs/{finished.pk}.json") == before
 
 
