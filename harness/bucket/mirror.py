@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connections
@@ -21,9 +22,10 @@ from harness.bucket.client import Bucket, blob_name, bucket_get
 from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_folder, unit_push
+from harness.bucket.wanted import units_wanted, wanted_done
 from harness.jobs.models import Job
 from harness.pool.joining import store_id
-from worker.states import HOLDS_DEVICES, TERMINAL
+from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 MARK = "installation"
 """Names the store whose copy this is."""
@@ -70,10 +72,10 @@ def mirror_pass() -> bool:
 
 def _pass(bucket: Bucket, before: MirrorState) -> bool:
     state, since_s = replace(before, began_s=time.time(), trouble="", step=""), before.complete_s - MARGIN_S
-    left: dict[str, bool] | None = None
+    left: dict[str, Due] | None = None
     try:
         _ready(bucket)
-        left = dict(_due(since_s))
+        left = _due(since_s)
         _copy(bucket, left, replace(state, trouble=before.trouble, step=before.step))
         if not left:
             state = replace(state, complete_s=state.began_s)
@@ -86,7 +88,7 @@ def _pass(bucket: Bucket, before: MirrorState) -> bool:
         state = replace(state, trouble=trouble.text, step=trouble.step)
     if before.trouble and not state.trouble:
         _log.warning("the object store answers again")
-    _note(state, len(dict(_due(since_s)) if left is None else left))
+    _note(state, len(_due(since_s) if left is None else left))
     return not left and not state.trouble
 
 
@@ -126,33 +128,43 @@ def _ready(bucket: Bucket) -> None:
     gone_tell(bucket)
 
 
-def _due(since_s: float) -> Iterator[tuple[str, bool]]:
-    """(unit, whether it is at rest) for all that changed, or may have."""
-    yield from _datasets_due()
-    yield from _jobs_due(since_s)
+class Due(NamedTuple):
+    """A unit to look at: whether its run is at rest, and for good."""
+
+    unit: str
+    at_rest: bool
+    final: bool
 
 
-def _copy(bucket: Bucket, left: dict[str, bool], state: MirrorState) -> None:
+def _due(since_s: float) -> dict[str, Due]:
+    """What changed, or may have, by unit; first those of which somebody wants what was lost."""
+    wanted = units_wanted()
+    found = [*_datasets_due(wanted), *_jobs_due(since_s, wanted)]
+    return {due.unit: due for due in sorted(found, key=lambda due: due.unit not in wanted)}
+
+
+def _copy(bucket: Bucket, left: dict[str, Due], state: MirrorState) -> None:
     """Copy these units; those that are copied leave `left`. `state` is noted on the way. Raises `BucketTrouble`."""
     troubles: list[BucketTrouble] = []
 
-    def push(unit: str, at_rest: bool) -> bool:
+    def push(due: Due) -> bool:
         if troubles:
             return False
         try:
-            unit_push(bucket, unit, at_rest=at_rest)
+            unit_push(bucket, due.unit, at_rest=due.at_rest, final=due.final)
+            wanted_done(due.unit)
         except BucketTrouble as trouble:
             troubles.append(trouble)
             return False
         except OSError:
-            _log.exception("cannot copy %s to the object store", unit)
+            _log.exception("cannot copy %s to the object store", due.unit)
             return False
         return True
 
     _note(state, len(left))
     noted_s = time.monotonic()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="bucket") as pool:
-        going = {pool.submit(push, *due): due[0] for due in left.items()}
+        going = {pool.submit(push, due): due.unit for due in left.values()}
         for made in as_completed(going):
             if made.result():
                 del left[going[made]]
@@ -187,18 +199,22 @@ def mark_check(bucket: Bucket, *, claim: bool = True) -> None:
         )
 
 
-def _datasets_due() -> Iterator[tuple[str, bool]]:
+def _datasets_due(wanted: set[str]) -> Iterator[Due]:
     """A content does not change once it is packed, and then the time of its folder does not."""
     root = Path(settings.STORE.datasets)
-    for folder in sorted(root.iterdir()) if root.is_dir() else ():
-        unit = f"datasets/{folder.name}"
+    here = {f"datasets/{folder.name}" for folder in root.iterdir()} if root.is_dir() else set()
+    asked = {unit for unit in wanted if unit.startswith("datasets/")}
+    for unit in sorted(here | asked):
         with suppress(OSError):
-            if _time_s(memo_file(unit)) - MARGIN_S < folder.stat().st_mtime:
-                yield unit, True
+            if unit in asked or _time_s(memo_file(unit)) - MARGIN_S < unit_folder(unit).stat().st_mtime:
+                yield Due(unit, at_rest=True, final=True)
 
 
-def _jobs_due(since_s: float) -> Iterator[tuple[str, bool]]:
-    """Jobs that may go on, that ended or were predicted with since then, or that were never copied."""
+def _jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
+    """Jobs that may go on, that ended or were predicted with since then, or that were never copied.
+
+    One that succeeded is never run again: only the whole of it is ever removed.
+    """
     since = datetime.fromtimestamp(max(0.0, since_s), UTC)
     changed = Q(finished_at__gte=since) | Q(predictions__created_at__gte=since) | Q(predictions__finished_at__gte=since)
     moving = ~Q(state__in=[str(state) for state in TERMINAL])
@@ -206,8 +222,9 @@ def _jobs_due(since_s: float) -> Iterator[tuple[str, bool]]:
     held = {str(state) for state in HOLDS_DEVICES}
     for job_id, state in Job.objects.order_by("pk").values_list("pk", "state"):
         unit = f"jobs/{job_id}"
-        if (job_id in wanted or not memo_file(unit).exists()) and unit_folder(unit).is_dir():
-            yield unit, state not in held
+        changed_here = (job_id in wanted or not memo_file(unit).exists()) and unit_folder(unit).is_dir()
+        if unit in asked or changed_here:
+            yield Due(unit, at_rest=state not in held, final=state == JobState.SUCCEEDED)
 
 
 def _time_s(file: Path) -> float:

@@ -54,9 +54,7 @@ def test_how_the_copy_stands_is_told_without_the_object_store(environment):
     file = Path(environment["DLH_HOME"]) / "store" / "bucket" / "state.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     for trouble, code in (("it is away", 1), ("", 0)):
-        file.write_text(
-            json.dumps({**noted, "trouble": trouble})
-        )
+        file.write_text(json.dumps({**noted, "trouble": trouble}))
         told = run(away, "status", "--json")
         assert told.returncode == code and json.loads(told.stdout)["files"] == 7
         assert (f"{trouble}; wait." in run(away, "status").stdout) == bool(trouble)

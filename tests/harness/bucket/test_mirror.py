@@ -71,8 +71,8 @@ def test_a_dataset_that_a_pass_found_unchanged_is_not_due_again(finished, bucket
     past_s = time.time() - 2 * mirror.MARGIN_S
     for path in (folder, memo):
         os.utime(path, (past_s, past_s))
-    assert [*mirror._datasets_due()] == [(f"datasets/{folder.name}", True)]
-    assert mirror_pass() and [*mirror._datasets_due()] == []
+    assert [*mirror._datasets_due(set())] == [(f"datasets/{folder.name}", True, True)]
+    assert mirror_pass() and [*mirror._datasets_due(set())] == []
 
 
 def test_while_a_run_goes_on_only_program_and_checkpoints_are_copied(finished, bucket, store):
@@ -94,10 +94,10 @@ def test_while_a_run_goes_on_only_program_and_checkpoints_are_copied(finished, b
 def test_an_old_job_is_looked_at_again_only_if_it_was_never_copied(finished, store):
     unit = f"jobs/{finished.pk}"
     Job.objects.filter(pk=finished.pk).update(finished_at=timezone.now() - timedelta(days=1))
-    due = [name for name, _ in mirror._jobs_due(time.time())]
+    due = [due.unit for due in mirror._jobs_due(time.time(), set())]
     assert due == [unit]
     assert mirror_pass()
-    assert [*mirror._jobs_due(time.time())] == []
+    assert [*mirror._jobs_due(time.time(), set())] == []
 
 
 def test_no_link_that_a_program_left_is_followed_and_no_draft_is_copied(finished, bucket, store, tmp_path):

@@ -82,10 +82,10 @@ def test_trouble_is_told_with_its_next_step_and_how_much_waits(finished, bucket,
 def test_trouble_in_the_midst_leaves_the_rest_waiting(finished, bucket, monkeypatch):
     put = mirror.unit_push
 
-    def some(bucket, unit, *, at_rest):
+    def some(bucket, unit, **how):
         if unit.startswith("jobs/"):
             raise BucketTrouble("no", "do")
-        return put(bucket, unit, at_rest=at_rest)
+        return put(bucket, unit, **how)
 
     monkeypatch.setattr(mirror, "unit_push", some)
     monkeypatch.setattr(mirror, "THREADS", 1)
