@@ -228,7 +228,7 @@ class Bucket:
             self.text_put(name, text)
             if self.text_get(name) != text or name not in self.names("check"):
                 raise BucketTrouble(
-                    f"s3://{self.given.place} does not give back what was put there",
+                    f"the place s3://{self.given.place} does not give back what was put there",
                     "DLH_S3_ENDPOINT must be the address of a server that speaks S3",
                 )
         except FileNotFoundError as error:

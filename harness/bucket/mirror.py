@@ -194,7 +194,7 @@ def mark_check(bucket: Bucket, *, claim: bool = True) -> None:
         return
     if theirs != store_id():
         raise BucketTrouble(
-            f"s3://{bucket.given.place} has the copy of another store than {settings.STORE.root}",
+            f"the place s3://{bucket.given.place} has the copy of another store than {settings.STORE.root}",
             "choose another prefix in DLH_S3_URL; or, if that is this store and its folder was lost: dlh store pull",
         )
 

@@ -18,8 +18,8 @@ LATE_S = 900.0
 """A copy whose last whole pass began longer ago is behind."""
 STOPPED_S = 300.0
 """Control begins a pass every few seconds; one that began longer ago, and does not go on, was the last."""
-_LOG = "a large file takes its time; control's log names what cannot be copied"
-_CONTROL = "look whether control runs: it copies"
+_LOG = "wait, a large file takes its time; control's log names what cannot be copied"
+_CONTROL = "look whether control runs, which copies"
 
 
 class Standing(StrEnum):

@@ -90,7 +90,7 @@ NAME_WORDS: dict[str, str] = {
 
 COPY_WORDS: dict[str, tuple[str, str]] = {
     "whole": ("Copy is whole", "green"),
-    "first": ("First copy being made", "blue"),
+    "first": ("No whole copy yet", "blue"),
     "behind": ("Copy is behind", "yellow"),
     "stopped": ("Not copied", "red"),
     "trouble": ("Not copied", "red"),

@@ -59,7 +59,9 @@ class ObjectStoreOut(Schema):
     state: str = Field(default="", description="`whole`, `first` (being made), `behind`, `stopped` or `trouble`.")
     text: str = Field(default="", description="What is the matter; empty where all is well.")
     step: str = Field(default="", description="What to do about it.")
-    complete_s: float | None = Field(default=None, description="When the last pass began that copied everything (Unix time).")
+    complete_s: float | None = Field(
+        default=None, description="When the last pass began that copied everything (Unix time)."
+    )
     copying: bool = Field(default=False, description="Whether a pass goes on at this moment.")
     waiting: int = Field(default=0, description="Datasets and jobs that changed, or may have, and are not copied yet.")
     units: int = Field(default=0, description="Datasets and jobs that the copy lists.")
