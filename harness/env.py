@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +97,8 @@ class S3Settings:
     region: str = ""
     key: str = ""
     secret: str = field(default="", repr=False)
+    ca_file: str = ""
+    """Certificate authorities that its certificate is checked by; empty: the usual ones."""
 
     @property
     def bucket(self) -> str:
@@ -120,7 +123,19 @@ def s3_settings() -> S3Settings | None:
     key, secret = env_text("DLH_S3_KEY").strip(), env_text("DLH_S3_SECRET").strip()
     if not key or not secret:
         raise SettingsError("DLH_S3_URL is set: DLH_S3_KEY and DLH_S3_SECRET (or ..._FILE) must be, too")
-    return S3Settings(match[1], endpoint, env_text("DLH_S3_REGION").strip() or "us-east-1", key, secret)
+    region = env_text("DLH_S3_REGION").strip() or "us-east-1"
+    return S3Settings(match[1], endpoint, region, key, secret, _ca_file("DLH_S3_CA_FILE"))
+
+
+def _ca_file(name: str) -> str:
+    """The path of a file with certificates, or nothing. Raises `SettingsError`."""
+    path = os.environ.get(name, "").strip()
+    try:
+        if path:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except OSError as error:
+        raise SettingsError(f"{name} must name a file with certificates (PEM), not {path!r}: {error}") from error
+    return path
 
 
 def without_s3(environment: Mapping[str, str]) -> dict[str, str]:

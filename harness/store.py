@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
@@ -112,6 +113,25 @@ def open_beneath(root: Path, relative: Path | str) -> BufferedReader:
         os.close(descriptor)
         raise UnsafePath(f"{relative} is not a plain file")
     return os.fdopen(descriptor, "rb")
+
+
+@contextmanager
+def folder_beneath(root: Path, relative: str) -> Iterator[int]:
+    """The descriptor of a folder below `root`, made where it is missing; no link is followed. Raises `UnsafePath`."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in Path(relative).parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=folder)
+            try:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            except OSError as error:
+                raise UnsafePath(f"{relative}: {error.strerror}") from error
+            os.close(folder)
+            folder = inner
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def read_beneath(root: Path, relative: Path | str, limit_bytes: int = 64 << 20) -> bytes:

@@ -1,4 +1,4 @@
-"""`python -m harness.bucket check | push | pull [--json]`; `dlh store` calls it.
+"""`python -m harness.bucket check | status | push | pull [--json]`; `dlh store` calls it.
 
 The installation is the one named by `DLH_HOME` (and `DLH_STORE`, `DLH_DATABASE_URL`), its object store by `DLH_S3_URL`.
 """
@@ -16,31 +16,54 @@ from harness.env import SettingsError
 from harness.stack.home import home_from_environment
 
 EXIT_AWAY, EXIT_REFUSED = 1, 2
+_NONE = "there is no object store: DLH_S3_URL is not set"
 
 
 def check() -> tuple[str, dict[str, Any]]:
     """Whether it can be used. Raises `BucketTrouble`."""
-    from harness.bucket.mirror import mark_check, state_read
+    from harness.bucket.mirror import mark_check
+    from harness.bucket.state import state_of
 
     bucket = _bucket()
     took_s = bucket.check()
     mark_check(bucket, claim=False)
-    state = state_read()
+    state = state_of(bucket.given)
     text = f"s3://{bucket.given.place} answers; to write, read, list and remove took {took_s * 1000:.0f} ms."
     if state.complete_s:
         text += f"\n  Everything was copied {time.time() - state.complete_s:.0f} s ago."
     return text, {"place": bucket.given.place, "took_s": took_s, "complete_s": state.complete_s}
 
 
+def status() -> tuple[str, dict[str, Any]]:
+    """How the copy stands, as the last pass left it: the object store is not asked."""
+    from dataclasses import asdict
+
+    from harness.bucket.status import bucket_status
+
+    found = bucket_status()
+    if found is None:
+        raise SettingsError(_NONE)
+    text = f"{found.url}: {found.state}"
+    if found.complete_s:
+        text += f"; everything was copied {time.time() - found.complete_s:.0f} s ago"
+    text += f".\n  {found.files} files ({found.bytes / 2**20:.1f} MiB) of {found.units} datasets and jobs are there"
+    text += f", {found.waiting} datasets and jobs wait." if found.waiting else "."
+    if found.text:
+        text += f"\n  {found.text}; {found.step}."
+    return text, asdict(found)
+
+
 def push() -> tuple[str, dict[str, Any]]:
     """Copy now what control copies every few seconds. Raises `BucketTrouble`."""
-    from harness.bucket.mirror import mirror_pass, state_read
+    from harness.bucket.mirror import mirror_pass
+    from harness.bucket.state import state_of
     from harness.bucket.trouble import BucketTrouble
 
     bucket = _bucket()
     if not mirror_pass():
-        trouble = state_read().trouble
-        raise BucketTrouble(trouble or "not everything could be copied", "see the log of control", away=True)
+        told = state_of(bucket.given)
+        text, step = told.trouble or "not everything could be copied", told.step or "see the log of control"
+        raise BucketTrouble(text, step, away=True)
     return f"s3://{bucket.given.place} has everything.", {"place": bucket.given.place}
 
 
@@ -63,14 +86,17 @@ def _bucket() -> Any:
 
     bucket = bucket_get()
     if bucket is None:
-        raise SettingsError("there is no object store: DLH_S3_URL is not set")
+        raise SettingsError(_NONE)
     return bucket
+
+
+_COMMANDS = {"check": check, "status": status, "push": push, "pull": pull}
 
 
 def main() -> int:
     """Command line; see the module."""
     parser = argparse.ArgumentParser(prog="python -m harness.bucket", description=__doc__)
-    parser.add_argument("command", choices=("check", "push", "pull"))
+    parser.add_argument("command", choices=sorted(_COMMANDS))
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     try:
@@ -87,7 +113,7 @@ def main() -> int:
     from harness.bucket.trouble import BucketTrouble
 
     try:
-        text, values = {"check": check, "push": push, "pull": pull}[given.command]()
+        text, values = _COMMANDS[given.command]()
     except (SettingsError, DatabaseError) as error:
         sys.stderr.write(f"Cannot go on: {error}.\n")
         return EXIT_REFUSED
@@ -95,7 +121,13 @@ def main() -> int:
         sys.stderr.write(f"The object store: {error}.\n")
         return EXIT_AWAY if error.away else EXIT_REFUSED
     sys.stdout.write((json.dumps(values) if given.json else text) + "\n")
-    return 0
+    return EXIT_AWAY if given.command == "status" and not _is_good(values["state"]) else 0
+
+
+def _is_good(state: str) -> bool:
+    from harness.bucket.status import GOOD
+
+    return state in GOOD
 
 
 if __name__ == "__main__":

@@ -85,7 +85,10 @@ class Bucket:
             key=self.given.key,
             secret=self.given.secret,
             endpoint_url=self.given.endpoint or None,
-            client_kwargs={"region_name": self.given.region},
+            client_kwargs={
+                "region_name": self.given.region,
+                **({"verify": self.given.ca_file} if self.given.ca_file else {}),
+            },
             config_kwargs={
                 "signature_version": "s3v4",
                 "s3": {"addressing_style": "path" if self.given.endpoint else "auto"},
@@ -225,7 +228,7 @@ class Bucket:
             self.text_put(name, text)
             if self.text_get(name) != text or name not in self.names("check"):
                 raise BucketTrouble(
-                    f"s3://{self.given.place} does not give back what was put there",
+                    f"the place s3://{self.given.place} does not give back what was put there",
                     "DLH_S3_ENDPOINT must be the address of a server that speaks S3",
                 )
         except FileNotFoundError as error:

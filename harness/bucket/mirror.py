@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import connections
 from django.db.models import Q
 
 from harness.bucket.client import Bucket, blob_name, bucket_get
+from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_folder, unit_push
+from harness.bucket.wanted import units_wanted, wanted_done
 from harness.jobs.models import Job
 from harness.pool.joining import store_id
-from worker.states import HOLDS_DEVICES, TERMINAL
+from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 MARK = "installation"
 """Names the store whose copy this is."""
@@ -35,47 +36,10 @@ SWEEP_EVERY_S = 3600.0
 SWEEP_AGE = timedelta(hours=1)
 """Younger blobs stay though nothing names them yet."""
 INCOMING_AGE = timedelta(hours=12)
+NOTE_EVERY_S = 5.0
+"""A long pass says so often how far it is."""
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MirrorState:
-    """How the copy stands; kept beside it."""
-
-    complete_s: float = 0.0
-    """When the last pass began that copied everything (Unix time)."""
-    place: str = ""
-    """Where it went."""
-    swept_s: float = 0.0
-    trouble: str = ""
-
-
-def state_read() -> MirrorState:
-    """As the last pass left it."""
-    with suppress(OSError, ValueError, TypeError):
-        return MirrorState(**json.loads(_state_file().read_text()))
-    return MirrorState()
-
-
-def _state_here(bucket: Bucket) -> MirrorState:
-    """As the last pass to this place left it; what is known of another place says nothing of this one."""
-    place, state = f"{bucket.given.endpoint} {bucket.given.place}", state_read()
-    if state.place == place:
-        return state
-    memos_forget()
-    state = MirrorState(place=place)
-    _state_write(state)
-    return state
-
-
-def _state_file() -> Path:
-    return Path(settings.STORE.bucket) / "state.json"
-
-
-def _state_write(state: MirrorState) -> None:
-    draft = _state_file().with_name(f".state.{os.getpid()}")
-    draft.write_text(json.dumps(asdict(state)))
-    draft.replace(_state_file())
+_tally = Tally()
 
 
 _turn = threading.Lock()
@@ -103,24 +67,33 @@ def mirror_pass() -> bool:
     if bucket is None:
         return False
     with alone() as mine:
-        if not mine:
-            return False
-        before, began_s = _state_here(bucket), time.time()
-        try:
-            whole = _pass(bucket, before.complete_s - MARGIN_S)
-            state = replace(before, complete_s=began_s if whole else before.complete_s, trouble="")
-            if whole and began_s - before.swept_s >= SWEEP_EVERY_S:
+        return mine and _pass(bucket, state_begin(bucket.given))
+
+
+def _pass(bucket: Bucket, before: MirrorState) -> bool:
+    state, since_s = replace(before, began_s=time.time(), trouble="", step=""), before.complete_s - MARGIN_S
+    left: dict[str, Due] | None = None
+    try:
+        _ready(bucket)
+        left = _due(since_s)
+        _copy(bucket, left, replace(state, trouble=before.trouble, step=before.step))
+        if not left:
+            state = replace(state, complete_s=state.began_s)
+            if state.began_s - before.swept_s >= SWEEP_EVERY_S:
                 sweep(bucket)
-                state = replace(state, swept_s=began_s)
-        except BucketTrouble as trouble:
-            if str(trouble) != before.trouble:
-                _log.warning("the object store is no copy of the store for now: %s", trouble)
-            whole, state = False, replace(before, trouble=str(trouble))
-        if before.trouble and not state.trouble:
-            _log.warning("the object store answers again")
-        if state != before:
-            _state_write(state)
-        return whole
+                state = replace(state, swept_s=state.began_s)
+    except BucketTrouble as trouble:
+        if trouble.text != before.trouble:
+            _log.warning("the object store is no copy of the store for now: %s", trouble)
+        state = replace(state, trouble=trouble.text, step=trouble.step)
+    if before.trouble and not state.trouble:
+        _log.warning("the object store answers again")
+    _note(state, len(_due(since_s) if left is None else left))
+    return not left and not state.trouble
+
+
+def _note(state: MirrorState, waiting: int) -> None:
+    state_write(replace(state, waiting=waiting, **asdict(_tally.count())))
 
 
 @contextmanager
@@ -136,32 +109,70 @@ def alone() -> Iterator[bool]:
         yield True
 
 
-def _pass(bucket: Bucket, since_s: float) -> bool:
+def copying() -> bool:
+    """Whether some process makes a pass at this moment."""
+    try:
+        with (Path(settings.STORE.bucket) / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def _ready(bucket: Bucket) -> None:
     if pull_note().exists():
         raise BucketTrouble("a `dlh store pull` was cut short, and half a store must not be copied", "run it again")
     mark_check(bucket)
     gone_tell(bucket)
+
+
+class Due(NamedTuple):
+    """A unit to look at: whether its run is at rest, and for good."""
+
+    unit: str
+    at_rest: bool
+    final: bool
+
+
+def _due(since_s: float) -> dict[str, Due]:
+    """What changed, or may have, by unit; first those of which somebody wants what was lost."""
+    wanted = units_wanted()
+    found = [*_datasets_due(wanted), *_jobs_due(since_s, wanted)]
+    return {due.unit: due for due in sorted(found, key=lambda due: due.unit not in wanted)}
+
+
+def _copy(bucket: Bucket, left: dict[str, Due], state: MirrorState) -> None:
+    """Copy these units; those that are copied leave `left`. `state` is noted on the way. Raises `BucketTrouble`."""
     troubles: list[BucketTrouble] = []
 
-    def push(due: tuple[str, bool]) -> bool:
-        unit, at_rest = due
+    def push(due: Due) -> bool:
         if troubles:
             return False
         try:
-            unit_push(bucket, unit, at_rest=at_rest)
+            unit_push(bucket, due.unit, at_rest=due.at_rest, final=due.final)
+            wanted_done(due.unit)
         except BucketTrouble as trouble:
             troubles.append(trouble)
             return False
         except OSError:
-            _log.exception("cannot copy %s to the object store", unit)
+            _log.exception("cannot copy %s to the object store", due.unit)
             return False
         return True
 
+    _note(state, len(left))
+    noted_s = time.monotonic()
     with ThreadPoolExecutor(THREADS, thread_name_prefix="bucket") as pool:
-        whole = all([*pool.map(push, [*_datasets_due(), *_jobs_due(since_s)])])
+        going = {pool.submit(push, due): due.unit for due in left.values()}
+        for made in as_completed(going):
+            if made.result():
+                del left[going[made]]
+            if time.monotonic() - noted_s >= NOTE_EVERY_S:
+                _note(state, len(left))
+                noted_s = time.monotonic()
     if troubles:
         raise troubles[0]
-    return whole
 
 
 def pull_note() -> Path:
@@ -183,23 +194,27 @@ def mark_check(bucket: Bucket, *, claim: bool = True) -> None:
         return
     if theirs != store_id():
         raise BucketTrouble(
-            f"s3://{bucket.given.place} has the copy of another store than {settings.STORE.root}",
+            f"the place s3://{bucket.given.place} has the copy of another store than {settings.STORE.root}",
             "choose another prefix in DLH_S3_URL; or, if that is this store and its folder was lost: dlh store pull",
         )
 
 
-def _datasets_due() -> Iterator[tuple[str, bool]]:
+def _datasets_due(wanted: set[str]) -> Iterator[Due]:
     """A content does not change once it is packed, and then the time of its folder does not."""
     root = Path(settings.STORE.datasets)
-    for folder in sorted(root.iterdir()) if root.is_dir() else ():
-        unit = f"datasets/{folder.name}"
+    here = {f"datasets/{folder.name}" for folder in root.iterdir()} if root.is_dir() else set()
+    asked = {unit for unit in wanted if unit.startswith("datasets/")}
+    for unit in sorted(here | asked):
         with suppress(OSError):
-            if _time_s(memo_file(unit)) - MARGIN_S < folder.stat().st_mtime:
-                yield unit, True
+            if unit in asked or _time_s(memo_file(unit)) - MARGIN_S < unit_folder(unit).stat().st_mtime:
+                yield Due(unit, at_rest=True, final=True)
 
 
-def _jobs_due(since_s: float) -> Iterator[tuple[str, bool]]:
-    """Jobs that may go on, that ended or were predicted with since then, or that were never copied."""
+def _jobs_due(since_s: float, asked: set[str]) -> Iterator[Due]:
+    """Jobs that may go on, that ended or were predicted with since then, or that were never copied.
+
+    One that succeeded is never run again: only the whole of it is ever removed.
+    """
     since = datetime.fromtimestamp(max(0.0, since_s), UTC)
     changed = Q(finished_at__gte=since) | Q(predictions__created_at__gte=since) | Q(predictions__finished_at__gte=since)
     moving = ~Q(state__in=[str(state) for state in TERMINAL])
@@ -207,8 +222,9 @@ def _jobs_due(since_s: float) -> Iterator[tuple[str, bool]]:
     held = {str(state) for state in HOLDS_DEVICES}
     for job_id, state in Job.objects.order_by("pk").values_list("pk", "state"):
         unit = f"jobs/{job_id}"
-        if (job_id in wanted or not memo_file(unit).exists()) and unit_folder(unit).is_dir():
-            yield unit, state not in held
+        changed_here = (job_id in wanted or not memo_file(unit).exists()) and unit_folder(unit).is_dir()
+        if unit in asked or changed_here:
+            yield Due(unit, at_rest=state not in held, final=state == JobState.SUCCEEDED)
 
 
 def _time_s(file: Path) -> float:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
 
-from harness.bucket.client import Bucket, blob_name
+from harness.bucket.back import file_bring
+from harness.bucket.client import Bucket
 from harness.bucket.mirror import MARK, alone, mark_check, pull_note
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import UNIT, UnitFile, gone_tell, rows_read, unit_folder
 from harness.pool.joining import STORE_MARK
 from harness.store import UnsafePath
-from harness.transfer.trees import folder_beneath
 
 
 @dataclass
@@ -74,22 +72,10 @@ def _mark_take(bucket: Bucket) -> None:
 
 
 def _bring(bucket: Bucket, unit: str, row: UnitFile, told: Pulled) -> None:
-    root = Path(settings.STORE.root)
-    drafts = Path(settings.STORE.bucket)
-    drafts.mkdir(parents=True, exist_ok=True)
-    draft = drafts / f".pull-{secrets.token_hex(6)}"
     try:
-        bucket.get(blob_name(row.sha256), draft)
-        with draft.open("rb") as stream:
-            if hashlib.file_digest(stream, "sha256").hexdigest() != row.sha256:
-                raise FileNotFoundError(row.path)
-        path = Path(unit, row.path)
-        with folder_beneath(root, str(path.parent)) as place:
-            os.rename(draft, path.name, dst_dir_fd=place)
+        file_bring(bucket, unit, row.path, row.sha256)
     except (FileNotFoundError, UnsafePath):
         told.missing += 1
     else:
         told.files += 1
         told.bytes += row.bytes
-    finally:
-        draft.unlink(missing_ok=True)

@@ -12,10 +12,10 @@ class BucketTrouble(Exception):
 
     def __init__(self, text: str, step: str, *, away: bool = False) -> None:
         super().__init__(text)
-        self.step, self.away = step, away
+        self.text, self.step, self.away = text, step, away
 
     def __str__(self) -> str:
-        return f"{self.args[0]}; {self.step}"
+        return f"{self.text}; {self.step}"
 
 
 _NEEDED = "on the bucket s3:ListBucket, and on what is in it s3:GetObject, s3:PutObject, s3:DeleteObject"
@@ -54,6 +54,11 @@ def trouble_of(error: BaseException, given: S3Settings) -> BucketTrouble | None:
         text, step = (part.format(**names) for part in known)
         return BucketTrouble(text, step)
     said = " ".join(str(error).split())[:300] or type(error).__name__
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return BucketTrouble(
+            f"the certificate of {endpoint} is not trusted here: {said}",
+            "name a file with the certificate of its authority by DLH_S3_CA_FILE",
+        )
     return BucketTrouble(
         f"the object store at {endpoint} does not answer as it should: {said}",
         "look whether it runs and whether DLH_S3_ENDPOINT is right; it is tried again by itself",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -9,12 +10,13 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 
+from harness.bucket.back import file_bring
 from harness.bucket.client import Bucket, Changed
 from harness.store import UnsafePath, open_beneath
 from worker.sandbox import tree_remove
@@ -23,11 +25,14 @@ FILES_MAX = 20_000
 """Of one unit; a program may write as many files as its disk holds."""
 HEAD_BYTES = 64 << 10
 """Smaller blobs are put without asking whether they are there."""
+KINDS = ("datasets", "jobs")
 UNIT = re.compile(r"(?:datasets|jobs)/[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NEVER = frozenset({"incoming", "packed.tree.json", "fence"})
 _WHILE_IT_RUNS = ("program/", "generated/", "work/checkpoints/")
 """The rest of a run changes all the time: it is copied when the run is at rest."""
+_ANSWERS = "predictions/"
+"""There programs work on, and remove files, when their run has long succeeded."""
 _log = logging.getLogger(__name__)
 
 
@@ -75,25 +80,34 @@ def _is_plain(path: str) -> bool:
     return "\0" not in path and not {"", ".", ".."} & set(parts)
 
 
-def memo_read(unit: str) -> dict[str, UnitFile]:
-    """What the object store has of a unit, by path; empty where that is not known."""
+class Memo(NamedTuple):
+    """What the object store has of a unit, by path. `final`: nobody removed a file of it on purpose since then."""
+
+    rows: dict[str, UnitFile]
+    final: bool = False
+
+
+def memo_read(unit: str) -> Memo:
+    """Empty where nothing is known."""
     with suppress(OSError, ValueError):
-        return {row.path: row for row in rows_read(memo_file(unit).read_text())}
-    return {}
+        text = memo_file(unit).read_text()
+        return Memo({row.path: row for row in rows_read(text)}, json.loads(text).get("final") is True)
+    return Memo({})
 
 
 def memos_forget() -> None:
     """Nothing is known any more of what the object store has: everything is looked at anew."""
-    for kind in ("datasets", "jobs"):
+    for kind in KINDS:
         tree_remove(Path(settings.STORE.bucket) / kind)
 
 
-def unit_push(bucket: Bucket, unit: str, *, at_rest: bool) -> int:
+def unit_push(bucket: Bucket, unit: str, *, at_rest: bool, final: bool = False) -> int:
     """Copy what the object store lacks of a unit, then its list of files; how many blobs were put.
 
-    Raises `BucketTrouble`, `OSError`.
+    `final`: no file of it is removed on purpose any more, but the whole unit. What is missing since its list was last
+    written so was lost, and comes back. Raises `BucketTrouble`, `OSError`.
     """
-    root, known = unit_folder(unit), memo_read(unit)
+    root, (known, was_final) = unit_folder(unit), memo_read(unit)
     rows: list[UnitFile] = []
     put = 0
     for path, told in _files(root, at_rest=at_rest):
@@ -107,9 +121,13 @@ def unit_push(bucket: Bucket, unit: str, *, at_rest: bool) -> int:
     if not at_rest:  # what was copied when the run was last at rest stays
         here = {row.path for row in rows}
         rows += [row for row in known.values() if row.path not in here and not row.path.startswith(_WHILE_IT_RUNS)]
+    if final and was_final:
+        here = {row.path for row in rows}
+        gone = [row for row in known.values() if row.path not in here and not row.path.startswith(_ANSWERS)]
+        rows += _lost_bring(bucket, unit, gone)
     rows.sort(key=lambda row: row.path)
-    if {row.path: row for row in rows} != known or not memo_file(unit).exists():
-        _listing_write(bucket, unit, rows)
+    if {row.path: row for row in rows} != known or final != was_final or not memo_file(unit).exists():
+        _listing_write(bucket, unit, rows, final=final)
     else:
         os.utime(memo_file(unit))  # looked at now
     return put
@@ -168,10 +186,38 @@ def _file_push(bucket: Bucket, root: Path, path: str, before: UnitFile | None) -
         return before, False
 
 
-def _listing_write(bucket: Bucket, unit: str, rows: list[UnitFile]) -> None:
+def _lost_bring(bucket: Bucket, unit: str, rows: list[UnitFile]) -> list[UnitFile]:
+    """Bring back those that are not there; what the object store does not have either is no longer listed."""
+    back: list[UnitFile] = []
+    for row in rows:
+        if is_forgotten(unit) or os.path.lexists(unit_folder(unit) / row.path):
+            continue
+        if row.bytes + settings.DISK_RESERVE_BYTES > settings.STORE.free_bytes():
+            raise OSError(errno.ENOSPC, f"there is no room for {row.path}, which was lost and is to come back")
+        try:
+            told = file_bring(bucket, unit, row.path, row.sha256)
+        except (FileNotFoundError, UnsafePath):
+            _log.warning("%s of %s was lost; the object store does not have it either", row.path, unit)
+        else:
+            if is_forgotten(unit):  # its removal, which came after the note, may have passed by here already
+                _unbring(unit, row.path)
+                continue
+            _log.warning("%s of %s was lost and came back from the object store", row.path, unit)
+            back.append(replace(row, mtime_ns=told.st_mtime_ns))
+    return back
+
+
+def _unbring(unit: str, path: str) -> None:
+    (unit_folder(unit) / path).unlink(missing_ok=True)
+    for folder in Path(unit, path).parents[:-2]:
+        with suppress(OSError):  # something else lies there
+            (Path(settings.STORE.root) / folder).rmdir()
+
+
+def _listing_write(bucket: Bucket, unit: str, rows: list[UnitFile], *, final: bool) -> None:
     told = [{name: value for name, value in asdict(row).items() if name != "mtime_ns"} for row in rows]
     bucket.text_put(listing_name(unit), json.dumps({"format": 1, "files": told}, separators=(",", ":")))
-    _write(memo_file(unit), {"format": 1, "files": [asdict(row) for row in rows]})
+    _write(memo_file(unit), {"format": 1, "final": final, "files": [asdict(row) for row in rows]})
 
 
 def _write(file: Path, body: Any) -> None:
@@ -188,8 +234,23 @@ def _gone_folder() -> Path:
     return Path(settings.STORE.bucket) / "gone"
 
 
+def note_name(unit: str) -> str:
+    """Of a note about a unit."""
+    return unit.replace("/", "+")
+
+
+def unit_of_note(name: str) -> str:
+    """Inverse of `note_name`."""
+    return name.replace("+", "/")
+
+
 def _gone_note(unit: str) -> Path:
-    return _gone_folder() / unit.replace("/", "+")
+    return _gone_folder() / note_name(unit)
+
+
+def is_forgotten(unit: str) -> bool:
+    """Whether it is being deleted for good."""
+    return _gone_note(unit).exists()
 
 
 def unit_forget(unit: str) -> None:
@@ -201,13 +262,15 @@ def unit_forget(unit: str) -> None:
 
 
 def unit_keep(unit: str) -> None:
-    """It came again, or is wanted again before it was gone: take the note away."""
-    _gone_note(unit).unlink(missing_ok=True)
+    """It came again, or is wanted again before it was gone: take the note away. What it had before is not missed."""
+    if is_forgotten(unit):
+        memo_file(unit).unlink(missing_ok=True)
+        _gone_note(unit).unlink(missing_ok=True)
 
 
 def gone_tell(bucket: Bucket) -> int:
     """Remove the lists of deleted units from the object store; how many. Raises `BucketTrouble`."""
-    units = [path.name.replace("+", "/") for path in _gone_folder().iterdir()] if _gone_folder().is_dir() else []
+    units = [unit_of_note(path.name) for path in _gone_folder().iterdir()] if _gone_folder().is_dir() else []
     # One whose folder is there is not removed yet: its note stays.
     gone = [unit for unit in units if UNIT.fullmatch(unit) and not unit_folder(unit).exists()]
     for unit in gone:

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from codegen.profile.types import IMAGES_FILE, TABLE_FILE, THUMBNAILS_FOLDER, DataKind, DatasetProfile
 from harness.accounts.access import require, visible_projects
 from harness.accounts.models import Project, Role, User
+from harness.bucket.wanted import wanted_check
 from harness.datasets.models import Dataset, DatasetState
 from harness.errors import Conflict, Invalid, NotFound
 
@@ -64,7 +65,10 @@ def dataset_rows(dataset: Dataset, offset: int = 0, limit: int = 50) -> dict[str
         raise Invalid(f"offset is 0 or more and limit 1 to {ROWS_MAX}.", field="limit")
     profile = dataset_profile(dataset)
     is_table = profile.kind == DataKind.TABLE
-    frame = pl.scan_parquet(dataset_folder(dataset) / (TABLE_FILE if is_table else IMAGES_FILE))
+    file = dataset_folder(dataset) / (TABLE_FILE if is_table else IMAGES_FILE)
+    if not file.exists():
+        wanted_check(f"datasets/{dataset.sha256}", f"{file.parent.name}/{file.name}")
+    frame = pl.scan_parquet(file)
     if not is_table:
         frame = frame.select(pl.exclude("image"))
     part = frame.slice(offset, limit).collect()

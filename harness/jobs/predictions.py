@@ -14,6 +14,7 @@ from django.utils import timezone
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import publish_job, task_send_on_commit
+from harness.bucket.wanted import wanted_check
 from harness.errors import Conflict, Invalid, TooLarge, Unavailable
 from harness.ids import new_id
 from harness.jobs import programs
@@ -42,7 +43,8 @@ ANSWER_LIMIT_S = 300.0
 def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, checkpoint: str = "") -> Prediction:
     """Have a node predict for the rows or pictures in `data`, with the final weights or those of a checkpoint.
 
-    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `Conflict` (no weights yet), `Unavailable` (no node).
+    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `Conflict` (no weights yet), `Unavailable` (no
+    node; or what it needs was lost, and comes back).
     """
     require(user, job.project, Role.MEMBER)
     suffix = _SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
@@ -57,6 +59,7 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     if len(data) > settings.PREDICTION_LIMIT_BYTES:
         raise TooLarge(f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.")
     _weights_check(job, checkpoint)
+    wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
     node = _answering_node(job, sees_store=True)
     prediction = Prediction(id=new_id(), job=job, owner=user, checkpoint=checkpoint, input_name=input_name[:255])
     folder = _paths(job).prediction(prediction.pk)
@@ -91,10 +94,12 @@ def _weights_check(job: Job, checkpoint: str) -> None:
     if checkpoint:
         if not Checkpoint.objects.filter(job=job, name=checkpoint, removed_at=None).exists():
             raise Invalid(f"There is no checkpoint {checkpoint}.", field="checkpoint")
+        wanted_check(f"jobs/{job.pk}", f"work/checkpoints/{checkpoint}")
         return
     try:
         open_beneath(_paths(job).root, WEIGHTS_FILE).close()
     except (FileNotFoundError, UnsafePath) as error:
+        wanted_check(f"jobs/{job.pk}", WEIGHTS_FILE)
         raise Conflict(
             "This job has no final weights yet.", hint="Wait for its end, or name one of its checkpoints."
         ) from error

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 from django.conf import settings
 
 from codegen.render import runtime_files
+from harness.bucket.wanted import wanted_check
 from harness.csv import csv_chunks
 from harness.errors import Conflict, NotFound
 from harness.jobs import programs
@@ -37,6 +38,7 @@ def job_results(job: Job) -> dict[str, Any]:
     try:
         body = json_beneath(_paths(job).root, RESULTS_FILE, RESULTS_BYTES_MAX)
     except FileNotFoundError as error:
+        wanted_check(f"jobs/{job.pk}", RESULTS_FILE)
         raise NotFound("There are no results yet.", hint="They are written at the end of the run.") from error
     except UnsafePath as error:
         raise Conflict(f"The program wrote results that cannot be read: {error}.", hint="See train.py.") from error
@@ -59,6 +61,7 @@ def weights_open(job: Job) -> BinaryIO:
     try:
         return open_beneath(_paths(job).root, WEIGHTS_FILE)
     except FileNotFoundError as error:
+        wanted_check(f"jobs/{job.pk}", WEIGHTS_FILE)
         raise NotFound("There are no final weights yet.", hint="They are written at the end of the run.") from error
     except UnsafePath as error:
         raise Conflict(f"The weights cannot be served: {error}.") from error
@@ -151,6 +154,7 @@ def data_file(job: Job) -> Path:
     for name in PACKED_FILES:
         if (folder / name).is_file():
             return Path(folder / name)
+    wanted_check(f"datasets/{job.dataset_sha256}", folder.name)
     raise NotFound("The data of this job is not there any more.", hint="Download the program without its data.")
 
 

@@ -86,6 +86,7 @@ urlpatterns = [
     path("pool/nodes/", pool.node_new, name="node_new"),
     path("pool/nodes/<str:name>/<str:action>/", pool.node_act, name="node_act"),
     path("pool/settings/", pool.pool_settings, name="pool_settings"),
+    path("pool/object-store/", pool.object_store, name="pool_object_store"),
     path("pool/slow/", pool.device_slow, name="device_slow"),
     path("pool/calibration/", calibration.calibration, name="calibration"),
     path("pool/calibration/start/", calibration.calibration_begin, name="calibration_begin"),

@@ -88,6 +88,15 @@ NAME_WORDS: dict[str, str] = {
 }
 """Metrics, families and devices as people write them; other names only lose their underscores."""
 
+COPY_WORDS: dict[str, tuple[str, str]] = {
+    "whole": ("Copy is whole", "green"),
+    "first": ("No whole copy yet", "blue"),
+    "behind": ("Copy is behind", "yellow"),
+    "stopped": ("Not copied", "red"),
+    "trouble": ("Not copied", "red"),
+}
+"""How the copy in the object store stands."""
+
 CHECK_WORDS = {
     "bad": ("wrong", "red"),
     "warn": ("to look at", "yellow"),

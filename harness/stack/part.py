@@ -4,7 +4,7 @@
     portal | control   becomes that process; DLH_HOST and DLH_PORT say where the portal listens
     node               becomes the agent of this host's node; with DLH_CACHE one that does not see the store
     health PART        exit 0 if that part works here
-    store check|push|pull     the copy in an object store (DLH_S3_URL)
+    store check|status|push|pull     the copy in an object store (DLH_S3_URL)
     backup FILE [--with-secrets], restore FILE
 
 Reads DLH_DATABASE_URL, DLH_REDIS_URL, DLH_SECRET_KEY, DLH_PUBLIC_URL, DLH_STORE; DLH_DATABASE_PASSWORD and

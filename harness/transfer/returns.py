@@ -21,9 +21,9 @@ from harness.jobs.control.reading import event_read
 from harness.jobs.control.spread import nodes_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
-from harness.store import UnsafePath
+from harness.store import UnsafePath, folder_beneath
 from harness.transfer import lending
-from harness.transfer.trees import folder_beneath, plain_open, tree_read
+from harness.transfer.trees import plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove

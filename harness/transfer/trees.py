@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from django.conf import settings
 
+from harness.bucket.wanted import wanted_check
 from harness.errors import NotFound
 from harness.store import UnsafePath, open_beneath
 from worker.transfer.tree import DATASET_FOLDER, FILE_NAME, FILES_MAX, JOB_FOLDER, Tree
@@ -34,9 +34,11 @@ def _missing() -> NotFound:
 
 
 def tree_get(folder: str) -> Tree:
-    """A program or a packed dataset. Raises `NotFound`."""
+    """A program or a packed dataset. Raises `NotFound`, `Unavailable`."""
     root: Path = settings.STORE.root
     is_dataset = DATASET_FOLDER.fullmatch(folder_check(folder))
+    unit, _, part = folder.rpartition("/")
+    wanted_check(unit, part)  # a node must not take what is left of a folder for the whole
     tree = tree_read(root, folder, (root / folder).parent / _MEMO if is_dataset else None)
     if not tree.files:
         raise _missing()
@@ -99,22 +101,3 @@ def plain_open(root: Path, folder: str, name: str) -> BinaryIO:
         return open_beneath(root, f"{folder}/{name}")
     except (OSError, UnsafePath) as error:
         raise _missing() from error
-
-
-@contextmanager
-def folder_beneath(root: Path, relative: str) -> Iterator[int]:
-    """The descriptor of a folder below `root`, made where it is missing; no link is followed. Raises `UnsafePath`."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in Path(relative).parts:
-            with suppress(FileExistsError):
-                os.mkdir(part, 0o755, dir_fd=folder)
-            try:
-                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            except OSError as error:
-                raise UnsafePath(f"{relative}: {error.strerror}") from error
-            os.close(folder)
-            folder = inner
-        yield folder
-    finally:
-        os.close(folder)

@@ -21,6 +21,7 @@ GIVEN = {
     "secrets": {**chart.GIVEN["secrets"], "s3Key": "bucket-key", "s3Secret": "bucket-secret"},
     "objectStore": {"url": URL, "endpoint": ENDPOINT, "region": REGION},
 }
+TRUSTING = {**GIVEN, "objectStore": {**GIVEN["objectStore"], "caConfigMap": "roots"}}
 COMPOSE_GIVEN = {**compose_file.GIVEN, "DLH_S3_URL": URL, "DLH_S3_ENDPOINT": ENDPOINT, "DLH_S3_REGION": REGION}
 
 
@@ -28,7 +29,7 @@ def settings_in(environment, folder, monkeypatch):
     """What the harness reads, where a part is given this environment and each file holds its own name."""
     for name, value in environment.items():
         if name.startswith("DLH_S3_"):
-            if name.endswith("_FILE"):
+            if name.endswith("_FILE") and value:
                 file = folder / value.rpartition("/")[2]
                 file.write_text(f"{file.name}\n")
                 value = str(file)
@@ -64,6 +65,19 @@ def test_with_its_file_portal_and_control_have_what_the_harness_reads(config, na
     assert before["environment"].items() <= service["environment"].items()
     assert {secret["source"] for secret in before["secrets"]} <= set(mounted.values())
     assert set(before["networks"]) <= set(service["networks"])
+
+
+def test_the_certificate_of_a_private_authority_is_shown_to_portal_and_control(config):
+    given = {**COMPOSE_GIVEN, "DLH_S3_CA_FILE": "/etc/dlh/ca.pem"}
+    read, without = config(*FILES, **given), config(*FILES, **COMPOSE_GIVEN)
+    (named,) = (body["file"] for body in read["configs"].values())
+    assert named == "/etc/dlh/ca.pem"
+    for name in SIGNED_IN:
+        service = read["services"][name]
+        (mounted,) = service["configs"]
+        assert service["environment"]["DLH_S3_CA_FILE"] == mounted["target"]
+        assert without["services"][name]["environment"]["DLH_S3_CA_FILE"] == ""
+    assert not any("configs" in service for name, service in read["services"].items() if name not in SIGNED_IN)
 
 
 def test_endpoint_and_region_may_be_left_to_amazon(config, tmp_path, monkeypatch):
@@ -159,8 +173,48 @@ def test_nodes_and_prepare_of_the_chart_are_as_without_it():
 def test_every_object_with_it_fits_the_schema_of_kubernetes(version):
     import kubernetes_validate
 
-    for body in chart.render({**GIVEN, "networkPolicy": {"enabled": True, "objectStore": [PEER]}}):
+    whole = {**TRUSTING["objectStore"], "restore": True}
+    for body in chart.render(
+        {**GIVEN, "objectStore": whole, "networkPolicy": {"enabled": True, "objectStore": [PEER]}}
+    ):
         kubernetes_validate.validate(body, version, strict=True)
+
+
+def authorities(spec):
+    """Where the file of certificates is to be seen; None where it is not."""
+    found = chart.volume(spec, "objects-ca")
+    if found is None:
+        return None
+    assert found["configMap"] == {"name": "roots", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
+    return f"{chart.mounts(spec)['objects-ca']['mountPath']}/ca.crt"
+
+
+def test_the_certificate_of_a_private_authority_is_shown_to_all_who_speak_to_it_and_nobody_else():
+    made = chart.render(TRUSTING)
+    for part in SIGNED_IN:
+        spec = spec_of(part, made)
+        assert environment_of(spec)["DLH_S3_CA_FILE"] == authorities(spec)
+        assert authorities(spec_of(part)) is None and "DLH_S3_CA_FILE" not in environment_of(spec_of(part))
+    for kind in ("StatefulSet", "DaemonSet"):
+        for name, body in chart.of_kind(kind, made).items():
+            spec = body["spec"]["template"]["spec"]
+            trusted = authorities(spec)
+            assert (trusted is not None) == (name in chart.FAR) and environment_of(spec).get("SSL_CERT_FILE") == trusted
+    (prepare,) = chart.of_kind("Job", made).values()
+    assert authorities(prepare["spec"]["template"]["spec"]) is None
+
+
+def test_a_restore_is_made_only_by_hand_and_as_control_sees_the_store():
+    values = {**TRUSTING, "objectStore": {**TRUSTING["objectStore"], "restore": True}}
+    made = chart.render(values)
+    job = chart.of_kind("Job", made)["prod-dlh-restore"]
+    spec, control = job["spec"]["template"]["spec"], spec_of("control", made)
+    (container,), (serving,) = spec["containers"], control["containers"]
+    assert container["args"] == ["store", "pull"] and container["image"] == serving["image"]
+    assert spec["volumes"] == control["volumes"] and spec["securityContext"] == control["securityContext"]
+    for field in ("env", "volumeMounts", "securityContext"):
+        assert container[field] == serving[field]
+    assert "restore" not in str(chart.render(TRUSTING))
 
 
 def accepts(values):
@@ -192,6 +246,8 @@ def test_the_whole_setting_is_taken():
         ({"s3Key": "a", "s3Secret": "b"}, {"endpoint": ENDPOINT}),
         ({}, {"endpoint": ENDPOINT}),
         ({}, {"region": REGION}),
+        ({}, {"caConfigMap": "roots"}),
+        ({}, {"restore": True}),
     ],
 )
 def test_half_a_setting_is_refused(secrets, store):

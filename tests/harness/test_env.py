@@ -3,6 +3,7 @@ from __future__ import annotations
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
+import certifi
 import pytest
 
 from harness.env import (
@@ -92,6 +93,19 @@ def test_a_wrong_object_store_names_the_setting(monkeypatch, name, value):
         monkeypatch.setenv(setting, good)
     with pytest.raises(SettingsError, match=name):
         s3_settings()
+
+
+def test_certificate_authorities_of_the_object_store_come_from_a_file_that_has_some(monkeypatch, tmp_path):
+    for name, value in OBJECTS.items():
+        monkeypatch.setenv(name, value)
+    assert s3_settings().ca_file == ""
+    monkeypatch.setenv("DLH_S3_CA_FILE", certifi.where())
+    assert s3_settings().ca_file == certifi.where()
+    (tmp_path / "none.pem").write_text("no certificate")
+    for wrong in ("none.pem", "nowhere.pem"):
+        monkeypatch.setenv("DLH_S3_CA_FILE", str(tmp_path / wrong))
+        with pytest.raises(SettingsError, match="DLH_S3_CA_FILE"):
+            s3_settings()
 
 
 def test_nodes_are_told_nothing_of_the_object_store():

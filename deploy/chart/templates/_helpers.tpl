@@ -66,6 +66,9 @@ capabilities: {drop: [ALL]}
 - {name: DLH_S3_REGION, value: {{ .region | quote }}}
 - {name: DLH_S3_KEY_FILE, value: /run/secrets/dlh/s3_key}
 - {name: DLH_S3_SECRET_FILE, value: /run/secrets/dlh/s3_secret}
+{{- if .caConfigMap }}
+- {name: DLH_S3_CA_FILE, value: /run/objects-ca/ca.crt}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -79,12 +82,35 @@ capabilities: {drop: [ALL]}
 - {name: DLH_URL, value: http://{{ include "dlh.name" . }}-portal}
 - {name: DLH_NODE_SECRET_FILE, value: /run/secrets/dlh-node}
 - {name: DLH_CACHE, value: /cache}
+{{- if .Values.objectStore.caConfigMap }}
+# Python's own name; the folder of usual authorities counts beside it.
+- {name: SSL_CERT_FILE, value: /run/objects-ca/ca.crt}
+{{- end }}
+{{- end -}}
+
+{{/* Those who speak to the object store: portal, control, nodes with a cache. */}}
+{{- define "dlh.caMounts" -}}
+{{- if .Values.objectStore.caConfigMap }}
+- {name: objects-ca, mountPath: /run/objects-ca, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "dlh.caVolumes" -}}
+{{- with .Values.objectStore.caConfigMap }}
+- name: objects-ca
+  configMap: {name: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+{{- end }}
 {{- end -}}
 
 {{- define "dlh.mounts" -}}
 - {name: secrets, mountPath: /run/secrets/dlh, readOnly: true}
 - {name: store, mountPath: /store}
 {{ include "dlh.ownMounts" . }}
+{{- end -}}
+
+{{- define "dlh.servingMounts" -}}
+{{ include "dlh.mounts" . }}
+{{- include "dlh.caMounts" . }}
 {{- end -}}
 
 {{- define "dlh.farMounts" -}}
@@ -95,6 +121,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - {name: cache, mountPath: /cache}
 {{ include "dlh.ownMounts" . }}
+{{- include "dlh.caMounts" . }}
 {{- end -}}
 
 {{- define "dlh.ownMounts" -}}
@@ -134,6 +161,7 @@ capabilities: {drop: [ALL]}
 {{- $keys = concat $keys (list "s3Key" "s3Secret") }}
 {{- end }}
 {{- include "dlh.volumes" (dict "root" . "secrets" $keys "store" true) }}
+{{- include "dlh.caVolumes" . }}
 {{- end -}}
 
 {{/* The secrets of nodes with a cache, for those nodes and for `prepare`. */}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import Any
 
 from django.db import DatabaseError, connection
@@ -10,7 +11,7 @@ from django.http import HttpRequest
 from ninja import Router, Status
 from redis import RedisError
 
-from harness.accounts.access import visible_projects
+from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.models import User
 from harness.api.auth import person
 from harness.api.schemas.base import Done
@@ -19,12 +20,14 @@ from harness.api.schemas.pool import (
     HealthOut,
     NodeIn,
     NodeOut,
+    ObjectStoreOut,
     PoolOut,
     PoolSettingsIn,
     PoolSettingsOut,
     SlowdownIn,
 )
 from harness.broker import client
+from harness.bucket.status import bucket_status
 from harness.pool import selectors, services
 from harness.pool.models import Node, NodeState
 from harness.release import release
@@ -128,6 +131,14 @@ def settings_get(request: HttpRequest) -> Any:
 def settings_update(request: HttpRequest, body: PoolSettingsIn) -> Any:
     """Settings left out stay as they are. For admins."""
     return services.pool_setting_update(user=person(request), **body.model_dump(exclude_none=True))
+
+
+@router.get("/object-store", response=ObjectStoreOut, summary="The copy in the object store")
+def object_store(request: HttpRequest) -> ObjectStoreOut:
+    """How it stands, as the last pass left it; the object store itself is not asked. For admins."""
+    require_admin(person(request))
+    found = bucket_status()
+    return ObjectStoreOut(used=False) if found is None else ObjectStoreOut(used=True, **asdict(found))
 
 
 def _answers(check: Any) -> bool:

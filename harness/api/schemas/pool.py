@@ -50,6 +50,25 @@ class PoolOut(Schema):
     queued: int = Field(description="Jobs that wait for devices.")
 
 
+class ObjectStoreOut(Schema):
+    """How the copy in the object store stands. Without one `used` is false, and nothing else is told."""
+
+    used: bool = Field(description="Whether there is an object store (`DLH_S3_URL`).")
+    url: str = Field(default="", examples=["s3://bucket/prefix"])
+    endpoint: str = Field(default="", description="Where it is. Empty: Amazon's.")
+    state: str = Field(default="", description="`whole`, `first` (being made), `behind`, `stopped` or `trouble`.")
+    text: str = Field(default="", description="What is the matter; empty where all is well.")
+    step: str = Field(default="", description="What to do about it.")
+    complete_s: float | None = Field(
+        default=None, description="When the last pass began that copied everything (Unix time)."
+    )
+    copying: bool = Field(default=False, description="Whether a pass goes on at this moment.")
+    waiting: int = Field(default=0, description="Datasets and jobs that changed, or may have, and are not copied yet.")
+    units: int = Field(default=0, description="Datasets and jobs that the copy lists.")
+    files: int = Field(default=0, description="Files that it lists.")
+    bytes: int = Field(default=0, description="Their size; what is there twice counts twice and is stored once.")
+
+
 class SlowdownIn(Strict):
     """How much slower than it is a device is to act."""
 

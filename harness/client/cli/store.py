@@ -1,4 +1,4 @@
-"""`dlh store check | push | pull`: the copy in an object store, on the portal's machine, without the portal."""
+"""`dlh store check | status | push | pull`: the copy in an object store, on the portal's machine, without it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ app = typer.Typer(
 def check(as_json: JsonFlag = False) -> None:
     """Write, read, list and remove a small object; name the setting that is wrong. Exit 1: away, 2: wrong."""
     _run("check", as_json)
+
+
+@app.command("status")
+def status(as_json: JsonFlag = False) -> None:
+    """How the copy stands, without asking the object store. Exit 1: it is not what it should be."""
+    _run("status", as_json)
 
 
 @app.command("push")

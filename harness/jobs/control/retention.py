@@ -59,8 +59,8 @@ def jobs_purge() -> int:
 def _job_purge(job: Job) -> None:
     for name in Node.objects.exclude(state=NodeState.DOWN).values_list("name", flat=True):
         task_send("node.purge", [job.pk], queue=node_queue(name), expires_s=600)
+    unit_forget(f"jobs/{job.pk}")  # first: nothing of it is brought back meanwhile
     tree_remove(settings.STORE.job(job.pk).root)
-    unit_forget(f"jobs/{job.pk}")
     job.delete()
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from harness.pages.words import CHECK_WORDS, NAME_WORDS, SANDBOX_WORDS, STATE_WORDS, SWEEP_WORDS, TASK_WORDS
+from harness.pages.words import CHECK_WORDS, COPY_WORDS, NAME_WORDS, SANDBOX_WORDS, STATE_WORDS, SWEEP_WORDS, TASK_WORDS
 
 register = template.Library()
 _NARROW_SPACE = "\u202f"
@@ -146,6 +146,15 @@ def sweep_badge(state: str) -> SafeString:
 def check_badge(state: str) -> SafeString:
     """A finding's state as coloured dot and word."""
     word, color = CHECK_WORDS.get(str(state), (str(state), "secondary"))
+    return format_html(
+        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
+    )
+
+
+@register.filter
+def copy_badge(state: str) -> SafeString:
+    """How the copy in the object store stands, as coloured dot and words."""
+    word, color = COPY_WORDS[str(state)]
     return format_html(
         '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
     )

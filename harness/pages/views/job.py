@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.models import Role, User
+from harness.bucket.wanted import wanted_check
 from harness.errors import Conflict, HarnessError, NotFound
 from harness.jobs import services
 from harness.jobs.models import Job
@@ -187,6 +188,7 @@ def checkpoint_file(request: HttpRequest, job_id: str, name: str) -> HttpRespons
     try:
         stream = open_beneath(paths.root, (paths.checkpoints / name / "state.pt").relative_to(paths.root))
     except (FileNotFoundError, UnsafePath) as error:
+        wanted_check(f"jobs/{job.pk}", str((paths.checkpoints / name).relative_to(paths.root)))
         raise NotFound("The files of this checkpoint are gone.", hint="Take another one.") from error
     return file_response(request, stream, filename=f"{job.pk}-{name}.pt")
 

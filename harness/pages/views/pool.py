@@ -7,7 +7,8 @@ from contextlib import suppress
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
-from harness.accounts.access import visible_projects
+from harness.accounts.access import require_admin, visible_projects
+from harness.bucket.status import bucket_status
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.pages.forms import NodeForm, PoolForm, SlowForm
 from harness.pages.web import change, number_read, page, person, show
@@ -47,6 +48,7 @@ def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str
         "node_form": form,
         "slow_form": _slow_form(overview),
         "setting_form": PoolForm(initial={name: getattr(setting, name) for name in PoolForm.base_fields}),
+        "object_store": bucket_status() if user.is_superuser else None,
         "joins": joins,
         "join_command": command,
     }
@@ -61,6 +63,13 @@ def _slow_form(overview: PoolOverview) -> SlowForm:
     form = SlowForm()
     form.set_devices(f"{node.name} {device.kind}:{device.index}" for node in overview.nodes for device in node.devices)
     return form
+
+
+@page("GET", "HEAD")
+def object_store(request: HttpRequest) -> HttpResponseBase:
+    """How the copy in the object store stands now."""
+    require_admin(person(request))
+    return show(request, "pool/object_store.html", {"object_store": bucket_status()})
 
 
 @page("POST")

@@ -150,6 +150,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/pool/nodes/{name}/undrain"): "admin",
     ("DELETE", "/pool/nodes/{name}"): "admin",
     ("PUT", "/pool/nodes/{name}/devices/{kind}/{index}/slowdown"): "admin",
+    ("GET", "/pool/object-store"): "admin",
     ("GET", "/pool/settings"): "look",
     ("PATCH", "/pool/settings"): "admin",
     ("GET", "/pool/calibration"): "look",

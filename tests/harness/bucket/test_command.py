@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +43,22 @@ def test_a_check_says_that_it_works_and_whose_the_place_is(environment, object_s
     there.remove(MARK)
     none = run({name: value for name, value in environment.items() if not name.startswith("DLH_S3_")}, "pull")
     assert none.returncode == 2 and "DLH_S3_URL is not set" in none.stderr
+
+
+def test_how_the_copy_stands_is_told_without_the_object_store(environment):
+    first = run(environment, "status", "--json")
+    assert first.returncode == 0 and json.loads(first.stdout)["state"] == "first", first.stderr
+    away = {**environment, "DLH_S3_ENDPOINT": "http://127.0.0.1:9"}
+    noted = {"place": f"http://127.0.0.1:9 {environment['DLH_S3_URL'].removeprefix('s3://')}", "began_s": time.time()}
+    noted |= {"complete_s": time.time(), "step": "wait", "files": 7}
+    file = Path(environment["DLH_HOME"]) / "store" / "bucket" / "state.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for trouble, code in (("it is away", 1), ("", 0)):
+        file.write_text(json.dumps({**noted, "trouble": trouble}))
+        told = run(away, "status", "--json")
+        assert told.returncode == code and json.loads(told.stdout)["files"] == 7
+        assert (f"{trouble}; wait." in run(away, "status").stdout) == bool(trouble)
+    assert json.loads(run(environment, "status", "--json").stdout)["files"] == 0  # noted of another place
 
 
 def test_the_start_refuses_what_only_a_person_can_put_right_and_goes_on_without_what_is_away(environment, capsys):

@@ -14,8 +14,9 @@ from django.utils import timezone
 
 from harness.bucket import mirror, units
 from harness.bucket.client import blob_name, bucket_get
-from harness.bucket.mirror import mirror_pass, state_read, sweep
+from harness.bucket.mirror import mirror_pass, sweep
 from harness.bucket.pull import pull
+from harness.bucket.state import state_read
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import unit_forget, unit_push
 from harness.datasets import services
@@ -25,23 +26,6 @@ from tests.worker.conftest import wait_for
 from worker.states import JobState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]
-
-
-@pytest.fixture
-def finished(bucket, job, store):
-    """A job that has ended, with all that a run leaves."""
-    paths = store.job(job.pk)
-    for file, body in (
-        (paths.results / "model.safetensors", b"w" * 100_000),
-        (paths.results / "deep" / "picture.png", b"p"),
-        (paths.checkpoints / "step-00000010" / "state.pt", b"s" * 70_000),
-        (paths.rank_log(1, 0), b"line\n"),
-        (paths.exit_file(1), b"{}"),
-    ):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(body)
-    Job.objects.filter(pk=job.pk).update(state=str(JobState.SUCCEEDED), finished_at=timezone.now())
-    return job
 
 
 def tree(root):
@@ -87,8 +71,8 @@ def test_a_dataset_that_a_pass_found_unchanged_is_not_due_again(finished, bucket
     past_s = time.time() - 2 * mirror.MARGIN_S
     for path in (folder, memo):
         os.utime(path, (past_s, past_s))
-    assert [*mirror._datasets_due()] == [(f"datasets/{folder.name}", True)]
-    assert mirror_pass() and [*mirror._datasets_due()] == []
+    assert [*mirror._datasets_due(set())] == [(f"datasets/{folder.name}", True, True)]
+    assert mirror_pass() and [*mirror._datasets_due(set())] == []
 
 
 def test_while_a_run_goes_on_only_program_and_checkpoints_are_copied(finished, bucket, store):
@@ -110,10 +94,10 @@ def test_while_a_run_goes_on_only_program_and_checkpoints_are_copied(finished, b
 def test_an_old_job_is_looked_at_again_only_if_it_was_never_copied(finished, store):
     unit = f"jobs/{finished.pk}"
     Job.objects.filter(pk=finished.pk).update(finished_at=timezone.now() - timedelta(days=1))
-    due = [name for name, _ in mirror._jobs_due(time.time())]
+    due = [due.unit for due in mirror._jobs_due(time.time(), set())]
     assert due == [unit]
     assert mirror_pass()
-    assert [*mirror._jobs_due(time.time())] == []
+    assert [*mirror._jobs_due(time.time(), set())] == []
 
 
 def test_no_link_that_a_program_left_is_followed_and_no_draft_is_copied(finished, bucket, store, tmp_path):
@@ -180,7 +164,7 @@ def test_a_store_whose_folder_was_lost_does_not_copy_its_emptiness(finished, buc
     shutil.rmtree(store.root)
     store.root.mkdir()
     assert not mirror_pass()
-    assert "dlh store pull" in state_read().trouble
+    assert "another store" in state_read().trouble and "dlh store pull" in state_read().step
     assert bucket.text_get(f"units/jobs/{finished.pk}.json") == before
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -13,7 +14,8 @@ import pytest
 from django.conf import settings
 
 from harness.bucket.client import blob_name
-from harness.bucket.units import unit_push
+from harness.bucket.units import memo_file, unit_push
+from harness.bucket.wanted import units_wanted, wanted_done
 from harness.jobs.models import Checkpoint, Job
 from harness.transfer import lending, returns
 from tests.harness.jobs.helpers import place_now
@@ -236,3 +238,20 @@ def test_no_more_addresses_than_the_run_may_have_disk(attempt, live_server):
     body = {"kind": "checkpoint", "name": "step-00000010", "files": files}
     answer = web.post(address, json=body, headers={"Authorization": f"Bearer {SECRET}"})
     assert answer.json()["error"]["code"] == "too_large"
+
+
+def test_a_node_waits_for_a_file_that_the_folder_lost_until_it_is_back(bucket, depot, plan, here, job):
+    unit = f"datasets/{job.dataset.sha256}"
+    lost = settings.STORE.dataset(job.dataset.sha256).packed / "extra.bin"
+    unit_push(bucket, unit, at_rest=True, final=True)
+    lost.unlink()
+    with ThreadPoolExecutor(1) as pool:
+        going = pool.submit(bring, depot, plan, here)
+        wait_for(lambda: units_wanted() == {unit})
+        assert not going.done()
+        unit_push(bucket, unit, at_rest=True, final=True)
+        wanted_done(unit)
+        going.result(120)
+    memo_file(unit).unlink()
+    assert lost.read_bytes() == STATE
+    assert any(path.read_bytes() == STATE for path in depot.cache.root.rglob("extra.bin"))
