@@ -46,31 +46,29 @@ class NodeLane:
         self._rows = [row if row and want.met_by(known) else None for row, known in zip(rows, models, strict=True)]
         self._want = want
         self.total = np.array([row.total(want) if row else 0 for row in self._rows], dtype=np.int64)
-        width = int(self.total.max(initial=0))
-        self._ready = np.full((len(rows), width + 1), np.inf)
-        """[place, w - 1]: when w are free for good."""
-        self._gap = np.full((len(rows), width + 1), -np.inf)
-        """[place, w - 1]: until when w are free from now."""
-        self._free = np.zeros(len(rows), dtype=np.int64)
-        for place, row in enumerate(self._rows):
-            if row:
-                self.refresh(place)
+        width = int(self.total.max(initial=0)) + 1
+        steps = [row.steps(want) if row else ([], []) for row in self._rows]
+        self._ready = _columns([ready for ready, _ in steps], width, np.inf)
+        """[w - 1, place]: when w are free for good."""
+        self._gap = _columns([gaps for _, gaps in steps], width, -np.inf)
+        """[w - 1, place]: until when w are free from now."""
+        self._free = np.array([len(gaps) for _, gaps in steps], dtype=np.int64)
 
     def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
         """See `Lane`."""
-        places = np.flatnonzero((self._gap[:, min(width, self._gap.shape[1]) - 1] >= end_s) & allowed)
+        (places,) = ((self._gap[min(width, len(self._gap)) - 1] >= end_s) & allowed).nonzero()
         if not len(places):
             return
         free = self._free[places]
-        best = int(np.argmin(free))
+        best = int(free.argmin())
         yield int(places[best])
-        for number in np.argsort(free, kind="stable"):
+        for number in free.argsort(kind="stable"):
             if number != best:
                 yield int(places[number])
 
     def soonest(self, width: int, allowed: Mask) -> Iterator[tuple[float, int]]:
         """See `Lane`."""
-        column = np.where(allowed, self._ready[:, min(width, self._ready.shape[1]) - 1], np.inf)
+        column = np.where(allowed, self._ready[min(width, len(self._ready)) - 1], np.inf)
         best = int(np.argmin(column)) if len(column) else 0
         if not len(column) or not np.isfinite(column[best]):
             return
@@ -85,10 +83,16 @@ class NodeLane:
         if row is None:
             return
         ready, gaps = row.steps(self._want)
-        self._ready[place, : len(ready)] = ready
-        self._gap[place] = -np.inf
-        self._gap[place, : len(gaps)] = gaps
+        self._ready[: len(ready), place] = ready
+        self._gap[: len(gaps), place] = gaps
+        self._gap[len(gaps) :, place] = -np.inf
         self._free[place] = len(gaps)
+
+
+def _columns(steps: Sequence[list[float]], height: int, filler: float) -> Floats:
+    """One column for each list, filled up to one height."""
+    rows = [[*items, *[filler] * (height - len(items))] for items in steps]
+    return np.ascontiguousarray(np.array(rows, dtype=np.float64).reshape(len(rows), height).T)
 
 
 class WideLane:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -87,10 +86,11 @@ def _enter_devices(
     now_s: float,
 ) -> None:
     counts: dict[tuple[str, tuple[str, float], str, tuple[Reserved, ...]], int] = {}
-    idle: Counter[DeviceKey] = Counter()
+    idle: dict[DeviceKey, int] = {}
     for node in nodes:
         if node.all_free and not node.is_kept and node.device_ids.isdisjoint(held):
-            idle.update(node.counts)
+            for like, count in node.counts.items():
+                idle[like] = idle.get(like, 0) + count
             continue
         for device in node.devices:
             key = (device.kind, _fate(device, holders, now_s), device.model_name, device.reserved)

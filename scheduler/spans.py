@@ -133,7 +133,7 @@ class Row:
             return self._steps_together(want)
         ready: list[float] = []
         gaps: list[float] = []
-        for _, seen in self._seen(self.spans, want):
+        for seen in self.spans if self.plain else [seen for _, seen in self._seen(self.spans, want)]:
             ready += [seen.ready_s] * seen.count
             if not seen.holder:
                 gaps += [seen.first_s] * seen.count

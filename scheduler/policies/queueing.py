@@ -102,29 +102,27 @@ class Queueing:
 
     def _serve(self, job: JobView) -> bool:
         """Whether the job is done with; False: it may still start on what its project borrows."""
-        options = [
-            option
-            for option in job.options
-            if self._ledger.fits_ever(job, option) and self._quotas.fits_ever(job, option)
-        ]
-        if not options or self._start_in_quota(job, options) or self._start_by_pausing(job, options):
+        options = []
+        for option in job.options:
+            if self._ledger.fits_ever(job, option) and self._quotas.fits_ever(job, option):
+                if self._start_in_quota(job, option):
+                    return True
+                options.append(option)
+        if not options or self._start_by_pausing(job, options):
             return True
         overdue = is_overdue(job, self._now_s, self._rules.patience_s)
         if overdue and self._borrow(job):
             return True
         return self._promise(job, options, overdue)
 
-    def _start_in_quota(self, job: JobView, options: Sequence[Option]) -> bool:
-        for option in options:
-            end_s = self._end_s(job, option)
-            if not self._quotas.fits_now(job, option, end_s):
-                continue
-            place = self._ledger.fits_now(job, option, end_s)
-            if place is not None:
-                self._quotas.start(job, option, end_s)
-                self._start(job, option, place, end_s)
-                return True
-        return False
+    def _start_in_quota(self, job: JobView, option: Option) -> bool:
+        end_s = self._end_s(job, option)
+        place = self._ledger.fits_now(job, option, end_s) if self._quotas.fits_now(job, option, end_s) else None
+        if place is None:
+            return False
+        self._quotas.start(job, option, end_s)
+        self._start(job, option, place, end_s)
+        return True
 
     def _start_by_pausing(self, job: JobView, options: Sequence[Option]) -> bool:
         for option in options:
