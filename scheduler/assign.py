@@ -57,6 +57,8 @@ def assign(jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float) ->
     """Find devices for everything that the plan allots."""
     paused = {job.job_id for job in jobs if job.is_running and job.job_id not in plan.allotments}
     found = _Assigner(jobs, pool, plan, now_s, paused).run()
+    if not (found.unplaced and paused):
+        return found
     used = {name for placement in found.placements for name in placement.waits_for}
     used |= {name for change in found.changes for name in change.waits_for}
     by_id = {job.job_id: job for job in jobs}
@@ -64,7 +66,7 @@ def assign(jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float) ->
     getting = [start.job_id for start in found.placements] + [move.job_id for move in found.changes if move.option]
     projects = {by_id[job_id].project for job_id in getting}
     idle = {name for name in paused - used if by_id[name].project not in projects}
-    if found.unplaced and idle:
+    if idle:
         # Nobody is paused for a job that cannot start even so.
         found = _Assigner(jobs, pool, plan, now_s, paused - idle).run()
     return found
@@ -112,8 +114,9 @@ class _Assigner:
         for _, job, running, option in sorted(resized, key=lambda item: item[0]):
             self._resize(job, running, option)
         for job_id, option in self._plan.allotments.items():
-            if not self._jobs[job_id].is_running:
-                self._start(self._jobs[job_id], option)
+            job = self._jobs[job_id]
+            if job.running is None or job.running.leaving:
+                self._start(job, option)
         return self._out
 
     def _start(self, job: JobView, option: Option) -> None:

@@ -72,18 +72,18 @@ def free_of(shelf: Shelf, key: DeviceKey) -> int:
 
 def coming_of(shelf: Shelf, key: DeviceKey) -> int:
     """Those that leave, and the free ones beside them; 0 where none leaves."""
-    coming = _leaving_of(shelf, key)
+    coming = _leaving_of(shelf, key) if shelf.coming else 0
     return coming + free_of(shelf, key) if coming else 0
 
 
 def plain_of(shelf: Shelf, key: DeviceKey) -> int:
     """Those that any job may use; 0 on nodes with reservations, which are asked one by one."""
-    return 0 if shelf.node.is_kept else _leaving_of(shelf, key) + free_of(shelf, key)
+    if shelf.node.is_kept:
+        return 0
+    return free_of(shelf, key) + (_leaving_of(shelf, key) if shelf.coming else 0)
 
 
 def _leaving_of(shelf: Shelf, key: DeviceKey) -> int:
-    if not shelf.coming:
-        return 0
     if key[1]:
         return len(shelf.coming.get(key, ()))
     return sum(len(pairs) for (kind, _), pairs in shelf.coming.items() if kind == key[0])
@@ -97,7 +97,8 @@ class Index:
         self._measure = measure
         self._key = key
         self._level = level
-        counted = [(shelf, measure(shelf, key)) for shelf in shelves if level in (None, shelf.node.sandbox_level)]
+        inside = [shelf for shelf in shelves if level in (None, shelf.node.sandbox_level)]
+        counted = [(shelf, count) for shelf in inside if (count := measure(shelf, key))]
         self._nodes = Buckets((shelf.node.name, count) for shelf, count in counted)
         self._sums: Counter[int] = Counter()
         """Sandbox level -> devices."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.order import PATIENCE_S, is_overdue, order_key
@@ -220,7 +220,7 @@ class DeadlinePass:
         return left
 
     def _is_light(self, job: JobView, slot: Slot) -> bool:
-        return self._rooms.load(slot.option, job.deadline_s or math.inf) <= self._set.light_load
+        return not self._rooms.is_loaded(slot.option, job.deadline_s or math.inf, self._set.light_load)
 
     def _try(self, job: JobView) -> None:
         """A deadline that does not fit: use what is free, at most as much as it would need."""
@@ -237,7 +237,7 @@ class DeadlinePass:
             slot = self._rooms.find(job, option, run_s, self._now_s, borrow=borrow)
             if slot:
                 end_s = math.nextafter(self._now_s, math.inf) if job.can_pause else slot.end_s
-                self._enter(job, replace(slot, end_s=end_s))
+                self._enter(job, slot._replace(end_s=end_s))
                 return
 
     def _serve(self, job: JobView) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from scheduler.policies.room_groups import Group, Parts, Room, mixture_of
 from scheduler.policies.room_making import rooms_of
@@ -18,8 +18,7 @@ from scheduler.policies.timeline import Brief, Load, Timeline
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A job's place in the plan."""
 
     option: Option
@@ -176,10 +175,10 @@ class Rooms:
         if tokens:
             tokens.lend(width)
 
-    def load(self, option: Option, until_s: float) -> float:
-        """Share of the devices of this kind that is planned for, from now to `until_s`."""
+    def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
+        """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
         keys = self._keys(option)
-        return max((self._loads[key].used_share(self.totals[key], until_s) for key in keys), default=1.0)
+        return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
 
     def _keys(self, option: Option) -> list[DeviceKey]:
         if option.parts:
@@ -221,9 +220,10 @@ class Rooms:
         node, keys = job.running.nodes[0], self._keys(option)
         held = self._first_held.get(job.job_id)
         if held is None:
-            held = self._first_held[job.job_id] = self._held(job.running).get(node, Counter()).most_common()
-        found = (self._room_at(node, key) for key, _ in held if key in keys)
-        return next((room for room in found if room and room.total >= option.count), None)
+            found = self._held(job.running).get(node)
+            held = self._first_held[job.job_id] = found.most_common() if found else []
+        rooms = (self._room_at(node, key) for key, _ in held if key in keys)
+        return next((room for room in rooms if room and room.total >= option.count), None)
 
     def _start(self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None) -> float:
         """When all of it is free at once."""

@@ -12,6 +12,8 @@ import numpy as np
 
 _FIRST_SIZE = 32
 _EPSILON_S = 1e-6
+_EPSILON = 1e-9
+"""Sums of shares are not that wrong."""
 
 
 class Timeline:
@@ -178,13 +180,17 @@ class Brief:
 class Load:
     """What is planned for, as a sum: it is entered often, and asked as often at most."""
 
-    __slots__ = ("_end_s", "_now_s", "_size", "_start_s", "_width")
+    __slots__ = ("_above_until_s", "_all_now", "_end_s", "_now_s", "_size", "_start_s", "_width")
 
     def __init__(self, now_s: float) -> None:
         """Nothing is planned."""
         self._now_s = now_s
         self._width, self._start_s, self._end_s = np.empty((3, _FIRST_SIZE))
         self._size = 0
+        self._all_now = True
+        """Nothing was entered for later."""
+        self._above_until_s: dict[float, float] = {}
+        """Share -> moment until which more than that is held; see `is_above`."""
 
     def take(self, width: float, start_s: float, end_s: float) -> None:
         """Enter `width` from `start_s` to `end_s`."""
@@ -196,6 +202,20 @@ class Load:
         self._start_s[place] = max(start_s, self._now_s)
         self._end_s[place] = end_s
         self._size = place + 1
+        self._all_now = self._all_now and start_s <= self._now_s
+
+    def is_above(self, limit: float, total: float, until_s: float) -> bool:
+        """Whether `used_share` is more than a limit, below 1.
+
+        What starts now only becomes less with time, and entries only become more: a share that was above the limit
+        until some moment stays above it until all earlier ones.
+        """
+        if until_s <= self._above_until_s.get(limit, -math.inf):
+            return True
+        share = self.used_share(total, until_s)
+        if self._all_now and share > limit * (1.0 + _EPSILON) and math.isfinite(until_s):
+            self._above_until_s[limit] = until_s
+        return share > limit
 
     def used_share(self, total: float, until_s: float) -> float:
         """Share of `total` that is held from now to `until_s`."""
