@@ -6,6 +6,7 @@ thousand nodes are asked in one numpy call; `WideLane` (gangs span nodes) has a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -53,11 +54,18 @@ class NodeLane:
         self._gap = _columns([gaps for _, gaps in steps], width, -np.inf)
         """[w - 1, place]: until when w are free from now."""
         self._free = np.array([len(gaps) for _, gaps in steps], dtype=np.int64)
+        self._most_free = int(self._free.max(initial=0))
+        """No place has more things free now; it may have less, where it is rough."""
+        self._is_rough = False
 
     def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
         """See `Lane`."""
+        if width > self._most_free:
+            return
         (places,) = ((self._gap[min(width, len(self._gap)) - 1] >= end_s) & allowed).nonzero()
         if not len(places):
+            if self._is_rough:
+                self._most_free, self._is_rough = int(self._free.max()), False
             return
         free = self._free[places]
         best = int(free.argmin())
@@ -69,10 +77,13 @@ class NodeLane:
     def soonest(self, width: int, allowed: Mask) -> Iterator[tuple[float, int]]:
         """See `Lane`."""
         column = np.where(allowed, self._ready[min(width, len(self._ready)) - 1], np.inf)
-        best = int(np.argmin(column)) if len(column) else 0
-        if not len(column) or not np.isfinite(column[best]):
+        if not len(column):
             return
-        yield float(column[best]), best
+        best = int(column.argmin())
+        first_s = float(column[best])
+        if not math.isfinite(first_s):
+            return
+        yield first_s, best
         for place in np.argsort(column, kind="stable"):
             if place != best and np.isfinite(column[place]):
                 yield float(column[place]), int(place)
@@ -87,6 +98,7 @@ class NodeLane:
         self._gap[: len(gaps), place] = gaps
         self._gap[len(gaps) :, place] = -np.inf
         self._free[place] = len(gaps)
+        self._most_free, self._is_rough = max(self._most_free, len(gaps)), True
 
 
 def _columns(steps: Sequence[list[float]], height: int, filler: float) -> Floats:
@@ -107,7 +119,9 @@ class WideLane:
     def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
         """See `Lane`."""
         usable = {
-            place: row.usable(end_s, self._want) for place, row in enumerate(self._rows) if row and allowed[place]
+            place: row.usable(end_s, self._want)
+            for place, row in enumerate(self._rows)
+            if row and row.free and allowed[place]
         }
         return (place for place in usable if usable[place] >= width)
 
