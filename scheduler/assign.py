@@ -8,12 +8,12 @@ where it is if it can. A gang that finds no place waits, and nothing is started 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 from scheduler.places import level_name
-from scheduler.room import EVERYWHERE, NO_LEVEL, Pick, Room, Zone
+from scheduler.room import EVERYWHERE, NOWHERE, Pick, Room, Zone
+from scheduler.shelves import Shelf
 from scheduler.types import (
     Change,
     ChangeKind,
@@ -57,6 +57,8 @@ def assign(jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float) ->
     """Find devices for everything that the plan allots."""
     paused = {job.job_id for job in jobs if job.is_running and job.job_id not in plan.allotments}
     found = _Assigner(jobs, pool, plan, now_s, paused).run()
+    if not (found.unplaced and paused):
+        return found
     used = {name for placement in found.placements for name in placement.waits_for}
     used |= {name for change in found.changes for name in change.waits_for}
     by_id = {job.job_id: job for job in jobs}
@@ -64,7 +66,7 @@ def assign(jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float) ->
     getting = [start.job_id for start in found.placements] + [move.job_id for move in found.changes if move.option]
     projects = {by_id[job_id].project for job_id in getting}
     idle = {name for name in paused - used if by_id[name].project not in projects}
-    if found.unplaced and idle:
+    if idle:
         # Nobody is paused for a job that cannot start even so.
         found = _Assigner(jobs, pool, plan, now_s, paused - idle).run()
     return found
@@ -79,7 +81,8 @@ class _Assigner:
         self._paused = paused
         self._spans = pool.spans_nodes
         self._nodes = {node.name: node for node in pool.nodes}
-        self._levels = {level_name(level): level for level in {node.sandbox_level for node in pool.nodes}}
+        levels = {node.sandbox_level for node in pool.nodes} if self._spans else ()
+        self._zones = {"": EVERYWHERE} | {level_name(level): Zone(level) for level in levels}
         self._out = Assignment()
         held: dict[str, str] = {}
         leaving: dict[str, str] = {}
@@ -111,8 +114,9 @@ class _Assigner:
         for _, job, running, option in sorted(resized, key=lambda item: item[0]):
             self._resize(job, running, option)
         for job_id, option in self._plan.allotments.items():
-            if not self._jobs[job_id].is_running:
-                self._start(self._jobs[job_id], option)
+            job = self._jobs[job_id]
+            if job.running is None or job.running.leaving:
+                self._start(job, option)
         return self._out
 
     def _start(self, job: JobView, option: Option) -> None:
@@ -147,8 +151,9 @@ class _Assigner:
             self._room.take(found, option)
             picks = found
         nodes, devices, waits_for = _flat(picks)
-        words = f"It goes on with {option.count} instead of {running.option.count} devices."
-        reason = self._plan.reasons.get(job.job_id, words)
+        reason = self._plan.reasons.get(job.job_id)
+        if reason is None:
+            reason = f"It goes on with {option.count} instead of {running.option.count} devices."
         self._out.changes.append(
             Change(
                 job_id=job.job_id,
@@ -164,8 +169,10 @@ class _Assigner:
 
     def _shrunk(self, job: JobView, own: list[_Own], option: Option) -> list[Pick]:
         """Keep the devices on the nodes where it has most of them."""
-        on_node = Counter(node for node, _ in own)
-        order = sorted(range(len(own)), key=lambda number: (-on_node[own[number][0]], own[number][0], number))
+        order: Sequence[int] = range(len(own))
+        if any(node != own[0][0] for node, _ in own):
+            on_node = Counter(node for node, _ in own)
+            order = sorted(order, key=lambda number: (-on_node[own[number][0]], own[number][0], number))
         kept = sorted(order[: option.count])
         self._room.give_back(job.job_id, [own[number] for number in order[option.count :]])
         picks: dict[str, list[DeviceView]] = {}
@@ -183,14 +190,24 @@ class _Assigner:
         room, zone = self._room, self._zone(level)
         if option.parts:
             return self._mixed(job, option, first, own, zone)
-        named = (room.shelves[name] for name in first if name in room.shelves)
-        named = (shelf for shelf in named if zone.has(shelf.node))
-        for shelf in chain(named, room.by_free(option, zone), room.with_coming(option, zone)):
+        for shelf in self._likely(option, first, zone):
             pick = room.pick(shelf, job, option, option.count, own)
             if pick:
                 return [pick]
         may_span = self._spans and option.may_span(job.minimum_sandbox_level)
         return self._spanning(job, option, own, zone) if may_span else None
+
+    def _likely(self, option: Option, first: Sequence[str], zone: Zone) -> Iterator[Shelf]:
+        """Nodes that could take the whole gang, in the order in which they are tried; only looked up when asked for."""
+        room = self._room
+        if option.count > room.widest:
+            return
+        for name in first:
+            shelf = room.shelves.get(name)
+            if shelf is not None and zone.has(shelf.node):
+                yield shelf
+        yield from room.by_free(option, zone)
+        yield from room.with_coming(option, zone)
 
     def _mixed(
         self, job: JobView, option: Option, first: Sequence[str], own: Collection[str], zone: Zone
@@ -209,7 +226,7 @@ class _Assigner:
 
     def _zone(self, level: str) -> Zone:
         """Where to look, by what a policy names."""
-        return Zone(self._levels.get(level, NO_LEVEL)) if level and self._spans else EVERYWHERE
+        return self._zones.get(level, NOWHERE) if self._spans else EVERYWHERE
 
     def _spanning(self, job: JobView, option: Option, own: Collection[str], zone: Zone) -> list[Pick] | None:
         """The fewest nodes of one rack, else of the whole pool; those with its own devices first."""

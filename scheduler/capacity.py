@@ -19,7 +19,7 @@ from scheduler.types import (
     count_of,
 )
 
-_Shape = tuple[str, str, int, int, int, bool]
+_Shape = tuple[str, str, int, int, str, int]
 
 
 @dataclass
@@ -93,9 +93,9 @@ class _Sizes:
     def __init__(self, pool: PoolView) -> None:
         self._spans = pool.spans_nodes
         self._nodes = [(node, node.counts) for node in pool.nodes if node.takes_work]
-        self._levels: dict[int, Counter[DeviceKey]] = {}
-        for node, counts in self._nodes:
-            self._levels.setdefault(node.sandbox_level, Counter()).update(counts)
+        self._levels: dict[int, dict[DeviceKey, int]] = {}
+        for node, counts in self._nodes if self._spans else ():
+            _add(self._levels.setdefault(node.sandbox_level, {}), counts)
         self._known: dict[_Shape, bool] = {}
 
     def fitting(self, job: JobView) -> tuple[Option, ...]:
@@ -103,10 +103,10 @@ class _Sizes:
         level = job.minimum_sandbox_level
         found = []
         for option in job.options:
-            spans = self._spans and option.may_span(level)
-            shape = (option.kind, option.model_name, option.count, option.memory_bytes, level, spans)
+            shape = (option.kind, option.model_name, option.count, option.memory_bytes, option.mode, level)
             fits = self._known.get(shape)
             if fits is None:
+                spans = self._spans and option.may_span(level)
                 fits = self._known[shape] = self._fits(level, option, spans=spans)
             if fits:
                 found.append(option)
@@ -121,6 +121,11 @@ class _Sizes:
             for node, counts in self._nodes
             if node.sandbox_level >= least_level
         )
+
+
+def _add(total: dict[DeviceKey, int], counts: Mapping[DeviceKey, int]) -> None:
+    for key, count in counts.items():
+        total[key] = total.get(key, 0) + count
 
 
 def _counted(devices: Iterable[DeviceView]) -> dict[DeviceKey, int]:
@@ -166,8 +171,7 @@ def _capacity(jobs: Sequence[JobView], pool: PoolView, now_s: float) -> Capacity
     sizes = []
     for node in pool.nodes:
         both, free = _usable(node, taken, now_s)
-        for key, count in both.items():
-            total[key] = total.get(key, 0) + count
+        _add(total, both)
         if node.takes_work:
             sizes.append(_size(node, both, free))
     return Capacity(
@@ -192,8 +196,7 @@ def _usable(
         if device.free and device.device_id not in taken and not (device.reserved and _is_kept(device, now_s))
     )
     both = _counted(device for device in node.devices if device.device_id in taken)
-    for key, count in free.items():
-        both[key] = both.get(key, 0) + count
+    _add(both, free)
     return both, free
 
 

@@ -6,6 +6,7 @@ thousand nodes are asked in one numpy call; `WideLane` (gangs span nodes) has a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -46,35 +47,43 @@ class NodeLane:
         self._rows = [row if row and want.met_by(known) else None for row, known in zip(rows, models, strict=True)]
         self._want = want
         self.total = np.array([row.total(want) if row else 0 for row in self._rows], dtype=np.int64)
-        width = int(self.total.max(initial=0))
-        self._ready = np.full((len(rows), width + 1), np.inf)
-        """[place, w - 1]: when w are free for good."""
-        self._gap = np.full((len(rows), width + 1), -np.inf)
-        """[place, w - 1]: until when w are free from now."""
-        self._free = np.zeros(len(rows), dtype=np.int64)
-        for place, row in enumerate(self._rows):
-            if row:
-                self.refresh(place)
+        width = int(self.total.max(initial=0)) + 1
+        steps = [row.steps(want) if row else ([], []) for row in self._rows]
+        self._ready = _columns([ready for ready, _ in steps], width, np.inf)
+        """[w - 1, place]: when w are free for good."""
+        self._gap = _columns([gaps for _, gaps in steps], width, -np.inf)
+        """[w - 1, place]: until when w are free from now."""
+        self._free = np.array([len(gaps) for _, gaps in steps], dtype=np.int64)
+        self._most_free = int(self._free.max(initial=0))
+        """No place has more things free now; it may have less, where it is rough."""
+        self._is_rough = False
 
     def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
         """See `Lane`."""
-        places = np.flatnonzero((self._gap[:, min(width, self._gap.shape[1]) - 1] >= end_s) & allowed)
+        if width > self._most_free:
+            return
+        (places,) = ((self._gap[min(width, len(self._gap)) - 1] >= end_s) & allowed).nonzero()
         if not len(places):
+            if self._is_rough:
+                self._most_free, self._is_rough = int(self._free.max()), False
             return
         free = self._free[places]
-        best = int(np.argmin(free))
+        best = int(free.argmin())
         yield int(places[best])
-        for number in np.argsort(free, kind="stable"):
+        for number in free.argsort(kind="stable"):
             if number != best:
                 yield int(places[number])
 
     def soonest(self, width: int, allowed: Mask) -> Iterator[tuple[float, int]]:
         """See `Lane`."""
-        column = np.where(allowed, self._ready[:, min(width, self._ready.shape[1]) - 1], np.inf)
-        best = int(np.argmin(column)) if len(column) else 0
-        if not len(column) or not np.isfinite(column[best]):
+        column = np.where(allowed, self._ready[min(width, len(self._ready)) - 1], np.inf)
+        if not len(column):
             return
-        yield float(column[best]), best
+        best = int(column.argmin())
+        first_s = float(column[best])
+        if not math.isfinite(first_s):
+            return
+        yield first_s, best
         for place in np.argsort(column, kind="stable"):
             if place != best and np.isfinite(column[place]):
                 yield float(column[place]), int(place)
@@ -85,10 +94,17 @@ class NodeLane:
         if row is None:
             return
         ready, gaps = row.steps(self._want)
-        self._ready[place, : len(ready)] = ready
-        self._gap[place] = -np.inf
-        self._gap[place, : len(gaps)] = gaps
+        self._ready[: len(ready), place] = ready
+        self._gap[: len(gaps), place] = gaps
+        self._gap[len(gaps) :, place] = -np.inf
         self._free[place] = len(gaps)
+        self._most_free, self._is_rough = max(self._most_free, len(gaps)), True
+
+
+def _columns(steps: Sequence[list[float]], height: int, filler: float) -> Floats:
+    """One column for each list, filled up to one height."""
+    rows = [[*items, *[filler] * (height - len(items))] for items in steps]
+    return np.ascontiguousarray(np.array(rows, dtype=np.float64).reshape(len(rows), height).T)
 
 
 class WideLane:
@@ -103,7 +119,9 @@ class WideLane:
     def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
         """See `Lane`."""
         usable = {
-            place: row.usable(end_s, self._want) for place, row in enumerate(self._rows) if row and allowed[place]
+            place: row.usable(end_s, self._want)
+            for place, row in enumerate(self._rows)
+            if row and row.free and allowed[place]
         }
         return (place for place in usable if usable[place] >= width)
 

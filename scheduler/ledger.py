@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,17 @@ from scheduler.types import JobView, Option, PoolView
 
 _WAYS = 16
 """So many ways to make room are weighed against each other."""
+
+
+class _Shape(NamedTuple):
+    """A gang of one size and kind as the pool sees it."""
+
+    want: Want
+    lane: Lane
+    allowed: Mask
+    """Places that would fit it if they were idle."""
+    anywhere: bool
+    """Whether there is one."""
 
 
 class Ledger:
@@ -31,7 +43,7 @@ class Ledger:
         self._held: dict[str, list[int]] = {}
         """Running job -> places where it holds devices or memory."""
         for index, place in enumerate(self.places):
-            rows = [*place.rows.values(), *([place.memory] if place.memory else [])]
+            rows = [*place.rows.values(), place.memory] if place.memory else place.rows.values()
             for holder in {span.holder for row in rows for span in row.spans if span.holder}:
                 self._held.setdefault(holder, []).append(index)
         self._levels = np.array([place.level for place in self.places], dtype=np.int64)
@@ -46,23 +58,17 @@ class Ledger:
             if keep.project
         }
         self._lanes: dict[tuple[str, Want], Lane] = {}
-        self._ever: dict[tuple[str, str, str, int, int, int], bool] = {}
-        self._allowed: dict[tuple[str, Want, int, int, int], Mask] = {}
+        self._shapes: dict[tuple[object, ...], _Shape] = {}
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether some present place would fit the job if it were idle."""
-        project = job.project if job.project in self._keepers else ""
-        level = job.minimum_sandbox_level
-        shape = (project, option.kind, option.model_name, option.count, option.memory_bytes, level)
-        known = self._ever.get(shape)
-        if known is None:
-            known = self._ever[shape] = bool(self._places_for(job, option).any())
-        return known
+        return self._shape(job, option).anywhere
 
     def fits_now(self, job: JobView, option: Option, end_s: float) -> int | None:
         """A place where the job can run from now to `end_s` and delay nobody; None where there is none."""
-        allowed = self._places_for(job, option) & (self._gate(option.kind) >= end_s)
-        for place in self._lane(job, option).fitting(option.count, end_s, allowed):
+        shape, gate = self._shape(job, option), self._gates.get(option.kind)
+        allowed = shape.allowed if gate is None else shape.allowed & (gate >= end_s)
+        for place in shape.lane.fitting(option.count, end_s, allowed):
             memory = self.places[place].memory
             if not option.memory_bytes or (memory and memory.usable(end_s, Want()) >= option.memory_bytes):
                 return place
@@ -71,8 +77,9 @@ class Ledger:
     def soonest(self, job: JobView, option: Option) -> tuple[float, int | None]:
         """(when the job can start for sure behind everything that is planned, where); infinite: nobody can tell."""
         best: tuple[float, int | None] = (math.inf, None)
-        allowed = self._places_for(job, option) & (self._gate(option.kind) > self.now_s)
-        places = self._lane(job, option).soonest(option.count, allowed)
+        shape, gate = self._shape(job, option), self._gates.get(option.kind)
+        allowed = shape.allowed if gate is None else shape.allowed & (gate > self.now_s)
+        places = shape.lane.soonest(option.count, allowed)
         if not option.memory_bytes:
             return next(places, best)
         for ready_s, place in places:
@@ -88,7 +95,7 @@ class Ledger:
     def start(self, job: JobView, option: Option, place: int, end_s: float) -> None:
         """The job starts now."""
         where = self.places[place]
-        where.rows[option.kind].start(option.count, end_s, self._want(job, option), job.job_id)
+        where.rows[option.kind].start(option.count, end_s, self._shape(job, option).want, job.job_id)
         if option.memory_bytes and where.memory:
             where.memory.start(option.memory_bytes, end_s, Want(), job.job_id)
         self._refresh(option.kind, place)
@@ -96,17 +103,16 @@ class Ledger:
     def reserve(self, job: JobView, option: Option, place: int, start_s: float, end_s: float) -> None:
         """The job is promised devices from `start_s`."""
         where = self.places[place]
-        where.rows[option.kind].reserve(option.count, start_s, end_s, self._want(job, option))
+        where.rows[option.kind].reserve(option.count, start_s, end_s, self._shape(job, option).want)
         if option.memory_bytes and where.memory:
             where.memory.reserve(option.memory_bytes, start_s, end_s, Want())
         self._refresh(option.kind, place)
 
     def gate(self, job: JobView, option: Option, start_s: float) -> None:
         """Later jobs that would run past `start_s` stay off every place that the job could use."""
-        allowed = self._places_for(job, option)
-        lacks_memory = option.memory_bytes and any(
-            True for _ in self._lane(job, option).fitting(option.count, self.now_s, allowed)
-        )
+        shape = self._shape(job, option)
+        allowed = shape.allowed
+        lacks_memory = option.memory_bytes and any(True for _ in shape.lane.fitting(option.count, self.now_s, allowed))
         kinds = {kind for place in self.places for kind in place.rows} if lacks_memory else {option.kind}
         for kind in kinds:
             gate = self._gate(kind)
@@ -134,7 +140,7 @@ class Ledger:
 
         `enough` says whether anything else that the job needs is there once some jobs have gone.
         """
-        allowed = self._places_for(job, option) & (self._gate(option.kind) >= end_s)
+        allowed = self._shape(job, option).allowed & (self._gate(option.kind) >= end_s)
         everywhere = set() if enough([]) else set(candidates)
         by_place: dict[int, list[str]] = {}
         for name in candidates:
@@ -154,38 +160,33 @@ class Ledger:
 
     def _would_fit(self, job: JobView, option: Option, place: int, end_s: float, gone: Collection[str]) -> bool:
         where = self.places[place]
-        if where.rows[option.kind].usable(end_s, self._want(job, option), gone) < option.count:
+        if where.rows[option.kind].usable(end_s, self._shape(job, option).want, gone) < option.count:
             return False
         return not option.memory_bytes or bool(
             where.memory and where.memory.usable(end_s, Want(), gone) >= option.memory_bytes
         )
 
-    def _want(self, job: JobView, option: Option) -> Want:
+    def _shape(self, job: JobView, option: Option) -> _Shape:
+        """What all jobs that ask for the same share."""
         project = job.project if job.project in self._keepers else ""
-        return Want("", project, option.parts) if option.parts else Want(option.model_name, project)
+        level, memory_bytes = job.minimum_sandbox_level, option.memory_bytes
+        key = (option.kind, option.model_name, option.count, memory_bytes, level, project, option.parts)
+        found = self._shapes.get(key)
+        if found is None:
+            want = Want("", project, option.parts) if option.parts else Want(option.model_name, project)
+            lane = self._lane(option.kind, want)
+            allowed = (self._levels >= level) & (lane.total >= option.count) & (self._memory >= memory_bytes)
+            found = self._shapes[key] = _Shape(want, lane, allowed, bool(allowed.any()))
+        return found
 
-    def _lane(self, job: JobView, option: Option) -> Lane:
-        want = self._want(job, option)
-        lane = self._lanes.get((option.kind, want))
+    def _lane(self, kind: str, want: Want) -> Lane:
+        lane = self._lanes.get((kind, want))
         if lane is None:
-            rows = [place.rows.get(option.kind) for place in self.places]
-            models = [place.models.get(option.kind, NOBODY) for place in self.places]
+            rows = [place.rows.get(kind) for place in self.places]
+            models = [place.models.get(kind, NOBODY) for place in self.places]
             lane = WideLane(rows, models, want) if self._wide else NodeLane(rows, models, want)
-            self._lanes[option.kind, want] = lane
+            self._lanes[kind, want] = lane
         return lane
-
-    def _places_for(self, job: JobView, option: Option) -> Mask:
-        """Places that would fit the job if they were idle."""
-        want = self._want(job, option)
-        shape = (option.kind, want, option.count, option.memory_bytes, job.minimum_sandbox_level)
-        allowed = self._allowed.get(shape)
-        if allowed is None:
-            allowed = self._allowed[shape] = (
-                (self._levels >= job.minimum_sandbox_level)
-                & (self._lane(job, option).total >= option.count)
-                & (self._memory >= option.memory_bytes)
-            )
-        return allowed
 
     def _gate(self, kind: str) -> Floats:
         if kind not in self._gates:

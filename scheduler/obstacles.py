@@ -3,7 +3,7 @@ until something happens; expected times are told beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from scheduler.types import NodeView, Option, WaitCode, WaitReason
@@ -47,8 +47,6 @@ class NodeNow(NamedTuple):
     kept: int
     """Not held, but kept by an admin."""
     memory_free_bytes: int
-    holders: tuple[str, ...]
-    """Jobs on such devices, those that are expected to end first first."""
     purposes: tuple[str, ...] = ()
     """What the kept ones are kept for."""
 
@@ -127,8 +125,18 @@ def quota(held: int, limit: int, option: Option, project: str, *, borrows: bool)
     )
 
 
-def busy(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool) -> WaitReason:
-    """Why it waits though some present node could run it."""
+def busy(
+    nodes: Sequence[NodeNow],
+    option: Option,
+    level: int,
+    *,
+    spans_nodes: bool,
+    holders_on: Callable[[NodeView], Sequence[str]],
+) -> WaitReason:
+    """Why it waits though some present node could run it.
+
+    `holders_on`: jobs on such devices of a node, those that are expected to end first first.
+    """
     strong = [now for now in nodes if now.node.sandbox_level >= level]
     if spans_nodes:
         return _busy_pool(strong, option)
@@ -143,7 +151,7 @@ def busy(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: b
             code=WaitCode.MEMORY_BUSY,
             text=f"It asks for {_gib(option.memory_bytes)} and {best.node.name} has {left} left.",
             remedy="It starts when running jobs end there.",
-            holders=best.holders[:_NAMED],
+            holders=tuple(holders_on(best.node)[:_NAMED]),
         )
     best = max(fitting, key=lambda now: (now.free, now.free + now.kept))
     if best.free + best.kept >= option.count:
@@ -152,7 +160,7 @@ def busy(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: b
         code=WaitCode.DEVICES_BUSY,
         text=f"It needs {_wanted(option)} on one node; {best.node.name} has {best.free} free.",
         remedy=f"It starts when {_more(option.count - best.free)} given back.",
-        holders=best.holders[:_NAMED],
+        holders=tuple(holders_on(best.node)[:_NAMED]),
     )
 
 

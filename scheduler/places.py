@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.spans import UNKNOWN, Row, Span
-from scheduler.types import DeviceKey, DeviceView, JobView, NodeView, PoolView, Reserved
+from scheduler.types import DeviceKey, JobView, NodeView, PoolView, Reserved
 
 LEAST_LEFT_S = 1.0
 """A running job that has used up its estimate ends at any moment, but not this one."""
@@ -87,16 +86,19 @@ def _enter_devices(
     now_s: float,
 ) -> None:
     counts: dict[tuple[str, tuple[str, float], str, tuple[Reserved, ...]], int] = {}
-    idle: Counter[DeviceKey] = Counter()
+    free, unknown = ("", now_s), (UNKNOWN, math.inf)
+    idle: dict[DeviceKey, int] = {}
     for node in nodes:
         if node.all_free and not node.is_kept and node.device_ids.isdisjoint(held):
-            idle.update(node.counts)
+            for like, count in node.counts.items():
+                idle[like] = idle.get(like, 0) + count
             continue
         for device in node.devices:
-            key = (device.kind, _fate(device, holders, now_s), device.model_name, device.reserved)
+            fate = holders.get(device.device_id) or (free if device.free else unknown)
+            key = (device.kind, fate, device.model_name, device.reserved)
             counts[key] = counts.get(key, 0) + 1
     for (kind, model), count in idle.items():
-        key = (kind, ("", now_s), model, ())
+        key = (kind, free, model, ())
         counts[key] = counts.get(key, 0) + count
     spans: dict[str, list[Span]] = {}
     for (kind, (holder, end_s), model, kept), count in counts.items():
@@ -107,14 +109,6 @@ def _enter_devices(
         place.models[kind] = models
         for span in sorted(items, key=lambda span: (span.ready_s, span.holder, span.model)):
             row.add(span)
-
-
-def _fate(device: DeviceView, holders: Mapping[str, tuple[str, float]], now_s: float) -> tuple[str, float]:
-    """(who holds the device, until when)."""
-    held = holders.get(device.device_id)
-    if held is not None:
-        return held
-    return ("", now_s) if device.free else (UNKNOWN, math.inf)
 
 
 def _enter_memory(places: Sequence[Place], place_of: Mapping[str, int], jobs: Sequence[JobView], now_s: float) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from scheduler import obstacles
 from scheduler.obstacles import NEVER, NodeNow
 from scheduler.obstacles import device_words as device_words
-from scheduler.types import JobView, NodeView, Option, PoolView, Quotas, WaitCode, WaitReason
+from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Quotas, WaitCode, WaitReason
 
 
 class Reasons:
@@ -39,14 +39,23 @@ class Reasons:
 
     def of(self, job: JobView, position: int) -> WaitReason:
         """Why this job waits."""
-        found = [(*self._of(job, option), number) for number, option in enumerate(job.options)]
-        _, _, reason, _ = min(found, key=lambda item: (item[0], item[1], item[3])) if found[1:] else found[0]
+        reason = self._nearest(job)
         code, text = reason.code, reason.text
         if code is WaitCode.BEHIND:
             text = f"It is number {position} in the queue. {text}"
         if job.running is not None and code not in NEVER:
             code, text = WaitCode.PAUSED, f"It was paused for another job and keeps its place. {text}"
-        return replace(reason, code=code, text=text, position=position)
+        return WaitReason(code=code, text=text, remedy=reason.remedy, position=position, holders=reason.holders)
+
+    def _nearest(self, job: JobView) -> WaitReason:
+        """The reason against the way to run that is nearest to running; of several the first."""
+        found: list[tuple[bool, int, WaitReason]] = []
+        for option in job.options:
+            found.append(self._of(job, option))
+            if found[-1][:2] == (False, 0):
+                # No other way can be nearer.
+                return found[-1][2]
+        return min(found, key=lambda item: item[:2])[2]
 
     def _of(self, job: JobView, option: Option) -> tuple[bool, int, WaitReason]:
         """(whether waiting is of no use, how far from running, the reason) against one way to run."""
@@ -64,7 +73,9 @@ class Reasons:
         if reason is None:
             nodes = self._look(option, project)
             reason = obstacles.never(nodes, option, level, spans_nodes=self._spans)
-            reason = reason or obstacles.busy(nodes, option, level, spans_nodes=self._spans)
+            if reason is None:
+                holders_on = partial(self._holders_on, option)
+                reason = obstacles.busy(nodes, option, level, spans_nodes=self._spans, holders_on=holders_on)
             self._by_shape[shape] = reason
         return reason
 
@@ -88,35 +99,54 @@ class Reasons:
         return self._seen[key]
 
     def _node_now(self, node: NodeView, option: Option, project: str, wanted: _Wanted) -> NodeNow:
-        total: dict[str, int] = {}
-        free: dict[str, int] = {}
-        kept = 0
-        holders: dict[str, float] = {}
         purposes: list[str] = []
-        untouched = not node.is_kept and node.device_ids.isdisjoint(self._taken_ids)
-        if untouched:
-            total = free = {model: count for (kind, model), count in node.counts.items() if kind == option.kind}
-        for device in () if untouched else node.devices:
-            if device.kind != option.kind or not option.takes(device.model_name):
-                continue
-            total[device.model_name] = total.get(device.model_name, 0) + 1
-            holder = self._taken.get(device.device_id)
-            if holder is not None:
-                holders[holder[0]] = holder[1]
-            elif device.reserved and any(not keep.project or keep.project != project for keep in device.reserved):
-                kept += 1
-                purposes += [keep.purpose for keep in device.reserved if not keep.project or keep.project != project]
-            else:
-                free[device.model_name] = free.get(device.model_name, 0) + 1
+        if node.is_kept:
+            free, kept = self._free_and_kept(node, option, project, purposes)
+        else:
+            free, kept = self._free_on(node, option), 0
+        total = {model: count for (kind, model), count in node.counts.items() if kind == option.kind}
         return NodeNow(
             node=node,
             total=_counted(total, option, wanted.total),
             free=_counted(free, option, wanted.free),
             kept=kept,
             memory_free_bytes=node.memory_bytes - self._memory_bytes.get(node.name, 0),
-            holders=tuple(name for name, _ in sorted(holders.items(), key=lambda item: (item[1], item[0])) if name),
             purposes=tuple(dict.fromkeys(purposes)),
         )
+
+    def _free_on(self, node: NodeView, option: Option) -> Mapping[str, int]:
+        """Model -> devices that nobody has, of a node that no admin keeps anything of."""
+        if node.device_ids <= self._taken_ids:
+            return {}
+        like = ((model, devices) for (kind, model), devices in node.by_key.items() if kind == option.kind)
+        if node.device_ids.isdisjoint(self._taken_ids):
+            return {model: len(devices) for model, devices in like}
+        return {model: sum(device.device_id not in self._taken_ids for device in devices) for model, devices in like}
+
+    def _free_and_kept(
+        self, node: NodeView, option: Option, project: str, purposes: list[str]
+    ) -> tuple[Mapping[str, int], int]:
+        """(model -> devices that nobody has, how many of the others an admin keeps); adds what these are kept for."""
+        free: Counter[str] = Counter()
+        kept = 0
+        for device in _such(node, option):
+            if device.device_id in self._taken_ids:
+                continue
+            others = [keep for keep in device.reserved if not keep.project or keep.project != project]
+            purposes += [keep.purpose for keep in others]
+            kept += bool(others)
+            free[device.model_name] += not others
+        return free, kept
+
+    def _holders_on(self, option: Option, node: NodeView) -> list[str]:
+        """Jobs on such devices, those that are expected to end first first."""
+        held = [self._taken[device.device_id] for device in _such(node, option) if device.device_id in self._taken_ids]
+        return [name for name, _ in sorted(dict(held).items(), key=lambda item: (item[1], item[0])) if name]
+
+
+def _such(node: NodeView, option: Option) -> Iterator[DeviceView]:
+    """Devices of the node that the option's gang could have, busy or not."""
+    return (device for device in node.devices if device.kind == option.kind and option.takes(device.model_name))
 
 
 class _Wanted:

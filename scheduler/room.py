@@ -31,12 +31,11 @@ class Zone(NamedTuple):
 
     def has(self, node: NodeView) -> bool:
         """Whether the node belongs to it."""
-        return self.level in {None, node.sandbox_level} and self.rack in {"", node.near}
+        return (self.level is None or self.level == node.sandbox_level) and (not self.rack or self.rack == node.near)
 
 
 EVERYWHERE = Zone()
-NO_LEVEL = -1
-"""Level of no node."""
+NOWHERE = Zone(level=-1)
 
 
 class Room:
@@ -53,6 +52,9 @@ class Room:
         self._watching: dict[str, list[Index]] = {"": []}
         """Rack, empty for all nodes -> indexes of its nodes."""
         self._levels = {node.sandbox_level for node in pool.nodes if node.takes_work}
+        self._somebody_leaves = bool(leaving)
+        self.widest = max((len(node.devices) for node in pool.nodes), default=0)
+        """No node has more devices."""
         taken = frozenset(held).union(leaving)
         for node in sorted(pool.nodes, key=lambda node: node.name):
             if not node.takes_work:
@@ -94,6 +96,8 @@ class Room:
 
     def with_coming(self, option: Option, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
         """Nodes with devices enough once those have left that leave."""
+        if not self._somebody_leaves:
+            return iter(())
         return map(self.shelves.__getitem__, self._index(coming_of, option.key, zone).nodes.in_order(option.count))
 
     def fullest(
@@ -104,6 +108,7 @@ class Room:
         Nothing where all of them together are not enough.
         """
         index = self._index(plain_of, option.key, zone)
+        plain = index.total(job.minimum_sandbox_level)
         mine = {name: self.shelves[name] for name in (_nodes_of(job) if own else ()) if name in self.shelves}
         asked = [*mine.values(), *(shelf for shelf in self._kept if shelf.node.name not in mine)]
         counted = [
@@ -111,8 +116,7 @@ class Room:
             for shelf in asked
             if zone.has(shelf.node) and (count := self.usable_count(shelf, job, option, own))
         ]
-        plain = sum(count for level, count in index.sums.items() if level >= job.minimum_sandbox_level)
-        if plain + sum(count for _, count in counted) < option.count:
+        if plain + sum([count for _, count in counted]) < option.count:
             return iter(())
         counted.sort(key=lambda pair: (pair[0].node.name not in mine, -pair[1]))
         first = sum(1 for shelf, _ in counted if shelf.node.name in mine)
@@ -121,33 +125,43 @@ class Room:
             for count, name in index.nodes.most_first()
             if name not in mine and (shelf := self.shelves[name]).node.sandbox_level >= job.minimum_sandbox_level
         )
-        return chain(counted[:first], merge(others, counted[first:], key=lambda pair: -pair[1]))
+        more = merge(others, counted[first:], key=lambda pair: -pair[1]) if counted[first:] else others
+        return chain(counted[:first], more)
 
     def pick(self, shelf: Shelf, job: JobView, option: Option, count: int, own: Collection[str] = ()) -> Pick | None:
         """`count` devices of the node for a part of the job's gang: of one model if that is enough, free ones first.
 
         `own` are devices that the job holds itself: they come before all others.
         """
-        if shelf.node.sandbox_level < job.minimum_sandbox_level:
+        if shelf.node.sandbox_level < job.minimum_sandbox_level or len(shelf.node.devices) < count:
             return None
-        owners = self._memory_owners(shelf, job, -(-option.memory_bytes * count // option.count))
+        owners: frozenset[str] | None = _NOBODY
+        if option.memory_bytes:
+            owners = self._memory_owners(shelf, job, -(-option.memory_bytes * count // option.count))
         if owners is None:
             return None
         if option.model_name and not own and not shelf.node.is_kept:
             free = shelf.free.get(option.key, ())
             if len(free) >= count:
                 return Pick(shelf.node.name, free[:count], owners)
+        chosen = self._chosen(shelf, job, option, count, own)
+        if len(chosen) < count:
+            return None
+        holders = {owner for owner, _ in chosen if owner and owner != job.job_id}
+        return Pick(shelf.node.name, tuple([device for _, device in chosen]), owners.union(holders))
+
+    def _chosen(
+        self, shelf: Shelf, job: JobView, option: Option, count: int, own: Collection[str]
+    ) -> list[tuple[str, DeviceView]]:
+        """(who holds it still, device) of `count` devices, or fewer where there are not so many."""
+        if option.model_name:
+            return self._usable(shelf, option.key, job, option, own)[:count]
         by_key = {key: self._usable(shelf, key, job, option, own) for key in shelf.keys(option)}
         enough = [key for key, devices in by_key.items() if len(devices) >= count]
         if enough:
-            chosen = by_key[min(enough, key=lambda key: (_waiting(by_key[key][:count]), len(by_key[key]), key))]
-        else:
-            chosen = sorted((pair for devices in by_key.values() for pair in devices), key=lambda pair: pair[0] != "")
-            chosen = sorted(chosen[:count], key=lambda pair: pair[1].index)
-        if len(chosen) < count:
-            return None
-        holders = {owner for owner, _ in chosen[:count] if owner and owner != job.job_id}
-        return Pick(shelf.node.name, tuple(device for _, device in chosen[:count]), owners.union(holders))
+            return by_key[min(enough, key=lambda key: (_waiting(by_key[key][:count]), len(by_key[key]), key))][:count]
+        mixed = sorted((pair for devices in by_key.values() for pair in devices), key=lambda pair: pair[0] != "")
+        return sorted(mixed[:count], key=lambda pair: pair[1].index)
 
     def pick_mixed(self, shelf: Shelf, job: JobView, option: Option, own: Collection[str] = ()) -> Pick | None:
         """All of a mixture on one node: so many devices of each model, in the order of its parts."""
@@ -188,19 +202,22 @@ class Room:
 
     def take(self, picks: Sequence[Pick], option: Option) -> None:
         """Give the devices out, and the memory with them."""
-        total = sum(len(pick.devices) for pick in picks)
+        total = sum([len(pick.devices) for pick in picks])
         for name, devices, _ in picks:
-            shelf = self.shelves[name]
+            shelf, count = self.shelves[name], len(devices)
             first = (devices[0].kind, devices[0].model_name)
-            if shelf.free.get(first, ())[: len(devices)] == devices:
-                shelf.free[first] = shelf.free[first][len(devices) :]
+            free = shelf.free.get(first, ())
+            if free[:count] == devices:
+                shelf.free[first] = free[count:]
             else:
                 remove(shelf, devices)
-            shelf.memory_free_bytes -= -(-option.memory_bytes * len(devices) // total)
+            if option.memory_bytes:
+                shelf.memory_free_bytes -= -(-option.memory_bytes * count // total)
             self._changed(shelf)
 
     def give_back(self, owner: str, devices: Sequence[tuple[str, DeviceView]]) -> None:
         """(node, device) that a job which stays no longer needs."""
+        self._somebody_leaves = True
         for node, device in devices:
             if node in self.shelves:
                 coming = self.shelves[node].coming.setdefault((device.kind, device.model_name), [])
@@ -241,9 +258,9 @@ class Room:
         return None
 
     def _index(self, measure: Measure, key: DeviceKey, zone: Zone) -> Index:
-        if zone.level in self._levels and len(self._levels) == 1:
-            zone = Zone(None, zone.rack)
         found = self._indexes.get((measure, key, zone))
+        if found is None and zone.level in self._levels and len(self._levels) == 1:
+            found = self._indexes[measure, key, zone] = self._index(measure, key, Zone(None, zone.rack))
         if found is None:
             shelves = self._racks.get(zone.rack, ()) if zone.rack else self.shelves.values()
             found = self._indexes[measure, key, zone] = Index(shelves, measure, key, zone.level)
@@ -252,9 +269,9 @@ class Room:
 
     def _changed(self, shelf: Shelf) -> None:
         for index in self._watching[""]:
-            index.update(shelf)
+            index.changed(shelf)
         for index in self._watching.get(shelf.node.near, ()) if shelf.node.near else ():
-            index.update(shelf)
+            index.changed(shelf)
 
     def _have_changed(self, devices: Sequence[tuple[str, DeviceView]]) -> None:
         for name in {node for node, _ in devices}:

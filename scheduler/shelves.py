@@ -13,7 +13,7 @@ from scheduler.buckets import Buckets
 from scheduler.types import DeviceKey, DeviceView, NodeView, Option
 
 
-@dataclass
+@dataclass(slots=True)
 class Shelf:
     """One node that takes work."""
 
@@ -72,18 +72,18 @@ def free_of(shelf: Shelf, key: DeviceKey) -> int:
 
 def coming_of(shelf: Shelf, key: DeviceKey) -> int:
     """Those that leave, and the free ones beside them; 0 where none leaves."""
-    coming = _leaving_of(shelf, key)
+    coming = _leaving_of(shelf, key) if shelf.coming else 0
     return coming + free_of(shelf, key) if coming else 0
 
 
 def plain_of(shelf: Shelf, key: DeviceKey) -> int:
     """Those that any job may use; 0 on nodes with reservations, which are asked one by one."""
-    return 0 if shelf.node.is_kept else _leaving_of(shelf, key) + free_of(shelf, key)
+    if shelf.node.is_kept:
+        return 0
+    return free_of(shelf, key) + (_leaving_of(shelf, key) if shelf.coming else 0)
 
 
 def _leaving_of(shelf: Shelf, key: DeviceKey) -> int:
-    if not shelf.coming:
-        return 0
     if key[1]:
         return len(shelf.coming.get(key, ()))
     return sum(len(pairs) for (kind, _), pairs in shelf.coming.items() if kind == key[0])
@@ -97,16 +97,33 @@ class Index:
         self._measure = measure
         self._key = key
         self._level = level
-        self.nodes: Buckets[str] = Buckets()
-        self.sums: Counter[int] = Counter()
+        inside = [shelf for shelf in shelves if level in (None, shelf.node.sandbox_level)]
+        counted = [(shelf, count) for shelf in inside if (count := measure(shelf, key))]
+        self._nodes = Buckets((shelf.node.name, count) for shelf, count in counted)
+        self._sums: Counter[int] = Counter()
         """Sandbox level -> devices."""
-        for shelf in shelves:
-            self.update(shelf)
+        for shelf, count in counted:
+            self._sums[shelf.node.sandbox_level] += count
+        self._changed: dict[str, Shelf] = {}
 
-    def update(self, shelf: Shelf) -> None:
-        """A shelf may have changed."""
-        level = shelf.node.sandbox_level
-        if self._level is None or self._level == level:
-            more = self.nodes.put(shelf.node.name, self._measure(shelf, self._key))
-            if more:
-                self.sums[level] += more
+    def changed(self, shelf: Shelf) -> None:
+        """The shelf is counted again when somebody asks."""
+        self._changed[shelf.node.name] = shelf
+
+    @property
+    def nodes(self) -> Buckets[str]:
+        """Names of nodes by their count."""
+        self._catch_up()
+        return self._nodes
+
+    def total(self, least_level: int) -> int:
+        """Of all shelves of at least this sandbox level."""
+        self._catch_up()
+        return sum(count for level, count in self._sums.items() if level >= least_level)
+
+    def _catch_up(self) -> None:
+        for name, shelf in self._changed.items():
+            level = shelf.node.sandbox_level
+            if self._level is None or self._level == level:
+                self._sums[level] += self._nodes.put(name, self._measure(shelf, self._key))
+        self._changed.clear()

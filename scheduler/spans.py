@@ -9,7 +9,7 @@ job never delays an earlier one (conservative backfill).
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
@@ -79,12 +79,16 @@ class Row:
         self.now_s = now_s
         self.plain = plain
         self.spans: list[Span] = []
+        self._ready_s: list[float] = []
+        """Of each of `spans`."""
         self.free: list[Span] = []
         """Those that nobody holds now."""
 
     def add(self, span: Span) -> None:
         """Put things in."""
-        insort(self.spans, span, key=_ready)
+        position = bisect_right(self._ready_s, span.ready_s)
+        self.spans.insert(position, span)
+        self._ready_s.insert(position, span.ready_s)
         if not span.holder:
             self.free.append(span)
 
@@ -133,7 +137,7 @@ class Row:
             return self._steps_together(want)
         ready: list[float] = []
         gaps: list[float] = []
-        for _, seen in self._seen(self.spans, want):
+        for seen in self.spans if self.plain else [seen for _, seen in self._seen(self.spans, want)]:
             ready += [seen.ready_s] * seen.count
             if not seen.holder:
                 gaps += [seen.first_s] * seen.count
@@ -206,7 +210,7 @@ class Row:
 
     def _ready_by(self, start_s: float, want: Want) -> list[Span]:
         if self.plain:
-            return self.spans[: bisect_right(self.spans, start_s, key=_ready)][::-1]
+            return self.spans[: bisect_right(self._ready_s, start_s)][::-1]
         pairs = [(seen.ready_s, span) for span, seen in self._seen(self.spans, want) if seen.ready_s <= start_s]
         return [span for _, span in sorted(pairs, key=lambda pair: -pair[0])]
 
@@ -223,17 +227,13 @@ class Row:
     def _take(self, span: Span, width: int) -> int:
         """Take up to `width` out of a span; return how many."""
         taken = min(span.count, width)
-        position = bisect_right(self.spans, span.ready_s, key=_ready) - 1
+        position = bisect_right(self._ready_s, span.ready_s) - 1
         while self.spans[position] is not span:
             position -= 1
-        del self.spans[position]
+        del self.spans[position], self._ready_s[position]
         if not span.holder:
             self.free = [other for other in self.free if other is not span]
         left = span.count - taken
         if left:
             self.add(Span(left, span.ready_s, span.first_s, span.holder, span.model, span.kept))
         return taken
-
-
-def _ready(span: Span) -> float:
-    return span.ready_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from scheduler.job_view import DeviceKey as DeviceKey
 from scheduler.job_view import JobView as JobView
@@ -103,8 +103,7 @@ Quotas = Mapping[str, Quota]
 """By project; a project that is left out has no limit."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeSize:
+class NodeSize(NamedTuple):
     """What a policy knows of a node."""
 
     name: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.order import PATIENCE_S, is_overdue, order_key
 from scheduler.policies.rooms import Rooms, Slot
-from scheduler.policies.ways import Rescale, Ways, gain
+from scheduler.policies.ways import Rescale, Ways
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 LEAST_LEFT_S = 1.0
@@ -138,7 +138,7 @@ class DeadlinePass:
                 others.append(job)
             elif job.promised:
                 promised.append(job)
-            elif self._now_s + min(job.left_s(option) for option in ways.options[-1:]) > job.deadline_s:
+            elif self._now_s + job.left_s(ways.options[-1]) > job.deadline_s:
                 others.append(job)
                 self._out.waits[job.job_id] = too_late()
             else:
@@ -154,9 +154,8 @@ class DeadlinePass:
 
     def _share(self, ways: Ways) -> float:
         """See `Ways.share`; by the fastest option where none keeps the deadline."""
-        left_s = (ways.job.deadline_s or math.inf) - self._now_s
-        option = next((option for option in ways.options if ways.run_s(option) <= left_s), ways.options[-1])
-        return option.count * ways.run_s(option) / max(1, self._rooms.total(option))
+        option, run_s = ways.within((ways.job.deadline_s or math.inf) - self._now_s)
+        return option.count * run_s / max(1, self._rooms.total(option))
 
     def _go_on(self, job: JobView) -> None:
         if job.running is None:
@@ -170,9 +169,7 @@ class DeadlinePass:
 
     def _in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
         """The thriftiest slot that keeps the deadline."""
-        ways = self._ways[job.job_id]
-        for option in ways.by_energy():
-            run_s = ways.run_s(option)
+        for option, run_s in self._ways[job.job_id].by_energy():
             latest_s = (job.deadline_s or math.inf) - run_s
             if latest_s < self._now_s or not (borrow or self._rooms.fits_quota(job, option)):
                 continue
@@ -223,13 +220,12 @@ class DeadlinePass:
         return left
 
     def _is_light(self, job: JobView, slot: Slot) -> bool:
-        return self._rooms.load(slot.option, job.deadline_s or math.inf) <= self._set.light_load
+        return not self._rooms.is_loaded(slot.option, job.deadline_s or math.inf, self._set.light_load)
 
     def _try(self, job: JobView) -> None:
         """A deadline that does not fit: use what is free, at most as much as it would need."""
         ways = self._ways[job.job_id]
-        left_s = (job.deadline_s or math.inf) - self._now_s
-        enough = next((option for option in ways.options if ways.run_s(option) <= left_s), ways.options[-1])
+        enough, _ = ways.within((job.deadline_s or math.inf) - self._now_s)
         self._start_now(job, [option for option in reversed(ways.options) if option.count <= enough.count])
 
     def _start_now(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> None:
@@ -241,7 +237,7 @@ class DeadlinePass:
             slot = self._rooms.find(job, option, run_s, self._now_s, borrow=borrow)
             if slot:
                 end_s = math.nextafter(self._now_s, math.inf) if job.can_pause else slot.end_s
-                self._enter(job, replace(slot, end_s=end_s))
+                self._enter(job, slot._replace(end_s=end_s))
                 return
 
     def _serve(self, job: JobView) -> None:
@@ -290,6 +286,10 @@ class DeadlinePass:
         slot = self._out.slots[job.job_id]
         if slot.start_s > self._now_s or not job.can_pause:
             return
-        option = self._ways[job.job_id].next_faster(slot.option)
-        if option is not None and gain(slot.option, option) >= max(self._set.least_gain, 1e-9):
-            heapq.heappush(heap, (-gain(slot.option, option), job.job_id, option))
+        found = self._ways[job.job_id].next_faster(slot.option)
+        # What is free now only becomes less.
+        if found is None or slot.room.devices.free_now < found[0].count - slot.option.count:
+            return
+        option, worth = found
+        if worth >= max(self._set.least_gain, 1e-9):
+            heapq.heappush(heap, (-worth, job.job_id, option))

@@ -57,7 +57,7 @@ def _order(job: JobView) -> tuple[int, float, float, str]:
 def _widest(rooms: Rooms, job: JobView, now_s: float) -> Slot | None:
     options: list[Option] = sorted(job.options, key=lambda option: -option.count)
     for option in options:
-        if rooms.fits_quota(job, option):
+        if rooms.may_start_now(option) and rooms.fits_quota(job, option):
             slot = rooms.find(job, option, max(LEAST_LEFT_S, job.left_high_s(option)), now_s)
             if slot:
                 return slot

@@ -34,6 +34,9 @@ class FairShare:
         return Queueing(jobs, capacity, now_s, quotas, _Rules(jobs, shares, now_s, self.patience_s)).plan()
 
 
+_NOTHING: Counter[str] = Counter()
+
+
 class Shares:
     """What each project holds, against what it is entitled to."""
 
@@ -61,10 +64,10 @@ class Shares:
 
     def of(self, project: str, kind: str = "", more: int = 0) -> float:
         """Dominant share of a project, if it held `more` devices of a kind."""
-        held = self._held.get(project, Counter()) + Counter()
+        held = {k: count for k, count in self._held.get(project, _NOTHING).items() if count > 0}
         if kind:
-            held[kind] += more
-        return max((count / self._entitled(project, k) for k, count in held.items() if count > 0), default=0.0)
+            held[kind] = held.get(kind, 0) + more
+        return max([count / self._entitled(project, k) for k, count in held.items() if count > 0], default=0.0)
 
     def _entitled(self, project: str, kind: str) -> float:
         quota = self._quotas.get(project)

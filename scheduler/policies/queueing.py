@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Protocol
 
 from scheduler.ledger import Ledger
@@ -31,6 +32,10 @@ from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 MOST_SEARCHES = 8
 """So many searches for jobs to pause per decision: the rest make room in the next one."""
+
+
+_Way = tuple[Option, float]
+"""(an option, the upper time left on it)."""
 
 
 class Rules(Protocol):
@@ -102,34 +107,31 @@ class Queueing:
 
     def _serve(self, job: JobView) -> bool:
         """Whether the job is done with; False: it may still start on what its project borrows."""
-        options = [
-            option
-            for option in job.options
-            if self._ledger.fits_ever(job, option) and self._quotas.fits_ever(job, option)
-        ]
-        if not options or self._start_in_quota(job, options) or self._start_by_pausing(job, options):
+        ways: list[_Way] = []
+        for option in job.options:
+            if self._ledger.fits_ever(job, option) and self._quotas.fits_ever(job, option):
+                left_s = job.left_high_s(option)
+                if self._start_in_quota(job, option, self._now_s + max(LEAST_LEFT_S, left_s)):
+                    return True
+                ways.append((option, left_s))
+        if not ways or self._start_by_pausing(job, ways):
             return True
         overdue = is_overdue(job, self._now_s, self._rules.patience_s)
         if overdue and self._borrow(job):
             return True
-        return self._promise(job, options, overdue)
+        return self._promise(job, ways, overdue)
 
-    def _start_in_quota(self, job: JobView, options: Sequence[Option]) -> bool:
-        for option in options:
-            end_s = self._end_s(job, option)
-            if not self._quotas.fits_now(job, option, end_s):
-                continue
-            place = self._ledger.fits_now(job, option, end_s)
-            if place is not None:
-                self._quotas.start(job, option, end_s)
-                self._start(job, option, place, end_s)
-                return True
-        return False
+    def _start_in_quota(self, job: JobView, option: Option, end_s: float) -> bool:
+        place = self._ledger.fits_now(job, option, end_s) if self._quotas.fits_now(job, option, end_s) else None
+        if place is None:
+            return False
+        self._quotas.start(job, option, end_s)
+        self._start(job, option, place, end_s)
+        return True
 
-    def _start_by_pausing(self, job: JobView, options: Sequence[Option]) -> bool:
-        for option in options:
-            shape = (job.project, job.priority, job.minimum_sandbox_level, *option.key, option.count)
-            left_s = job.left_high_s(option)
+    def _start_by_pausing(self, job: JobView, ways: Sequence[_Way]) -> bool:
+        for option, left_s in ways:
+            shape = (job.project, job.priority, job.minimum_sandbox_level, option.kind, option.model_name, option.count)
             hopeless = shape in self._hopeless and left_s >= self._hopeless[shape]
             if hopeless or self._searches >= MOST_SEARCHES:
                 continue
@@ -181,16 +183,17 @@ class Queueing:
         self._expect(job, option, self._now_s)
         self._out.hints[job.job_id] = self._ledger.places[place].name
 
-    def _promise(self, job: JobView, options: Sequence[Option], overdue: bool) -> bool:
+    def _promise(self, job: JobView, ways: Sequence[_Way], overdue: bool) -> bool:
         """Keep the earliest start for the job. Returns whether that needs devices, and not only a share of a quota."""
-        ways = []
-        for number, option in enumerate(options):
+        starts = []
+        for number, (option, left_s) in enumerate(ways):
             ready_s, place = self._ledger.soonest(job, option)
             quota_s = self._quotas.soonest(job, option)
             start_s = max(ready_s, quota_s)
-            ways.append((start_s + job.left_high_s(option), start_s, number, option, place, quota_s > ready_s))
-        _, start_s, _, option, place, by_quota = min(ways, key=lambda way: way[:3])
-        end_s = start_s + max(LEAST_LEFT_S, job.left_high_s(option))
+            starts.append((start_s + left_s, start_s, number, place, quota_s > ready_s))
+        _, start_s, number, place, by_quota = min(starts, key=itemgetter(0, 1, 2))
+        option, left_s = ways[number]
+        end_s = start_s + max(LEAST_LEFT_S, left_s)
         self._quotas.reserve(job, option, start_s, end_s)
         if math.isfinite(start_s):
             self._expect(job, option, start_s)
@@ -200,7 +203,7 @@ class Queueing:
             self._ledger.gate(job, option, self._now_s)
             return True
         self._ledger.reserve(job, option, place, start_s, end_s)
-        for other in options if overdue else ():
+        for other, _ in ways if overdue else ():
             self._ledger.gate(job, other, start_s)
         return True
 

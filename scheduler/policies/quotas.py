@@ -89,7 +89,7 @@ class QuotaBook:
 
     def limit(self, job: JobView, option: Option) -> int | None:
         """Devices of the kind that the job's project may hold without borrowing; None: no limit."""
-        quota = self._quotas.get(job.project)
+        quota = self._quotas.get(job.project) if self._quotas else None
         return quota.limit(option.kind) if quota else None
 
     def borrows(self, job: JobView, option: Option) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 
@@ -74,35 +74,52 @@ class Group:
         """Nothing is planned yet."""
         self.rooms = list(rooms)
         self.most = max(room.total for room in rooms)
-        self._index = {id(room): index for index, room in enumerate(self.rooms)}
-        self._is_large = len(self.rooms) > FEW
-        if self._is_large:
-            self._by_free: Buckets[int] = Buckets()
+        self.is_large = len(self.rooms) > FEW
+        if self.is_large:
+            self._index = {id(room): index for index, room in enumerate(self.rooms)}
+            self._by_free = Buckets((index, max(0, int(room.devices.floor))) for index, room in enumerate(self.rooms))
             """Rooms by how many devices are free from now on for good."""
             self._ready = np.empty((self.most + 1, len(self.rooms)))
             """[w, room]: since when w devices are free for good."""
-            self._stale: set[int] = set()
+            self._stale = set(range(len(self.rooms)))
             """Rooms that have changed since."""
             self._levels = np.array([room.level for room in self.rooms])
-            for room in self.rooms:
-                self.changed(room)
+            self._free_now = np.empty(len(self.rooms))
+            self._most_now = float(self.most)
+            """No room has more devices free now: what is planned never comes back."""
 
-    def candidates(self, width: int, level: int) -> Iterator[Room]:
+    def may_start_now(self, width: int) -> bool:
+        """Whether so many devices could be free now in some room; False is certain."""
+        if self.is_large:
+            return width <= self._most_now
+        return any(room.devices.free_now >= width for room in self.rooms)
+
+    def candidates(self, width: int, level: int) -> Iterable[Room]:
         """Rooms to try, in this order."""
         if width > self.most:
-            return iter(())
-        if not self._is_large:
-            fitting = (room for room in self.rooms if room.level >= level and room.total >= width)
-            return iter(sorted(fitting, key=lambda room: room.devices.floor))
+            return ()
+        if self.is_large:
+            return self._free_or_soonest(width, level)
+        fitting = [room for room in self.rooms if room.level >= level and room.total >= width]
+        return sorted(fitting, key=lambda room: room.devices.floor) if len(fitting) > 1 else fitting
+
+    def _free_or_soonest(self, width: int, level: int) -> Iterator[Room]:
         # The fullest of those that are free: large gaps stay for wide jobs.
         free = (room for room in map(self.rooms.__getitem__, self._by_free.fewest_first(width)) if room.level >= level)
         first = next(free, None)
-        return chain([first], islice(free, FEW - 1)) if first else self._soonest(width, level)
+        if first is None:
+            yield from self._soonest(width, level)
+            return
+        yield first
+        yield from islice(free, FEW - 1)
 
     def _soonest(self, width: int, level: int) -> Iterator[Room]:
         for index in self._stale:
-            self._ready[:, index] = self.rooms[index].devices.ready(self.most)
+            devices = self.rooms[index].devices
+            self._ready[:, index] = devices.ready(self.most)
+            self._free_now[index] = devices.free_now
         self._stale.clear()
+        self._most_now = float(self._free_now.max())
         ready = np.where(self._levels >= level, self._ready[width], np.inf)
         first_s = float(ready.min())
         if math.isfinite(first_s):
@@ -111,7 +128,7 @@ class Group:
 
     def changed(self, room: Room) -> None:
         """Something was planned there."""
-        if self._is_large:
+        if self.is_large:
             index = self._index[id(room)]
             self._stale.add(index)
             self._by_free.put(index, max(0, int(room.devices.floor)))

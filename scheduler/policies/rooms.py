@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 from scheduler.policies.room_groups import Group, Parts, Room, mixture_of
 from scheduler.policies.room_making import rooms_of
@@ -17,8 +18,7 @@ from scheduler.policies.timeline import Brief, Load, Timeline
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A job's place in the plan."""
 
     option: Option
@@ -46,6 +46,10 @@ class Rooms:
             self._at.setdefault(room.hint, []).append(room)
         self._groups = {key: Group(members) for key, members in by_key.items()}
         self._models = Counter(kind for kind, _ in by_key)
+        self._like: dict[DeviceKey, list[DeviceKey]] = {}
+        """Kind and model as an option names them -> those that are there."""
+        self._refused: dict[DeviceKey, int] = {}
+        """The same -> a count that no room has free now: nor has it more, nor later on."""
         self._by_node = {(room.name, room.key): room for room in rooms}
         self._by_level = {(room.level, room.key): room for room in rooms} if capacity.spans_nodes else {}
         self._nodes = {node.name: node for node in capacity.pool.nodes if node.takes_work}
@@ -66,6 +70,8 @@ class Rooms:
 
     def fits_quota(self, job: JobView, option: Option) -> bool:
         """Whether the project could hold so many devices without borrowing."""
+        if not self._quotas:
+            return True
         quota = self._quotas.get(job.project)
         limit = quota.limit(option.kind) if quota else None
         return limit is None or option.count <= limit
@@ -77,29 +83,44 @@ class Rooms:
 
     def find(self, job: JobView, option: Option, run_s: float, latest_s: float, *, borrow: bool = False) -> Slot | None:
         """The first slot that starts by `latest_s`; a running job stays on its node where it can start there now."""
+        if latest_s <= self.now_s and not self.may_start_now(option):
+            return None
         tokens = None if borrow else self._tokens.get((job.project, option.kind))
         if option.parts:
             return self._find_mixed(job, option, run_s, latest_s, tokens)
-        here = self._here(job, option)
-        best: tuple[float, Room] | None = None
-        candidates = (
-            room
-            for key in self._keys(option)
-            for room in self._groups[key].candidates(option.count, job.minimum_sandbox_level)
-        )
-        for room in [here] if here else []:
-            start_s = self._start(((room, option.count),), option, run_s, latest_s, tokens)
+        here = self._here(job, option) if job.running else None
+        if here:
+            start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens)
             if start_s <= self.now_s:
-                return Slot(option, room, start_s, start_s + run_s)
-        for room in candidates:
+                return Slot(option, here, start_s, start_s + run_s)
+        best: Room | None = None
+        best_s = math.inf
+        for room in self._candidates(job, option):
             start_s = self._start(((room, option.count),), option, run_s, latest_s, tokens)
-            if math.isfinite(start_s) and (best is None or start_s < best[0]):
-                best = (start_s, room)
+            if start_s < best_s:
+                best_s, best = start_s, room
                 if start_s <= self.now_s:
                     break
         if best is None and not option.model_name and self._models[option.kind] > 1:
             return self._find_mixed(job, option, run_s, latest_s, tokens)
-        return Slot(option, best[1], best[0], best[0] + run_s) if best else None
+        return Slot(option, best, best_s, best_s + run_s) if best else None
+
+    def may_start_now(self, option: Option) -> bool:
+        """Whether a gang could have its devices now, if nothing else is in the way; False is certain, and costs little:
+        a long queue asks mostly in vain."""
+        if option.parts or (not option.model_name and self._models[option.kind] > 1):
+            return True
+        key = (option.kind, option.model_name)
+        if option.count >= self._refused.get(key, math.inf):
+            return False
+        if any(self._groups[one].may_start_now(option.count) for one in self._keys(option)):
+            return True
+        self._refused[key] = option.count
+        return False
+
+    def _candidates(self, job: JobView, option: Option) -> Iterator[Room]:
+        width, level = option.count, job.minimum_sandbox_level
+        return chain.from_iterable([self._groups[key].candidates(width, level) for key in self._keys(option)])
 
     def _find_mixed(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None
@@ -149,22 +170,26 @@ class Rooms:
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
-        for line in (slot.room.devices, self._tokens.get((job.project, slot.option.kind))):
-            if line:
-                line.take(width, self.now_s, math.nextafter(self.now_s, math.inf))
+        slot.room.devices.lend(width)
+        tokens = self._tokens.get((job.project, slot.option.kind)) if self._tokens else None
+        if tokens:
+            tokens.lend(width)
 
-    def load(self, option: Option, until_s: float) -> float:
-        """Share of the devices of this kind that is planned for, from now to `until_s`."""
+    def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
+        """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
         keys = self._keys(option)
-        return max((self._loads[key].used_share(self.totals[key], until_s) for key in keys), default=1.0)
+        return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
 
     def _keys(self, option: Option) -> list[DeviceKey]:
         if option.parts:
             keys = [(option.kind, name) for name, _ in option.parts]
             return keys if all(key in self._groups for key in keys) else []
-        if option.model_name:
-            return [option.key] if option.key in self._groups else []
-        return [key for key in self._groups if key[0] == option.kind]
+        key = (option.kind, option.model_name)
+        found = self._like.get(key)
+        if found is None:
+            named = [key] if key in self._groups else []
+            found = self._like[key] = named if key[1] else [one for one in self._groups if one[0] == key[0]]
+        return found
 
     def _held(self, running: Running) -> dict[str, Counter[DeviceKey]]:
         """Node -> what it holds there: an option may leave the model open, so the devices themselves tell."""
@@ -195,15 +220,16 @@ class Rooms:
         node, keys = job.running.nodes[0], self._keys(option)
         held = self._first_held.get(job.job_id)
         if held is None:
-            held = self._first_held[job.job_id] = self._held(job.running).get(node, Counter()).most_common()
-        found = (self._room_at(node, key) for key, _ in held if key in keys)
-        return next((room for room in found if room and room.total >= option.count), None)
+            found = self._held(job.running).get(node)
+            held = self._first_held[job.job_id] = found.most_common() if found else []
+        rooms = (self._room_at(node, key) for key, _ in held if key in keys)
+        return next((room for room in rooms if room and room.total >= option.count), None)
 
     def _start(self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None) -> float:
         """When all of it is free at once."""
-        (room, width), *more = parts
+        room, width = parts[0]
         start_s = room.devices.earliest(width, run_s, latest_s)
-        others: list[tuple[Timeline | Brief, float]] = [(other.devices, float(number)) for other, number in more]
+        others: list[tuple[Timeline | Brief, float]] = [(other.devices, float(number)) for other, number in parts[1:]]
         if tokens:
             others.append((tokens, float(option.count)))
         if option.memory_bytes and room.memory:
@@ -227,8 +253,7 @@ class Rooms:
         memory: int,
     ) -> None:
         room.devices.take(width, start_s, end_s)
-        if len(self._groups[room.key].rooms) > 1:
-            self._groups[room.key].changed(room)
+        self._groups[room.key].changed(room)
         self._loads[room.key].take(width, start_s, end_s)
         if room.memory and option.memory_bytes:
             room.memory.take(memory, start_s, end_s)

@@ -12,44 +12,52 @@ import numpy as np
 
 _FIRST_SIZE = 32
 _EPSILON_S = 1e-6
+_EPSILON = 1e-9
+"""Sums of shares are not that wrong."""
 
 
 class Timeline:
     """Free things over time. Step i lasts from `times[i]` to `times[i + 1]`, the last one for ever."""
 
-    __slots__ = ("_free", "_size", "_times", "floor")
+    __slots__ = ("_floor", "_free", "_is_rough", "_times", "free_now")
 
     def __init__(self, now_s: float, total: float) -> None:
         """All of them are free."""
-        self._times = np.empty(_FIRST_SIZE)
+        self._times = [now_s]
         self._free = np.empty(_FIRST_SIZE)
-        self._times[0], self._free[0] = now_s, total
-        self._size = 1
-        self.floor = total
-        """Free at every moment."""
+        """Longer than `_times`: what is beyond means nothing yet."""
+        self._free[0] = total
+        self._floor = total
+        """Free at every moment, or less than that where it is rough."""
+        self._is_rough = False
+        self.free_now = total
+        """Free in the first step, and not lent."""
 
     @property
-    def free_now(self) -> float:
-        """Free in the first step."""
-        return float(self._free[0])
+    def floor(self) -> float:
+        """Free at every moment."""
+        if self._is_rough:
+            self._floor = float(np.minimum.reduce(self._free[: len(self._times)]))
+            self._is_rough = False
+        return self._floor
 
     def earliest(self, width: float, run_s: float, latest_s: float, from_s: float = -math.inf) -> float:
         """First start from `from_s` on such that `width` are free for all of `run_s`; infinite after `latest_s`."""
-        times, free, size = self._times, self._free, self._size
-        start = max(float(times[0]), from_s)
-        if width <= self.floor:
-            return start if start <= latest_s else math.inf
-        if latest_s <= times[0] and free[0] < width:
+        times = self._times
+        start = max(times[0], from_s)
+        if latest_s <= times[0] and self.free_now < width:
             return math.inf
-        step = 0 if from_s <= times[0] else int(times[:size].searchsorted(from_s, "right")) - 1
-        fits = free[step:size] >= width
+        if width <= self._floor or width <= self.floor:
+            return start if start <= latest_s else math.inf
+        step = 0 if from_s <= times[0] else bisect_right(times, from_s) - 1
+        fits = self._free[step : len(times)] >= width
         first = 0
         while True:
             rest = fits[first:]
             first += int(rest.argmax())
             if not fits[first]:
                 return math.inf
-            start = max(start, float(times[step + first]))
+            start = max(start, times[step + first])
             if start > latest_s:
                 return math.inf
             gap = int(fits[first:].argmin())
@@ -62,45 +70,46 @@ class Timeline:
         if end_s <= start_s:
             return
         first = self._step(start_s)
-        last = self._size if math.isinf(end_s) else self._step(end_s)
+        last = len(self._times) if math.isinf(end_s) else self._step(end_s)
         held = self._free[first:last]
         held -= width
-        self.floor = min(self.floor, float(np.minimum.reduce(held)))
+        # The least of the steps is looked for when somebody asks.
+        self._floor -= width
+        self._is_rough = True
+        if first == 0:
+            self.free_now = float(held[0])
 
-    def settle(self) -> None:
-        """Work `floor` out anew, after `take` of less than nothing."""
-        self.floor = float(self._free[: self._size].min())
+    def lend(self, width: float) -> None:
+        """Give things away until the next decision, once all is planned: they are free for nobody else now."""
+        self.free_now -= width
 
     def ready(self, most: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """[w]: since when at least w things are free for good, for w from 0 to `most`; infinite: never."""
-        free = self._free[: self._size]
+        free = self._free[: len(self._times)]
         for_good = np.minimum.accumulate(free[::-1])[::-1]
         steps = for_good.searchsorted(np.arange(most + 1))
-        return np.append(self._times[: self._size], np.inf)[steps]
+        return np.append(self._times, np.inf)[steps]
 
     def _step(self, time_s: float) -> int:
         """Index of the step that starts at `time_s`; made if there is none."""
-        size = self._size
-        if time_s <= self._times[0]:
+        times, size = self._times, len(self._times)
+        if time_s <= times[0]:
             return 0
-        index = int(self._times[:size].searchsorted(time_s))
-        if index < size and self._times[index] == time_s:
+        index = bisect_left(times, time_s)
+        if index < size and times[index] == time_s:
             return index
-        if size == len(self._times):
-            self._times = np.concatenate([self._times, np.empty(size)])
+        if size == len(self._free):
             self._free = np.concatenate([self._free, np.empty(size)])
-        self._times[index + 1 : size + 1] = self._times[index:size]
         self._free[index + 1 : size + 1] = self._free[index:size]
-        self._times[index] = time_s
         self._free[index] = self._free[index - 1]
-        self._size = size + 1
+        times.insert(index, time_s)
         return index
 
 
 class Brief:
     """As `Timeline`, of few steps."""
 
-    __slots__ = ("_free", "_times", "floor")
+    __slots__ = ("_free", "_times", "floor", "free_now")
 
     def __init__(self, now_s: float, total: float) -> None:
         """All of them are free."""
@@ -108,11 +117,8 @@ class Brief:
         self._free = [total]
         self.floor = total
         """Free at every moment."""
-
-    @property
-    def free_now(self) -> float:
-        """Free in the first step."""
-        return self._free[0]
+        self.free_now = total
+        """Free in the first step, and not lent."""
 
     def earliest(self, width: float, run_s: float, latest_s: float, from_s: float = -math.inf) -> float:
         """See `Timeline.earliest`."""
@@ -143,6 +149,12 @@ class Brief:
         held = [count - width for count in self._free[first:last]]
         self._free[first:last] = held
         self.floor = min(self.floor, *held)
+        if first == 0:
+            self.free_now = held[0]
+
+    def lend(self, width: float) -> None:
+        """See `Timeline.lend`."""
+        self.free_now -= width
 
     def ready(self, most: int) -> list[float]:
         """See `Timeline.ready`."""
@@ -166,29 +178,51 @@ class Brief:
 
 
 class Load:
-    """What is planned for, as a sum: it is asked seldom, and entered often."""
+    """What is planned for, as a sum: it is entered often, and asked as often at most."""
 
-    __slots__ = ("_now_s", "_rows", "_size")
+    __slots__ = ("_above_until_s", "_all_now", "_end_s", "_now_s", "_size", "_start_s", "_width")
 
     def __init__(self, now_s: float) -> None:
         """Nothing is planned."""
         self._now_s = now_s
-        self._rows = np.empty((3, _FIRST_SIZE))
-        """Width, start, end."""
+        self._width, self._start_s, self._end_s = np.empty((3, _FIRST_SIZE))
         self._size = 0
+        self._all_now = True
+        """Nothing was entered for later."""
+        self._above_until_s: dict[float, float] = {}
+        """Share -> moment until which more than that is held; see `is_above`."""
 
     def take(self, width: float, start_s: float, end_s: float) -> None:
         """Enter `width` from `start_s` to `end_s`."""
-        if self._size == self._rows.shape[1]:
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)], axis=1)
-        self._rows[:, self._size] = (width, start_s, end_s)
-        self._size += 1
+        place = self._size
+        if place == len(self._width):
+            rows = np.stack([self._width, self._start_s, self._end_s])
+            self._width, self._start_s, self._end_s = np.concatenate([rows, np.empty_like(rows)], axis=1)
+        self._width[place] = width
+        self._start_s[place] = max(start_s, self._now_s)
+        self._end_s[place] = end_s
+        self._size = place + 1
+        self._all_now = self._all_now and start_s <= self._now_s
+
+    def is_above(self, limit: float, total: float, until_s: float) -> bool:
+        """Whether `used_share` is more than a limit, below 1.
+
+        What starts now only becomes less with time, and entries only become more: a share that was above the limit
+        until some moment stays above it until all earlier ones.
+        """
+        if until_s <= self._above_until_s.get(limit, -math.inf):
+            return True
+        share = self.used_share(total, until_s)
+        if self._all_now and share > limit * (1.0 + _EPSILON) and math.isfinite(until_s):
+            self._above_until_s[limit] = until_s
+        return share > limit
 
     def used_share(self, total: float, until_s: float) -> float:
         """Share of `total` that is held from now to `until_s`."""
         span_s = until_s - self._now_s
         if span_s <= 0 or total <= 0 or math.isinf(until_s):
             return 1.0
-        width, start_s, end_s = self._rows[:, : self._size]
-        held_s = np.minimum(end_s, until_s) - np.maximum(start_s, self._now_s)
-        return float(width @ np.maximum(held_s, 0.0)) / (total * span_s)
+        held_s = np.minimum(self._end_s[: self._size], until_s)
+        held_s -= self._start_s[: self._size]
+        np.maximum(held_s, 0.0, out=held_s)
+        return float(self._width[: self._size] @ held_s) / (total * span_s)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from scheduler.types import JobView, Option
 
@@ -28,18 +30,40 @@ def _cost_s(fixed_s: float, per_doubling_s: float, count: int) -> float:
     return fixed_s + per_doubling_s * (math.log2(count) + 1.0)
 
 
+@lru_cache(maxsize=4096)
+def _costs_s(fixed_s: float, per_doubling_s: float, counts: tuple[int, ...]) -> tuple[float, ...]:
+    return tuple(_cost_s(fixed_s, per_doubling_s, count) for count in counts)
+
+
+class _Worth(NamedTuple):
+    """Options worth having, with what every decision asks of them."""
+
+    options: tuple[Option, ...]
+    counts: tuple[int, ...]
+    runs_s: tuple[float, ...]
+    watts: tuple[float, ...]
+    faster: dict[int, tuple[Option, tuple[Option, float] | None]]
+    """Identity of an option -> (itself, what `Ways.next_faster` says of it), once that was asked."""
+
+
 _MOST_KNOWN = 65_536
-_known: dict[int, tuple[tuple[Option, ...], tuple[Option, ...]]] = {}
+_known: dict[int, tuple[tuple[Option, ...], _Worth]] = {}
 """Identity of options -> (themselves, what is worth having): to hash a thousand jobs' options takes longer."""
 
 
 def worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
     """Options that no other beats in energy and time, the thriftiest (and slowest) first; none without an estimate."""
+    return _worth(options).options
+
+
+def _worth(options: tuple[Option, ...]) -> _Worth:
     found = _known.get(id(options))
     if found is None or found[0] is not options:
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        found = _known[id(options)] = (options, _worth_having(options))
+        kept = _worth_having(options)
+        counts, runs_s = tuple([option.count for option in kept]), tuple([option.run_s for option in kept])
+        found = _known[id(options)] = (options, _Worth(kept, counts, runs_s, tuple(map(watts, kept)), {}))
     return found[1]
 
 
@@ -69,42 +93,65 @@ def same(one: Option, other: Option) -> bool:
 class Ways:
     """The options of one job at one moment, with the rescale overhead in the account."""
 
-    __slots__ = ("_held", "_rescale", "_seconds", "job", "options", "share")
+    __slots__ = ("_faster", "_held", "_rescale", "_watts", "job", "options", "seconds", "share")
 
     def __init__(self, job: JobView, rescale: Rescale) -> None:
         """Time by the upper end of the estimate."""
         self.job = job
-        self.options = worth_having(job.options)
         self._rescale = rescale
+        self.options, counts, runs_s, self._watts, self._faster = _worth(job.options)
         running = job.running
-        self._held = running.option if running is not None and not running.leaving else None
-        self._seconds = {id(option): self._run_s(option) for option in self.options}
+        held = self._held = running.option if running is not None and not running.leaving else None
+        costs_s: Sequence[float] = _costs_s(rescale.fixed_s, rescale.per_doubling_s, counts)
+        if held is not None:
+            pairs = zip(self.options, costs_s, strict=True)
+            costs_s = [0.0 if same(held, option) else cost_s for option, cost_s in pairs]
+        left, slowdown = job.work_left, job.slowdown
+        # As `run_s` has it, without a call for each.
+        self.seconds = [
+            (left * run_s if left else 0.0) * slowdown + cost_s for run_s, cost_s in zip(runs_s, costs_s, strict=True)
+        ]
+        """`run_s` of each of `options`."""
         self.share = math.inf
         """Part of the pool's devices times seconds that the job needs to keep its deadline: small jobs have little."""
 
     def run_s(self, option: Option) -> float:
-        """Upper end of the time left, a change of devices included."""
-        found = self._seconds.get(id(option))
-        return self._run_s(option) if found is None else found
-
-    def _run_s(self, option: Option) -> float:
+        """Upper end of the time left on any option, a change of devices included."""
         goes_on = self._held is not None and same(self._held, option)
-        rescale = self._rescale
-        cost_s = 0.0 if goes_on else _cost_s(rescale.fixed_s, rescale.per_doubling_s, option.count)
-        return self.job.left_high_s(option) + cost_s
+        return self.job.left_high_s(option) + (0.0 if goes_on else self._rescale.cost_s(option.count))
 
-    def by_energy(self) -> list[Option]:
-        """Those with the least modelled energy of the rest of the run first, the cost of changing over included."""
-        seconds = self._seconds
-        costs = [(watts(option) * seconds[id(option)], number) for number, option in enumerate(self.options)]
-        return [self.options[number] for _, number in sorted(costs)]
+    def within(self, left_s: float) -> tuple[Option, float]:
+        """(option, its seconds): the thriftiest device time that is done in `left_s`, else the fastest."""
+        for option, run_s in zip(self.options, self.seconds, strict=True):
+            if run_s <= left_s:
+                return option, run_s
+        return self.options[-1], self.seconds[-1]
 
-    def next_faster(self, option: Option) -> Option | None:
-        """The thriftiest option of the same devices that is faster."""
+    def by_energy(self) -> Iterator[tuple[Option, float]]:
+        """(option, its seconds): those with the least modelled energy of the rest of the run first, the cost of
+        changing over included."""
+        joules = [power_w * run_s for power_w, run_s in zip(self._watts, self.seconds, strict=True)]
+        if not joules:
+            return
+        # The first one will mostly do.
+        least = joules.index(min(joules))
+        yield self.options[least], self.seconds[least]
+        for number in sorted(range(len(joules)), key=joules.__getitem__):
+            if number != least:
+                yield self.options[number], self.seconds[number]
+
+    def next_faster(self, option: Option) -> tuple[Option, float] | None:
+        """(the thriftiest option of the same devices that is faster, its `gain`)."""
+        known = self._faster.get(id(option))
+        if known is None or known[0] is not option:
+            known = self._faster[id(option)] = (option, self._next_faster(option))
+        return known[1]
+
+    def _next_faster(self, option: Option) -> tuple[Option, float] | None:
         rate_per_s, count, key = option.rate_per_s, option.count, option.key
         for other in self.options:
             if other.rate_per_s > rate_per_s and other.count > count and other.key == key:
-                return other
+                return other, gain(option, other)
         return None
 
 

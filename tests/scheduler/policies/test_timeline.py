@@ -76,3 +76,14 @@ def test_nothing_starts_after_the_latest_start():
     line.take(2, 0.0, 10.0)
     assert line.earliest(1, 5.0, 9.0) == math.inf
     assert line.earliest(1, 5.0, 10.0) == 10.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(TAKES, st.integers(1, 40)), min_size=1, max_size=6), st.sampled_from([0.1, 0.5]))
+def test_a_share_is_above_a_limit_whenever_the_sum_says_so(rounds, limit):
+    load = Load(0.0)
+    for takes, until_s in rounds:
+        for taken, start_s, length in takes:
+            load.take(taken, start_s - 25.0, start_s + length)
+        for moment_s in (until_s, until_s / 2, math.inf):
+            assert load.is_above(limit, 60, moment_s) == (load.used_share(60, moment_s) > limit)
