@@ -23,8 +23,10 @@ from tests.small_disk import NO_MOUNT, small_disk
 
 # The same examples in every run: a change is judged by what it does, not by the luck of a draw. New examples are looked
 # for by `make test ARGS="--hypothesis-profile search"`.
-hypothesis.settings.register_profile("fixed", derandomize=True)
-hypothesis.settings.register_profile("search", derandomize=False)
+# No test asserts a time, and a machine under load is slow at making examples, too.
+UNTIMED = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+hypothesis.settings.register_profile("fixed", derandomize=True, **UNTIMED)
+hypothesis.settings.register_profile("search", derandomize=False, **UNTIMED)
 hypothesis.settings.load_profile("fixed")
 
 
