@@ -24,7 +24,7 @@ from tests.small_disk import NO_MOUNT, small_disk
 # The same examples in every run: a change is judged by what it does, not by the luck of a draw. New examples are looked
 # for by `make test ARGS="--hypothesis-profile search"`.
 # No test asserts a time, and a machine under load is slow at making examples, too.
-UNTIMED = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
+UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("fixed", derandomize=True, **UNTIMED)
 hypothesis.settings.register_profile("search", derandomize=False, **UNTIMED)
 hypothesis.settings.load_profile("fixed")

@@ -180,7 +180,9 @@ def test_files_of_operating_systems_are_known() -> None:
 NAME = st.text(st.sampled_from("abAB./\\\x00\x1f:é~ ") | st.characters(max_codepoint=0x2FF), min_size=1, max_size=12)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(names=st.lists(NAME, min_size=1, max_size=6), as_tar=st.booleans())
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_whatever_the_names_only_plain_relative_ones_come_out(tmp_path: Path, names: list[str], as_tar: bool) -> None:

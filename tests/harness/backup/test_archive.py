@@ -54,7 +54,9 @@ def test_tar_and_sha256sum_read_it_without_us(whole, tmp_path):
     assert done.stdout.count(": OK") == 4
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_any_flipped_bit_is_refused(whole, data):
     place = data.draw(st.integers(0, len(whole) * 8 - 1))
@@ -64,7 +66,9 @@ def test_any_flipped_bit_is_refused(whole, data):
         archive_verify(io.BytesIO(bytes(broken)))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_any_cut_or_appended_byte_is_refused(whole, data):
     with pytest.raises(BackupError):
