@@ -15,7 +15,7 @@ from worker.address import interface_addresses, interface_of
 from worker.events import SUPERVISOR_RANK
 from worker.launch import LaunchConfig, LocalRank
 from worker.plan import RankPlan, RunPaths, RunPlan
-from worker.registry import sandbox_name
+from worker.registry import sandbox_name, write_json
 from worker.sandbox import (
     EPHEMERAL_PORTS,
     PORTS_ABI,
@@ -87,6 +87,11 @@ class Attempt:
     def port_file(self) -> Path:
         """Written by the supervisor once all nodes are there."""
         return self.paths.requests(self.plan.token) / "port"
+
+    def let_meet(self, port: int) -> None:
+        """All nodes are there: the launcher reads the port."""
+        write_json(self.port_file, str(port))
+        self.port_file.chmod(0o644)  # the launcher may be another user
 
     def events_file(self, rank: int) -> Path:
         """Event file of a rank, relative to `RunPaths.work`."""
