@@ -158,7 +158,7 @@ class Attempt:
             hostname=host_name(self.node), address=self.address(self.plan.nodes[0]),
             interface=interface_of(self.address(self.node)), ranks=ranks,
             port_file=str(self.port_file) if self.several_nodes else None, least=self.plan.least,
-            started=len(self.local_ranks),
+            started=len(self.local_ranks), word=self.plan.word,
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:
