@@ -58,7 +58,7 @@ class ElasticGang(Crew):
         """Slots that were missing when the newest wish came."""
         self._unstarted: set[int] = set()
         """Those of them that are still to be started."""
-        self._width_told = 0
+        self._width_told = self._met_told = 0
         self._returns: dict[int, int] = {}
         """Slot -> how often it was lost."""
         self._broken_at_s: float | None = None
@@ -70,6 +70,7 @@ class ElasticGang(Crew):
     def _decide(self) -> None:
         self._heed()
         self._arrange()
+        self._tell_met()
 
     # ---- who is there ------------------------------------------------------------------------------------------
     def _gone(self, slot: int, code: int) -> None:
@@ -113,6 +114,13 @@ class ElasticGang(Crew):
         here = may_return or any(chair.node == 0 for chair in self.chairs.values())
         left = len(self._seated()) if seated else len(self.chairs) + may_return
         return not here or (left < self.config.least and (seated or not self.generation))
+
+    def _tell_met(self) -> None:
+        """Say once that a generation has met: from here on a loss costs no more than the lost."""
+        seated = self._seated()
+        if self._met_told < self.generation and seated and all(chair.met for chair in seated):
+            self._met_told = self.generation
+            self._tell({"met": self.generation})
 
     def _break(self) -> None:
         """One of this generation is lost: nobody waits for it."""

@@ -80,11 +80,9 @@ class TwoNodes:
         return self.left.until(lambda: len(found := self.seats(generation)) == size and found)
 
     def met(self, size: int, generation: int) -> list[dict[str, Any]]:
-        """The same, and for all to have met: a loss before is another matter."""
-        found = self.seated(size, generation)
-        marks = [self.folder / "work" / f"met-{generation}-{place}" for place in range(size)]
-        self.left.until(lambda: all(mark.exists() for mark in marks))
-        return found
+        """The same, and for the gang to know that all have met: a loss before is another matter."""
+        self.left.until(lambda: generation in [line.get("met") for line in self.left.told()])
+        return self.seated(size, generation)
 
     def finish(self) -> None:
         """All may end; who waits for a word of the gang gets one by the loss of a rank that comes back."""
