@@ -50,7 +50,7 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Reso
     _resolve_mode(spec, body, facts, choice, notes)
     notes.stop_if_wrong()
     body["checkpoints"] = _checkpoints(spec, choice.training["epochs"], notes)
-    resolve_elastic(spec, body, hardware, notes)
+    resolve_elastic(spec, body, notes)
     notes.stop_if_wrong()
     body["shape"] = dict(reading.shape)
     if facts.images:

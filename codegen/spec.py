@@ -111,7 +111,7 @@ class Resources(Part):
     )
     least: Count | Auto = Field(
         default="auto",
-        description="Mode sync on the CPU cores of one node: ranks with which the run goes on when others are lost, or "
+        description="Mode sync on CPU cores: ranks with which the run goes on when others are lost, or "
         "when their cores are needed by jobs that go before it; auto: all start again.",
     )
 

@@ -15,7 +15,7 @@ from worker.address import interface_addresses, interface_of
 from worker.events import SUPERVISOR_RANK
 from worker.launch import LaunchConfig, LocalRank
 from worker.plan import RankPlan, RunPaths, RunPlan
-from worker.registry import sandbox_name
+from worker.registry import sandbox_name, write_json
 from worker.sandbox import (
     EPHEMERAL_PORTS,
     PORTS_ABI,
@@ -88,6 +88,11 @@ class Attempt:
         """Written by the supervisor once all nodes are there."""
         return self.paths.requests(self.plan.token) / "port"
 
+    def let_meet(self, port: int) -> None:
+        """All nodes are there: the launcher reads the port."""
+        write_json(self.port_file, str(port))
+        self.port_file.chmod(0o644)  # the launcher may be another user
+
     def events_file(self, rank: int) -> Path:
         """Event file of a rank, relative to `RunPaths.work`."""
         return self.paths.rank_events(self.plan.token, rank).relative_to(self.paths.work)
@@ -153,7 +158,7 @@ class Attempt:
             hostname=host_name(self.node), address=self.address(self.plan.nodes[0]),
             interface=interface_of(self.address(self.node)), ranks=ranks,
             port_file=str(self.port_file) if self.several_nodes else None, least=self.plan.least,
-            started=len(self.local_ranks),
+            started=len(self.local_ranks), word=self.plan.word,
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:

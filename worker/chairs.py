@@ -1,15 +1,84 @@
-"""One process of an elastic gang, and what it has said (`worker.elastic` tells the words)."""
+"""One process of an elastic gang, here or on another node, and what it has said (`worker.elastic` tells the words)."""
 
 from __future__ import annotations
 
-import json
+import os
 import socket
 import subprocess
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-LINE_BYTES = 4096
+from worker.launch import LaunchConfig, LocalRank, die_with_parent
+from worker.lines import Line
+
+SEAT_FD = "DLH_SEAT_FD"
+WORDS = ("ready", "met", "end", "step")
+"""All that a process may say; each with a number, or null."""
+
+
+class Reach(Protocol):
+    """How a process is spoken to, and ended."""
+
+    def send(self, **body: Any) -> None:
+        """One line."""
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """What it has said since."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def shut(self) -> None:
+        """Let it know that nothing comes any more."""
+
+    def close(self) -> None:
+        """It has ended."""
+
+
+@dataclass
+class Near:
+    """A process that this one has started."""
+
+    process: subprocess.Popen[bytes]
+    line: Line
+
+    def send(self, **body: Any) -> None:
+        """One line."""
+        self.line.send(**body)
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """What it has said since."""
+        return self.line.read()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+
+    def shut(self) -> None:
+        """Let it know that nothing comes any more."""
+        self.line.shut()
+
+    def close(self) -> None:
+        """It has ended."""
+        self.line.close()
+
+
+def near_start(config: LaunchConfig, rank: LocalRank, *, returned: bool) -> Near:
+    """Start a process for a rank; `returned`: the others are seated already."""
+    ours, theirs = socket.socketpair()
+    # One that returns is no rank before it is seated: its number lies beyond all, so that it speaks for nobody.
+    number = config.world_size + rank.rank if returned else rank.rank
+    environment = {
+        **os.environ, **rank.environment, SEAT_FD: str(theirs.fileno()),
+        "HOROVOD_RANK": str(number), "HOROVOD_SIZE": str(config.world_size), "HOROVOD_GLOO_IFACE": config.interface,
+    }  # fmt: skip
+    with theirs:
+        process = subprocess.Popen(
+            config.argv, cwd=config.workdir, env=environment, stdin=subprocess.DEVNULL,
+            stdout=rank.stdout_fd, stderr=rank.stderr_fd, preexec_fn=die_with_parent, pass_fds=(theirs.fileno(),),
+        )  # fmt: skip
+    return Near(process, Line(ours))
 
 
 @dataclass
@@ -18,8 +87,9 @@ class Chair:
 
     slot: int
     """The rank that it began as, whatever place it takes later."""
-    process: subprocess.Popen[bytes]
-    line: socket.socket
+    reach: Reach
+    node: int = 0
+    """Which of the run's nodes it is on; 0: this one, the first."""
     place: int | None = None
     """Its rank in the present generation; None: it has none."""
     met: bool = False
@@ -31,28 +101,23 @@ class Chair:
     """It was told to leave, and is ended then; None: it stays."""
     step: int | None = None
     """Of its copy of the run."""
-    rest: bytes = field(default=b"", repr=False)
 
     def send(self, **body: Any) -> None:
         """One line. A process that is gone is noticed by its end, not here."""
-        with suppress(OSError):
-            self.line.sendall(json.dumps(body).encode() + b"\n")
+        self.reach.send(**body)
 
     def hear(self, generation: int) -> None:
         """Take in what it has said since; what is no message of this generation is passed over."""
-        with suppress(BlockingIOError, ConnectionError):
-            while block := self.line.recv(LINE_BYTES, socket.MSG_DONTWAIT):
-                *lines, self.rest = (self.rest[-LINE_BYTES:] + block).split(b"\n")
-                for text in lines:
-                    with suppress(ValueError, TypeError, AttributeError, RecursionError):
-                        self._take(json.loads(text), generation)
+        for body in self.reach.read():
+            if all(value is None or isinstance(value, int) for value in body.values()):
+                self._take(body, generation)
 
     def _take(self, body: dict[str, Any], generation: int) -> None:
         self.met = self.met or (self.place is not None and body.get("met") == generation)
         for word in ("ready", "end"):
             if body.get(word) == (generation if self.place is not None else 0):
                 self.waits, self.ended = True, word == "end"
-                self.step = None if body.get("step") is None else int(body["step"])
+                self.step = body.get("step")
 
     def dismiss(self, by_s: float) -> None:
         """It has no place any more, and ends by itself until `by_s`."""

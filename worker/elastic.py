@@ -1,7 +1,7 @@
 """A gang that outlives its ranks: who is lost is left behind or comes back, and those that are there are seated anew.
 
-Chosen by `LaunchConfig.least`, on one node and with Horovod alone. Each process has a socket to this one, with a JSON
-object per line:
+Chosen by `LaunchConfig.least`, with Horovod alone. Each process has a socket to the gang of its node, with a JSON
+object per line; those of other nodes are spoken to through the gang there (`worker.branches`), and this one decides:
 
     process   {"ready": GENERATION, "step": STEP}  waits for a place, and holds a copy of the run after STEP (or null)
               {"met": GENERATION}                  has met the others of its generation
@@ -19,23 +19,20 @@ the newest wish lies in a file (`worker.width`).
 
 from __future__ import annotations
 
-import os
 import signal
-import socket
-import subprocess
-import threading
 import time
-from contextlib import suppress
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from worker.branches import Branch
 from worker.chairs import Chair
-from worker.launch import SIBLING_GRACE_S, Gang, LaunchConfig, LocalRank, die_with_parent, rank_environments
+from worker.crew import Crew
+from worker.launch import LaunchConfig
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
+from worker.seating import Rendezvous
 from worker.width import Width, WidthFile
 
-SEAT_FD = "DLH_SEAT_FD"
 LOST_CODES = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGABRT, EXIT_PEER_LOST)
 """How a rank ends that may come back: killed from outside, or (by Gloo, too) because of a sibling that was. All other
 ends are the program's own and would come again."""
@@ -49,70 +46,38 @@ LEAVE_LIMIT_S = 60.0
 """Who was told to leave may have a checkpoint to write to its end; then it is killed."""
 
 
-class ElasticGang(Gang):
-    """The local ranks, and the rule that the run goes on while `least` of them are there."""
+class ElasticGang(Crew):
+    """The run's ranks, and the rule that it goes on while `least` of them are there, one of them on this node."""
 
     def __init__(self, config: LaunchConfig) -> None:
         super().__init__(config)
-        self.slots: dict[int, LocalRank] = {rank.rank: rank for rank in config.ranks}
-        """A process is named by the rank that it began as, whatever place it takes later."""
-        self.chairs: dict[int, Chair] = {}
-        self.generation = 0
-        self.wish = Width(number=0, slots=tuple(self.slots)[: config.started or None])
+        self.wish = Width(number=0, slots=self.first_slots)
         """Which ranks are to be there."""
         self._wishes = WidthFile(Path(config.requests))
         self._new: set[int] = set()
         """Slots that were missing when the newest wish came."""
         self._unstarted: set[int] = set()
         """Those of them that are still to be started."""
-        self._width_told = 0
+        self._width_told = self._met_told = 0
         self._returns: dict[int, int] = {}
         """Slot -> how often it was lost."""
         self._broken_at_s: float | None = None
         """A rank of this generation was lost then."""
         self._called = False
         self._unexplained = 0
-        self._over = False
-        """The ranks have trained to the end, or leave paused: nobody is seated any more."""
-        self._rendezvous: Any = None
+        self._rendezvous = Rendezvous(config)
 
-    def start(self) -> None:
-        """Start a process for each rank; they are seated when all are ready."""
-        for slot in self.wish.slots:
-            self._start(slot, returned=False)
-
-    def _start(self, slot: int, *, returned: bool) -> None:
-        rank, (ours, theirs) = self.slots[slot], socket.socketpair()
-        size = len(self.slots)
-        # One that returns is no rank before it is seated: its number lies beyond all, so that it speaks for nobody.
-        number = size + slot if returned else slot
-        environment = {
-            **os.environ, **rank.environment, SEAT_FD: str(theirs.fileno()),
-            "HOROVOD_RANK": str(number), "HOROVOD_SIZE": str(size),
-        }  # fmt: skip
-        with theirs:
-            process = subprocess.Popen(
-                self.config.argv, cwd=self.config.workdir, env=environment, stdin=subprocess.DEVNULL,
-                stdout=rank.stdout_fd, stderr=rank.stderr_fd, preexec_fn=die_with_parent, pass_fds=(theirs.fileno(),),
-            )  # fmt: skip
-        self.running[slot], self.chairs[slot] = process, Chair(slot, process, ours)
-        self._tell({"rank": slot, "pid": process.pid})
+    def _decide(self) -> None:
+        self._heed()
+        self._arrange()
+        self._tell_met()
 
     # ---- who is there ------------------------------------------------------------------------------------------
-    def _reap(self) -> None:
-        gone = {slot: code for slot, process in self.running.items() if (code := process.poll()) is not None}
-        for chair in self.chairs.values():  # what was said before one went away is heard before that is acted upon
-            chair.hear(self.generation)
-        for slot, code in gone.items():
-            del self.running[slot]
-            self._gone(slot, code)
-        if self._kill_at_s is None and not self._over:
-            self._heed()
-            self._arrange()
-
     def _gone(self, slot: int, code: int) -> None:
-        chair = self.chairs.pop(slot)
-        chair.line.close()
+        chair = self.chairs.pop(slot, None)
+        if chair is None:
+            return  # of another node, which sees to it itself by now
+        chair.reach.close()
         going_on = self._kill_at_s is None and not self._over
         if going_on and chair.leave_by_s is not None:
             self._tell({"rank": slot, "left": code})
@@ -128,42 +93,53 @@ class ElasticGang(Gang):
         elif self._kill_at_s is None and code != EXIT_PAUSED and not (code == 0 and self._over):
             self._give_up()
 
-    def _record(self, slot: int, code: int) -> None:
-        self.codes[slot] = code
-        self._tell({"rank": slot, "code": code, "own": not self._killed})
-
     def _lose(self, slot: int, code: int, *, seated: bool) -> None:
         """A rank is lost: the others go on without it if enough are left, and it comes back."""
         self._returns[slot] = self._returns.get(slot, 0) + 1
         may_return = slot in self.wish.slots and self._returns[slot] <= RETURNS_MAX
-        left = len(self._seated()) if seated else len(self.chairs) + may_return
-        if left < self.config.least and (seated or not self.generation):
+        if self._too_few(seated, may_return):
             self._record(slot, code)
             self._give_up()
             return
-        self._tell({"rank": slot, "lost": code})
+        self._tell_of(slot, {"rank": slot, "lost": code})
         if seated:
-            self._broken_at_s = self._broken_at_s or time.monotonic()
-            self._say_all(cut=self.generation)
-            for chair in self._seated():
-                if not chair.met:
-                    chair.process.kill()  # it waits for the lost one until Gloo aborts it, half a minute later
+            self._break()
         if may_return:
             self._start(slot, returned=True)
+        else:
+            self._dissolve(self.branches.of(slot), code)
 
-    def _give_up(self) -> None:
-        """From here on as without elasticity: one rank has ended badly, so all end."""
-        self._kill_at_s = time.monotonic() + SIBLING_GRACE_S
-        for chair in self.chairs.values():
-            with suppress(OSError):
-                chair.line.shutdown(socket.SHUT_RDWR)
+    def _too_few(self, seated: bool, may_return: bool) -> bool:
+        """Whether those that are left cannot go on; without one on this node nobody could write for all."""
+        here = may_return or any(chair.node == 0 for chair in self.chairs.values())
+        left = len(self._seated()) if seated else len(self.chairs) + may_return
+        return not here or (left < self.config.least and (seated or not self.generation))
 
-    def _seated(self) -> list[Chair]:
-        return [chair for chair in self.chairs.values() if chair.place is not None]
+    def _tell_met(self) -> None:
+        """Say once that a generation has met: from here on a loss costs no more than the lost."""
+        seated = self._seated()
+        if self._met_told < self.generation and seated and all(chair.met for chair in seated):
+            self._met_told = self.generation
+            self._tell({"met": self.generation})
 
-    def _say_all(self, **body: Any) -> None:
+    def _break(self) -> None:
+        """One of this generation is lost: nobody waits for it."""
+        self._broken_at_s = self._broken_at_s or time.monotonic()
+        self._say_all(cut=self.generation)
         for chair in self._seated():
-            chair.send(**body)
+            if not chair.met:
+                chair.reach.kill()  # it waits for the lost one until Gloo aborts it, half a minute later
+
+    def _leave_behind(self, branch: Branch) -> None:
+        """Another node is lost, with all its ranks."""
+        lost = [self.chairs.pop(slot) for slot in branch.slots if slot in self.chairs]
+        if self._kill_at_s is not None or self._over:
+            return
+        seated = any(chair.place is not None for chair in lost)
+        if not self.generation or self._too_few(seated, may_return=False):
+            self._give_up()
+        elif seated:
+            self._break()
 
     # ---- how many there are to be ------------------------------------------------------------------------------
     def _heed(self) -> None:
@@ -171,20 +147,20 @@ class ElasticGang(Gang):
         if not self.generation:
             return
         asked = self._wishes.news()
-        if asked is not None and asked.number > self.wish.number and set(asked.slots) & set(self.slots):
+        if asked is not None and asked.number > self.wish.number and set(asked.slots) & set(self.all_slots):
             self._take_up(asked)
         for chair in self.chairs.values():
             if chair.place is None and chair.leave_by_s is None and not self._is_asked_for(chair):
                 chair.leave_by_s = time.monotonic()
             if chair.leave_by_s is not None and time.monotonic() >= chair.leave_by_s:
-                chair.process.kill()
+                chair.reach.kill()
         for slot in self._unstarted - set(self.chairs):
             self._unstarted.remove(slot)
             self._start(slot, returned=True)
         self._tell_width()
 
     def _take_up(self, asked: Width) -> None:
-        asked = replace(asked, slots=tuple(slot for slot in asked.slots if slot in self.slots))
+        asked = replace(asked, slots=tuple(slot for slot in asked.slots if slot in self.all_slots))
         there = {slot: chair for slot, chair in self.chairs.items() if chair.leave_by_s is None}
         self._unstarted = set(asked.slots) - set(there)
         for slot in self._unstarted:
@@ -221,7 +197,7 @@ class ElasticGang(Gang):
         elif all(chair.waits for chair in seated):
             if not self._dismiss(seated):
                 self._seat_again([chair for chair in waiting if chair.leave_by_s is None])
-        elif self._broken_at_s is not None and time.monotonic() - self._broken_at_s > SEATING_LIMIT_S:
+        elif self._is_late():
             self._give_up()
         elif not self._called and (any(chair.place is None for chair in waiting) or self._going(seated)):
             self._called = True
@@ -240,6 +216,10 @@ class ElasticGang(Gang):
         return any(chair.leave_by_s is not None for chair in self.chairs.values())
 
     def _seat_again(self, waiting: list[Chair]) -> None:
+        if not any(chair.node == 0 for chair in waiting):
+            if self._is_late():
+                self._give_up()
+            return  # the one that writes for all is on its way back
         if self._broken_at_s is None and not self._called:
             self._unexplained += 1
         if self._unexplained > UNEXPLAINED_MAX:
@@ -247,20 +227,33 @@ class ElasticGang(Gang):
         else:
             self._seat(waiting)
 
+    def _is_late(self) -> bool:
+        return self._broken_at_s is not None and time.monotonic() - self._broken_at_s > SEATING_LIMIT_S
+
     def _seat(self, chairs: list[Chair]) -> None:
-        """A new generation: who was there first sits first, since the first one's copy is what all go on from."""
+        """A new generation: this node's ranks first, on each those that were there first.
+
+        All go on from the copy of the one that was first before (`source`). Each speaks with a voice of its own node:
+        the numbers that its processes began with, from the first on.
+        """
         size, cause = len(chairs), self._cause(chairs)
-        chairs.sort(key=lambda chair: size if chair.place is None else chair.place)
+        before = [size if chair.place is None else chair.place for chair in chairs]
+        order = sorted(range(size), key=lambda index: (chairs[index].node, before[index]))
+        source = order.index(before.index(min(before))) if min(before) < size else 0
+        chairs = [chairs[index] for index in order]
         self.generation += 1
         self._broken_at_s, self._called = None, False
-        environments = self._places(size)
+        on_node = Counter(chair.node for chair in chairs)
+        names = {0: self.config.hostname, **{branch.node: branch.name for branch in self.branches.all}}
+        environments = self._rendezvous.open([(names[node], count) for node, count in on_node.items()])
         same = len({chair.step for chair in chairs}) == 1 and chairs[0].step is not None
+        voices = [slot for node, count in on_node.items() for slot in self.slots[node][:count]]
         for place, chair in enumerate(chairs):
             chair.place, chair.met, chair.waits, chair.ended = place, False, False, False
             chair.send(
                 seat={
                     "generation": self.generation, "rank": place, "size": size, "same": same, "cause": cause,
-                    "environment": environments[place],
+                    "voice": voices[place], "source": source, "environment": environments[place],
                 }
             )  # fmt: skip
         self._tell({"generation": self.generation, "size": size})
@@ -271,28 +264,12 @@ class ElasticGang(Gang):
             return "lost"
         return "back" if any(chair.place is None and self._returns.get(chair.slot) for chair in chairs) else ""
 
-    def _places(self, size: int) -> dict[int, dict[str, str]]:
-        """Variables of each place, and a rendezvous for them; one rank needs neither."""
-        ranks = [replace(self.config.ranks[0], rank=place, local_rank=place) for place in range(size)]
-        config = replace(self.config, hosts=[(self.config.hostname, size)], ranks=ranks)
-        if self._rendezvous is not None:
-            threading.Thread(target=self._rendezvous.shutdown, daemon=True).start()
-            self._rendezvous = None
-        if size == 1:
-            return rank_environments(config, 0)
-        from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
-        from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
-
-        self._rendezvous = server = RendezvousHTTPServer((config.address, 0), RendezvousHandler, 0)
-        server.init(get_host_assignments([HostInfo(config.hostname, size)], size, size))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return rank_environments(config, int(server.server_address[1]))
-
     def _close(self) -> None:
         """The ranks are leaving; who is not among them is too late."""
         self._over = True
-        for slot in set(self.slots) - set(self.chairs) - set(self.codes):
+        for slot in set(self.local) - set(self.chairs) - set(self.codes):
             self._record(slot, 0)  # it stayed away, and the run did without it
         for chair in self.chairs.values():
             if chair.place is None:
-                chair.process.kill()
+                chair.reach.kill()
+        self._part(over=[chair.slot for chair in self._seated()])

@@ -75,6 +75,8 @@ class LaunchConfig:
     """Number of ranks the run goes on with when others are lost; 0: all of them live and die together."""
     started: int = 0
     """So many of the ranks are started at first, the others when they are asked for (`worker.width`); 0: all."""
+    word: str = ""
+    """What the nodes of one elastic run show each other (`worker.branches`)."""
 
     def to_json(self) -> str:
         """JSON text."""
@@ -151,7 +153,7 @@ def open_rendezvous(config: LaunchConfig, tell: Callable[[dict[str, Any]], None]
         tell({"port": port})
     if config.port_file is None:
         return port
-    return _await_port(config, config.port_file)
+    return await_port(config, config.port_file)
 
 
 def _serve_horovod(config: LaunchConfig) -> int:
@@ -171,8 +173,8 @@ def _free_port(address: str) -> int:
         return int(free.getsockname()[1])
 
 
-def _await_port(config: LaunchConfig, port_file: str) -> int:
-    """The clients of Horovod try three times half a second apart only: the port must answer before they start."""
+def await_port(config: LaunchConfig, port_file: str) -> int:
+    """The port in the file, once it answers: Horovod's clients try three times half a second apart only."""
     while not Path(port_file).exists():  # others may fetch their data still; control sees to those that never come
         time.sleep(0.05)
     deadline = time.monotonic() + CONNECT_LIMIT_S
@@ -222,7 +224,7 @@ class Gang:
         """Until all have ended; the exit code of this process."""
         cancel, stacks = Path(self.config.requests, CANCEL_FILE), Path(self.config.requests, STACKS_FILE)
         asked = False
-        while self.running:
+        while self._is_busy():
             self._reap()
             if not asked and stacks.exists():
                 asked = True
@@ -235,6 +237,9 @@ class Gang:
                 self._signal(signal.SIGKILL)
             time.sleep(POLL_S)
         return self._exit_code()
+
+    def _is_busy(self) -> bool:
+        return bool(self.running)
 
     def _reap(self) -> None:
         for rank, process in list(self.running.items()):
@@ -274,9 +279,10 @@ def main() -> int:
 def _gang(config: LaunchConfig) -> Gang:
     if not config.least:
         return Gang(config)
-    from worker.elastic import ElasticGang  # it builds on this module
+    from worker.branch import BranchGang  # they build on this module
+    from worker.elastic import ElasticGang
 
-    return ElasticGang(config)
+    return ElasticGang(config) if config.first else BranchGang(config)
 
 
 if __name__ == "__main__":

@@ -85,6 +85,8 @@ class RunPlan:
     """Ranks with which the run goes on when others are lost; 0: all of them start again."""
     most: int = 0
     """Ranks that it may come to have while it runs, as control asks; 0: as many as it starts with, then as before."""
+    word: str = ""
+    """What the nodes of a run that may lose one show each other; empty on one node."""
     version: int = PLAN_VERSION
 
     @property

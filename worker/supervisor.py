@@ -28,7 +28,7 @@ from worker.meeting import Meeting
 from worker.monitor import Monitor
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
 from worker.tail import EventTail
-from worker.watchdog import Verdict, Watchdog, folder_bytes
+from worker.watchdog import Verdict, Watchdog, folder_bytes, made_a_step
 from worker.width import WidthWatch
 
 PAUSE_FILE = "pause"
@@ -160,8 +160,7 @@ class Supervisor:
         if self.meeting.port is None:
             self.watchdog.waits(time.monotonic())  # others may be fetching their data still
             return
-        registry.write_json(self.attempt.port_file, str(self.meeting.port))
-        self.attempt.port_file.chmod(0o644)
+        self.attempt.let_meet(self.meeting.port)
         self.meeting.close()
         self.meeting = None
 
@@ -176,8 +175,7 @@ class Supervisor:
 
     def _accept(self, event: Event) -> list[Event]:
         self.seen.event(event)
-        stepped = event.kind is EventKind.PROGRESS and _is_step(event.data.get("step"))
-        if not self._running and (stepped or event.kind in (EventKind.RUNNING, EventKind.METRIC)):
+        if not self._running and made_a_step(event):
             self._running = True
             self.emit(EventKind.RUNNING, start_s=round(time.monotonic() - self.started_s, 3))
         return [] if event.kind is EventKind.RUNNING else [event]
@@ -273,10 +271,6 @@ class Supervisor:
         self.forwarder.close(SHUTDOWN_WAIT_S if self.seen.shut_down else BROKER_WAIT_S)
         # Last: as long as we are known here, nobody else tells control how the attempt ended.
         registry.remove(self.plan.job_id, self.plan.token)
-
-
-def _is_step(value: object) -> bool:
-    return isinstance(value, (int, float)) and value >= 1
 
 
 def main(kind: type[Supervisor] = Supervisor) -> int:

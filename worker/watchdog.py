@@ -79,6 +79,12 @@ class Watchdog:
         return None
 
 
+def made_a_step(event: Event) -> bool:
+    """Whether a rank's event shows that the training goes on."""
+    step = event.data.get("step") if event.kind is EventKind.PROGRESS else 0
+    return event.kind in (EventKind.RUNNING, EventKind.METRIC) or (isinstance(step, (int, float)) and step >= 1)
+
+
 def out_of_memory(limit_bytes: int, fitting_batch: int | None = None) -> Verdict:
     """The words for a reached memory limit. `fitting_batch`: 0 if not even a row fits, None if that is not known."""
     message = f"The run reached its memory limit of {limit_bytes / 2**20:.0f} MiB."

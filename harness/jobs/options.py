@@ -136,11 +136,12 @@ def options_narrower(job: Job, options: tuple[Option, ...]) -> tuple[Option, ...
         if (option.kind, option.count, option.mode, option.parts) != (DeviceKind.CPU, most, "sync", ()):
             continue
         known = {other.count for other in found if other.key == option.key}
-        found += [_narrowed(option, count) for count in range(most - 1, least - 1, -1) if count not in known]
+        found += [option_narrowed(option, count) for count in range(most - 1, least - 1, -1) if count not in known]
     return tuple(found)
 
 
-def _narrowed(option: Option, count: int) -> Option:
+def option_narrowed(option: Option, count: int) -> Option:
+    """With fewer ranks, taken to be slower in proportion."""
     share = count / option.count
     return replace(
         option, count=count, rate_per_s=option.rate_per_s * share, power_w=option.power_w * share * NARROWER_COST

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from harness.jobs.control.parts import is_spread
 from harness.jobs.control.wanted import width_of
-from harness.jobs.models import Job, JobEvent
+from harness.jobs.models import Job, JobAttempt, JobEvent
 
 SAID = {"split", "width"}
 """Notes with one of these in their data tell how ranks and rows changed."""
@@ -49,10 +50,17 @@ def ranks_of(job: Job) -> RanksView | None:
     plan: dict[str, Any] = attempt.plan
     notes = JobEvent.objects.filter(job=job, kind="note", token=attempt.number).order_by("pk")
     said = [note for note in notes if SAID & set(note.data) or (plan.get("note") and note.message == plan["note"])]
-    # Those that are there count from 0, whatever numbers they began with; of a run whose width changes all are alike.
-    size = len(width_of(attempt))
-    bodies = [*plan["ranks"], *({**plan["ranks"][0], "rank": rank} for rank in range(len(plan["ranks"]), size))]
-    return RanksView(rows=tuple(_row(body, job.last_values) for body in bodies[:size]), said=tuple(said))
+    return RanksView(rows=tuple(_row(body, job.last_values) for body in _bodies(attempt)), said=tuple(said))
+
+
+def _bodies(attempt: JobAttempt) -> list[dict[str, Any]]:
+    """The ranks that are there, as in the plan."""
+    planned, slots = attempt.plan["ranks"], width_of(attempt)
+    if is_spread(attempt):
+        return [body for body in planned if body["rank"] in slots]
+    # On one node they count from 0, whatever numbers they began with; of a run whose width changes all are alike.
+    more = ({**planned[0], "rank": rank} for rank in range(len(planned), len(slots)))
+    return [*planned, *more][: len(slots)]
 
 
 def _row(body: dict[str, Any], told: dict[str, Any]) -> RankRow:

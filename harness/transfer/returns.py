@@ -17,8 +17,8 @@ from django.db import transaction
 
 from harness.datasets.content import disk_full_told, space_check
 from harness.errors import Conflict, Invalid, NotFound, TooLarge
+from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.reading import event_read
-from harness.jobs.control.spread import nodes_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
 from harness.store import UnsafePath, folder_beneath
@@ -79,6 +79,8 @@ def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Se
         raise NotFound("This node has no part in such an attempt.")
     if job.token != token or attempt.ended_at is not None:
         raise Conflict(f"Attempt {token} is not the newest one any more.", code="stale_attempt")
+    if node.name in left_nodes(attempt):
+        raise Conflict(f"Attempt {token} goes on without this node.", code="stale_attempt")
     return Sender(node, attempt)
 
 

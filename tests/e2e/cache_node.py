@@ -40,8 +40,13 @@ def lose(home: Path) -> None:
 
 
 @contextmanager
-def second_node(first: RunningStack, folder: Path, before: Sequence[str] = ()) -> Iterator[Path]:
-    """The home of a node that has joined; the first one takes no more jobs. `before`: what its command follows."""
+def second_node(
+    first: RunningStack, folder: Path, before: Sequence[str] = (), *, beside: bool = False
+) -> Iterator[Path]:
+    """The home of a node that has joined. `before`: what its command follows.
+
+    The first one takes no more jobs, unless the second is to work `beside` it.
+    """
     home = folder / "second"
     first.post("/pool/nodes", {"name": "second"})
     token = first.post("/pool/nodes/second/token", {})["token"]
@@ -52,7 +57,8 @@ def second_node(first: RunningStack, folder: Path, before: Sequence[str] = ()) -
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
     wait_for(lambda: node_of(first, "second")["state"] == "up", timeout_s=START_TIMEOUT_S, what="the second node is up")
-    first.post("/pool/nodes/first/drain")
+    if not beside:
+        first.post("/pool/nodes/first/drain")
     try:
         yield home
     finally:

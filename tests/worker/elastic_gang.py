@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +20,32 @@ from worker.width import WIDTH_FILE, Width
 class ElasticRanks:
     """A program as ranks of an elastic gang; a rank's output goes to `rank-N.log` in the work folder."""
 
-    def __init__(self, program: Path, size: int, least: int, work: Path, *, started: int = 0, **more: str) -> None:
-        """`started`: so many of the ranks are there from the beginning; 0: all."""
+    def __init__(
+        self,
+        program: Path,
+        size: int,
+        least: int,
+        work: Path,
+        *,
+        started: int = 0,
+        first: int = 0,
+        node: Mapping[str, Any] | None = None,
+        **more: str,
+    ) -> None:
+        """`started`: so many of the ranks are there from the beginning; 0: all.
+
+        `first`: number of its first rank, where this is one of several nodes; `node`: what its launcher is told of it.
+        """
         self.work = work
         (work / "requests").mkdir(parents=True, exist_ok=True)
         self.status_file = work / "status"
         status = os.open(self.status_file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-        ranks = [self._rank(number, more) for number in range(size)]
+        ranks = [self._rank(number, more) for number in range(first, first + size)]
+        alone = {"hosts": [("localhost", size)], "hostname": "localhost", "address": "127.0.0.1"}
         config = LaunchConfig(
             argv=[sys.executable, "train.py"], workdir=str(program), requests=str(work / "requests"),
-            status_fd=status, backend="horovod", hosts=[("localhost", size)], hostname="localhost",
-            address="127.0.0.1", interface="lo", ranks=ranks, least=least, started=started,
+            status_fd=status, backend="horovod", interface="lo", ranks=ranks, least=least, started=started,
+            **(node or alone),
         )  # fmt: skip
         (work / "launch.json").write_text(config.to_json())
         fds = (status, *(fd for rank in ranks for fd in (rank.stdout_fd, rank.stderr_fd)))

@@ -64,6 +64,19 @@ class BatchPlan:
         return start, start + shares[rank]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ElasticPlan(BatchPlan):
+    """Rows of each rank as for the ranks there are, steps as for the most there may be: an epoch keeps its length."""
+
+    most_ranks: int = 1
+
+    @property
+    def steps(self) -> int:
+        """Steps per epoch."""
+        plain = BatchPlan(rows=self.rows, batch_size=self.batch_size, world_size=self.most_ranks)
+        return plain.steps
+
+
 def epoch_order(rows: int, seed: int, epoch: int) -> Tensor:
     """Permutation [rows] of one epoch; depends on nothing else."""
     generator = torch.Generator().manual_seed((seed * 1_000_003 + epoch * 7919 + 17) % 2**63)

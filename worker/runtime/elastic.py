@@ -12,7 +12,6 @@ import io
 import math
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
@@ -21,8 +20,8 @@ from torch.optim import Optimizer
 
 from worker.events import FailureCode
 from worker.runtime import failures, modes
-from worker.runtime.batches import BatchPlan
-from worker.runtime.collective import Group, PeerLost, broadcast_bytes
+from worker.runtime.batches import BatchPlan, ElasticPlan
+from worker.runtime.collective import Group, PeerLost, broadcast_bytes, gather_bytes
 from worker.runtime.copies import ElasticKeeper, KeptLosses, copy_load, copy_take, rng_take
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
@@ -37,19 +36,6 @@ from worker.runtime.spec import Spec
 COMMIT_STEPS = 10
 """Where spec.yaml says nothing."""
 CAUSES = {"lost": "A rank was lost", "back": "A rank has come back"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ElasticPlan(BatchPlan):
-    """Rows of each rank as for the ranks there are, steps as for the most there may be: an epoch keeps its length."""
-
-    most_ranks: int = 1
-
-    @property
-    def steps(self) -> int:
-        """Steps per epoch."""
-        plain = BatchPlan(rows=self.rows, batch_size=self.batch_size, world_size=self.most_ranks)
-        return plain.steps
 
 
 class ElasticRun(Run):
@@ -140,10 +126,10 @@ class ElasticRun(Run):
     def _take(self, place: Place) -> None:
         self._leave_group()
         self.generation, self.rank, self.world_size = place.generation, place.rank, place.size
-        self.reporter.speak_as(place.rank, self.settings.events.with_name(f"rank-{place.rank}.jsonl"))
+        self.reporter.speak_as(place.voice, self.settings.events.with_name(f"rank-{place.voice}.jsonl"))
         self.teller.speak_as(place.rank, place.size)
         self._global_loss = None  # of ranks that may be gone: one alone tells its own
-        if self.rank == 0 and self.copy is None:
+        if self.rank == place.source == 0 and self.copy is None:
             self._load()
         if place.size > 1:
             self._wires = Wires()
@@ -153,7 +139,7 @@ class ElasticRun(Run):
         self.seat.met(place.generation)
         elapsed_s = self.control.elapsed_s()
         if not place.same:
-            self.copy, elapsed_s = self._first_copy(elapsed_s)
+            self.copy, elapsed_s = self._shared_copy(place.source, elapsed_s)
         assert self.copy is not None  # noqa: S101 - the first rank has one by now
         copy_load(self, self.copy, again=place.generation > 1)
         rng_take(self, self.copy)
@@ -164,15 +150,17 @@ class ElasticRun(Run):
         self.control.restart_clock()
         self._tell_place(place)
 
-    def _first_copy(self, elapsed_s: float) -> tuple[dict[str, Any], float]:
-        """The first rank's copy, on every rank."""
+    def _shared_copy(self, source: int, elapsed_s: float) -> tuple[dict[str, Any], float]:
+        """One rank's copy, on every rank."""
         if self.group is None:
             assert self.copy is not None  # noqa: S101
             return self.copy, elapsed_s
         buffer = io.BytesIO()
-        if self.rank == 0:
+        if self.rank == source:
             torch.save({"copy": self.copy, "elapsed_s": elapsed_s}, buffer)
-        body = torch.load(io.BytesIO(broadcast_bytes(self.group, buffer.getvalue())), weights_only=True)
+        sent = buffer.getvalue()
+        whole = broadcast_bytes(self.group, sent) if source == 0 else gather_bytes(self.group, sent)[source]
+        body = torch.load(io.BytesIO(whole), weights_only=True)
         own_rng = None if self.copy is None else self.copy["rng"]
         return {**body["copy"], "rng": own_rng}, body["elapsed_s"]
 

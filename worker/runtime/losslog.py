@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,13 @@ class LossLog:
         """Inverse of `state_dict`."""
         self._step = int(state["step"])
         self._window = [float(value) for value in state["window"]][-(self.stride - 1) :] if self.stride > 1 else []
+
+
+def check_losses(step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
+    """Raise `ProgramFailure` (nan_loss) where the loss of a part is not finite."""
+    for part, values in metrics.items():
+        if not math.isfinite(values.get("loss", 0.0)):
+            raise nan_loss(step, values["loss"], "validation" if part == "val" else part)
 
 
 def nan_loss(step: int, value: float, where: str = "training") -> ProgramFailure:

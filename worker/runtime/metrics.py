@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -51,6 +53,13 @@ def part_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str, floa
     if targets.is_floating_point():
         return regression_metrics(outputs, targets, std)
     return classification_metrics(outputs, targets)
+
+
+def told_values(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Metrics of parts under the names of curves; the optimised loss is told step by step under its own."""
+    told = {f"{part}/{name}": number for part, values in metrics.items() for name, number in values.items()}
+    told.pop("train/loss", None)
+    return told
 
 
 def larger_is_better(metric: str) -> bool:

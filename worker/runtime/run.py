@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 import time
@@ -25,8 +24,8 @@ from worker.runtime.device import choose_device, default_threads, set_up_torch
 from worker.runtime.evaluation import train_sample
 from worker.runtime.gradients import WISHES
 from worker.runtime.keeper import Keeper
-from worker.runtime.losslog import nan_loss
-from worker.runtime.metrics import larger_is_better, part_metrics
+from worker.runtime.losslog import check_losses
+from worker.runtime.metrics import larger_is_better, part_metrics, told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position
@@ -235,15 +234,12 @@ class Run:
         Raises `ProgramFailure` (nan_loss) if a loss is not a finite number.
         """
         position = self.position
-        for part, values in metrics.items():
-            if not math.isfinite(values.get("loss", 0.0)):
-                raise nan_loss(position.step, values["loss"], "validation" if part == "val" else part)
+        check_losses(position.step, metrics)
         judged = metrics.get("val") or metrics["train"]
         value = judged.get(self.metric_name, judged["loss"])
         position.close_epoch(value, larger_is_better(self.metric_name), int(self.spec.training.get("patience", 0)))
         position.stopped = position.stopped or self.control.time_spent >= 1.0
-        told = {f"{part}/{name}": number for part, values in metrics.items() for name, number in values.items()}
-        told.pop("train/loss", None)  # the optimised loss is told step by step under this name
+        told = told_values(metrics)
         if self.rank == 0:
             self.teller.metric(position.step, told)
         self.teller.epoch(told, self.metric_name)

@@ -37,6 +37,10 @@ class Place:
     """All hold a copy of the run after the same step."""
     environment: dict[str, str]
     """Variables by which Horovod finds the others."""
+    voice: int
+    """The rank as which it speaks: of several nodes each knows the files of its own ranks alone."""
+    source: int = 0
+    """The place whose copy all go on from: of those that were seated before, the first."""
     cause: str = ""
     """Why places are taken anew: a rank was `lost`, or came `back`; empty: neither, it was asked for."""
 

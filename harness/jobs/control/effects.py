@@ -14,7 +14,8 @@ from django.utils import timezone
 from harness.broker import project_stream, publish
 from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.marks import fresh_events
-from harness.jobs.control.spread import ends_take, is_spread, nodes_of
+from harness.jobs.control.parts import is_spread, nodes_of
+from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
     count_of,
     number_of,

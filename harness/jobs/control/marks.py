@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from harness.jobs.control.parts import left_voices
 from harness.jobs.control.spread import end_mark
 from harness.jobs.models import JobAttempt
 from worker.events import Event, EventKind
 
 
 def fresh_events(attempt: JobAttempt, events: Iterable[Event]) -> list[Event]:
-    """Events above the high-water mark of their rank; moves the marks.
+    """Events above the high-water mark of their rank, but for those of nodes that were left behind; moves the marks.
 
     The end has a mark of its own: a node that tells of it, or a record on disk, may be heard before what the supervisor
     said earlier.
     """
-    fresh = []
+    fresh, unheard = [], left_voices(attempt)
     for event in events:
+        if event.rank in unheard and event.kind != EventKind.EXITED:
+            continue
         mark = end_mark(attempt, event) if event.kind == EventKind.EXITED else str(event.rank)
         if event.seq > attempt.seen_seq.get(mark, -1):
             attempt.seen_seq[mark] = event.seq

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +42,7 @@ def plan_make(
         mode = "sync" if len(devices) > 1 else "single"
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     least, most = _elastic(job, mode, devices, backend)
-    store, limits = settings.STORE, _limits(job, devices, most)
+    store, limits, addresses = settings.STORE, _limits(job, devices, most), addresses_of(devices)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     return RunPlan(
         job_id=job.pk,
@@ -56,23 +57,25 @@ def plan_make(
         resume_from=resume_checkpoint(job),
         backend=backend,
         note=note,
-        addresses=addresses_of(devices),
+        addresses=addresses,
         least=least if most or least < len(ranks) else 0,
         most=most,
+        word=secrets.token_hex(16) if least and addresses else "",
     )
 
 
 def _elastic(job: Job, mode: str, devices: Sequence[Device], backend: str) -> tuple[int, int]:
     """(ranks with which the run goes on when others are lost, most that it may come to have while it runs).
 
-    Zeros where that is not wished, or not possible as placed; the second alone where its devices are not alike.
+    Zeros where that is not wished, or not possible as placed; the second alone where its devices are not alike, or lie
+    on several nodes.
     """
     least, (_, count) = job.resolved.get("spec", {}).get("resources", {}).get("least"), wanted_devices(job)
-    together = len({device.node_id for device in devices}) == 1
-    possible = mode == "sync" and backend == "horovod" and together and devices[0].kind == DeviceKind.CPU
+    possible = mode == "sync" and backend == "horovod" and devices[0].kind == DeviceKind.CPU
     if not isinstance(least, int) or not possible or not 0 < least < max(count, len(devices)):
         return 0, 0
-    alike = len({(device.kind, device.model_name, device.slowdown) for device in devices}) == 1
+    together = len({device.node_id for device in devices}) == 1
+    alike = together and len({(device.kind, device.model_name, device.slowdown) for device in devices}) == 1
     if not alike or job.resolved["spec"]["resources"].get("split") == MEASURED:
         return least, 0
     return least, max(count, len(devices))

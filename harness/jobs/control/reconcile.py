@@ -16,7 +16,8 @@ from harness.jobs.control.attempts import attempt_end, exit_record
 from harness.jobs.control.clock import JumpGuard
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import hearing_renew, hearing_settled
-from harness.jobs.control.spread import is_spread, spread_check
+from harness.jobs.control.parts import is_spread, left_nodes
+from harness.jobs.control.spread import spread_check
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -172,8 +173,9 @@ def _orphans_stop(nodes: dict[str, Node]) -> None:
         if node.state == NodeState.DOWN:
             continue
         for item in node.running:
-            open_here = JobAttempt.objects.filter(job_id=item["job_id"], number=item["token"], ended_at=None)
-            if not open_here.exists():
+            rows = JobAttempt.objects.filter(job_id=item["job_id"], number=item["token"], ended_at=None)
+            attempt = rows.only("plan", "width").first()
+            if attempt is None or node.name in left_nodes(attempt):
                 task_send(
                     "node.stop", [item["job_id"], item["token"], "cancel"], queue=node_queue(node.name), expires_s=10
                 )

@@ -1,7 +1,8 @@
 """Attempts whose ranks lie on several nodes: they end when every node has told how its part ended, or is lost.
 
-Each node's end is a row of the job's history (`node_end`). The first bad one has the others stopped; what became of the
-attempt is told by the first node whose own ranks are to blame, not by those that only lost their siblings.
+Each node's end is a row of the job's history (`node_end`). The first bad one has the others stopped, where they cannot
+go on without it (`survivors`); what became of the attempt is told by the first node whose own ranks are to blame, not
+by those that only lost their siblings.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import redis
+from django.db import transaction
 
 from harness.broker import client, task_send_on_commit
 from harness.jobs.control.attempts import attempt_end, exit_record
-from harness.jobs.models import JobAttempt, JobEvent
+from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
+from harness.jobs.control.survivors import node_leave
+from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.pool.models import Device, Node, NodeState
 from harness.pool.services import node_queue
 from worker.cause import left_early
@@ -33,16 +37,6 @@ _WORDS = {
     Outcome.PAUSED: "has paused",
     Outcome.CANCELLED: "was stopped",
 }
-
-
-def nodes_of(attempt: JobAttempt) -> tuple[str, ...]:
-    """Its nodes in rank order."""
-    return tuple(dict.fromkeys(str(rank["node"]) for rank in attempt.plan.get("ranks", ())))
-
-
-def is_spread(attempt: JobAttempt) -> bool:
-    """Whether it has ranks on more than one node."""
-    return len(nodes_of(attempt)) > 1
 
 
 def addresses_of(devices: Sequence[Device]) -> dict[str, str]:
@@ -68,8 +62,10 @@ def ends_take(attempt: JobAttempt, events: Sequence[Event]) -> None:
     _conclude(attempt)
 
 
+@transaction.atomic
 def _add(attempt: JobAttempt, node: str, outcome: Outcome, failure: dict[str, Any] | None) -> None:
-    """Note how one node's part ended, once."""
+    """Note how one node's part ended, once; where the others go on without it, what it held is given back with that."""
+    Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
     if node not in nodes_of(attempt) or node in _ends(attempt):
         return
     told = f": {failure['message']}" if failure and failure.get("message") else ""
@@ -80,11 +76,13 @@ def _add(attempt: JobAttempt, node: str, outcome: Outcome, failure: dict[str, An
         message=f"The part on {node} {_WORDS[outcome]}{told}"[:4000],
         data={"node": node, "outcome": str(outcome), "failure": failure},
     )
+    node_leave(attempt, node, outcome)
 
 
 def _ends(attempt: JobAttempt) -> dict[str, dict[str, Any]]:
-    """Node -> how its part ended, in the order in which that was heard."""
-    rows = JobEvent.objects.filter(job_id=attempt.job_id, kind=END_KIND, token=attempt.number).order_by("pk")
+    """Node -> how its part ended, in the order in which that was heard. What was survived is as new in `attempt`."""
+    rows = list(JobEvent.objects.filter(job_id=attempt.job_id, kind=END_KIND, token=attempt.number).order_by("pk"))
+    attempt.refresh_from_db(fields=["width"])
     return {str(row.data["node"]): row.data for row in rows}
 
 
@@ -93,10 +91,23 @@ def _conclude(attempt: JobAttempt) -> None:
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
-        attempt_end(attempt, *verdict(list(ends.values())))
-    elif any(Outcome(end["outcome"]) not in _GOOD for end in ends.values()):
+        attempt_end(attempt, *verdict(_counted(attempt, ends)))
+    elif _ended_badly(attempt, ends):
         for node in missing:
             _stop(attempt, node, "cancel")
+
+
+def _ended_badly(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a node has that the others cannot do without."""
+    left = left_nodes(attempt)
+    return any(Outcome(end["outcome"]) not in _GOOD for node, end in ends.items() if node not in left)
+
+
+def _counted(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """What the end of the attempt follows from: what was survived explains a bad one, and is nothing to a good one."""
+    left = left_nodes(attempt)
+    stayed = [end for node, end in ends.items() if node not in left]
+    return stayed + [ends[node] for node in ends if node in left and _ended_badly(attempt, ends)]
 
 
 def _stop(attempt: JobAttempt, node: str, how: str) -> None:
@@ -134,7 +145,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     stopping = attempt.job.state in {JobState.CANCELLING, JobState.PAUSING}
-    ended_badly = any(Outcome(end["outcome"]) not in _GOOD for end in ends.values())
+    ended_badly = _ended_badly(attempt, ends)
     for node in missing if stopping or ended_badly else ():
         _stop(attempt, node, "pause" if attempt.job.state == JobState.PAUSING and not ended_badly else "cancel")
     waited = abs(now - (attempt.sent_at or attempt.created_at))

@@ -18,7 +18,7 @@ from django.utils import timezone
 from harness.broker import project_stream, publish_all
 from harness.database import DATABASE_AWAY
 from harness.jobs.control.marks import fresh_events
-from harness.jobs.control.spread import nodes_of
+from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import Job, JobAttempt, MetricPoint, ResourceSample
 from harness.pool.models import Node
 from worker.events import Event, EventKind

@@ -20,7 +20,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send, task_send_on_commit
-from harness.jobs.control.spread import is_spread, nodes_of
+from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.usage import uses_write
 from harness.jobs.control.wanted import Wanted, wanted_read, width_of
 from harness.jobs.models import Allocation, Job, JobAttempt

@@ -1,0 +1,41 @@
+"""The nodes of an attempt, and which of them it has left behind. Reads only.
+
+An elastic attempt over several nodes may go on without one of them (`survivors`): from then on `JobAttempt.width` names
+no rank of that node.
+"""
+
+from __future__ import annotations
+
+from harness.jobs.control.wanted import width_of
+from harness.jobs.models import JobAttempt
+from worker.events import SUPERVISOR_RANK
+
+
+def nodes_of(attempt: JobAttempt) -> tuple[str, ...]:
+    """Its nodes in rank order."""
+    return tuple(dict.fromkeys(str(rank["node"]) for rank in attempt.plan.get("ranks", ())))
+
+
+def is_spread(attempt: JobAttempt) -> bool:
+    """Whether it has ranks on more than one node."""
+    return len(nodes_of(attempt)) > 1
+
+
+def ranks_on(attempt: JobAttempt, node: str) -> frozenset[int]:
+    """Those of its plan."""
+    return frozenset(int(rank["rank"]) for rank in attempt.plan.get("ranks", ()) if rank["node"] == node)
+
+
+def left_nodes(attempt: JobAttempt) -> frozenset[str]:
+    """Those without which it goes on."""
+    if not attempt.width or not is_spread(attempt):
+        return frozenset()
+    there = set(width_of(attempt))
+    return frozenset(node for node in nodes_of(attempt) if not ranks_on(attempt, node) & there)
+
+
+def left_voices(attempt: JobAttempt) -> frozenset[int]:
+    """`Event.rank` of whatever speaks on these nodes."""
+    left, order = left_nodes(attempt), nodes_of(attempt)
+    supervisors = {SUPERVISOR_RANK - order.index(node) for node in left}
+    return frozenset(supervisors.union(*(ranks_on(attempt, node) for node in left)))

@@ -1,0 +1,59 @@
+"""An elastic attempt over several nodes loses one of them and goes on: what that node held is given back.
+
+Its ranks settle among themselves that they go on (`worker.elastic`); control hears of the lost node as ever, by its own
+word or by its silence. Then its devices are freed, and nothing that it says counts any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from django.db import transaction
+from django.utils import timezone
+
+from harness.broker import publish_pool, task_send_on_commit
+from harness.jobs.control.parts import left_nodes, nodes_of, ranks_on
+from harness.jobs.control.usage import uses_write
+from harness.jobs.control.wanted import Wanted, wanted_read, width_of
+from harness.jobs.models import Allocation, Job, JobAttempt
+from harness.jobs.options import option_narrowed, option_read
+from harness.jobs.states import job_note
+from worker.events import Outcome
+
+
+def node_leave(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
+    """Go on without a node whose part has ended so; False where the attempt cannot, and nothing was done."""
+    with transaction.atomic():
+        # the job before its attempt, as everybody who locks both
+        job = Job.objects.select_for_update().get(pk=attempt.job_id)
+        row = JobAttempt.objects.select_for_update().get(pk=attempt.pk)
+        if not _can_do_without(row, node, outcome):
+            return False
+        now, ranks = timezone.now(), ranks_on(row, node)
+        slots = tuple(slot for slot in width_of(row) if slot not in ranks)
+        uses_write(row, now, ranks=ranks)
+        Allocation.objects.filter(attempt=row, rank__in=ranks).delete()
+        before = wanted_read(row.width)
+        changes = before.changes + 1 if before else 1
+        wanted = Wanted(number=0, slots=slots, asked_at=now.isoformat(), done=True, changes=changes)
+        option = option_read(row.option)
+        attempt.width = wanted.to_dict()
+        attempt.option = asdict(option_narrowed(option, len(slots))) if option else row.option
+        JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width, option=attempt.option)
+        told = {"ranks": len(slots), "most": row.world_size, "changes": changes}
+        text = f"Goes on with {len(slots)} of {row.world_size} ranks: the node {node} was lost."
+        job_note(job, "note", text, data={"step": job.step, "width": told})
+        publish_pool("released", {"job_id": job.pk, "token": row.number})
+        task_send_on_commit("control.tick")
+    return True
+
+
+def _can_do_without(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
+    """Only a loss is survived, by a run that has begun to train, and not that of the node that writes for all."""
+    least = int(attempt.plan.get("least", 0))
+    if not least or attempt.running_at is None or attempt.ended_at is not None or outcome is not Outcome.LOST:
+        return False
+    first, *others = nodes_of(attempt)
+    if node == first or node not in others or node in left_nodes(attempt):
+        return False
+    return len(set(width_of(attempt)) - ranks_on(attempt, node)) >= least
