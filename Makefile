@@ -62,6 +62,7 @@ test-postgres: setup-test
 lint: setup-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
+	.venv/bin/djangofmt --check templates
 	.venv/bin/mypy harness scheduler codegen worker
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run
@@ -70,6 +71,7 @@ lint: setup-test
 format: setup-test
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
+	.venv/bin/djangofmt templates
 
 bench: setup-test
 	@for name in $(BENCHMARKS); do echo "== bench_$$name"; $(PY) -m tests.benchmarks.bench_$$name $(ARGS) || exit 1; done

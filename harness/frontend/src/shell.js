@@ -119,7 +119,7 @@ function setUpCopy() {
 
 // A table on the page as a file; `data-value` holds what the cell shows shortened.
 function setUpTableCsv() {
-  const field = (cell) => csvField(cell.dataset.value ?? cell.textContent.trim());
+  const field = (cell) => csvField(cell.dataset.value ?? cell.textContent.trim().replace(/[ \n]+/g, " "));
   document.addEventListener("click", (event) => {
     const button = event.target.closest?.("[data-table-csv]");
     const table = button && document.getElementById(button.dataset.tableCsv);
