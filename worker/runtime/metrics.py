@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SMALLER_IS_BETTER = frozenset({"log_loss", "rmse", "mae", "loss"})
+from worker.merit import larger_is_better
+
+__all__ = ["classification_metrics", "larger_is_better", "part_metrics", "regression_metrics"]
 
 
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
@@ -51,8 +53,3 @@ def part_metrics(outputs: Tensor, targets: Tensor, std: float) -> dict[str, floa
     if targets.is_floating_point():
         return regression_metrics(outputs, targets, std)
     return classification_metrics(outputs, targets)
-
-
-def larger_is_better(metric: str) -> bool:
-    """Which way the metric of that name points."""
-    return metric not in SMALLER_IS_BETTER
