@@ -98,7 +98,7 @@ def answer_read(report: dict[str, Any], run: CalibrationRun, planned: Planned) -
             noise=float(noise or 0.0),
             point_id=planned.point_id,
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"The answer is no measurement: {error}") from error
 
 
