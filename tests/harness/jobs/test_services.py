@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 
 from harness.accounts.models import Scope
 from harness.accounts.selectors import token_find
@@ -17,7 +17,7 @@ from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.jobs import programs, selectors, services
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
-from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint
+from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint, Prediction
 from tests.harness.jobs.helpers import event, place_now, queue, run_now
 
 pytestmark = pytest.mark.django_db
@@ -398,6 +398,20 @@ def test_predictions_are_asked_of_a_node_and_answered(
     assert predictions_expire() == 0
     with pytest.raises(Invalid):
         services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
+
+
+def test_a_prediction_that_cannot_be_kept_leaves_no_folder(job, people, node_make, monkeypatch):
+    def refuse(*_, **__):
+        raise OperationalError("database or disk is full")
+
+    node_make()
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    monkeypatch.setattr(Prediction, "save", refuse)
+    with pytest.raises(OperationalError):
+        services.prediction_create(
+            user=people.mate, job=job, input_name="a.csv", data=b"a\n1\n", checkpoint="step-00000010"
+        )
+    assert list(settings.STORE.job(job.pk).prediction("x").parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(
