@@ -49,7 +49,7 @@ def request_of(run: CalibrationRun, planned: Planned) -> dict[str, Any]:
         "device": _device(run),
         "threads": planned.threads,
         "budget_s": NODE_BUDGET_S,
-        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level_generated,
+        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=False),
     }
 
 
@@ -59,7 +59,7 @@ def link_request_of(run: CalibrationRun) -> dict[str, Any]:
         "request_id": f"{PREFIX}{run.pk}-{LINK}",
         "link": LINK_RANKS,
         "device": _device(run),
-        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level_generated,
+        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=False),
     }
 
 

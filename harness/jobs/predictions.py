@@ -79,16 +79,12 @@ def _paths(job: Job) -> RunPaths:
 
 
 def _request(job: Job) -> dict[str, Any]:
-    setting = pool_setting_get()
-    own = job.program_edited or job.program_own
     return {
         "job_id": job.pk,
         "job_dir": str(_paths(job).root),
         "dataset_dir": str(settings.STORE.dataset(job.dataset_sha256 or job.dataset.sha256).packed),
-        "own_code": own,
-        "minimum_sandbox_level": setting.minimum_sandbox_level_own_code
-        if own
-        else setting.minimum_sandbox_level_generated,
+        "own_code": job.own_code,
+        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=job.own_code),
     }
 
 

@@ -97,9 +97,7 @@ def rate_is_open(job: Job) -> bool:
 
 def minimum_sandbox_level(job: Job) -> int:
     """Least level this job's program may run at."""
-    setting = pool_setting_get()
-    own = job.program_edited or job.program_own
-    return setting.minimum_sandbox_level_own_code if own else setting.minimum_sandbox_level_generated
+    return pool_setting_get().minimum_sandbox_level(own_code=job.own_code)
 
 
 def _sandbox_check(job: Job) -> None:
