@@ -148,7 +148,7 @@ def history_cut(job: Job, after_step: int) -> None:
     points = MetricPoint.objects.filter(job=job)
     points.filter(step__gt=after_step).delete()
     last_step = dict(points.values_list("key").annotate(Max("step")))
-    last = {key: None for key in job.last_values if key in last_step}
+    last: dict[str, float | None] = {key: None for key in job.last_values if key in last_step}
     for key, step, value in points.filter(step__in=set(last_step.values())).values_list("key", "step", "value"):
         if last_step[key] == step:
             last[key] = value
