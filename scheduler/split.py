@@ -9,7 +9,6 @@ A device whose rows would only delay the others is left out, and said so. What a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -30,8 +29,6 @@ LEAST_ROWS = 2
 LINE_POINTS = 16
 LINE_REACH = 256
 """A line is drawn through points from this part of the batch on; those far below the share of a rank are left out."""
-NEAR = 1.25
-"""Rows so many times as few and as many are the neighbourhood of a split."""
 LEAST_GAIN = 0.03
 """Estimated devices that differ by less are taken for alike: estimates are no better."""
 
@@ -77,13 +74,6 @@ def line_of(points: Iterable[tuple[float, float]]) -> Line:
     scale = np.abs(inputs).max(axis=0)
     fixed_s, row_s = nnls(inputs / scale, np.ones(len(seconds)))[0] / scale
     return Line(float(fixed_s), float(row_s))
-
-
-def line_near(seconds_of: SecondsOf, rows: int) -> Line:
-    """The line that stands for any law in the neighbourhood of `rows`: from here a run corrects its split."""
-    low, high = max(1, math.floor(rows / NEAR)), math.ceil(rows * NEAR)
-    row_s = min((seconds_of(high) - seconds_of(low)) / (high - low), seconds_of(rows) / rows)
-    return Line(seconds_of(rows) - row_s * rows, row_s)
 
 
 def lone_seconds(steps: Steps, model: DeviceModel) -> tuple[tuple[int, float], ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
+from worker.signals import signal_name
 from worker.stacks import standing
 from worker.watchdog import Verdict, disk_full, out_of_memory
 
@@ -197,15 +198,7 @@ def _from_log(seen: Seen, rank: int, code: int) -> dict[str, Any]:
     if any(word in text for word in _DISK_WORDS) or code == -signal.SIGXFSZ:
         verdict = disk_full(seen.disk_limit_bytes)
         return failure(verdict.code, verdict.message, verdict.hint, traceback=text)
-    ended = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    ended = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
     hint = "The end of the log is shown below; correct the program and submit again."
     return failure(FailureCode.PROGRAM_ERROR, f"Rank {rank} {ended}: {last}", hint, traceback=text or None)
-
-
-def _signal_name(number: int) -> str:
-    """`SIGSEGV`; real-time signals have no name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -18,7 +18,13 @@ _NAMED_SCORE = 0.5
 _ROWS = 20_000
 _BINS = 256
 _MIN_ROWS = 30
-_SUSPICIOUS = re.compile(r"(copy|pred|predicted|prediction|encoded|leak|score|prob|proba|answer|truth|true)", re.ASCII)
+_SUSPICIOUS = re.compile(
+    r"(?<![a-z])(copy|pred|predicted|prediction|encoded|leak|leakage|score|prob|proba|probability|probabilities|answer"
+    r"|truth|true)s?(?![a-z])",
+    re.ASCII | re.IGNORECASE,
+)
+"""Whole words: `prob_1`, not `problem`."""
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -79,7 +85,7 @@ def _is_named(name: str, target: str) -> bool:
     lower, goal = name.lower(), target.lower()
     if len(goal) >= 3 and goal in lower and lower != goal:
         return True
-    return bool(_SUSPICIOUS.search(lower))
+    return bool(_SUSPICIOUS.search(_CAMEL.sub("_", name)))
 
 
 def _codes(values: pl.Series) -> Codes:

@@ -12,7 +12,7 @@ from django.utils import timezone
 from harness.calibration.models import CalibrationRun
 from harness.jobs.models import Allocation
 from harness.pool.models import Device, Reservation
-from harness.pool.reservations import reservation_hold, reservation_release
+from harness.pool.reservations import reservation_hold, reservation_prolong, reservation_release
 
 HOLD = timedelta(minutes=10)
 """How far ahead a hold reaches; renewed when half of it is over."""
@@ -30,7 +30,8 @@ def devices_hold(run: CalibrationRun) -> None:
     live = Reservation.objects.filter(pk__in=run.reservations, cancelled_at=None, ends_at__gt=now)
     held = {row.device_id: row for row in live}
     if any(row.ends_at - now < HOLD / 2 for row in held.values()):
-        live.update(ends_at=now + HOLD)
+        for row in held.values():
+            reservation_prolong(row, ends_at=now + HOLD)
     missing = [device for device in run_devices(run) if device.pk not in held]
     if not missing:
         return

@@ -109,7 +109,7 @@ def _teaches(job: Job, attempt: JobAttempt, mode: str) -> bool:
     Nor do stages (their pace is not that of a model), devices that were declared slower than they are, and runs whose
     number of ranks changed on the way.
     """
-    return not (job.program_edited or job.program_own or mode in STAGED or attempt.width)
+    return not (job.own_code or mode in STAGED or attempt.width)
 
 
 def _priced_as(attempt: JobAttempt, model_name: str) -> str:

@@ -49,7 +49,7 @@ def request_of(run: CalibrationRun, planned: Planned) -> dict[str, Any]:
         "device": _device(run),
         "threads": planned.threads,
         "budget_s": NODE_BUDGET_S,
-        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level_generated,
+        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=False),
     }
 
 
@@ -59,7 +59,7 @@ def link_request_of(run: CalibrationRun) -> dict[str, Any]:
         "request_id": f"{PREFIX}{run.pk}-{LINK}",
         "link": LINK_RANKS,
         "device": _device(run),
-        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level_generated,
+        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=False),
     }
 
 
@@ -98,7 +98,7 @@ def answer_read(report: dict[str, Any], run: CalibrationRun, planned: Planned) -
             noise=float(noise or 0.0),
             point_id=planned.point_id,
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"The answer is no measurement: {error}") from error
 
 

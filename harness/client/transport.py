@@ -16,7 +16,7 @@ from harness.client.errors import ApiError, BadInput, Unreachable
 API = "/api/v1"
 CONNECT_TIMEOUT_S = 10.0
 READ_TIMEOUT_S = 60.0
-_RETRY_WAITS_S = (0.3, 1.0, 2.0)
+_RETRY_WAITS_S = (0.3, 1.0, 2.0, 4.0)
 """Only for requests that change nothing: a portal that restarts is back in seconds."""
 _RETRY_STATUS = frozenset({502, 503, 504})
 
@@ -34,6 +34,7 @@ class Transport:
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise BadInput(f"{url!r} is no address of a portal.", hint="Give for example http://127.0.0.1:8000.")
         self.url = url.rstrip("/")
+        self._has_answered = False
         headers = {"Accept": "application/json", "User-Agent": "dlh-client"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -46,16 +47,21 @@ class Transport:
         self.http.close()
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """One request; GETs are tried again while the portal restarts."""
+        """One request; GETs are tried again while the portal restarts.
+
+        Where nobody has listened yet, nobody restarts: a wrong address is told at once.
+        """
         waits = (*_RETRY_WAITS_S, None) if method in {"GET", "HEAD"} else (None,)
         for wait_s in waits:
             try:
                 response = self.http.request(method, API + path, **options)
             except httpx.HTTPError as error:
-                if wait_s is None or isinstance(error, httpx.ConnectError):
+                is_wrong = isinstance(error, httpx.ConnectError) and not self._has_answered
+                if wait_s is None or is_wrong:
                     raise self._unreachable(error) from error
                 time.sleep(wait_s)
                 continue
+            self._has_answered = True
             if response.status_code in _RETRY_STATUS and wait_s is not None and not _is_ours(response):
                 time.sleep(wait_s)
                 continue

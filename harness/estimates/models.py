@@ -42,7 +42,8 @@ PROGRAM_FAULTS = frozenset(
 
 
 class Inspection(models.Model):
-    """What a node read off a program without running it. Kept by content: the same is never read twice."""
+    """What a node read off a program without running it. Kept by content while something rests on it, so that the same
+    is not read twice."""
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     key = models.CharField(max_length=64, unique=True)

@@ -132,9 +132,7 @@ def offer_make_spec(
     resolved = programs.resolve_spec(wish, profile, hardware())
     program = programs.program_render(resolved, profile, own_model)
     programs.program_syntax_check(program.files)
-    setting = pool_setting_get()
-    own = own_model is not None
-    level = setting.minimum_sandbox_level_own_code if own else setting.minimum_sandbox_level_generated
+    level = pool_setting_get().minimum_sandbox_level(own_code=own_model is not None)
     inspection = inspection_request(files=program.files, dataset_sha256=dataset.sha256, minimum_sandbox_level=level)
     memory = wish.resources.memory_gib
     offer = OfferRow.objects.create(

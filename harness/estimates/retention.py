@@ -1,18 +1,22 @@
-"""What nobody waits for any more: questions without an answer end, old offers that belong to no job go."""
+"""What nobody waits for any more: questions without an answer end, old offers that belong to no job go, and what was
+read off programs that no offer and no job rests on any more."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from harness.estimates.inspection import inspection_expire
-from harness.estimates.models import AskState, Inspection, OfferRow, ProbeRow
+from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, ProbeRow
 from harness.estimates.offers import offers_settle
 from harness.estimates.probes import probe_expire
 
 KEEP_OFFERS = timedelta(days=30)
 """Of a job an offer lives as long as the job; one for a spec or a workload is read soon or never."""
+KEEP_INSPECTIONS = timedelta(days=30)
+"""After its last use a program is read again in seconds, and a row holds all its operators."""
 
 
 def estimates_retention() -> int:
@@ -23,4 +27,15 @@ def estimates_retention() -> int:
     for probe in ProbeRow.objects.filter(state=AskState.WAITING):
         probe_expire(probe)
     old = OfferRow.objects.filter(job=None, created_at__lt=timezone.now() - KEEP_OFFERS)
-    return old.delete()[0]
+    gone = old.delete()[0]
+    _inspections_forget()
+    return gone
+
+
+def _inspections_forget() -> None:
+    limit = timezone.now() - KEEP_INSPECTIONS
+    old = Inspection.objects.filter(sent_at__lt=limit).exclude(state=AskState.WAITING)
+    used = OfferRow.objects.filter(inspection=OuterRef("pk"))
+    estimated = JobEstimate.objects.filter(inspection_key=OuterRef("key"))
+    probed = ProbeRow.objects.filter(inspection=OuterRef("pk"), sent_at__gte=limit)
+    old.exclude(Exists(used)).exclude(Exists(estimated)).exclude(Exists(probed)).delete()

@@ -111,6 +111,11 @@ class Job(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def own_code(self) -> bool:
+        """Whether people had a hand in its program."""
+        return self.program_edited or self.program_own
+
 
 class JobAttempt(models.Model):
     """One start of a job on the pool; `number` is the fencing token."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import PurePath
 from typing import Any
@@ -25,6 +26,7 @@ from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.store import UnsafePath, json_beneath, open_beneath
 from worker.plan import RunPaths
+from worker.sandbox import tree_remove
 
 WEIGHTS_FILE = "work/results/model.safetensors"
 _SUFFIXES = {
@@ -63,9 +65,12 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     node = _answering_node(job, sees_store=True)
     prediction = Prediction(id=new_id(), job=job, owner=user, checkpoint=checkpoint, input_name=input_name[:255])
     folder = _paths(job).prediction(prediction.pk)
-    folder.mkdir(parents=True)
-    (folder / f"input.{suffix}").write_bytes(data)
-    prediction.save(force_insert=True)
+    with ExitStack() as undo:
+        undo.callback(tree_remove, folder)  # without its row nobody would find it
+        folder.mkdir(parents=True)
+        (folder / f"input.{suffix}").write_bytes(data)
+        prediction.save(force_insert=True)
+        undo.pop_all()
     request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **_request(job)}
     task_send_on_commit("node.predict", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return prediction
@@ -77,16 +82,12 @@ def _paths(job: Job) -> RunPaths:
 
 
 def _request(job: Job) -> dict[str, Any]:
-    setting = pool_setting_get()
-    own = job.program_edited or job.program_own
     return {
         "job_id": job.pk,
         "job_dir": str(_paths(job).root),
         "dataset_dir": str(settings.STORE.dataset(job.dataset_sha256 or job.dataset.sha256).packed),
-        "own_code": own,
-        "minimum_sandbox_level": setting.minimum_sandbox_level_own_code
-        if own
-        else setting.minimum_sandbox_level_generated,
+        "own_code": job.own_code,
+        "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=job.own_code),
     }
 
 

@@ -14,6 +14,7 @@ from harness.broker import publish_job, task_send_on_commit
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.jobs import programs
 from harness.jobs.admission import job_admit, job_admit_again
+from harness.jobs.control.telemetry import history_cut
 from harness.jobs.drafts import (
     job_clone,
     job_create,
@@ -23,7 +24,7 @@ from harness.jobs.drafts import (
     program_reset,
     spec_check,
 )
-from harness.jobs.models import Checkpoint, Job, JobAttempt, MetricPoint
+from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.states import job_move, job_note
 from harness.pool.models import Node, NodeState
@@ -96,9 +97,7 @@ def rate_is_open(job: Job) -> bool:
 
 def minimum_sandbox_level(job: Job) -> int:
     """Least level this job's program may run at."""
-    setting = pool_setting_get()
-    own = job.program_edited or job.program_own
-    return setting.minimum_sandbox_level_own_code if own else setting.minimum_sandbox_level_generated
+    return pool_setting_get().minimum_sandbox_level(own_code=job.own_code)
 
 
 def _sandbox_check(job: Job) -> None:
@@ -205,8 +204,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
             raise _wrong_state(job, "resumed")
         _not_in_trash(job)  # again: from here on the row is ours
         if chosen is not None:
-            # The steps after it are made again; curves must not mix both histories.
-            MetricPoint.objects.filter(job=job, step__gt=chosen.step).delete()
+            history_cut(job, chosen.step)
     return _moved(job)
 
 

@@ -114,6 +114,10 @@ class PoolSetting(models.Model):
     span_nodes = models.BooleanField(default=False)
     """Whether the ranks of one job may lie on several nodes, where one node has not devices enough."""
 
+    def minimum_sandbox_level(self, *, own_code: bool) -> int:
+        """Least level at which a program may run that people wrote or edited, or else one that was generated."""
+        return self.minimum_sandbox_level_own_code if own_code else self.minimum_sandbox_level_generated
+
 
 class Reservation(models.Model):
     """A device, or a whole node, kept for a purpose over a time: jobs of others get it only if they end before."""

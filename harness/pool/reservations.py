@@ -78,20 +78,21 @@ def reservation_hold(
         raise Invalid("A reservation lasts a year at most.", field="ends_at", hint="Drain the node instead.")
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
-        # Whoever reserves on this node waits for us here, so that two never keep the same device.
-        Node.objects.select_for_update().filter(pk=node.pk if node else target.node_id).first()  # type: ignore[union-attr]
-        other = _overlapping(target, starts_at, ends_at).first()
-        if other is not None:
-            raise Conflict(
-                f"{_target_words(other)} is reserved already for {other.purpose}, "
-                f"until {other.ends_at:%Y-%m-%d %H:%M} UTC.",
-                hint="Cancel that reservation, or take another time or device.",
-            )
+        _free_check(target, starts_at, ends_at)
         made = Reservation.objects.create(
             node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by
         )
         _tell(made, "reserved")
     return made
+
+
+def reservation_prolong(reservation: Reservation, *, ends_at: datetime) -> None:
+    """Have it end later. Raises `Conflict` where another begins before that."""
+    with transaction.atomic():
+        target = reservation.node or reservation.device
+        assert target is not None  # noqa: S101 - a constraint of the table says so
+        _free_check(target, reservation.ends_at, ends_at, besides=reservation.pk)
+        Reservation.objects.filter(pk=reservation.pk, cancelled_at=None).update(ends_at=ends_at)
 
 
 def reservation_cancel(*, user: User, reservation_id: str) -> Reservation:
@@ -134,6 +135,22 @@ def _device(node: Node, name: str) -> Device:
     if found is None:
         raise NotFound(f"{node.name} has no device {name[:20]}.", field="device", hint="Name it like cpu:0 or cuda:0.")
     return found
+
+
+def _free_check(target: Node | Device, starts_at: datetime, ends_at: datetime, *, besides: str = "") -> None:
+    """Pass where nothing is reserved meanwhile; whoever reserves on this node waits until our transaction is over.
+
+    Raises `Conflict`.
+    """
+    node_id = target.pk if isinstance(target, Node) else target.node_id
+    Node.objects.select_for_update().filter(pk=node_id).first()
+    other = _overlapping(target, starts_at, ends_at).exclude(pk=besides).first()
+    if other is not None:
+        raise Conflict(
+            f"{_target_words(other)} is reserved already for {other.purpose}, "
+            f"until {other.ends_at:%Y-%m-%d %H:%M} UTC.",
+            hint="Cancel that reservation, or take another time or device.",
+        )
 
 
 def _overlapping(target: Node | Device, starts_at: datetime, ends_at: datetime) -> QuerySet[Reservation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
@@ -90,6 +91,28 @@ def pool_overview() -> PoolOverview:
     from worker.states import JobState
 
     now = timezone.now()
+    by_node = _devices_by_node(now)
+    nodes = tuple(
+        NodeRow(
+            name=node.name,
+            state=node.state,
+            cpu_cores=node.cpu_cores,
+            memory_bytes=node.memory_bytes,
+            sandbox_level=node.sandbox_level,
+            sandbox_reason=node.sandbox_reason,
+            description=node.description,
+            heartbeat_age_s=(now - node.heartbeat_at).total_seconds() if node.heartbeat_at else None,
+            address=node.address,
+            check=node.check_result,
+            devices=tuple(by_node.get(node.pk, ())),
+        )
+        for node in Node.objects.order_by("name")
+    )
+    return PoolOverview(nodes=nodes, queued=Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count())
+
+
+def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
+    """Devices of each node by its key, with who holds them and what they are kept for."""
     by_node: dict[str, list[DeviceRow]] = {}
     kept = {row.device_id or row.node_id: row.purpose for row in reservation_list().filter(starts_at__lte=now)}
     for device in Device.objects.select_related("allocation__job").order_by("kind", "index"):
@@ -109,23 +132,7 @@ def pool_overview() -> PoolOverview:
                 slowdown=device.slowdown,
             )
         )
-    nodes = tuple(
-        NodeRow(
-            name=node.name,
-            state=node.state,
-            cpu_cores=node.cpu_cores,
-            memory_bytes=node.memory_bytes,
-            sandbox_level=node.sandbox_level,
-            sandbox_reason=node.sandbox_reason,
-            description=node.description,
-            heartbeat_age_s=(now - node.heartbeat_at).total_seconds() if node.heartbeat_at else None,
-            address=node.address,
-            check=node.check_result,
-            devices=tuple(by_node.get(node.pk, ())),
-        )
-        for node in Node.objects.order_by("name")
-    )
-    return PoolOverview(nodes=nodes, queued=Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count())
+    return by_node
 
 
 def span_problem(nodes: Iterable[Node]) -> str:

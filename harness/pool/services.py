@@ -15,6 +15,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
+from harness.plain import INTEGER_MAX, plain
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, PoolSetting
 from harness.pool.power import power_table_check
@@ -24,6 +25,7 @@ HEARTBEAT_LIMIT = timedelta(seconds=20)
 """A node without a heartbeat for this long is down."""
 CO2_MAX_G_PER_KWH = 5000.0
 SLOWDOWN_MAX = 100.0
+_SMALL_MAX, _INTEGER_MAX = 2**15 - 1, 2**31 - 1
 _log = logging.getLogger(__name__)
 
 
@@ -166,39 +168,66 @@ def node_report(report: dict[str, Any]) -> Node | None:
     if not NODE_NAME.fullmatch(name):
         _log.warning("dropped the report of a node with a bad name: %r", name[:80])
         return None
-    now = timezone.now()
+    try:
+        told, devices = _report_read(report)
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        _log.warning("dropped a report of the node %s: %s: %s", name, type(error).__name__, error)
+        return None
     with transaction.atomic():
         node, made = Node.objects.select_for_update().get_or_create(name=name)
         before = NodeState.DOWN if made else NodeState(node.state)
         node.state = NodeState.DRAIN if node.drain_wanted else NodeState.UP
-        node.cpu_cores = int(report.get("cpu_cores", 0))
-        node.memory_bytes = int(report.get("memory_bytes", 0))
-        node.sandbox_level = int(report.get("sandbox_level", 0))
-        node.sandbox_reason = str(report.get("sandbox_reason", ""))
-        node.description = dict(report.get("description", {}))
-        node.boot_id = str(report.get("boot_id", ""))
-        node.address = str(report.get("address", ""))[:64]
-        node.running = [
-            {"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])
-        ]
-        node.heartbeat_at = now
+        for field, value in told.items():
+            setattr(node, field, value)
+        node.heartbeat_at = timezone.now()
         node.save()
-        changed = _devices_follow(node, report.get("devices", []))
+        changed = _devices_follow(node, devices)
         if changed or before != node.state:
             publish_pool("node", {"node": name, "state": node.state})
             task_send_on_commit("control.tick")
     return node
 
 
-def _devices_follow(node: Node, devices: list[dict[str, Any]]) -> bool:
+_DeviceFields = dict[tuple[str, int], dict[str, Any]]
+"""(kind, index) -> what the agent says of it."""
+
+
+def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], _DeviceFields]:
+    """(fields of the node, its devices). Raises one of several errors where the report makes no sense."""
+    report = plain(report)
+    node = {
+        "cpu_cores": _whole(report.get("cpu_cores", 0), _INTEGER_MAX),
+        "memory_bytes": _whole(report.get("memory_bytes", 0)),
+        "sandbox_level": _whole(report.get("sandbox_level", 0), _SMALL_MAX),
+        "sandbox_reason": str(report.get("sandbox_reason", "")),
+        "description": dict(report.get("description", {})),
+        "boot_id": str(report.get("boot_id", ""))[:64],
+        "address": str(report.get("address", ""))[:64],
+        "running": [{"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])],
+    }
+    devices = {
+        (DeviceKind(item["kind"]).value, _whole(item["index"], _INTEGER_MAX)): {
+            "model_name": str(item.get("model_name", ""))[:120],
+            "memory_bytes": _whole(item.get("memory_bytes", 0)),
+        }
+        for item in report.get("devices", [])
+    }
+    return node, devices
+
+
+def _whole(value: Any, most: int = INTEGER_MAX) -> int:
+    """A number that its column holds. Raises `ValueError`, `TypeError`."""
+    number = int(value)
+    if not 0 <= number <= most:
+        raise ValueError(f"{number} is not from 0 to {most}")
+    return number
+
+
+def _devices_follow(node: Node, devices: _DeviceFields) -> bool:
     """Add, update and remove rows until they are what the agent reports; a held device is never removed."""
     have = {(device.kind, device.index): device for device in node.devices.all()}
     changed = False
-    seen = set()
-    for item in devices:
-        key = (DeviceKind(item["kind"]).value, int(item["index"]))
-        seen.add(key)
-        fields = {"model_name": str(item.get("model_name", ""))[:120], "memory_bytes": int(item.get("memory_bytes", 0))}
+    for key, fields in devices.items():
         device = have.get(key)
         if device is None:
             Device.objects.create(node=node, kind=key[0], index=key[1], **fields)
@@ -206,7 +235,7 @@ def _devices_follow(node: Node, devices: list[dict[str, Any]]) -> bool:
         elif device.model_name != fields["model_name"] or device.memory_bytes != fields["memory_bytes"]:
             Device.objects.filter(pk=device.pk).update(**fields)
             changed = True
-    gone = [device.pk for key, device in have.items() if key not in seen]
+    gone = [device.pk for key, device in have.items() if key not in devices]
     if gone:
         removed, _ = Device.objects.filter(pk__in=gone, allocation__isnull=True).delete()
         changed = changed or bool(removed)

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import logging
+
+from django.db.models import Q
+
+from harness.database import DATABASE_AWAY
 from harness.estimates.models import AskState
 from harness.rates.models import RateTest
 from harness.rates.sending import rate_test_expire
 from harness.rates.services import rate_after, rate_test_try
 
+_log = logging.getLogger(__name__)
+
 
 def rates_advance() -> int:
     """Do what is due; return how many tests still wait."""
-    waiting = RateTest.objects.select_related("job__project", "job__dataset", "by").filter(state=AskState.WAITING)
-    for test in waiting.order_by("created_at"):
-        if test.sent_at is None:
-            rate_test_try(test)
-            continue
-        rate_test_expire(test)
-        if test.state != AskState.WAITING:
-            rate_after(test)
-    return waiting.count()
+    waiting = Q(state=AskState.WAITING)
+    # One that has ended is due while its job is not submitted: whoever ended it only looked, or died.
+    due = RateTest.objects.select_related("job__project", "job__dataset", "by").filter(waiting | Q(submit=True))
+    for test in due.order_by("created_at"):
+        try:
+            _advance(test)
+        except DATABASE_AWAY:
+            raise
+        except Exception:
+            # One that cannot go on must not keep all later ones.
+            _log.exception("range test %s of job %s", test.pk, test.job_id)
+    return RateTest.objects.filter(waiting).count()
+
+
+def _advance(test: RateTest) -> None:
+    if test.state == AskState.WAITING and test.sent_at is None:
+        rate_test_try(test)
+        return
+    rate_test_expire(test)
+    if test.state != AskState.WAITING:
+        rate_after(test)

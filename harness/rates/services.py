@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from django.db import transaction
+
 from codegen.catalog.rates import usual_rule
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
@@ -57,7 +59,7 @@ def _test_of(user: User, job: Job, wish: dict[str, Any]) -> tuple[RateTest, bool
 
 def _forget_old(job: Job) -> None:
     kept = list(job.rate_tests.order_by("-created_at").values_list("pk", flat=True)[:KEPT])
-    job.rate_tests.exclude(pk__in=kept).exclude(state=AskState.WAITING).delete()
+    job.rate_tests.exclude(pk__in=kept).exclude(state=AskState.WAITING).exclude(submit=True).delete()
 
 
 def _wish(kind: str, low: float | None, high: float | None) -> dict[str, Any]:
@@ -101,7 +103,10 @@ def rate_want(*, user: User, job: Job) -> RateTest:
     Raises `NotFound`, `Forbidden`, `Conflict`.
     """
     test, _ = _test_of(user, job, _wish("", None, None))
-    RateTest.objects.filter(pk=test.pk).update(submit=True)
+    with transaction.atomic():
+        # It takes the place of one that has ended and whose job was not submitted yet.
+        job.rate_tests.exclude(pk=test.pk).filter(submit=True).update(submit=False)
+        RateTest.objects.filter(pk=test.pk).update(submit=True)
     test.submit = True
     return test
 
@@ -138,11 +143,19 @@ def rate_test_try(test: RateTest) -> None:
 
 
 def rate_after(test: RateTest) -> None:
-    """Submit what waited for the test: with its centre, or by the usual rule where it says nothing."""
-    job = Job.objects.select_related("project", "dataset").filter(pk=test.job_id, state=JobState.DRAFT).first()
-    taken = RateTest.objects.filter(pk=test.pk, submit=True).exclude(state=AskState.WAITING).update(submit=False)
-    if job is None or not taken:
-        return
+    """Submit what waited for the test: with its centre, or by the usual rule where it says nothing.
+
+    The wish goes with the same commit that submits: who dies in between leaves it to `rates_advance`.
+    """
+    with transaction.atomic():
+        draft = Job.objects.select_for_update(of=("self",)).select_related("project", "dataset")
+        job = draft.filter(pk=test.job_id, state=JobState.DRAFT).first()
+        taken = RateTest.objects.filter(pk=test.pk, submit=True).exclude(state=AskState.WAITING).update(submit=False)
+        if job is not None and taken:
+            _submit_after(test, job)
+
+
+def _submit_after(test: RateTest, job: Job) -> None:
     try:
         if test.state == AskState.DONE:
             job = rate_use(user=test.by, job=job, test=test)

@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from harness.stack.home import REPOSITORY
+from worker.signals import signal_name
 
 BACKOFF_FIRST_S = 0.5
 BACKOFF_MAX_S = 30.0
@@ -142,7 +143,7 @@ class Child:
 
 def ending(code: int) -> str:
     """An exit status in words."""
-    return signal.Signals(-code).name if code < 0 else f"exit {code}"
+    return signal_name(-code) if code < 0 else f"exit {code}"
 
 
 def created_s(pid: int) -> float:

@@ -27,7 +27,10 @@ class Rules:
     restart_every: int = 0
     """At each decision of this number ...; 0: never."""
     restart_s: float = 0.0
-    """... a changed job loses so much more."""
+    """... a changed job loses so much more.
+
+    The next decision counts its own overhead in place of what is left of this one: one longer than a slot is cut there.
+    """
     refuse_late: bool = False
     """A job without a promise leaves once no width can keep its deadline (ElasticFlow refuses it at once)."""
 

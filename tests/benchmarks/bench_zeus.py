@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from scheduler.search import Found, Trial, search
+from tests.benchmarks.search import Found, Trial, search
 
 KINDS = ("v100", "a40", "p100")
 SHARE = 0.3

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.stages import ideal_speedup, timeline
+from tests.benchmarks.timelines import ideal_speedup, timeline
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 from worker.runtime import Run

@@ -18,6 +18,7 @@ import contextlib
 import csv
 import itertools
 import json
+import math
 import os
 import random
 import runpy
@@ -32,15 +33,17 @@ from statistics import median
 from typing import Any
 
 from scheduler.prior import prior_for
-from scheduler.split import StepTable, line_near, rank_line
+from scheduler.split import StepTable, rank_line
 from scheduler.workload import Workload
 from tests.benchmarks.bench_ranks import pictures
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 from worker.pacing import Corrector
-from worker.shares import Planned, equal_finish, even, finish_s
+from worker.shares import Line, Planned, SecondsOf, equal_finish, even, finish_s
 
 FACTORS = (2.0, 4.0)
+NEAR = 1.25
+"""Rows so many times as few and as many are the neighbourhood of a split."""
 FIRST_BAR, CORRECTED_BAR = 0.95, 0.98
 TABLE_FIRST_BAR, TABLE_CORRECTED_BAR = 0.05, 0.01
 CORRECTIONS = 3
@@ -66,6 +69,13 @@ def gangs(tables: Tables) -> list[tuple[str, ...]]:
     """Every set of two to four devices that are not all alike."""
     every = [group for size in (2, 3, 4) for group in itertools.combinations_with_replacement(tables, size)]
     return [group for group in every if len(set(group)) > 1]
+
+
+def line_near(seconds_of: SecondsOf, rows: int) -> Line:
+    """The line that stands for any law in the neighbourhood of `rows`: from here a run corrects its split."""
+    low, high = max(1, math.floor(rows / NEAR)), math.ceil(rows * NEAR)
+    row_s = min((seconds_of(high) - seconds_of(low)) / (high - low), seconds_of(rows) / rows)
+    return Line(seconds_of(rows) - row_s * rows, row_s)
 
 
 def table_case(

@@ -66,6 +66,22 @@ def test_live_points_arrive_and_no_event_is_lost_over_a_restart_of_the_portal(
     assert page.evaluate(steps) == [140, 141, 142, 143, 144]
 
 
+def test_lines_of_a_second_attempt_are_shown_on_a_page_that_was_opened_before_the_first(
+    open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
+) -> None:
+    job_id = ids["queued"]
+    client = redis.Redis.from_url(broker_url)
+    page = open_as()
+    visit(page, f"/jobs/{job_id}/logs/")
+    page.wait_for_selector("[data-mount=logs] [data-none]")
+    for token in (1, 2, 2):  # what is told twice is shown once
+        data = {"line_start": 1, "lines": [f"of attempt {token}"]}
+        event = Event(kind=EventKind.LOG, job_id=job_id, token=token, rank=0, seq=1, time_s=time.time(), data=data)
+        client.xadd(job_stream(job_id), {"event": event.to_json()})
+    until(page, "document.querySelector('[data-view]').innerText.includes('of attempt 2')")
+    assert page.locator("[data-view] .log-line .text").all_inner_texts() == ["of attempt 1", "of attempt 2"]
+
+
 def test_an_upload_goes_on_where_it_stopped(open_as: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "big.csv"
     with path.open("w") as stream:

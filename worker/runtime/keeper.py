@@ -15,12 +15,12 @@ import torch
 from torch import nn
 
 from worker.events import EventKind
+from worker.merit import larger_is_better
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import Group, broadcast_bytes, gather_bytes
 from worker.runtime.gradients import broadcast_model
 from worker.runtime.memory import free_bytes
-from worker.runtime.metrics import larger_is_better
 from worker.runtime.rng import restore_rng, rng_state
 
 if TYPE_CHECKING:

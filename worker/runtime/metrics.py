@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-SMALLER_IS_BETTER = frozenset({"log_loss", "rmse", "mae", "loss"})
-
 
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
     """loss, log_loss, accuracy, macro_f1 from logits float32 [N, classes] and class numbers [N].
@@ -60,8 +58,3 @@ def told_values(metrics: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     told = {f"{part}/{name}": number for part, values in metrics.items() for name, number in values.items()}
     told.pop("train/loss", None)
     return told
-
-
-def larger_is_better(metric: str) -> bool:
-    """Which way the metric of that name points."""
-    return metric not in SMALLER_IS_BETTER

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from worker.merit import larger_is_better
 from worker.runtime import compiler, failures, memory, modes
 from worker.runtime.batches import BatchPlan, epoch_order
 from worker.runtime.collective import Group, broadcast_bytes, join
@@ -25,7 +26,7 @@ from worker.runtime.evaluation import train_sample
 from worker.runtime.gradients import WISHES
 from worker.runtime.keeper import Keeper
 from worker.runtime.losslog import check_losses
-from worker.runtime.metrics import larger_is_better, part_metrics, told_values
+from worker.runtime.metrics import part_metrics, told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position

@@ -21,6 +21,7 @@ export function mount(root) {
   const view = root.querySelector("[data-view]");
   const button = root.querySelector("[data-follow]");
   const params = new URLSearchParams(window.location.search);
+  const shownToken = Number(root.dataset.token);
   let follow = root.dataset.watch === "1" && !params.get("line");
   const target = view.querySelector(".target");
   if (target) target.scrollIntoView({ block: "center" });
@@ -42,7 +43,8 @@ export function mount(root) {
 
   function add({ rank, token, line, text }) {
     const level = levelOf(text);
-    const id = `r${rank}-l${line}`;
+    // Without an attempt that is shown, those that come may be several: each counts its lines from 1.
+    const id = `${shownToken ? "" : `a${token}-`}r${rank}-l${line}`;
     if (!wanted(rank, level, text) || document.getElementById(id)) return;
     view.querySelector("[data-none]")?.remove();
     view.append(
@@ -61,7 +63,6 @@ export function mount(root) {
   if (root.dataset.watch !== "1") return;
   setFollow(follow);
   stream(`job:${root.dataset.job}`).on("log", ({ token, rank, data }) => {
-    const shownToken = Number(root.dataset.token);
     if (shownToken && token !== shownToken) return;
     const writer = data.rank ?? rank;
     data.lines.forEach((text, index) => add({ rank: writer, token, line: data.line_start + index, text: clean(text) }));

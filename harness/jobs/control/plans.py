@@ -53,7 +53,7 @@ def plan_make(
         dataset_dir=str(store.dataset(job.dataset_sha256 or job.dataset.sha256).packed),
         limits=limits,
         minimum_sandbox_level=minimum_sandbox_level(job),
-        own_code=job.program_edited or job.program_own,
+        own_code=job.own_code,
         resume_from=resume_checkpoint(job),
         backend=backend,
         note=note,

@@ -17,7 +17,7 @@ from harness.jobs.control.clock import JumpGuard
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import hearing_renew, hearing_settled
 from harness.jobs.control.parts import is_spread, left_nodes
-from harness.jobs.control.spread import spread_check
+from harness.jobs.control.spread import ANSWER_LIMIT, SENDS_MAX, spread_check
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -28,9 +28,6 @@ from harness.pool.services import node_queue, nodes_mark_down
 from worker.events import FailureCode, Outcome, lease_key
 from worker.states import HOLDS_DEVICES, JobState
 
-RESEND_AFTER = timedelta(seconds=20)
-"""A start message without an answer is sent again after this long."""
-SENDS_MAX = 6
 EXIT_AFTER = timedelta(seconds=5)
 """Without an event for this long we look for an exit record."""
 UNSEEN_LIMIT = timedelta(seconds=30)
@@ -134,18 +131,18 @@ def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *, 
     """
     waited = abs(now - (attempt.sent_at or attempt.created_at))
     gone = [name for name in _nodes_of(attempt) if name not in nodes or nodes[name].state == NodeState.DOWN]
-    if steady and gone and waited > RESEND_AFTER:
+    if steady and gone and waited > ANSWER_LIMIT:
         attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
-    elif steady and attempt.sends >= SENDS_MAX and waited > RESEND_AFTER:
+    elif steady and attempt.sends >= SENDS_MAX and waited > ANSWER_LIMIT:
         failure = {
             "code": str(FailureCode.START_FAILED),
             "message": f"The node {', '.join(_nodes_of(attempt))} did not answer {attempt.sends} start messages.",
         }
         attempt_end(attempt, Outcome.LOST, failure)
-    elif attempt.job.state == JobState.PLACED and (attempt.sent_at is None or waited > RESEND_AFTER):
+    elif attempt.job.state == JobState.PLACED and (attempt.sent_at is None or waited > ANSWER_LIMIT):
         _log.info("sending the start of %s/%s again", attempt.job_id, attempt.number)
         start_send(attempt)
-    elif steady and attempt.job.state != JobState.PLACED and waited > RESEND_AFTER:
+    elif steady and attempt.job.state != JobState.PLACED and waited > ANSWER_LIMIT:
         # Asked to stop before it started, and no node knows it: there is nothing to stop.
         outcome = Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED
         attempt_end(attempt, outcome, None)

@@ -29,6 +29,7 @@ END_KIND = "node_end"
 ANSWER_LIMIT = timedelta(seconds=20)
 """A node that neither runs its part nor told its end for this long after the start message is asked again, or lost."""
 SENDS_MAX = 6
+"""Start messages, after which a node is given up."""
 _GOOD = frozenset({Outcome.SUCCEEDED, Outcome.PAUSED})
 _WORDS = {
     Outcome.SUCCEEDED: "is done",

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Max, Min
 from django.utils import timezone
 
 from harness.broker import project_stream, publish_all
@@ -22,6 +22,7 @@ from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import Job, JobAttempt, MetricPoint, ResourceSample
 from harness.pool.models import Node
 from worker.events import Event, EventKind
+from worker.merit import larger_is_better
 
 KINDS = frozenset({EventKind.PROGRESS, EventKind.METRIC, EventKind.SAMPLE})
 KEYS_PER_EVENT_MAX = 500
@@ -31,7 +32,6 @@ BATCH = 500
 """Rows of one statement."""
 SPAN_MAX_S = 3.15e9
 """A hundred years."""
-_GREATER_IS_BETTER = {"accuracy", "macro_f1", "r2"}
 _log = logging.getLogger(__name__)
 
 
@@ -139,8 +139,26 @@ def points_of(job: Job, events: Iterable[Event]) -> tuple[list[MetricPoint], dic
                 continue
             points[key, step] = MetricPoint(job=job, key=key, step=step, epoch=epoch, value=number, time_s=event.time_s)
             last[key] = number
-    best = _best(job, [point.value for (key, _), point in points.items() if key == f"val/{job.metric_name}"])
+    best = _best(job, [point.value for (key, _), point in points.items() if key == _metric_key(job)])
     return list(points.values()), {"last_values": last, "metric_best": best}
+
+
+def history_cut(job: Job, after_step: int) -> None:
+    """Forget the values after a step that a run goes on from: curves, last and best values must not mix histories."""
+    points = MetricPoint.objects.filter(job=job)
+    points.filter(step__gt=after_step).delete()
+    last_step = dict(points.values_list("key").annotate(Max("step")))
+    last: dict[str, float | None] = {key: None for key in job.last_values if key in last_step}
+    for key, step, value in points.filter(step__in=set(last_step.values())).values_list("key", "step", "value"):
+        if last_step[key] == step:
+            last[key] = value
+    known = points.filter(key=_metric_key(job), value__isnull=False)
+    best = known.aggregate(best=Max("value") if larger_is_better(job.metric_name) else Min("value"))["best"]
+    Job.objects.filter(pk=job.pk).update(last_values=last, metric_best=best)
+
+
+def _metric_key(job: Job) -> str:
+    return f"val/{job.metric_name}"
 
 
 def points_write(points: Sequence[MetricPoint]) -> None:
@@ -200,4 +218,4 @@ def _best(job: Job, values: Iterable[float | None]) -> float | None:
     known = [value for value in (job.metric_best, *values) if value is not None]
     if not known:
         return None
-    return max(known) if job.metric_name in _GREATER_IS_BETTER else min(known)
+    return max(known) if larger_is_better(job.metric_name) else min(known)

@@ -107,7 +107,6 @@ def _is_due(now: datetime) -> Q:
 
 def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = ()) -> JobView:
     """One job; `held` are its devices, in rank order."""
-    own = job.program_edited or job.program_own
     options, running, slowdown = options_of(job), None, slowdown_of(job)
     if held:
         option = _running_option(job, held)
@@ -130,9 +129,7 @@ def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]
         deadline_s=job.deadline_at.timestamp() if job.deadline_at else None,
         promised=job.promised_at is not None,
         running=running,
-        minimum_sandbox_level=setting.minimum_sandbox_level_own_code
-        if own
-        else setting.minimum_sandbox_level_generated,
+        minimum_sandbox_level=setting.minimum_sandbox_level(own_code=job.own_code),
         slowdown=slowdown,
         can_pause=may_pause and job.state == JobState.RUNNING,
     )

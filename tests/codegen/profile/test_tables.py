@@ -8,12 +8,14 @@ import json
 from datetime import datetime
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from codegen.profile import read_rows
-from codegen.profile.types import PROFILE_FILE, TABLE_FILE, ColumnType, DatasetProfile, Severity
+from codegen.profile.leaks import leak_suspects
+from codegen.profile.types import PROFILE_FILE, TABLE_FILE, ColumnProfile, ColumnType, DatasetProfile, Severity
 from tests.codegen.profile.uploads import Lab, finding
 
 NAMES = ("id", "age", "city", "born", "notes", "same", "income")
@@ -256,6 +258,24 @@ def test_a_feature_that_makes_a_numeric_target_is_a_leak(lab: Lab) -> None:
     )
     found = finding(lab.profile("a.csv", body), "leak_suspect")
     assert found.column == "price_pred" and "name" in found.message
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("problem", False), ("improbable", False), ("copyright", False), ("construed", False), ("underscores_x", False),
+        ("prob", True), ("prob_1", True), ("y_pred", True), ("Churn Score", True), ("churnScore", True),
+        ("predictions", True), ("probability", True), ("true_label", True), ("SCORE", True),
+    ],
+)  # fmt: skip
+def test_a_name_is_suspicious_by_whole_words(name: str, named: bool) -> None:
+    sample = pl.DataFrame(
+        {name: [f"{row % 4}" for row in range(400)], "goal": ["ab"[row % 4 > 2] for row in range(400)]}
+    )
+    kind = ColumnType.CATEGORY
+    column = ColumnProfile(name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=4)
+    (leak,) = leak_suspects(sample, [column], "goal", regression=False)
+    assert leak.named is named
 
 
 def test_honest_features_are_no_leaks(lab: Lab) -> None:

@@ -19,6 +19,7 @@ from harness.calibration.services import calibration_start, calibration_stop
 from harness.calibration.sweep import calibrations_advance
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.pool.models import Node, NodeState, Reservation
+from harness.pool.reservations import reservation_create
 from tests.harness.calibration.conftest import LINK_TIMES, answer
 
 Measures = Callable[[], list[dict[str, Any]]]
@@ -90,6 +91,22 @@ def test_a_hold_is_renewed_before_it_runs_out(start: Callable[..., Any], commit:
     assert all(row.ends_at > soon for row in Reservation.objects.all())
 
 
+def test_a_hold_is_not_renewed_over_what_others_have_reserved(
+    start: Callable[..., Any], commit: Commit, people: SimpleNamespace
+) -> None:
+    run = start()
+    now = timezone.now()
+    Reservation.objects.update(ends_at=now + timedelta(minutes=1))
+    later = reservation_create(
+        user=people.admin, node="node-1", starts_at=now + timedelta(minutes=2), ends_at=now + timedelta(hours=1),
+        purpose="Maintenance",
+    )  # fmt: skip
+    advance(commit)
+    run.refresh_from_db()
+    assert run.state == "stopped" and "Maintenance" in run.message
+    assert not Reservation.objects.exclude(pk=later.pk).filter(ends_at__gt=later.starts_at).exists()
+
+
 def test_it_waits_for_jobs_that_run_there(
     start: Callable[..., Any], commit: Commit, measures: Measures, job: Any, node_make: Any
 ) -> None:
@@ -138,6 +155,8 @@ def test_an_answer_counts_once(start: Callable[..., Any], commit: Commit, measur
         {"step_s": [-1.0]},
         {"step_s": []},
         {"step_s": None},
+        {"step_s": [10**400]},
+        {"peak_bytes": 10**400},
         {"peak_bytes": float("inf")},
         {"power_w": float("nan")},
         {"workload": {"version": 1}},
@@ -304,7 +323,9 @@ def test_the_link_is_timed_first_and_used_before_any_fit(
     assert "link" not in measures()[1]
 
 
-@pytest.mark.parametrize("wrong", [{"seconds": [float("nan"), 1.0, 1.0]}, {"seconds": None}, {"ok": False}])
+@pytest.mark.parametrize(
+    "wrong", [{"seconds": [float("nan"), 1.0, 1.0]}, {"seconds": [10**400, 1.0, 1.0]}, {"seconds": None}, {"ok": False}]
+)
 def test_a_link_that_cannot_be_timed_is_refused_and_the_sweep_goes_on(
     start: Callable[..., Any], commit: Commit, measures: Measures, wrong: dict[str, Any]
 ) -> None:

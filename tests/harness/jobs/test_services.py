@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 
 from harness.accounts.models import Scope
 from harness.accounts.selectors import token_find
@@ -17,7 +17,7 @@ from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.jobs import programs, selectors, services
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
-from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint
+from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint, Prediction
 from tests.harness.jobs.helpers import event, place_now, queue, run_now
 
 pytestmark = pytest.mark.django_db
@@ -267,6 +267,25 @@ def test_a_running_job_is_told_to_stop(job, people, node_make, tasks_sent, djang
     assert list(actors) == ["owner", "mate"]
 
 
+@pytest.mark.parametrize(("metric", "best"), [("accuracy", 0.8), ("rmse", 0.6)])
+def test_last_and_best_values_are_those_of_the_history_that_a_job_goes_on_from(job, people, node_make, metric, best):
+    node_make()
+    run_now(job)
+    Job.objects.filter(pk=job.pk).update(metric_name=metric)
+    job.refresh_from_db()
+    values = {5: 0.6, 10: 0.8, 15: None, 20: 0.95, 25: 0.1}
+    key, later = f"val/{metric}", {25: {"rank1/idle_share": 0.5}}
+    points = [
+        event(job, "metric", seq, rank=0, step=step, epoch=0, values={key: value, **later.get(step, {})})
+        for seq, (step, value) in enumerate(values.items(), 1)
+    ]
+    saved = {"name": "step-00000015", "step": 15, "epoch": 1, "metric": None, "bytes": 1, "best": False, "removed": []}
+    events_apply(job.pk, [*points, event(job, "checkpoint", 20, rank=0, **saved)])
+    events_apply(job.pk, [event(job, "exited", 1, outcome="failed", failure={"code": "nan_loss"})])
+    resumed = services.job_resume(user=people.owner, job=job, checkpoint="step-00000015")
+    assert (resumed.metric_best, resumed.last_values) == (best, {key: None})
+
+
 def test_a_failed_job_goes_on_from_a_checkpoint_and_forgets_later_points(job, people, node_make):
     node_make()
     run_now(job)
@@ -379,6 +398,20 @@ def test_predictions_are_asked_of_a_node_and_answered(
     assert predictions_expire() == 0
     with pytest.raises(Invalid):
         services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
+
+
+def test_a_prediction_that_cannot_be_kept_leaves_no_folder(job, people, node_make, monkeypatch):
+    def refuse(*_, **__):
+        raise OperationalError("database or disk is full")
+
+    node_make()
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    monkeypatch.setattr(Prediction, "save", refuse)
+    with pytest.raises(OperationalError):
+        services.prediction_create(
+            user=people.mate, job=job, input_name="a.csv", data=b"a\n1\n", checkpoint="step-00000010"
+        )
+    assert list(settings.STORE.job(job.pk).prediction("x").parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(

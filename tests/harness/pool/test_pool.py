@@ -35,6 +35,23 @@ def test_a_report_without_a_proper_name_is_dropped(report):
     assert not Node.objects.exists()
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cpu_cores": "many"}, {"cpu_cores": 2**31}, {"memory_bytes": 10**400}, {"memory_bytes": -1},
+        {"memory_bytes": float("nan")}, {"sandbox_level": None}, {"description": 3}, {"running": [{}]},
+        {"running": ["x"]}, {"devices": [{"kind": "tpu", "index": 0}]}, {"devices": [{"kind": "cpu", "index": -1}]},
+        {"devices": [{"kind": "cpu", "index": 0, "memory_bytes": float("inf")}]}, {"devices": 1},
+    ],
+)  # fmt: skip
+def test_a_report_that_makes_no_sense_is_dropped_and_changes_nothing(node_make, wrong, caplog):
+    before = node_make()
+    assert node_make(**wrong) is None
+    assert "dropped a report of the node node-1" in caplog.text
+    node = Node.objects.get()
+    assert (node.heartbeat_at, node.cpu_cores, node.devices.count()) == (before.heartbeat_at, 2, 2)
+
+
 def test_a_node_without_heartbeat_is_down_and_comes_back(node_make):
     node_make()
     assert services.nodes_mark_down() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -256,6 +257,72 @@ def test_a_test_waits_for_a_device_but_not_for_ever(
     RateTest.objects.update(sent_at=None, node_name="", created_at=timezone.now() - timedelta(hours=1))
     Reservation.objects.update(cancelled_at=timezone.now())
     node_make("node-1", cpus=0)
+    rates_advance()
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_a_submission_outlives_a_control_that_dies_while_it_submits(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    node_make("node-1")
+    ask_first(waiting, people.mate, commit, tasks_sent)
+    with monkeypatch.context() as dying, pytest.raises(SystemExit):
+        dying.setattr("harness.jobs.services.job_admit", lambda job: sys.exit(1))
+        answered(waiting.rate_tests.get())
+    waiting.refresh_from_db()
+    assert waiting.state == "draft"
+    assert rates_advance() == 0
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.spec["training"]["learning_rate"] == waiting.rate_tests.get().used_rate
+
+
+def test_a_late_test_that_somebody_looks_at_still_has_its_job_submitted(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    plain = rate_test_start(user=people.owner, job=waiting)  # ends the late one, which nobody answers
+    assert rates_advance() == 1
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.resolved["spec"]["training"]["rate_rule"] == "sqrt"
+    plain.refresh_from_db()
+    assert plain.state == "waiting"
+
+
+def test_a_late_test_of_a_job_that_is_submitted_again_gives_way_to_a_new_one(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    commit(job_submit, user=people.owner, job=waiting)
+    assert rates_advance() == 1
+    waiting.refresh_from_db()
+    assert waiting.state == "draft"
+    answered(waiting.rate_tests.get(state="waiting"))
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_one_test_that_cannot_go_on_keeps_no_other(
+    waiting: Job, job: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    node_make("node-1", cpus=2)
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    other = rate_test_start(user=people.owner, job=job)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    with monkeypatch.context() as full:
+        full.setattr("harness.rates.services.usual_rule", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+        assert rates_advance() == 0
+    other.refresh_from_db()
+    waiting.refresh_from_db()
+    assert (other.state, waiting.state) == ("failed", "draft")
     rates_advance()
     waiting.refresh_from_db()
     assert waiting.state == "queued"

@@ -130,6 +130,7 @@ def test_the_tail_of_the_log_is_shown(make_child, wait_until):
 def test_an_exit_is_told_in_words():
     assert ending(3) == "exit 3"
     assert ending(-9) == "SIGKILL"
+    assert ending(-(signal.SIGRTMIN + 2)) == f"signal {signal.SIGRTMIN + 2}"
 
 
 def test_a_long_log_is_put_aside_and_a_running_program_goes_on_with_an_empty_one(tmp_path):

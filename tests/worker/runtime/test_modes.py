@@ -12,9 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from codegen import modes as planned
 from codegen.catalog import FAMILIES, OWN
 from tests.worker.runtime import samples
 from tests.worker.runtime.test_gradients import Doubling
+from worker.runtime import modes
 from worker.runtime.gradients import GradientAverager
 from worker.runtime.modes.accumulated import Accumulated
 from worker.runtime.modes.replicated import Replicated
@@ -172,3 +174,7 @@ def test_rounded_messages_are_half_as_long_and_close(kind: torch.dtype) -> None:
             assert averager.controls[0] == pytest.approx(float(loss.detach()))
         before = found
     assert rounded.sent_bytes < 0.51 * plain.sent_bytes
+
+
+def test_a_spec_by_hand_gets_the_bound_that_a_generated_one_names() -> None:
+    assert modes.STALENESS_PER_RANK == planned.STALENESS_PER_RANK

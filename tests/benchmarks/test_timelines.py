@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.stages import ideal_speedup, timeline
+from tests.benchmarks.timelines import ideal_speedup, timeline
 from worker.stages import GPIPE, ONE_F_ONE_B, gpipe_s
 
 TIMES = st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=6)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.search import Trial, best_of, search
+from tests.benchmarks.search import Trial, best_of, search
 
 GRID = [(float(kind), float(batch), float(limit)) for kind in (0, 1) for batch in range(8) for limit in range(6)]
 

@@ -1,0 +1,65 @@
+"""Requests to a portal that goes away and comes back."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from harness.client import Unreachable
+from harness.client.transport import _RETRY_WAITS_S, Transport
+
+
+class Portal(httpx.BaseTransport):
+    """Answers, but for `away` requests when told so."""
+
+    def __init__(self) -> None:
+        self.away = self.asked = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        if self.away:
+            self.away -= 1
+            raise httpx.ConnectError("refused", request=request)
+        return httpx.Response(200, json={"state": "running"})
+
+
+@pytest.fixture
+def portal() -> Portal:
+    return Portal()
+
+
+@pytest.fixture
+def transport(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> Transport:
+    monkeypatch.setattr("harness.client.transport.time.sleep", lambda _: None)
+    made = Transport("http://portal.test")
+    made.http = httpx.Client(transport=portal, base_url=made.url)
+    return made
+
+
+def test_a_portal_that_restarts_is_asked_again(transport: Transport, portal: Portal) -> None:
+    transport.request("GET", "/me")
+    portal.away = len(_RETRY_WAITS_S)
+    assert transport.json("GET", "/jobs/x") == {"state": "running"}
+
+
+def test_one_that_does_not_come_back_is_told(transport: Transport, portal: Portal) -> None:
+    transport.request("GET", "/me")
+    portal.away = len(_RETRY_WAITS_S) + 1
+    with pytest.raises(Unreachable):
+        transport.request("GET", "/jobs/x")
+    assert portal.away == 0
+
+
+def test_what_changes_something_is_sent_once(transport: Transport, portal: Portal) -> None:
+    transport.request("GET", "/me")
+    portal.away = 1
+    with pytest.raises(Unreachable):
+        transport.request("POST", "/jobs")
+    assert portal.asked == 2
+
+
+def test_an_address_where_nobody_ever_listened_is_told_at_once(transport: Transport, portal: Portal) -> None:
+    portal.away = 1
+    with pytest.raises(Unreachable):
+        transport.request("GET", "/me")
+    assert portal.asked == 1
