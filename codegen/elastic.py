@@ -7,6 +7,7 @@ from typing import Any
 from codegen.notes import Notes
 from codegen.spec import TaskSpec
 from codegen.types import Hardware
+from codegen.words import counted
 
 COMMIT_STEPS = 10
 """Steps between two copies in memory: a copy costs little, and so does a loss."""
@@ -38,5 +39,7 @@ def _problems(least: int, body: dict[str, Any], hardware: Hardware) -> list[str]
     if device != "cpu":
         found.append("only ranks on CPU cores come back after a loss; choose resources.device cpu, or auto here")
     elif count > hardware.cpu_cores > 0:
-        found.append(f"such a run stays on one node, and the largest has {hardware.cpu_cores} core(s); ask for fewer")
+        found.append(
+            f"such a run stays on one node, and the largest has {counted(hardware.cpu_cores, 'core')}; ask for fewer"
+        )
     return found
