@@ -21,6 +21,7 @@ from codegen.notes import Notes
 from codegen.reading import Reading
 from codegen.spec import Task, TaskSpec
 from codegen.types import Hardware
+from codegen.words import counted
 
 MANY_ROWS = 100_000
 """A table of this many rows is worth a GPU."""
@@ -68,9 +69,9 @@ def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Not
     wide = hardware.most_gpus if device == "cuda" else hardware.most_cpu_cores
     widest = there if spec.mode in ONE_PROCESS else max(there, wide)
     if there and count > widest:
-        unit = "GPU(s)" if device == "cuda" else "CPU core(s)"
+        units = counted(widest, "GPU" if device == "cuda" else "CPU core")
         where = "the largest node has" if widest == there else "all nodes together have"
-        notes.problem("resources.count", f"{where} {widest} {unit}; ask for at most {widest}")
+        notes.problem("resources.count", f"{where} {units}; ask for at most {widest}")
     memory = hardware.gpu_memory_bytes if device == "cuda" else hardware.cpu_memory_bytes
     if wish.memory_gib != "auto":
         if wish.memory_gib < LEAST_MEMORY_GIB:

@@ -16,6 +16,7 @@ from codegen.profile.types import DatasetProfile
 from codegen.reading import Reading, read
 from codegen.spec import Metric, Split, Task, TaskSpec
 from codegen.types import Hardware, Resolved
+from codegen.words import counted
 
 CLASS_METRICS = (Metric.ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS)
 NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)
@@ -71,7 +72,9 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
     if spec.training.backup != "auto":
         body["training"]["backup"] = spec.training.backup
         if spec.training.backup >= count:
-            notes.problem("training.backup", f"of {count} rank(s) at least one must count; use at most {count - 1}")
+            notes.problem(
+                "training.backup", f"of {counted(count, 'rank')} at least one must count; use at most {count - 1}"
+            )
             notes.stop_if_wrong()
     if body["mode"] in STAGED:
         body["pipeline"] = resolve_pipeline(spec, body["mode"], count, choice.training["batch_size"], notes)
@@ -117,7 +120,7 @@ def _check_train_rows(spec: TaskSpec, facts: Facts, split: dict[str, Any], notes
     least = LEAST_ROWS_PER_RANK * count
     if facts.train_rows < least:
         shares = f"validation {split['validation']:g} + test {split['test']:g} of {facts.rows:,} rows"
-        need = f"at least {least} are needed for {count} rank(s)"
+        need = f"at least {least} are needed for {counted(count, 'rank')}"
         notes.problem("data.split", f"impossible split: {shares} leaves {facts.train_rows} to train on; {need}")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from codegen.catalog.base import Cost, Facts, Knob, Params
 from codegen.catalog.kinds import embedded, table_cost, table_family
 from codegen.catalog.tally import Tally
+from codegen.words import counted
 
 PRESETS = {
     "small": {"blocks": 1, "width": 64, "frequencies": 8, "embedding": 6, "dropout": 0.2},
@@ -55,8 +56,8 @@ def reason(facts: Facts) -> str:
     if not facts.features:
         return "Residual blocks train deeper than a plain MLP; there are no numeric columns to embed here."
     return (
-        f"Its embeddings let the {facts.features} number(s) of a row act through thresholds and waves, which is what "
-        f"plain nets lack against boosted trees; {facts.train_rows:,} training rows are "
+        f"Its embeddings let the {counted(facts.features, 'number')} of a row act through thresholds and waves, which "
+        f"is what plain nets lack against boosted trees; {facts.train_rows:,} training rows are "
         + ("enough to learn them." if facts.train_rows >= 1000 else "few to learn them.")
     )
 

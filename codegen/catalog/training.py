@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from codegen.catalog.base import Cost, Facts, Family
+from codegen.words import counted
 
 Defaults = dict[str, tuple[Any, str]]
 """Field of `spec.training` -> (value, reason)."""
@@ -97,7 +98,7 @@ def _bounded(wanted: int, least: int, facts: Facts, cost: Cost, reason: str) -> 
     affordable = int(affordable_epochs(facts, cost))
     if affordable >= wanted:
         return wanted, reason
-    device = f"{facts.devices} {'GPU(s)' if facts.device == 'cuda' else 'CPU core(s)'}"
+    device = counted(facts.devices, "GPU" if facts.device == "cuda" else "CPU core")
     return max(least, affordable), f"{wanted} would suit the data; fewer to stay within minutes on {device}"
 
 

@@ -23,7 +23,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 class BearerToken(HttpBearer):
     """`Authorization: Bearer dlh_...`; a wrong token never falls back to a cookie."""
 
-    openapi_description = "A token made on the settings page or by `dlh tokens add`."
+    openapi_description = "A token made on the page *Account* or by `dlh tokens add`."
 
     def authenticate(self, request: HttpRequest, token: str) -> User:
         """The token's person. Raises `AuthenticationError`; `Forbidden` for a read token that would write."""

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 _CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
 _HINTS = {
     400: "Send strict JSON as described on the API's docs page.",
-    401: "Sign in, or send `Authorization: Bearer <token>`; tokens are made on the settings page.",
+    401: "Sign in, or send `Authorization: Bearer <token>`; make a token on the page *Account*.",
 }
 
 

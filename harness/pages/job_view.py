@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
+from codegen.catalog import OWN
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
@@ -24,7 +25,6 @@ from worker.states import TERMINAL, JobState
 ERROR_LINES = 30
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt)\b")
 _SPEC_LINES = (
-    ("Model", "model.family"),
     ("Size", "model.size"),
     ("Metric", "objective.metric"),
     ("Epochs", "training.epochs"),
@@ -148,8 +148,10 @@ def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
     wanted = spec_value(job, "resources.count")
     suggestion: dict[str, Any] = next((item for item in job.suggestions if item.get("family") == job.family), {})
     up = [node for node in pool.nodes if node.state == "up"]
+    # A person's own model has no size of ours.
+    lines = [line for line in _SPEC_LINES if job.family != OWN or line[1] != "model.size"]
     return {
-        "lines": [(label, spec_value(job, path)) for label, path in _SPEC_LINES],
+        "lines": [("Model", job.family), *((label, spec_value(job, path)) for label, path in lines)],
         "parameters": suggestion.get("parameters"),
         "memory_bytes": suggestion.get("memory_bytes"),
         "free": pool.free,

@@ -146,7 +146,7 @@ def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
         f"offer-{offer.pk}", "Energy against finish time", "offer", list(_COLUMNS), rows,
         csv=reverse("job_offer_csv", args=[job.pk, offer.pk]), wide=True,
         note=f"Finish in {time_unit} from the moment of the offer, energy in {energy_unit}. The bars hold the true "
-        "value 8 times of 10. Hollow grey points cannot be taken; the table says why.",
+        "value 8 times out of 10. Hollow grey points cannot be taken; the table says why.",
         deadline=deadline, time_unit=time_unit, energy_unit=energy_unit,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from django.urls import reverse
@@ -10,6 +11,7 @@ from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
 from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
+from harness.pages.templatetags.dlh import figure
 
 DRAWN = {"confusion", "curve", "histogram", "scatter"}
 ROWS_SHOWN = 200
@@ -29,6 +31,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "results": body,
         "metric": _dict(body.get("metric")),
+        "verdict": verdict(job, _dict(metrics.get("test"))),
         "parts": parts,
         "metric_rows": [(name, [metrics[part].get(name) for part in parts]) for name in order],
         "timing": _dict(body.get("timing")),
@@ -38,6 +41,28 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "curves": curves_source(job),
         "world_size": (attempt := job.attempts.order_by("-number").first()) and len(width_of(attempt)),
     }
+
+
+def verdict(job: Job, test: dict[str, Any]) -> str:
+    """The test part in a sentence for people who do not know the metrics; empty where a figure is missing."""
+    accuracy, mae, r2 = (_number(test.get(name)) for name in ("accuracy", "mae", "r2"))
+    if accuracy is not None:
+        what = "pictures" if job.task == "image_classification" else "rows"
+        return f"Of {what} it has never seen, it names the right class for {_percent(accuracy)}."
+    if mae is None or r2 is None:
+        return ""
+    off = f"On rows it has never seen, its predictions are off by {figure(mae, 3)} on average"
+    if r2 <= 0:
+        return f"{off}: no better than always predicting the mean."
+    return f"{off}, and explain {_percent(r2)} of what makes the values differ."
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -68,7 +68,7 @@ SPECS = {
     "data: {split: {validation: 0.6, test: 0.5}}": ("data.split", "impossible split"),
     "data: {split: {validation: 0.98, test: 0.01}}": ("data.split", "leaves 1 to train on"),
     "data: {target: lable}": ("data.target", "Did you mean 'label'"),
-    "resources: {count: 99}": ("resources.count", "CPU core(s)"),
+    "resources: {count: 99}": ("resources.count", "CPU core"),
     "a: [": ("", "line 1: not YAML"),
 }
 

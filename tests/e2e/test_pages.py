@@ -95,6 +95,7 @@ def test_form_and_yaml_follow_each_other(open_as: Callable[..., Any], ids: dict[
     page.keyboard.insert_text("training:\n  epochs: 9\n  batch_size: many\n")
     until(page, "document.querySelector('[data-spec-state]').textContent.includes('problem')")
     assert page.is_disabled("[data-go]")
+    assert page.inner_text("[data-go] + span").startswith("First correct ")
     assert "batch_size" in page.inner_text("[data-problems]")
     page.keyboard.press("Control+a")
     page.keyboard.insert_text("training:\n  epochs: 9\n")

@@ -143,7 +143,7 @@ class JobOut(Schema):
     promised_at: datetime | None = Field(description="Finish promised at admission.")
     expected_start_at: datetime | None
     expected_finish_at: datetime | None
-    expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times of 10.")
+    expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str = Field(description="What is said while the slack of its promise shrinks.")

@@ -31,7 +31,7 @@ class QueueRowOut(Schema):
     waiting_text: str = Field(description="Why it waits, and what would let it start now.")
     expected_start_at: datetime | None
     expected_finish_at: datetime | None
-    expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times of 10.")
+    expected_low_at: datetime | None = Field(description="With `expected_high_at`: holds the finish 8 times out of 10.")
     expected_high_at: datetime | None
     promised_at: datetime | None
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")

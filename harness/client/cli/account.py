@@ -29,9 +29,7 @@ def login(
     url: Annotated[str, typer.Argument(help="Address of the portal, e.g. http://127.0.0.1:8000.")],
     token: Annotated[
         str,
-        typer.Option(
-            "--token", "-t", envvar="DLH_TOKEN", help="A token from the settings page; - reads it from stdin."
-        ),
+        typer.Option("--token", "-t", envvar="DLH_TOKEN", help="A token from the page Account; - reads it from stdin."),
     ] = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -41,7 +39,7 @@ def login(
     if not token:
         token = typer.prompt("Token", hide_input=True)
     if not token:
-        raise BadInput("There is no token.", hint="Make one on the portal's settings page.")
+        raise BadInput("There is no token.", hint="Make one on the portal's page Account.")
     project = project_of(context)
     with Client(url, token) as client:
         me = client.me()

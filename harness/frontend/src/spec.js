@@ -66,6 +66,8 @@ export function mount(form) {
   const fields = [...form.querySelectorAll("[data-spec]")];
   const status = form.querySelector("[data-spec-state]");
   const go = form.querySelector("[data-go]");
+  const note = go.nextElementSibling;
+  const noteText = note?.textContent;
   const modelsHost = form.querySelector("[data-models-host]");
   let spec = {};
   let asked = 0;
@@ -126,15 +128,16 @@ export function mount(form) {
       place.parentElement.querySelector("[data-spec]")?.setAttribute("aria-invalid", String(Boolean(own)));
     }
     clear(form.querySelector("[data-problems]"), ...problems.map((problem) => alertBox({ message: problem.field || "The spec", hint: problem.message })));
-    editor.mark(problems.map((problem) => ({ line: Number(LINE.exec(problem.message)?.[1]) || lineOf(problem.field), message: problem.message })));
+    editor.mark(problems.map((problem) => ({ line: Number(LINE.exec(problem.message)?.[1]) || lineOf(problem.field), message: problem.message })).filter(({ line }) => line));
     go.disabled = problems.length > 0;
+    if (note) note.textContent = problems.length ? `First correct ${problems.map((problem) => problem.field || "the spec").join(", ")}.` : noteText;
     status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Checks out";
   }
 
   function lineOf(field) {
     const last = (field ?? "").split(".").at(-1);
     const at = editor.text.split("\n").findIndex((line) => last && line.trimStart().startsWith(`${last}:`));
-    return at < 0 ? 1 : at + 1;
+    return at + 1; // 0: not in the text, so nothing in it is marked
   }
 
   async function check(side) {

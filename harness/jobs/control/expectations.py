@@ -23,7 +23,7 @@ FARTHEST_S = 3.15e9
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """When a job is expected to start and to be done, unix time; `low_s` to `high_s` holds the finish 8 times of 10."""
+    """When a job is expected to start and to end, unix time; `low_s` to `high_s` holds the finish 8 times out of 10."""
 
     start_s: float
     finish_s: float

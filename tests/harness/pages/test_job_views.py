@@ -182,3 +182,12 @@ def test_a_job_predicts_although_its_data_was_read_anew_since_and_cannot_be_used
     type(job.dataset).objects.filter(pk=job.dataset_id).update(state="failed", profile=None, problem=problem)
     answer = owner.get(reverse("job_predict", args=[job.pk]))
     assert answer.status_code == 200 and "Pictures by file" in answer.content.decode()
+
+
+def test_the_summary_of_a_draft_names_an_own_model_and_no_size_of_ours(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["draft"]
+    address = reverse("job_tab", args=[job.pk, "program"])
+    assert "<dt>Size</dt>" in owner.get(address).content.decode()
+    Job.objects.filter(pk=job.pk).update(family="own")
+    page = owner.get(address).content.decode()
+    assert "<dt>Model</dt><dd>own model</dd>" in page and "<dt>Size</dt>" not in page

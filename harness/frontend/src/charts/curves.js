@@ -124,7 +124,7 @@ export class CurveChart {
     return [...this.series.values()].flatMap((entry, index) => {
       const stroke = color(index);
       const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
-      const line = { label: entry.label, stroke, width: 2, dash: dash(index), spanGaps: false, points: { show: entry.points.length < 2 }, value };
+      const line = { label: entry.label, stroke, width: 2, dash: dash(index), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
       return this.settings.smoothing ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line] : [line];
     });
   }

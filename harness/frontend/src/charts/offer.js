@@ -54,7 +54,7 @@ function frontier(points) {
   const kept = points.filter((point) => point.what && kindOf(point) !== "never").sort((a, b) => a.late - b.late || a.energy - b.energy);
   let best = Infinity;
   const steps = kept.filter((point) => point.energy < best && ((best = point.energy), true));
-  return { type: "line", name: "frontier (latest finish)", data: steps.map((point) => [point.late, point.energy]), step: "end", symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
+  return { type: "line", name: "frontier", data: steps.map((point) => [point.late, point.energy]), step: "end", symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
 }
 
 function deadlineLine(chart, energies) {
@@ -93,7 +93,7 @@ function offer(chart) {
       dots(never, "not possible", faint, true),
       dots(late, "too late", faint, true),
       dots(open, "possible", color(0), false),
-      dots(named, "stands out", color(0), false, true),
+      dots(named, "named here", color(0), false, true),
     ].filter((series) => series.data.length),
   };
 }

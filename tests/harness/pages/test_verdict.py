@@ -1,0 +1,43 @@
+"""The sentence above the table of metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.jobs.models import Job
+from harness.pages.results_view import verdict
+
+CASES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "classes of a table": (
+        "tabular_classification",
+        {"accuracy": 0.8512},
+        "Of rows it has never seen, it names the right class for 85.1 %.",
+    ),
+    "classes of pictures": (
+        "image_classification",
+        {"accuracy": 1.0},
+        "Of pictures it has never seen, it names the right class for 100 %.",
+    ),
+    "a number": (
+        "tabular_regression",
+        {"mae": 1.427, "r2": 0.6083},
+        "On rows it has never seen, its predictions are off by 1.43 on average, "
+        "and explain 60.8 % of what makes the values differ.",
+    ),
+    "a number not learnt": (
+        "tabular_regression",
+        {"mae": 2.5, "r2": -0.1},
+        "On rows it has never seen, its predictions are off by 2.5 on average: "
+        "no better than always predicting the mean.",
+    ),
+    "no test part": ("tabular_regression", {}, ""),
+    "what is no number": ("tabular_classification", {"accuracy": float("nan")}, ""),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_verdict_says_the_metrics_in_plain_words(case: str) -> None:
+    task, metrics, words = CASES[case]
+    assert verdict(Job(task=task), metrics) == words
