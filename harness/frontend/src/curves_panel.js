@@ -75,7 +75,7 @@ export class Panel {
     };
     for (const rank of ranks) {
       add("cpu", { title: "processor", unit: " %" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.cpu_percent);
-      add("memory", { title: "memory", unit: " MiB" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rss_bytes / MIB);
+      add("memory", { title: "memory of the process", unit: " MiB" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rss_bytes / MIB);
     }
     if (host.cpu_percent !== undefined) add("cpu", { title: "processor", unit: " %" }, "host", "whole node", host.cpu_percent);
     for (const gpu of gpus) {
