@@ -1,0 +1,89 @@
+"""Predictions and checks of programs: asked of a node, and answered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError
+
+from harness.errors import Conflict, Invalid
+from harness.jobs import selectors, services
+from harness.jobs.models import Checkpoint, JobEvent, Prediction
+
+pytestmark = pytest.mark.django_db
+
+
+def test_predictions_are_asked_of_a_node_and_answered(
+    job, people, node_make, tasks_sent, django_capture_on_commit_callbacks
+):
+    from harness.jobs.predictions import prediction_done, predictions_expire
+
+    node_make()
+    with pytest.raises(Conflict, match="no final weights"):
+        services.prediction_create(user=people.mate, job=job, input_name="a.csv", data=b"a\n1\n")
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    with django_capture_on_commit_callbacks(execute=True):
+        asked = services.prediction_create(
+            user=people.mate, job=job, input_name="rows.CSV", data=b"a\n1\n", checkpoint="step-00000010"
+        )
+    (request,) = [args[0] for name, args, _ in tasks_sent if name == "node.predict"]
+    folder = settings.STORE.job(job.pk).prediction(asked.pk)
+    assert request["prediction_id"] == asked.pk and (folder / "input.csv").read_bytes() == b"a\n1\n"
+    (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": [["iris"]]}))
+    prediction_done({"prediction_id": asked.pk})
+    prediction_done({"prediction_id": asked.pk, "problem": {"message": "late"}})
+    found = selectors.prediction_get(user=people.viewer, job=job, prediction_id=asked.pk)
+    assert (found.state, found.rows) == ("done", 1)
+    assert b"".join(selectors.prediction_csv(found)) == b"kind\niris\n"
+    assert predictions_expire() == 0
+    with pytest.raises(Invalid):
+        services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
+
+
+def test_a_prediction_that_cannot_be_kept_leaves_no_folder(job, people, node_make, monkeypatch):
+    def refuse(*_, **__):
+        raise OperationalError("database or disk is full")
+
+    node_make()
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    monkeypatch.setattr(Prediction, "save", refuse)
+    with pytest.raises(OperationalError):
+        services.prediction_create(
+            user=people.mate, job=job, input_name="a.csv", data=b"a\n1\n", checkpoint="step-00000010"
+        )
+    assert list(settings.STORE.job(job.pk).prediction("x").parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("input.csv cannot be read: row 3.", "Birds of May.CSV cannot be read: row 3."),
+        ("Row 2 of input.csv, not of my-input.csv or input.csvx", "Row 2 of {}, not of my-input.csv or input.csvx"),
+        ("Column input is missing.", "Column input is missing."),
+    ],
+)
+def test_a_failed_prediction_names_the_persons_own_file(job, people, node_make, told, shown):
+    from harness.jobs.predictions import prediction_done
+
+    node_make()
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    asked = services.prediction_create(
+        user=people.mate, job=job, input_name="Birds of May.CSV", data=b"a\n1\n", checkpoint="step-00000010"
+    )
+    prediction_done({"prediction_id": asked.pk, "problem": {"code": "bad_input", "message": told, "hint": None}})
+    found = selectors.prediction_get(user=people.viewer, job=job, prediction_id=asked.pk)
+    assert found.problem == {"code": "bad_input", "message": shown.format("Birds of May.CSV"), "hint": None}
+
+
+def test_a_program_check_is_asked_and_answered_once(job, people, node_make):
+    from harness.jobs.predictions import check_done
+
+    node_make()
+    check_id = services.program_check(user=people.owner, job=job)
+    assert selectors.program_check_get(job, check_id) is None
+    for _ in range(2):
+        check_done({"check_id": check_id, "ok": True, "problem": None, "parameters": 10, "output_shape": [4, 2]})
+    assert selectors.program_check_get(job, check_id)["parameters"] == 10
+    assert JobEvent.objects.filter(job=job, kind="program").count() == 1

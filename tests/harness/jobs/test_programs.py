@@ -1,0 +1,155 @@
+"""The program of a draft: made from a spec, edited, checked, cloned, downloaded."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import threading
+import zipfile
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from harness.errors import Conflict, Invalid, NotFound
+from harness.jobs import programs, selectors, services
+from harness.jobs.models import Job
+from tests.harness.jobs.helpers import queue
+
+pytestmark = pytest.mark.django_db
+OWN_MODEL = "import torch\n\n\ndef build(spec):\n    return torch.nn.Linear(3, spec.shape.outputs)\n"
+
+
+def test_a_draft_has_a_program_on_disk_and_a_resolved_spec(job):
+    names = [file["name"] for file in selectors.program_files(job)]
+    assert names == ["model.py", "data.py", "train.py", "predict.py", "spec.yaml", "README.md"]
+    assert "auto" not in json.dumps(job.resolved["spec"]["training"])
+    assert job.task == "tabular_classification"
+    assert job.family and job.metric_name and job.program_sha256 and not job.program_edited
+    assert job.suggestions[0]["rank"] == 1
+
+
+def test_a_wrong_spec_names_the_field_and_leaves_nothing(people, dataset):
+    before = set(settings.STORE.jobs.iterdir()) if settings.STORE.jobs.is_dir() else set()
+    with pytest.raises(Invalid) as caught:
+        services.job_create(
+            user=people.owner, project=people.project, dataset=dataset, spec={"training": {"epochs": -1}}
+        )
+    assert caught.value.field == "training.epochs"
+    assert not Job.objects.exists()
+    assert (set(settings.STORE.jobs.iterdir()) if settings.STORE.jobs.is_dir() else set()) == before
+
+
+def test_spec_check_tells_all_problems_and_raises_none(people, dataset):
+    answer = services.spec_check(user=people.owner, spec="tasc: x\ntraining: {epochs: many}\n", dataset=dataset)
+    assert {problem["field"] for problem in answer["problems"]} == {"tasc", "training.epochs"}
+    good = services.spec_check(user=people.owner, spec={}, dataset=dataset)
+    assert good["problems"] == [] and good["resolved"]["spec"]["task"] == "tabular_classification"
+
+
+def test_an_edited_program_is_marked_shown_as_diff_and_can_be_put_back(job, people):
+    text = selectors.program_files(job)[0]["text"]
+    services.program_file_write(user=people.owner, job=job, name="model.py", text=text + "# mine\n")
+    services.program_file_write(user=people.owner, job=job, name="extra.py", text="x = 1")
+    assert job.program_edited
+    diff = selectors.program_diff(job)
+    assert "+# mine" in diff and "program/extra.py" in diff
+    services.program_reset(user=people.owner, job=job, name="extra.py")
+    services.program_reset(user=people.owner, job=job)
+    assert not job.program_edited and selectors.program_diff(job) == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.py", "/etc/x.py", "a/b.py", ".hidden.py", "x.sh", "worker.py", "x.py\0", "", "..", "x.PY"]
+)
+def test_a_program_takes_no_odd_file_names(name, job, people):
+    with pytest.raises(Invalid):
+        services.program_file_write(user=people.owner, job=job, name=name, text="x = 1")
+
+
+@pytest.mark.parametrize("text", ["x" * (2 << 20), "a\0b", "\ud800"])
+def test_a_program_takes_no_odd_texts(text, job, people):
+    with pytest.raises(Invalid):
+        services.program_file_write(user=people.owner, job=job, name="model.py", text=text)
+
+
+def test_a_program_that_does_not_parse_is_not_submitted(job, people):
+    services.program_file_write(user=people.owner, job=job, name="model.py", text="def build(spec:\n    pass\n")
+    with pytest.raises(Invalid) as caught:
+        services.job_submit(user=people.owner, job=job)
+    assert caught.value.details["file"] == "model.py" and caught.value.details["line"] == 1
+    job.refresh_from_db()
+    assert job.state == "draft"
+
+
+def test_a_submitted_job_cannot_be_edited(job, people):
+    queue(job)
+    with pytest.raises(Conflict, match="queued"):
+        services.program_file_write(user=people.owner, job=job, name="model.py", text="x = 1")
+    with pytest.raises(Conflict):
+        services.job_spec_update(user=people.owner, job=job, spec={})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_edit_slips_into_a_job_that_is_submitted_at_the_same_moment(job, people, tasks_sent, monkeypatch):
+    """What is edited runs at the level of edited programs: a file must not come after the mark was looked at."""
+    writes, submitted = programs.file_write, threading.Event()
+    threads = []
+
+    def submit():
+        try:
+            services.job_submit(user=people.mate, job=Job.objects.get(pk=job.pk))
+        finally:
+            submitted.set()
+            connection.close()
+
+    def write_late(*args):
+        threads.append(threading.Thread(target=submit))
+        threads[0].start()
+        submitted.wait(0.5)  # it must not get through
+        writes(*args)
+
+    monkeypatch.setattr(programs, "file_write", write_late)
+    with contextlib.suppress(Conflict):
+        services.program_file_write(user=people.owner, job=job, name="extra.py", text="x = 1\n")
+    threads[0].join()
+    job.refresh_from_db()
+    assert job.state == "queued"
+    assert job.program_edited == programs.program_is_edited(settings.STORE.job(job.pk)) is True
+
+
+def test_a_clone_keeps_spec_edits_and_own_model(job_make, people):
+    first = job_make(own_model=OWN_MODEL, training={"epochs": 3})
+    services.program_file_write(user=people.owner, job=first, name="extra.py", text="x = 1\n")
+    clone = services.job_clone(user=people.mate, job=first)
+    assert (clone.owner, clone.parent, clone.state) == (people.mate, first, "draft")
+    files = {file["name"]: file["text"] for file in selectors.program_files(clone)}
+    assert files["model.py"] == OWN_MODEL and files["extra.py"] == "x = 1\n"
+    assert clone.program_edited and clone.resolved["spec"]["training"]["epochs"] == 3
+
+
+def test_a_new_spec_makes_a_new_program_and_keeps_edits(job, people):
+    services.program_file_write(user=people.owner, job=job, name="README.md", text="mine\n")
+    services.job_spec_update(user=people.owner, job=job, spec={"training": {"epochs": 7}, "name": "Seven"})
+    files = {file["name"]: file["text"] for file in selectors.program_files(job)}
+    assert files["README.md"] == "mine\n" and "epochs: 7" in files["spec.yaml"]
+    assert (job.name, job.epochs) == ("Seven", 7)
+
+
+def test_the_zip_holds_program_and_runtime_and_is_the_same_each_time(job):
+    body = b"".join(selectors.program_zip(job))
+    assert body == b"".join(selectors.program_zip(job))
+    names = zipfile.ZipFile(io.BytesIO(body)).namelist()
+    assert f"program-{job.pk}/train.py" in names
+    assert f"program-{job.pk}/worker/runtime/run.py" in names
+    assert not any("/data/" in name for name in names)
+
+
+def test_the_zip_with_data_holds_what_the_program_trains_on(job):
+    packed = selectors.data_file(job)
+    body = b"".join(selectors.program_zip(job, with_data=True))
+    assert zipfile.ZipFile(io.BytesIO(body)).read(f"program-{job.pk}/data/{packed.name}") == packed.read_bytes()
+    packed.unlink()
+    with pytest.raises(NotFound, match="not there any more"):
+        b"".join(selectors.program_zip(job, with_data=True))
