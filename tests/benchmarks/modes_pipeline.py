@@ -155,6 +155,14 @@ def simulated(blocks: list[Block], batch: int) -> dict[str, dict[str, float]]:
     return found
 
 
+def allowed(micro_batches: int, efficiency: float) -> float:
+    """Share of the ideal that two stages can reach where two processes at once keep this share of their speed.
+
+    Of the M + 1 slots of a pass all but the first and the last have both stages computing.
+    """
+    return (micro_batches + 1) / (2 + (micro_batches - 1) / efficiency)
+
+
 def section(options: argparse.Namespace) -> dict[str, Any]:
     """All figures."""
     with tempfile.TemporaryDirectory() as folder:
@@ -173,7 +181,7 @@ def section(options: argparse.Namespace) -> dict[str, Any]:
     step_s = {
         role: statistics.median(max(rank["step_s"] for rank in each[role]) for each in rounds) for role in rounds[0]
     }
-    last = rounds[-1]
+    last, efficiency = rounds[-1], step_s["single"] / step_s[APART]
     return {
         "step_s": step_s,
         "speedup": {role: step_s["single"] / seconds for role, seconds in step_s.items()},
@@ -182,7 +190,10 @@ def section(options: argparse.Namespace) -> dict[str, Any]:
             for role, wish in ROLES.items()
             if wish and role in step_s
         },
-        "machine_efficiency": step_s["single"] / step_s[APART],
+        "machine_efficiency": efficiency,
+        "machine_allows": {
+            role: allowed(wish["micro_batches"], efficiency) for role, wish in ROLES.items() if wish and role in step_s
+        },
         "auto_plan": last["auto"][0]["plan"] if "auto" in last else None,
         "parameters": {role: [rank["parameters"] for rank in ranks] for role, ranks in last.items()},
         "peak_bytes": {role: [rank["peak_bytes"] for rank in ranks] for role, ranks in last.items()},
@@ -205,7 +216,9 @@ def main() -> None:
         os._exit(0)  # no rank waits for another to leave
     found = section(options)
     for role, seconds in found["step_s"].items():
-        share = f", {found['of_ideal'][role]:.3f} of the ideal" if role in found["of_ideal"] else ""
+        share = ""
+        if role in found["of_ideal"]:
+            share = f", {found['of_ideal'][role]:.3f} of the ideal (machine: {found['machine_allows'][role]:.3f})"
         memory = ", ".join(f"{size / 2**20:.0f} MiB" for size in found["peak_bytes"][role])
         weights = ", ".join(f"{count:,}" for count in found["parameters"][role])
         print(f"{role}: {seconds * 1e3:.0f} ms/step{share}; parameters {weights}; peak {memory}")
