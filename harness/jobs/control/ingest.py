@@ -30,8 +30,7 @@ BATCHES_OF_ONE = 5
 """Then it is the turn of the stream that has waited longest."""
 BATCHES_MAX = 50
 _here, _again = threading.Lock(), threading.Event()
-"""A process reads one stream at a time: two threads of it would only wait for each other. Who asks meanwhile is heard.
-"""
+"""A process reads one stream at a time: its threads would only wait for each other. Who asks meanwhile is heard."""
 _log = logging.getLogger(__name__)
 
 
