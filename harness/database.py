@@ -1,9 +1,14 @@
-"""What tells a database that is away from a fault of what was being done."""
+"""What tells a database that is away from a fault of what was being done; many rows changed in one go."""
 
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
 
+from django.db import connection
+from django.db.models import Model
 from django.db.utils import InterfaceError, OperationalError
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
@@ -24,3 +29,27 @@ def is_away(error: BaseException) -> bool:
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) & _PRIMARY in _BUSY
     return type(cause).__module__.partition(".")[0] == "psycopg"
+
+
+def rows_update(model: type[Model], changes: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Set fields of rows by primary key, each row to values of its own.
+
+    As `filter(pk=...).update(...)` for each, for less processor time: a statement is made once for all rows that change
+    in the same fields. (`bulk_update` takes twice as much as single updates.)
+    """
+    alike: dict[tuple[str, ...], list[list[Any]]] = defaultdict(list)
+    fields, key_field = {field.name: field for field in model._meta.concrete_fields}, model._meta.pk
+    for key, values in changes.items():
+        if values:
+            prepared = [fields[name].get_db_prep_save(value, connection) for name, value in values.items()]
+            alike[tuple(values)].append([*prepared, key_field.get_db_prep_save(key, connection)])
+    with connection.cursor() as cursor:
+        for names, rows in alike.items():
+            columns = ", ".join(f"{_quoted(fields[name].column)} = %s" for name in names)
+            # Names of tables and columns are our own; every value is a parameter.
+            text = f"UPDATE {_quoted(model._meta.db_table)} SET {columns} WHERE {_quoted(key_field.column)} = %s"  # noqa: S608
+            cursor.executemany(text, rows)
+
+
+def _quoted(name: object) -> str:
+    return connection.ops.quote_name(str(name))

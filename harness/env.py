@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from worker.events import EVENT_STREAMS_MAX
+
+EVENT_STREAMS = 8
+"""With PostgreSQL: room for as many control processes that read events."""
 SECRET_BYTES = 48
 _SECRET_LENGTH_MIN = 40
 
@@ -49,6 +53,17 @@ def env_int(name: str, default: int) -> int:
         return int(text)
     except ValueError as error:
         raise SettingsError(f"{name} must be a whole number, not {text!r}") from error
+
+
+def event_streams(*, several: bool) -> int:
+    """`DLH_EVENT_STREAMS`. Without it as many as are worth their while where `several` processes can write at once.
+
+    Raises `SettingsError`.
+    """
+    streams = env_int("DLH_EVENT_STREAMS", EVENT_STREAMS if several else 1)
+    if not 1 <= streams <= EVENT_STREAMS_MAX:
+        raise SettingsError(f"DLH_EVENT_STREAMS must be from 1 to {EVENT_STREAMS_MAX}, not {streams}")
+    return streams
 
 
 def env_list(name: str) -> list[str]:

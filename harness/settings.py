@@ -7,7 +7,17 @@ from urllib.parse import urlsplit
 
 from csp.constants import NONCE, NONE, SELF
 
-from harness.env import database, env_bool, env_int, env_list, env_path, env_text, s3_settings, secret_read_or_make
+from harness.env import (
+    database,
+    env_bool,
+    env_int,
+    env_list,
+    env_path,
+    env_text,
+    event_streams,
+    s3_settings,
+    secret_read_or_make,
+)
 from harness.store import StorePaths
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -85,6 +95,8 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": database(env_text("DLH_DATABASE_URL"), HOME / "db.sqlite3")}
+EVENT_STREAMS = event_streams(several=bool(env_text("DLH_DATABASE_URL")))
+"""Streams that new attempts are spread over by job: as many control processes read their events at once."""
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "accounts.User"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import compileall
 import contextlib
+import json
 import logging
 import os
 import subprocess
@@ -202,7 +203,15 @@ def _record_lost(entry: registry.Entry) -> None:
         registry.write_json(entry.paths.exit_file(entry.token), event.to_json())
     except OSError as error:  # a full disk must not keep the node from reporting
         _log.warning("cannot record the end of %s/%d: %s", entry.job_id, entry.token, error)
-    _send(event)
+    _send(event, _stream_of(entry))
+
+
+def _stream_of(entry: registry.Entry) -> int:
+    """Where its supervisor sent what it said: the end must not overtake that. Without a plan it said nothing."""
+    try:
+        return RunPlan.from_dict(json.loads(entry.paths.plan(entry.token).read_text())).event_stream
+    except (OSError, ValueError):
+        return 0
 
 
 def _exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None) -> Event:
@@ -217,8 +226,8 @@ def _send_exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any
     _send(_exited(job_id, token, outcome, cause))
 
 
-def _send(event: Event) -> None:
-    forwarder = Forwarder(redis_url(), event.job_id, event.token)
+def _send(event: Event, stream: int = 0) -> None:
+    forwarder = Forwarder(redis_url(), event.job_id, event.token, stream=stream)
     forwarder.send([event])
     forwarder.close(SEND_WAIT_S)
 

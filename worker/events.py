@@ -1,7 +1,7 @@
 """Events: what a run says about itself. Append-only, absolute progress, never increments.
 
 A rank appends events as JSON lines to its own file (`RunPaths.rank_events`); the supervisor adds its own,
-stamps the fencing token, and forwards all to two Redis streams: one for control (`CONTROL_STREAM`),
+stamps the fencing token, and forwards all to two Redis streams: one for control (`control_stream`),
 one for people who watch (`job_stream(job_id)`).
 """
 
@@ -9,16 +9,32 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 CONTROL_STREAM = "dlh:events"
-"""Read by control's ingest (consumer group `control`). Field `event` holds `Event.to_json()`."""
+"""The first of the streams that control's ingest reads (consumer group `control`), and the only one of releases that
+knew no others. Field `event` holds `Event.to_json()`."""
+EVENT_STREAMS_MAX = 32
+"""Control looks at so many streams, however many of them it has new attempts write to."""
 
 SUPERVISOR_RANK = -1
 """`Event.rank` of an event that the supervisor itself made; of a run on several nodes that of the first node. Those
 of the others count on downwards, in the order of `RunPlan.nodes`."""
+
+
+def control_stream(number: int) -> str:
+    """Name of the stream of that number. Raises `ValueError` where nobody would read it."""
+    if not 0 <= number < EVENT_STREAMS_MAX:
+        raise ValueError(f"there is no stream of events {number}")
+    return f"{CONTROL_STREAM}:{number}" if number else CONTROL_STREAM
+
+
+def stream_number(job_id: str, streams: int) -> int:
+    """Which of so many streams all attempts of a job write to: the same in every process and release."""
+    return zlib.crc32(job_id.encode()) % streams
 
 
 def job_stream(job_id: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 
-from worker.events import CONTROL_STREAM, Event, EventKind, job_stream, lease_key
+from worker.events import Event, EventKind, control_stream, job_stream, lease_key
 
 CONTROL_LENGTH = 100_000
 JOB_LENGTH = 20_000
@@ -42,9 +42,9 @@ _log = logging.getLogger(__name__)
 class Forwarder:
     """One thread that owns the connection to Redis. Without a URL it only swallows."""
 
-    def __init__(self, url: str, job_id: str, token: int, part: str = "") -> None:
+    def __init__(self, url: str, job_id: str, token: int, part: str = "", *, stream: int = 0) -> None:
         self.job_id, self.token, self.url = job_id, token, url
-        self._lease = lease_key(job_id, part)
+        self._lease, self._stream = lease_key(job_id, part), control_stream(stream)
         self.fenced = threading.Event()
         """A newer attempt holds the lease: this one must end."""
         self._buffer: deque[Event] = deque()
@@ -111,7 +111,7 @@ class Forwarder:
         for event in batch:
             fields: dict[Any, Any] = {"event": event.to_json()}
             if event.kind is not EventKind.LOG:  # log files are the truth; a flood must not push events out
-                pipe.xadd(CONTROL_STREAM, fields, maxlen=CONTROL_LENGTH, approximate=True)
+                pipe.xadd(self._stream, fields, maxlen=CONTROL_LENGTH, approximate=True)
             pipe.xadd(job_stream(self.job_id), fields, maxlen=JOB_LENGTH, approximate=True)
         pipe.execute()
         with self._lock:

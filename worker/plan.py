@@ -87,6 +87,8 @@ class RunPlan:
     """Ranks that it may come to have while it runs, as control asks; 0: as many as it starts with, then as before."""
     word: str = ""
     """What the nodes of a run that may lose one show each other; empty on one node."""
+    event_stream: int = 0
+    """Number of the stream that control reads its events from (`worker.events.control_stream`)."""
     version: int = PLAN_VERSION
 
     @property
@@ -116,8 +118,9 @@ class RunPlan:
         return "" if node == self.nodes[0] else node
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON or a Celery message."""
-        return asdict(self)
+        """Plain values for JSON or a Celery message. Nodes of a release with one stream of events read plans for it."""
+        body = asdict(self)
+        return body if self.event_stream else {name: value for name, value in body.items() if name != "event_stream"}
 
     @staticmethod
     def from_dict(body: dict[str, Any]) -> RunPlan:

@@ -286,7 +286,8 @@ def main(kind: type[Supervisor] = Supervisor) -> int:
     if not registry.enter(attempt.paths, attempt.plan.job_id, attempt.plan.token):
         _log.error("attempt %d of job %s runs already", attempt.plan.token, attempt.plan.job_id)
         return 1
-    forwarder = Forwarder(redis_url(), attempt.plan.job_id, attempt.plan.token, attempt.paths.part)
+    plan = attempt.plan
+    forwarder = Forwarder(redis_url(), plan.job_id, plan.token, attempt.paths.part, stream=plan.event_stream)
     outcome = kind(attempt, forwarder).run()
     _log.info("attempt %d of job %s: %s", attempt.plan.token, attempt.plan.job_id, outcome)
     return 0

@@ -87,6 +87,7 @@ urlpatterns = [
     path("pool/nodes/<str:name>/<str:action>/", pool.node_act, name="node_act"),
     path("pool/settings/", pool.pool_settings, name="pool_settings"),
     path("pool/object-store/", pool.object_store, name="pool_object_store"),
+    path("pool/readers/", pool.readers, name="pool_readers"),
     path("pool/slow/", pool.device_slow, name="device_slow"),
     path("pool/calibration/", calibration.calibration, name="calibration"),
     path("pool/calibration/start/", calibration.calibration_begin, name="calibration_begin"),

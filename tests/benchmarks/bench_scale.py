@@ -1,11 +1,12 @@
-"""Where one installation meets its first limit: 1,000 nodes with 8,000 devices, on one portal and one control process.
+"""Where one installation meets its first limit: 1,000 nodes with 8,000 devices, on a portal and control processes.
 
     make bench-scale [ARGS="--nodes 1000 --devices 8 --width 4 --queued 1000"]
 
 Nodes and runs are rows and words, not machines; everything that takes them in is the product's own, on a PostgreSQL
 that syncs its writes and a real broker. Each duty is timed, then told as the share of one process that it takes at this
 size, by the periods of the product (a heartbeat every 5 s, a look at the queue every 2 s, at all runs every 5 s, and of
-each run with three steps a second eight events). The last line is JSON.
+each run with three steps a second eight events). Events are then read by one and by two control processes at once, in
+turn. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 import redis
 
+from tests.benchmarks.scale_readers import Shared, broker_cpu_s, load_words, readers_compare
 from tests.benchmarks.scale_scene import installation, queue_fill, report_of
 from worker.agent import BEAT_S
 from worker.events import CONTROL_STREAM, Event, EventKind, job_stream
@@ -33,6 +35,8 @@ from worker.events import CONTROL_STREAM, Event, EventKind, job_stream
 STEPS_PER_S = 3
 EVENTS_PER_S = 2 * STEPS_PER_S + 2
 """Of one run: progress and losses at each step, rates and a sample of its resources each second."""
+SECONDS = 3
+"""How often all runs speak to a reader in this process."""
 SPEAK = """
 import sys, time, redis
 client, streams, event = redis.Redis.from_url(sys.argv[1]), sys.argv[2].split(","), sys.argv[4]
@@ -138,8 +142,8 @@ def second_of(job_id: str, second: int) -> list[Event]:
     ]
 
 
-def events(client: redis.Redis) -> tuple[Duty, Duty]:
-    """A second's words of every run, as the forwarders send them; (control's reading, the broker's part)."""
+def events(client: redis.Redis) -> tuple[Duty, Duty, list[Shared]]:
+    """A second's words of every run, as the forwarders send them; (control's reading, the broker's part, readers)."""
     from harness.jobs.control.ingest import ingest
     from harness.jobs.models import Job
 
@@ -147,8 +151,8 @@ def events(client: redis.Redis) -> tuple[Duty, Duty]:
     Job.objects.filter(pk__in=running).update(state="running")
     ingest()
     taken, written, broker_s = [], 0, 0.0
-    for second in range(3):
-        cpu_s, before = _broker_cpu_s(client), rows_written()
+    for second in range(SECONDS):
+        cpu_s, before = broker_cpu_s(client), rows_written()
         pipe = client.pipeline(transaction=False)
         for job_id in running:
             for event in second_of(job_id, second):
@@ -160,17 +164,13 @@ def events(client: redis.Redis) -> tuple[Duty, Duty]:
         taken.append(time.perf_counter() - began_s)
         if read != len(running) * EVENTS_PER_S:
             raise RuntimeError(f"{read} events were read of {len(running) * EVENTS_PER_S}")
-        written, broker_s = rows_written() - before, _broker_cpu_s(client) - cpu_s
+        written, broker_s = rows_written() - before, broker_cpu_s(client) - cpu_s
     need = len(running) * EVENTS_PER_S
     return (
         Duty("events", "event", need, median(taken) / need, written),
         Duty("broker (its own process)", "event", need, broker_s / need),
+        readers_compare(client, running, second_of, SECONDS),
     )
-
-
-def _broker_cpu_s(client: redis.Redis) -> float:
-    found: Any = client.info("cpu")
-    return float(found["used_cpu_user"] + found["used_cpu_sys"])
 
 
 def rounds() -> Duty:
@@ -234,7 +234,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-scale-") as folder, installation(Path(folder)) as client:
         beat = heartbeats(chosen.nodes, chosen.devices)
         queue, start_s = ticks(chosen.nodes * chosen.devices // chosen.width + chosen.queued, chosen.width)
-        read, broker = events(client)
+        read, broker, shared = events(client)
         held = rounds()
         told_s, delay_s = asyncio.run(watched(os.environ["DLH_REDIS_URL"], chosen.pages, 5))
     page = Duty(f"live pages ({chosen.pages})", "event", chosen.pages * EVENTS_PER_S, told_s)
@@ -246,11 +246,21 @@ def main() -> None:
         cells = f"{duty.per_s:9,.1f} {duty.cost_s * 1000:10.3f} {duty.busy_share:13.0%} {duty.writes_per_s:8,.0f}"
         print(f"  {duty.name:26} {cells} {full:>13}")
     print(f"  a start takes {start_s * 1000:.1f} ms; a live word {delay_s * 1000:.0f} ms (95th percentile)")
+    for each in shared:
+        costs = ", ".join(
+            f"{name} {cost_s * 1000:.3f}"
+            for name, cost_s in (
+                ("readers", each.reader_cpu_s), ("database", each.database_cpu_s), ("broker", each.broker_cpu_s),
+            )
+        )  # fmt: skip
+        shares = "/".join(f"{share:.0%}" for share in each.shares)
+        print(f"  {each.readers} readers ({shares}): {each.events_per_s:,.0f} events/s; processor ms an event: {costs}")
+    print(f"  {load_words()} at the end, this benchmark's own included")
     first = max((duty for duty in duties if duty is not page), key=lambda duty: duty.busy_share)
     print(f"  the first limit: {first.name}")
     told = {duty.name: asdict(duty) | {"busy_share": duty.busy_share} for duty in duties}
     print(json.dumps({"benchmark": "scale", **vars(chosen), "duties": told, "start_s": start_s, "delay_s": delay_s,
-                      "first_limit": first.name}))  # fmt: skip
+                      "readers": [asdict(each) for each in shared], "first_limit": first.name}))  # fmt: skip
 
 
 if __name__ == "__main__":

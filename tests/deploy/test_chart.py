@@ -93,6 +93,7 @@ def test_without_what_has_no_default_nothing_is_rendered(missing):
         {"redis": {"url": "redis://:password@host:6379/0"}},
         {"publicUrl": "harness.example.org"},
         {"replicas": 3},
+        {"control": {"replicas": 1, "eventStreams": 33}},
         {"nodes": [{"name": "Big Node", "kind": "pod"}]},
         {"nodes": [{"name": "far", "kind": "statefulset", "store": "cache"}]},
         {"nodes": [{"name": "far", "kind": "statefulset", "store": "shared", "cache": {"gib": 5}}]},
@@ -208,6 +209,18 @@ def test_the_parts_are_commands_that_exist_and_get_what_they_ask_for():
         (part,) = container["args"]
         given = {item["name"].removesuffix("_FILE") for item in container["env"]}
         assert set(NEEDS if "DLH_CACHE" in given else REQUIRED[part]) <= given | {"DLH_STORE"}, part
+
+
+def test_as_many_control_processes_read_events_as_is_said():
+    control = {"control": {"replicas": 3, "eventStreams": 12}}
+    deployment = of_kind("Deployment", render({**GIVEN, **control}))["prod-dlh-control"]
+    assert deployment["spec"]["replicas"] == 3
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert {"name": "DLH_EVENT_STREAMS", "value": "12"} in container["env"]
+    for name, spec in pods().items():
+        given = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
+        is_node = name.startswith("prod-dlh-node-")
+        assert given.get("DLH_EVENT_STREAMS") in ({None} if is_node else {None, "8"}), name
 
 
 def nodes_policy(**given):

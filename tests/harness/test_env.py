@@ -13,10 +13,12 @@ from harness.env import (
     env_int,
     env_list,
     env_text,
+    event_streams,
     s3_settings,
     secret_read_or_make,
     without_s3,
 )
+from worker.events import EVENT_STREAMS_MAX
 
 
 def test_values_are_read_by_type(monkeypatch, tmp_path):
@@ -32,6 +34,16 @@ def test_values_are_read_by_type(monkeypatch, tmp_path):
     (tmp_path / "secret").write_text("from a file\n")
     monkeypatch.setenv("DLH_X_FILE", str(tmp_path / "secret"))
     assert env_text("DLH_X") == "from a file"
+
+
+def test_events_lie_in_several_streams_where_several_processes_can_write(monkeypatch):
+    assert event_streams(several=False) == 1 < event_streams(several=True) <= EVENT_STREAMS_MAX
+    monkeypatch.setenv("DLH_EVENT_STREAMS", "3")
+    assert event_streams(several=False) == event_streams(several=True) == 3
+    for wrong in ("0", str(EVENT_STREAMS_MAX + 1), "some"):
+        monkeypatch.setenv("DLH_EVENT_STREAMS", wrong)
+        with pytest.raises(SettingsError, match="DLH_EVENT_STREAMS"):
+            event_streams(several=True)
 
 
 def test_each_installation_makes_its_own_secret_once(tmp_path):

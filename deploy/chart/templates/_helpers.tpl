@@ -59,6 +59,7 @@ capabilities: {drop: [ALL]}
 {{/* Portal and control: they alone sign in at the object store. */}}
 {{- define "dlh.servingEnvironment" -}}
 {{ include "dlh.webEnvironment" . }}
+- {name: DLH_EVENT_STREAMS, value: {{ .Values.control.eventStreams | quote }}}
 {{- with .Values.objectStore }}
 {{- if .url }}
 - {name: DLH_S3_URL, value: {{ .url | quote }}}

@@ -24,10 +24,13 @@ from harness.api.schemas.pool import (
     PoolOut,
     PoolSettingsIn,
     PoolSettingsOut,
+    ReadingOut,
     SlowdownIn,
 )
 from harness.broker import client
 from harness.bucket.status import bucket_status
+from harness.errors import Unavailable
+from harness.jobs.readers import reading_state
 from harness.pool import selectors, services
 from harness.pool.models import Node, NodeState
 from harness.release import release
@@ -139,6 +142,16 @@ def object_store(request: HttpRequest) -> ObjectStoreOut:
     require_admin(person(request))
     found = bucket_status()
     return ObjectStoreOut(used=False) if found is None else ObjectStoreOut(used=True, **asdict(found))
+
+
+@router.get("/readers", response=ReadingOut, summary="The reading of events")
+def readers(request: HttpRequest) -> Any:
+    """How far control is with what runs say, and which of its processes read. For admins."""
+    require_admin(person(request))
+    found = reading_state()
+    if found is None:
+        raise Unavailable("The broker does not answer.", hint="Try again in a moment.")
+    return found
 
 
 def _answers(check: Any) -> bool:

@@ -69,6 +69,25 @@ class ObjectStoreOut(Schema):
     bytes: int = Field(default=0, description="Their size; what is there twice counts twice and is stored once.")
 
 
+class StreamOut(Schema):
+    """One stream of runs' events."""
+
+    number: int
+    waiting: int = Field(description="Events that are not taken in yet.")
+    behind_s: float = Field(description="Age of the oldest of them. 0: none.")
+    reader: str = Field(description="Control process that reads it, or did last: host/process id.")
+    read_at_s: float | None = Field(description="When that one last took something in (Unix time).")
+
+
+class ReadingOut(Schema):
+    """How far the reading of runs' events is."""
+
+    waiting: int = Field(description="Events that are not taken in yet.")
+    behind_s: float = Field(description="Of the stream that is farthest behind.")
+    readers: list[str] = Field(description="Control processes that took events in within the last minute.")
+    streams: list[StreamOut]
+
+
 class SlowdownIn(Strict):
     """How much slower than it is a device is to act."""
 

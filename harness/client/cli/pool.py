@@ -101,6 +101,25 @@ def pool_add(
     console().print(f"  {made['command']}", markup=False, soft_wrap=True)
 
 
+@app.command("readers")
+def pool_readers(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """How far control is with what runs say, and which of its processes read."""
+    with open_client(context) as client:
+        found: Json = client.get("/pool/readers")
+    if as_json:
+        json_print(found)
+        return
+    rows = [
+        (row["number"], row["waiting"], f"{row['behind_s']:.0f} s", row["reader"] or "none yet")
+        for row in found["streams"]
+    ]
+    table_print(("Stream", "Waiting", "Behind", "Reader, now or last"), rows)
+    console().print(
+        f"{found['waiting']} events wait, the oldest for {found['behind_s']:.0f} s; "
+        f"{len(found['readers'])} readers in the last minute."
+    )
+
+
 @contextmanager
 def suppress_taken() -> Iterator[None]:
     """A node that is expected already gets a new token; one that lives is refused with it."""

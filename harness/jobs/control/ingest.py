@@ -1,12 +1,15 @@
-"""Ingest: read the stream of events and hand them on: `telemetry` of all runs at once, the rest to `effects` by job.
+"""Ingest: read streams of events and hand them on: `telemetry` of all runs at once, the rest to `effects` by job.
 
 An entry is acknowledged after its effects are committed; what was read and not acknowledged is read again first.
-Acknowledged entries are deleted: the stream holds only what control has still to do, however much a program says.
+Acknowledged entries are deleted: a stream holds only what control has still to do, however much a program says.
+Any number of control processes do it at once, each on another stream (`streams`).
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections import defaultdict
 
 import redis
@@ -15,56 +18,72 @@ from harness.broker import client
 from harness.database import DATABASE_AWAY
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reading import event_read
+from harness.jobs.control.streams import READ_BY_KEY, Lease, reader_name, streams_waiting
 from harness.jobs.control.telemetry import telemetry_apply
-from worker.events import CONTROL_STREAM, Event
+from worker.events import Event, control_stream
 
 GROUP = "control"
 CONSUMER = "control"
-"""One name for every control process: the lock lets one read at a time, and it finds what the last one left."""
+"""One name for every control process: the lease lets one read at a time, and it finds what the last one left."""
 BATCH = 1000
+BATCHES_OF_ONE = 5
+"""Then it is the turn of the stream that has waited longest."""
 BATCHES_MAX = 50
-LOCK_S = 15
-"""A process that dies, or a broker that restarts, leaves the lock behind: so long nothing is taken in. Two readers at
-once would do no harm, since an event that was seen before is dropped."""
+_here, _again = threading.Lock(), threading.Event()
+"""A process reads one stream at a time: its threads would only wait for each other. Who asks meanwhile is heard."""
 _log = logging.getLogger(__name__)
 
 
 def ingest() -> int:
-    """Take in all events there are; return how many were read. Does nothing where another process does it now."""
-    lock = client().lock("dlh:ingest", timeout=LOCK_S)
-    if not lock.acquire(blocking=False):
+    """Take in the events there are; return how many were read. Leaves out what another process reads now."""
+    if not _here.acquire(blocking=False):
+        _again.set()
         return 0
-    count = 0
     try:
-        position = "0"
-        for _ in range(BATCHES_MAX):
-            entries = _read(position)
+        count, left, more = 0, BATCHES_MAX, True
+        while left > 0 and more:
+            _again.clear()
+            more = False
+            for waiting in streams_waiting():
+                most = min(left, BATCHES_OF_ONE)
+                read, batches = _drain(waiting.number, most) if most else (0, 0)
+                count, left, more = count + read, left - batches, more or batches == most
+            more = more or _again.is_set()
+        return count
+    finally:
+        _here.release()
+
+
+def _drain(number: int, most: int) -> tuple[int, int]:
+    """Take in one stream; (entries, batches), the latter at most `most`. Nothing where another process reads it."""
+    count = batches = 0
+    stream, position = control_stream(number), "0"
+    with Lease(number).taken() as lease:
+        while lease.held and batches < most:
+            entries = _read(stream, position)
             if not entries and position == ">":
                 break
             # "0": what was handed out before and not acknowledged; then what is new.
             if not entries:
                 position = ">"
                 continue
-            _take_in(entries)
-            count += len(entries)
-            lock.reacquire()
-    finally:
-        try:
-            lock.release()
-        except redis.exceptions.LockError:
-            _log.warning("ingest took longer than its lock")
-    return count
+            _take_in(stream, entries)
+            lease.got_on()
+            count, batches = count + len(entries), batches + 1
+        if batches:
+            client().hset(READ_BY_KEY, str(number), f"{time.time():.3f} {reader_name()}")
+    return count, batches
 
 
-def _read(position: str) -> list[tuple[str, dict[str, str]]]:
+def _read(stream: str, position: str) -> list[tuple[str, dict[str, str]]]:
     try:
-        answer = client().xreadgroup(GROUP, CONSUMER, {CONTROL_STREAM: position}, count=BATCH)
+        answer = client().xreadgroup(GROUP, CONSUMER, {stream: position}, count=BATCH)
     except redis.ResponseError as error:
         if "NOGROUP" not in str(error):
             raise
         # First use, or the broker lost its memory.
-        client().xgroup_create(CONTROL_STREAM, GROUP, id="0", mkstream=True)
-        return _read(position)
+        client().xgroup_create(stream, GROUP, id="0", mkstream=True)
+        return _read(stream, position)
     streams = answer.items() if isinstance(answer, dict) else answer or []
     return [(entry_id, fields or {}) for _, entries in streams for entry_id, fields in _flat(entries)]
 
@@ -76,7 +95,7 @@ def _flat(entries: list) -> list[tuple[str, dict[str, str]]]:  # type: ignore[ty
     return entries
 
 
-def _take_in(entries: list[tuple[str, dict[str, str]]]) -> None:
+def _take_in(stream: str, entries: list[tuple[str, dict[str, str]]]) -> None:
     by_job: dict[str, list[Event]] = defaultdict(list)
     for entry_id, fields in entries:
         try:
@@ -90,8 +109,11 @@ def _take_in(entries: list[tuple[str, dict[str, str]]]) -> None:
         if job_id not in done:
             _apply(job_id, events)
     ids = [entry_id for entry_id, _ in entries]
-    client().xack(CONTROL_STREAM, GROUP, *ids)
-    client().xdel(CONTROL_STREAM, *ids)
+    # Both or neither: an entry that is acknowledged and still there would look like one that waits, for ever.
+    with client().pipeline(transaction=True) as pipe:
+        pipe.xack(stream, GROUP, *ids)
+        pipe.xdel(stream, *ids)
+        pipe.execute()
 
 
 def _apply(job_id: str, events: list[Event]) -> None:

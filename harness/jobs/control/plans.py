@@ -20,6 +20,7 @@ from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, DeviceKind, Node
 from harness.store import UnsafePath, json_beneath, open_beneath
 from scheduler.types import Option
+from worker.events import stream_number
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 
 MEMORY_SHARE = 0.9
@@ -61,6 +62,7 @@ def plan_make(
         least=least if most or least < len(ranks) else 0,
         most=most,
         word=secrets.token_hex(16) if least and addresses else "",
+        event_stream=stream_number(job.pk, settings.EVENT_STREAMS),
     )
 
 

@@ -16,7 +16,7 @@ from django.db.models import F, Max, Min
 from django.utils import timezone
 
 from harness.broker import project_stream, publish_all
-from harness.database import DATABASE_AWAY
+from harness.database import DATABASE_AWAY, rows_update
 from harness.jobs.control.marks import fresh_events
 from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import Job, JobAttempt, MetricPoint, ResourceSample
@@ -94,13 +94,10 @@ class _Rows:
         self._samples += samples_of(job, by_kind[EventKind.SAMPLE], attempt, nodes)
 
     def write(self) -> None:
-        """All of it. The rows that exist already change one by one: `bulk_update` takes twice the processor time."""
+        """All of it."""
         now = timezone.now()
-        for attempt in self._seen:
-            JobAttempt.objects.filter(pk=attempt.pk).update(seen_seq=attempt.seen_seq, seen_at=now)
-        for job_id, changes in self._changes.items():
-            if changes:
-                Job.objects.filter(pk=job_id).update(**changes)
+        rows_update(JobAttempt, {seen.pk: {"seen_seq": seen.seen_seq, "seen_at": now} for seen in self._seen})
+        rows_update(Job, self._changes)
         points_write(self._points)
         ResourceSample.objects.bulk_create(self._samples, batch_size=BATCH)
         publish_all(self._words)

@@ -8,22 +8,23 @@ hangs: what was decided on older facts is never carried out, however long a proc
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
 from harness.database import DATABASE_AWAY
+from harness.jobs.control.keeper import Keeper
 from harness.pool.models import SchedulerTurn
 
-HANGS_AFTER = timedelta(seconds=30)
-"""A turn that is not renewed for longer was left by a process that died."""
-RENEW_EVERY_S = 8.0
-MOST_RENEWALS = 75
+HANGS_AFTER = timedelta(seconds=10)
+"""A turn that is not renewed for longer was left by a process that died. Where it only slept, or another host's clock
+is so far ahead, the decision is made again and nothing else is lost."""
+RENEW_EVERY_S = 2.0
+MOST_RENEWALS = 300
 """Ten minutes. Decisions take a fraction of a second: who decides for longer hangs, though its clock still ticks."""
 _log = logging.getLogger(__name__)
 
@@ -102,35 +103,25 @@ def facts_change() -> None:
 class TurnKeeper:
     """Renews a turn while its process decides: `with TurnKeeper(turn) as keeper`, then go on with `keeper.turn`.
 
-    A thread does it, so that a decision over a huge queue keeps its turn; a process that is stopped or dead renews
-    nothing. That the turn was lost shows when the decision is carried out.
+    A thread does it, so that a decision over a huge queue keeps its turn. That the turn was lost shows when the
+    decision is carried out.
     """
 
     def __init__(self, turn: Turn) -> None:
         """Nothing is renewed before the block is entered."""
         self.turn = turn
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="turn-keeper", daemon=True)
+        self._keeper = Keeper(self._renewed, every_s=RENEW_EVERY_S, most=MOST_RENEWALS)
 
     def __enter__(self) -> TurnKeeper:
         """Begin."""
-        self._thread.start()
+        self._keeper.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End; `turn` moves no more."""
-        self._done.set()
-        self._thread.join()
-
-    def _keep(self) -> None:
-        try:
-            for _ in range(MOST_RENEWALS):
-                if self._done.wait(RENEW_EVERY_S) or not self._renewed():
-                    return
-        finally:
-            connection.close()
+        self._keeper.__exit__(kind, error, trace)
 
     def _renewed(self) -> bool:
         try:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from harness.accounts.access import require_admin, visible_projects
 from harness.bucket.status import bucket_status
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
+from harness.jobs.readers import reading_state
 from harness.pages.forms import NodeForm, PoolForm, SlowForm
 from harness.pages.web import change, number_read, page, person, show
 from harness.pool import services
@@ -70,6 +71,13 @@ def object_store(request: HttpRequest) -> HttpResponseBase:
     """How the copy in the object store stands now."""
     require_admin(person(request))
     return show(request, "pool/object_store.html", {"object_store": bucket_status()})
+
+
+@page("GET", "HEAD")
+def readers(request: HttpRequest) -> HttpResponseBase:
+    """How far the reading of events is now."""
+    require_admin(person(request))
+    return show(request, "pool/readers.html", {"reading": reading_state()})
 
 
 @page("POST")

@@ -151,6 +151,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("DELETE", "/pool/nodes/{name}"): "admin",
     ("PUT", "/pool/nodes/{name}/devices/{kind}/{index}/slowdown"): "admin",
     ("GET", "/pool/object-store"): "admin",
+    ("GET", "/pool/readers"): "admin",
     ("GET", "/pool/settings"): "look",
     ("PATCH", "/pool/settings"): "admin",
     ("GET", "/pool/calibration"): "look",

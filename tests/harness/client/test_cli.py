@@ -315,3 +315,21 @@ def test_names_given_by_people_are_printed_as_text(dlh: Dlh, job: Any) -> None:
     Job.objects.filter(pk=job.pk).update(name="[bold]x[/] [link=file:///etc]y[/link]")
     assert "[bold]x[/]" in dlh("show", job.pk).out
     assert dlh("jobs").code == 0
+
+
+def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: SimpleNamespace, monkeypatch: Any) -> None:
+    from harness.api.routes import pool as routes
+    from harness.jobs.readers import Reading, StreamState
+
+    told = StreamState(number=3, waiting=1200, behind_s=7.5, reader="host/12", read_at_s=1.7e9)
+    found = [Reading(streams=(told,), readers=("host/12",)), None]
+    monkeypatch.setattr(routes, "reading_state", lambda: found[0])
+    assert dlh("pool", "readers", "--json").code == 3
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    body = dlh("pool", "readers", "--json").json
+    assert (body["waiting"], body["behind_s"], body["readers"]) == (1200, 7.5, ["host/12"])
+    assert body["streams"][0]["number"] == 3
+    shown = dlh("pool", "readers").out
+    assert "host/12" in shown and "1200 events wait" in shown
+    found.pop(0)
+    assert dlh("pool", "readers", "--json").json["error"]["code"] == "unavailable"

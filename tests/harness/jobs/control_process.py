@@ -1,13 +1,15 @@
-"""A control process that only schedules: `python -m tests.harness.jobs.control_process DECISIONS DATABASE`.
+"""A control process that only schedules: `python -m tests.harness.jobs.control_process DECISIONS DATABASE [WHERE]`.
 
 Says `ready`, waits for a line, ticks until it has decided so often, and prints as JSON how many jobs it started and
 when it was deciding. Every decision is stretched, so that two processes that do not wait for each other would overlap.
+With WHERE it says `stands` and goes on no more: while it is `deciding`, or `carrying out`, with the first job claimed.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from typing import Any
 
@@ -34,6 +36,8 @@ def main() -> None:
         return found
 
     tick_module.place = stretched  # type: ignore[assignment]
+    if len(sys.argv) > 3:
+        _stand(tick_module, {"deciding": "place", "carrying out": "_claim"}[sys.argv[3]])
     print("ready", flush=True)
     sys.stdin.readline()
     started, end_s = 0, time.monotonic() + LIMIT_S
@@ -41,6 +45,17 @@ def main() -> None:
         started += tick_module.tick()
         time.sleep(0.01)
     print(json.dumps({"started": started, "decided": decided}), flush=True)
+
+
+def _stand(module: Any, name: str) -> None:
+    real = getattr(module, name)
+
+    def standing(*args: Any, **more: Any) -> Any:
+        real(*args, **more)
+        print("stands", flush=True)
+        threading.Event().wait()
+
+    setattr(module, name, standing)
 
 
 if __name__ == "__main__":

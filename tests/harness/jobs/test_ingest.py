@@ -146,7 +146,7 @@ def test_what_a_killed_control_had_read_is_taken_in_by_the_next(running, broker)
     sent = event(running, "metric", 1, rank=0, step=1, epoch=0, values={"train/loss": 1})
     broker.xadd(CONTROL_STREAM, {"event": sent.to_json()})
     broker.xgroup_create(CONTROL_STREAM, "control", id="0")
-    assert ingest_module._read(">")
+    assert ingest_module._read(CONTROL_STREAM, ">")
     assert MetricPoint.objects.count() == 0
     assert ingest() == 1
     assert MetricPoint.objects.count() == 1

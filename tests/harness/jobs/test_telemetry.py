@@ -6,6 +6,7 @@ import pytest
 from django.db import connection, transaction
 from django.forms.models import model_to_dict
 
+from harness.database import rows_update
 from harness.jobs.control import telemetry
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.ingest import ingest
@@ -63,6 +64,24 @@ def test_runs_taken_together_leave_the_rows_that_each_leaves_alone(three):
     expected = rows_of(alone)
     assert [rows_of(job) for job in others] == [expected, expected]
     assert len(expected[3]) == 4 and len(expected[4]) == 1
+
+
+def test_rows_are_each_set_to_values_of_their_own_and_others_left(three):
+    first, second, third = three
+    changes = {"last_values": {"a": [1, "é"]}, "eta_s": None, "phase": "train", "step": 2**40}
+    rows_update(Job, {first.pk: changes, second.pk: {"step": 7}, third.pk: {}})
+    for job in three:
+        job.refresh_from_db()
+    assert (first.last_values, first.eta_s, first.phase, first.step) == ({"a": [1, "é"]}, None, "train", 2**40)
+    assert (second.step, second.phase) == (7, "") and third.step == 0
+    rows_update(Job, {})
+
+
+def test_a_field_that_is_not_there_changes_no_row(three):
+    with pytest.raises(KeyError, match="step_s"):
+        rows_update(Job, {three[0].pk: {"step": 1}, three[1].pk: {"step_s": 1}})
+    three[0].refresh_from_db()
+    assert three[0].step == 0
 
 
 def test_what_comes_twice_counts_once(three):

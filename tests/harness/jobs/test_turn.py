@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
+from harness.jobs.control import streams
 from harness.jobs.control import tick as tick_module
 from harness.jobs.control import turn as turn_module
 from harness.jobs.control.tick import tick
@@ -85,6 +86,11 @@ def test_a_renewed_turn_stays_with_who_has_it():
     with transaction.atomic():
         turn_hold(renewed)
     assert turn_again(mine) is None
+
+
+def test_one_slow_renewal_loses_no_turn_and_no_lease():
+    assert turn_module.HANGS_AFTER.total_seconds() >= 4 * turn_module.RENEW_EVERY_S
+    assert streams.LEASE_S >= 4 * streams.RENEW_EVERY_S
 
 
 @pytest.mark.django_db(transaction=True)
@@ -182,13 +188,47 @@ def test_two_control_processes_start_every_job_once_and_never_decide_at_once(job
     assert len(set(Allocation.objects.values_list("device_id", flat=True))) == 4
 
 
-def controls(broker_url, decisions=4):
-    """What two control processes tell that begin at the same moment."""
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("where", ["deciding", "carrying out"])
+def test_what_a_control_process_killed_in_a_tick_left_undone_the_other_does_once(
+    where, job_make, node_make, broker, broker_url
+):
+    node_make(cpus=4)
+    for number in range(6):
+        queue(job_make(name=f"job {number}"))
+    doomed = control(broker_url, 1, where)
+    try:
+        doomed.stdin.write("\n")
+        doomed.stdin.flush()
+        assert [doomed.stdout.readline() for _ in range(2)] == ["ready\n", "stands\n"]
+    finally:
+        doomed.kill()
+        doomed.wait()
+    assert SchedulerTurn.objects.get().busy and not JobAttempt.objects.exists()
+    other = control(broker_url, 1)
+    try:
+        assert json.loads(other.communicate("\n", timeout=240)[0].removeprefix("ready\n"))["started"] == 4
+    finally:
+        other.kill()
+        other.wait()
+    assert not SchedulerTurn.objects.get().busy
+    placed = list(Job.objects.filter(state="placed").values_list("pk", flat=True))
+    assert sorted(JobAttempt.objects.values_list("job_id", flat=True)) == sorted(placed)
+    assert len(set(Allocation.objects.values_list("device_id", flat=True))) == len(placed) == 4
+
+
+def control(broker_url, decisions, *where):
+    """A control process that waits for a line."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "harness.settings", "DLH_REDIS_URL": broker_url}
     argv = [sys.executable, "-m", "tests.harness.jobs.control_process", str(decisions)]
-    argv.append(str(connection.settings_dict["NAME"]))
+    argv += [str(connection.settings_dict["NAME"]), *where]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
-    processes = [subprocess.Popen(argv, cwd=settings.BASE_DIR, **pipes) for _ in range(2)]
+    return subprocess.Popen(argv, cwd=settings.BASE_DIR, **pipes)
+
+
+def controls(broker_url, decisions=4):
+    """What two control processes tell that begin at the same moment."""
+    processes = [control(broker_url, decisions) for _ in range(2)]
     try:
         assert [process.stdout.readline() for process in processes] == ["ready\n"] * 2
         for process in processes:

@@ -117,6 +117,7 @@ ROWS: dict[str, Row] = {
     "node_act": Row({403}, {403}, {403}, ("node-1", "drain"), {}),
     "device_slow": Row({403}, {403}, {403}, post={"device": "node-1 cpu:0", "factor": "2"}),
     "pool_object_store": Row({403}, {403}, {403}),
+    "pool_readers": Row({403}, {403}, {403}),
     "pool_settings": Row({403}, {403}, {403}, post={"max_restarts": "2"}),
     "calibration": Row({403}, {403}, {403}),
     "calibration_begin": Row({403}, {403}, {403}, post={"node": "node-1", "kind": "cpu", "minutes": "5"}),

@@ -138,6 +138,25 @@ def test_the_pool_page_shows_what_a_node_s_doctor_found(world: SimpleNamespace, 
     assert "1 to look at" in page and "2.0 s behind" in page and "Set it by NTP." in page and "&lt;b&gt;" in page
 
 
+def test_the_pool_page_tells_admins_how_far_the_reading_of_events_is(
+    world: SimpleNamespace, client: Client, monkeypatch: Any
+) -> None:
+    from harness.jobs.readers import Reading, StreamState
+    from harness.pages.views import pool
+
+    told = StreamState(number=3, waiting=1200, behind_s=75.0, reader="<host>/12", read_at_s=1.7e9)
+    found = [Reading(streams=(told,), readers=("<host>/12",)), None]
+    monkeypatch.setattr(pool, "reading_state", lambda: found[0])
+    client.force_login(world.admin)
+    assert reverse("pool_readers") in client.get("/pool/").content.decode()
+    page = client.get(reverse("pool_readers")).content.decode()
+    assert "1 min 15 s" in page and "&lt;host&gt;/12" in page and "<host>" not in page
+    found.pop(0)
+    assert "does not answer" in client.get(reverse("pool_readers")).content.decode()
+    client.force_login(world.owner)
+    assert reverse("pool_readers") not in client.get("/pool/").content.decode()
+
+
 def test_a_failed_dataset_names_row_file_and_next_step(world: SimpleNamespace, owner: Client) -> None:
     page = owner.get(reverse("dataset_page", args=[world.failed_dataset.pk])).content.decode()
     for word in ("Row 4711 has 12 fields", "ragged.csv", "choose another delimiter", "Upload a corrected file"):

@@ -1,0 +1,84 @@
+"""How far the reading of runs' events is, and which control processes do it. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from django.conf import settings
+
+from harness.broker import client
+from harness.jobs.control.streams import READ_BY_KEY, id_of, lease_name
+from worker.events import EVENT_STREAMS_MAX, control_stream
+
+AT_WORK_S = 60.0
+"""Who read an event within so long counts as a reader."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamState:
+    """One stream of events."""
+
+    number: int
+    waiting: int
+    """Events that are not taken in yet."""
+    behind_s: float
+    """Age of the oldest of them; 0: none."""
+    reader: str
+    """Control process (`host/process id`) that reads it, or did last; empty: none yet."""
+    read_at_s: float | None
+    """When that one last took something in (Unix time, by its clock)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """All of them."""
+
+    streams: tuple[StreamState, ...]
+    """Those that new attempts write to, and others that hold events."""
+    readers: tuple[str, ...]
+    """Control processes that took events in within the last minute."""
+
+    @property
+    def waiting(self) -> int:
+        """Events that are not taken in yet."""
+        return sum(stream.waiting for stream in self.streams)
+
+    @property
+    def behind_s(self) -> float:
+        """Of the stream that is farthest behind."""
+        return max((stream.behind_s for stream in self.streams), default=0.0)
+
+
+def reading_state() -> Reading | None:
+    """How it stands now; None where the broker does not answer."""
+    numbers = range(EVENT_STREAMS_MAX)
+    try:
+        with client().pipeline(transaction=False) as pipe:
+            pipe.time()
+            pipe.hgetall(READ_BY_KEY)
+            for number in numbers:
+                pipe.xlen(control_stream(number))
+                pipe.xrange(control_stream(number), count=1)
+                pipe.get(lease_name(number))
+            (seconds, micros), read_by, *answers = pipe.execute()
+    except redis.RedisError:
+        return None
+    now_s = seconds + micros / 1e6
+    found = zip(numbers, answers[0::3], answers[1::3], answers[2::3], strict=True)
+    states = [_state(*told, str(read_by.get(str(told[0]), "")), now_s) for told in found]
+    at_work = {state.reader for state in states if state.read_at_s and now_s - state.read_at_s < AT_WORK_S}
+    shown = [state for state in states if state.number < settings.EVENT_STREAMS or state.waiting]
+    return Reading(streams=tuple(shown), readers=tuple(sorted(at_work)))
+
+
+def _state(number: int, waiting: int, rows: list[Any], holder: str | None, read_by: str, now_s: float) -> StreamState:
+    at, _, last = read_by.partition(" ")
+    return StreamState(
+        number=number,
+        waiting=waiting,
+        behind_s=max(0.0, now_s - id_of(rows[0][0])[0] / 1000) if rows else 0.0,
+        reader=holder.rpartition("/")[0] if holder else last,
+        read_at_s=float(at) if at else None,
+    )
