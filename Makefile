@@ -55,7 +55,7 @@ else
 endif
 
 # Of the whole stacks those that are about jobs and their ends; ARGS="-n 3 --dist loadfile tests/harness tests/e2e" takes all.
-STACKS := jobs faults fault_services fault_stages pause_and_cancel scheduling elastic_width backup stack
+STACKS := jobs faults fault_services fault_stages pause_and_cancel scheduling elastic_width backup stack_again
 test-postgres: setup-test
 	@$(PY) -m tests.postgres $(or $(ARGS),-n 3 $(SHARED) tests/harness $(STACKS:%=tests/e2e/test_%.py))
 
