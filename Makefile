@@ -43,21 +43,24 @@ restore: setup
 # What starts ranks, stacks or a browser mostly waits for what it started, so three of these files run at a time on any
 # machine; of the rest as many as there are cores. A test process that dies ends the run: xdist would start another, and
 # can then wait for ever.
-SHARED := --dist loadfile --max-worker-restart 0
+SHARED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 WAITING := ranks or stack or browser
+# They lie in two folders: each process reads all the tests it is given.
+WAITING_IN := tests/e2e tests/worker
 
 test: setup-test
 ifdef ARGS
 	@$(PY) -m pytest $(ARGS)
 else
 	@status=0; $(PY) -m pytest -n auto $(SHARED) -m "not ($(WAITING))" || status=1; \
-	$(PY) -m pytest -n 3 $(SHARED) -m "$(WAITING)" || status=1; exit $$status
+	$(PY) -m pytest -n 3 $(SHARED) -m "$(WAITING)" $(WAITING_IN) || status=1; exit $$status
 endif
 
-# Of the whole stacks those that are about jobs and their ends; ARGS="-n 3 --dist loadfile tests/harness tests/e2e" takes all.
-STACKS := jobs faults fault_services fault_stages pause_and_cancel scheduling elastic_width backup stack
+# What comes to the same on any database is left to `make test`: tests that have none, and of the whole stacks those that
+# are not about jobs and their ends. ARGS="-n 3 --dist loadfile tests/harness tests/e2e" takes all.
+STACKS := jobs faults fault_services fault_stages pause_and_cancel scheduling elastic_width backup stack_again
 test-postgres: setup-test
-	@$(PY) -m tests.postgres $(or $(ARGS),-n 3 $(SHARED) tests/harness $(STACKS:%=tests/e2e/test_%.py))
+	@$(PY) -m tests.postgres $(or $(ARGS),-n 3 $(SHARED) --uses-database tests/harness $(STACKS:%=tests/e2e/test_%.py))
 
 lint: setup-test
 	.venv/bin/ruff check .

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,9 +18,14 @@ import hypothesis
 import pytest
 import redis
 
+from tests import order
 from tests.objects import NO_SERVER, ObjectServer
 from tests.objects import program as objects_program
 from tests.small_disk import NO_MOUNT, small_disk
+
+# Where the environment says otherwise, too (images of containers do): each test process would rewrite every test file
+# anew. What tests start keeps to the environment.
+sys.dont_write_bytecode = False
 
 # The same examples in every run: a change is judged by what it does, not by the luck of a draw. New examples are looked
 # for by `make test ARGS="--hypothesis-profile search"`.
@@ -28,6 +34,22 @@ UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesi
 hypothesis.settings.register_profile("fixed", derandomize=True, **UNTIMED)
 hypothesis.settings.register_profile("search", derandomize=False, **UNTIMED)
 hypothesis.settings.load_profile("fixed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--uses-database", action="store_true", help="leave out what comes to the same on any database")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow files first: one that begins last is waited for by processes that have nothing left to do."""
+    if lost := order.misplaced(items):
+        raise pytest.UsageError(f"ranks, stacks and browsers are looked for in {order.WAITING_FOLDERS} alone: {lost}")
+    if config.getoption("uses_database"):
+        left_out = [item for item in items if not order.uses_database(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if order.uses_database(item)]
+    order.slow_first(items)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

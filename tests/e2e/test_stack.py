@@ -1,4 +1,7 @@
-"""Starting, starting again, starting beside, stopping."""
+"""What a stack that runs says and shows, and that it ends with its terminal; ends and starts anew: `test_stack_again`.
+
+Nothing here is another on another database.
+"""
 
 import fcntl
 import json
@@ -8,17 +11,14 @@ import subprocess
 import sys
 import termios
 
-import httpx
 import pytest
 
-from harness.datasets.samples import sample_file
 from tests.e2e.stack import (
     END_TIMEOUT_S,
     REPOSITORY,
     START_TIMEOUT_S,
     STOP_TIMEOUT_S,
     clean_environment,
-    items,
     processes_of,
     wait_for,
 )
@@ -37,16 +37,6 @@ def test_a_second_start_names_the_first_and_changes_nothing(stack):
     assert done.returncode == 0
     assert stack.url in done.stdout
     assert stack.state() == before
-
-
-def test_a_second_home_runs_beside_on_another_port_and_ctrl_c_leaves_nothing(stack, make_stack):
-    other = make_stack().wait_running()
-    assert other.url != stack.url
-    assert other.password and stack.password and other.password != stack.password
-    assert other.stop(signal.SIGINT) == 0
-    wait_for(lambda: not processes_of(other.home), timeout_s=END_TIMEOUT_S, what="every process has ended")
-    assert stack.get("/pool")["nodes"]
-    assert _call(other.environment, "status").returncode == 1
 
 
 def _take_terminal():
@@ -100,45 +90,3 @@ def test_the_record_shows_no_password(stack):
     assert done.returncode == 0
     assert "redis://" not in done.stdout
     assert stack.url in done.stdout
-
-
-def test_the_first_password_signs_in_and_is_printed_once(make_stack):
-    first = make_stack().wait_running()
-    password = first.password
-    with httpx.Client(base_url=first.url, follow_redirects=True) as browser:
-        browser.get("/login")
-        token = next(value for name, value in browser.cookies.items() if name.startswith("dlh_csrf"))
-        form = {"username": first.user, "password": password, "csrfmiddlewaretoken": token}
-        answer = browser.post("/login", data=form, headers={"Referer": f"{first.url}/login"})
-        assert answer.status_code == 200
-        assert answer.url.path != "/login"
-    first.stop()
-    first.output.unlink()
-    again = make_stack(first.home).wait_running()
-    assert password not in again.text()
-    assert "as set before" in again.text()
-
-
-def test_a_stopped_stack_resumes_its_runs_at_the_next_start(make_stack, tmp_path):
-    first = make_stack().wait_running()
-    dataset = first.upload(sample_file("digits", tmp_path), "digits")
-    spec = {"training": {"epochs": 15, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
-    job = first.job_submit(dataset, {"name": "outlives the stack", **spec})
-    first.job_wait_step(job, 1)
-    first.job_wait_checkpoint(job)
-    assert first.stop() == 0
-    wait_for(lambda: not processes_of(first.home), timeout_s=END_TIMEOUT_S, what="every process has ended")
-    again = make_stack(first.home).wait_running()
-    again.job_wait(job, "succeeded")
-    assert len(items(again.get(f"/jobs/{job}/attempts"))) == 2
-
-
-def test_a_killed_stack_leaves_the_run_alone_and_finds_it_again(make_stack, tmp_path):
-    first = make_stack().wait_running()
-    dataset = first.upload(sample_file("digits", tmp_path), "digits")
-    job = first.job_submit(dataset, {"name": "outlives a kill", "training": {"epochs": 15, "seed": 1, "patience": 0}})
-    first.job_wait_step(job, 1)
-    first.process.kill()
-    first.process.wait()
-    again = make_stack(first.home).wait_running()
-    again.job_wait(job, "succeeded")

@@ -1,0 +1,53 @@
+"""Which tests run where and in which order: by the database that they use, and by how long their files take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+DATABASE_FIXTURES = {"db", "transactional_db", "live_server"}
+WAITING = {"ranks", "stack", "browser"}
+WAITING_FOLDERS = ("e2e", "worker")
+"""Where `make test` looks for tests with one of these marks, so that their processes need not read all the others."""
+SLOWEST = (
+    "e2e/test_bad_input", "e2e/test_fault_nodes", "e2e/test_node_without_store", "e2e/test_stack_again",
+    "e2e/test_several_nodes", "e2e/test_faults", "e2e/test_fault_kills", "e2e/test_object_store",
+    "e2e/test_fault_stages", "e2e/test_jobs", "e2e/test_backup", "e2e/test_pages_flow", "e2e/test_elastic_nodes",
+    "e2e/test_calibration", "e2e/test_fault_disk", "e2e/test_fault_services", "e2e/test_scheduling", "e2e/test_demo",
+    "e2e/test_pause_and_cancel", "e2e/test_elastic_width", "e2e/test_elastic", "e2e/test_rates", "e2e/test_cli",
+    "e2e/test_offer", "e2e/test_stack", "worker/test_elastic_nodes", "worker/test_elastic", "worker/test_spread",
+    "worker/runtime/test_pipeline", "worker/runtime/test_resume", "harness/jobs/test_kill_points",
+    "harness/jobs/test_width_kill_points", "harness/api/test_access", "harness/pages/test_access",
+    "harness/backup/test_restore",
+)  # fmt: skip
+"""Files that take longer than their number of tests says, those with most stacks, jobs or requests first. A test
+process is given whole files, the next one when it is done."""
+
+
+def uses_database(item: pytest.Item) -> bool:
+    """Whether the test, or a stack that it starts, reads or writes the database."""
+    if item.get_closest_marker("django_db") or item.get_closest_marker("stack"):
+        return True
+    return bool(DATABASE_FIXTURES.intersection(getattr(item, "fixturenames", ())))
+
+
+def misplaced(items: list[pytest.Item]) -> list[str]:
+    """Tests that `make test` would not find: they have a mark of those that wait, but lie elsewhere."""
+    waiting = [item for item in items if any(item.get_closest_marker(mark) for mark in WAITING)]
+    folders = [TESTS / name for name in WAITING_FOLDERS]
+    return [item.nodeid for item in waiting if not any(item.path.is_relative_to(folder) for folder in folders)]
+
+
+def slow_first(items: list[pytest.Item]) -> None:
+    """Sort by file: the slowest first, the others by how many tests they have; within a file all stays as it is."""
+    ranks = {name: number for number, name in enumerate(SLOWEST)}
+    counts = Counter(item.path for item in items)
+
+    def place(item: pytest.Item) -> tuple[int, int]:
+        name = item.path.relative_to(TESTS).with_suffix("").as_posix() if item.path.is_relative_to(TESTS) else ""
+        return ranks.get(name, len(ranks)), -counts[item.path]
+
+    items.sort(key=place)
