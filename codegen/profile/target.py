@@ -22,6 +22,7 @@ CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regressi
 MAX_WHOLE_CLASSES = 20
 """Whole numbers with more distinct values than this are amounts, unless the name says class."""
 MANY_CLASSES = 100
+LARGEST_AMOUNT = 1e100
 MAX_CLASSES = 50_000
 IMBALANCE = 0.05
 """A smallest class below this share of an even share is told."""
@@ -196,12 +197,29 @@ def _usable_problems(column: ColumnProfile, rows: int) -> list[DataProblem | Fin
 
 def _regression_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
     if column.type is ColumnType.NUMERIC:
-        return []
+        return _scale_problems(column)
     return [
         _problem(
             "target_not_numeric",
             f"'{column.name}' is no number ({column.type.value}: {column.reason}), so no amount can be predicted.",
             f"Set the task to {CLASSIFICATION}, or the column's type to numeric if its words are mistakes.",
+            column.name,
+        )
+    ]
+
+
+def _scale_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
+    """Amounts whose squares a computer cannot hold: the spread would come out as infinite or as nothing."""
+    low, high = column.minimum, column.maximum
+    if low is None or high is None:
+        return []
+    if max(abs(low), abs(high)) <= LARGEST_AMOUNT and high - low >= 1 / LARGEST_AMOUNT:
+        return []
+    return [
+        _problem(
+            "target_out_of_scale",
+            f"The values of '{column.name}' run from {low:.3g} to {high:.3g}: their squares cannot be computed with.",
+            "Write the column in another unit, e.g. divided by a power of ten, or as its logarithm.",
             column.name,
         )
     ]
