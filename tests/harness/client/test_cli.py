@@ -149,6 +149,11 @@ def test_what_is_written_to_a_file_is_named_as_json(dlh: Dlh, portal: SimpleName
     assert Path("use.csv").is_file() and Path("points.csv").is_file()
 
 
+def test_a_wrong_order_is_told_with_the_right_ones(dlh: Dlh, portal: SimpleNamespace) -> None:
+    message = dlh("jobs", "--sort", "size", "--json").json["error"]["message"]
+    assert "must be one of created, queued" in message and "- in front" in message and "^" not in message
+
+
 def test_a_portal_that_does_not_answer_ends_with_4(dlh: Dlh, monkeypatch: Any) -> None:
     monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
     ended = dlh("jobs", "--json")
