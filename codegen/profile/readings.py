@@ -1,10 +1,10 @@
-"""Where values may have been read otherwise than they were meant, in words."""
+"""Where values may have been read otherwise than they were meant, or leave nothing to learn from, in words."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.survey import ColumnSurvey
@@ -17,6 +17,7 @@ _SPELLED = re.compile(
 """A number as people write it: thousands marks, a decimal comma, a currency, per cent, a sign that is no hyphen."""
 _SPELLED_SHARE = 0.9
 _SHOWN = 10
+_UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
 
 
 def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
@@ -84,6 +85,20 @@ def _inexact(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             meaning="For an amount that does no harm. If they are keys or codes, set the column's type to category or "
             "identifier.",
             column=column.name,
+        )
+    ]
+
+
+def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
+    """Told where no column is left to learn from."""
+    if any(column.name != target and column.type not in _UNUSED for column in columns):
+        return []
+    return [
+        Finding(
+            code="no_features",
+            severity=Severity.DANGER,
+            message="No column is left to learn from: besides the target all are empty, constant or identifiers.",
+            meaning="It cannot be trained on as it is. Add columns, or set the types of those that do carry meaning.",
         )
     ]
 

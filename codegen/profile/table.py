@@ -14,7 +14,7 @@ from codegen.profile.findings import as_finding, column_findings, ranked, table_
 from codegen.profile.guess import ColumnPlan, column_plan, convert
 from codegen.profile.leaks import leak_findings, leak_suspects
 from codegen.profile.problems import fail
-from codegen.profile.readings import similar_classes
+from codegen.profile.readings import no_features, similar_classes
 from codegen.profile.rows import rows_with
 from codegen.profile.sources import TableSource
 from codegen.profile.splits import split_name
@@ -26,7 +26,6 @@ from codegen.profile.target import (
     REGRESSION,
     guess_target,
     guess_task,
-    no_features,
     passed_over,
     target_problems,
 )

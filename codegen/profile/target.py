@@ -44,7 +44,6 @@ _LIKELY_NAMES = (
     "income", "price", "saleprice", "sale_price", "medv", "survived", "churn", "default", "quality", "species",
     "category", "sentiment", "fraud", "is_fraud", "score", "rating", "result", "output", "salary", "cost", "rings",
 )  # fmt: skip
-_UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
 _UNFIT = (ColumnType.CONSTANT, ColumnType.IDENTIFIER, ColumnType.TEXT, ColumnType.DATE)
 
 
@@ -87,20 +86,6 @@ def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Fi
                 )
             ]
     return []
-
-
-def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
-    """Told where no column is left to learn from."""
-    if any(column.name != target and column.type not in _UNUSED for column in columns):
-        return []
-    return [
-        Finding(
-            code="no_features",
-            severity=Severity.DANGER,
-            message="No column is left to learn from: besides the target all are empty, constant or identifiers.",
-            meaning="It cannot be trained on as it is. Add columns, or set the types of those that do carry meaning.",
-        )
-    ]
 
 
 def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
