@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 
@@ -87,3 +89,16 @@ class Unavailable(HarnessError):
 
     status = 503
     default_code = "unavailable"
+
+
+def refusal_write(text: str, *, lead: str, code: str, as_json: bool) -> None:
+    """Tell why a command cannot go on: in words on standard error, or as the API does on standard output.
+
+    `text` says what is wrong and, after a semicolon, what to do.
+    """
+    if not as_json:
+        sys.stderr.write(f"{lead}: {text}.\n")
+        return
+    message, _, hint = text.partition("; ")
+    error = HarnessError(message, hint=hint, code=code)
+    sys.stdout.write(json.dumps({"error": error.to_dict()}) + "\n")

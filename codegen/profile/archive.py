@@ -24,7 +24,11 @@ from codegen.profile.streams import ByteSource, ByteStream
 _CHUNK_BYTES = 1 << 20
 _MAX_NAME = 1024
 _MAX_DEPTH = 32
-_IGNORED_PARTS = {"__macosx"}
+_IGNORED_PARTS = {
+    "__macosx", "@eadir", "__pycache__", ".git", ".svn", ".ipynb_checkpoints", ".thumbnails", ".trash",
+    ".spotlight-v100", ".fseventsd", ".trashes", "$recycle.bin", "system volume information",
+}  # fmt: skip
+"""Folders that programs and operating systems leave behind; they would become classes."""
 _IGNORED_FILES = {".ds_store", "thumbs.db", "desktop.ini"}
 _AGAIN = "Make the archive again from plain files and folders, e.g. `zip -r data.zip data/`."
 
@@ -51,7 +55,7 @@ class Entry:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether an operating system put this file there."""
+    """Whether a program or an operating system put this file there."""
     parts = name.casefold().split("/")
     return bool(_IGNORED_PARTS & set(parts)) or parts[-1] in _IGNORED_FILES or parts[-1].startswith("._")
 

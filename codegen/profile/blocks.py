@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codegen.profile.dialect import Dialect, fail_nul
+from codegen.profile.dialect import MAX_RECORD_BYTES, Dialect, fail_nul
 from codegen.profile.problems import fail
 from codegen.profile.streams import ByteStream
 
-MAX_RECORD_BYTES = 16 << 20
 """A longer record means a quote that is never closed."""
 _QUOTE, _LF, _CR = 0x22, 0x0A, 0x0D
 

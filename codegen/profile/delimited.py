@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from codegen.profile.blocks import MAX_RECORD_BYTES, Block, WrongEncoding, fail_quote, record_blocks, utf8_chunks
-from codegen.profile.dialect import Dialect, dialect_of, western_encoding
+from codegen.profile.blocks import Block, WrongEncoding, fail_quote, record_blocks, utf8_chunks
+from codegen.profile.dialect import MAX_RECORD_BYTES, Dialect, dialect_of, western_encoding
 from codegen.profile.problems import fail
 from codegen.profile.sources import BadLines, unique_names
 from codegen.profile.streams import ByteSource
@@ -37,6 +38,8 @@ class DelimitedSource:
             code="ragged_rows",
         )
         self._good = 0
+        self._widths: Counter[int] = Counter()
+        """Widths of the lines left out."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -67,8 +70,8 @@ class DelimitedSource:
                         yield batch, stream.share
                 skip_header = False
                 if self._bad.count > 1000:
-                    self._bad.check(self._good)
-        self._bad.check(self._good)
+                    self._check()
+        self._check()
 
     def findings(self) -> list[Finding]:
         """Names, encoding, header and lines left out."""
@@ -161,7 +164,18 @@ class DelimitedSource:
             if len(row) == width:
                 yield row
             elif row:
+                self._widths[len(row)] += 1
                 self._bad.add(start, f"{len(row)} fields")
+
+    def _check(self) -> None:
+        """Raise `DataError` where too many lines are bad; if they are all alike, the first line is the odd one."""
+        if self._good == 0 and len(self._widths) == 1:
+            width = next(iter(self._widths))
+            self._bad.hint = (
+                f"Every other line has {width:,}: if the first is a title, a remark or `sep=`, remove it, so that the "
+                "line of names comes first; if a name is lacking there, add it."
+            )
+        self._bad.check(self._good)
 
     def _bad_quotes(self, start: int, line: int, reason: str) -> None:
         if "unexpected end" in reason or "field larger" in reason:

@@ -17,6 +17,7 @@ from codegen.profile.values import MISSING
 
 SAMPLE_BYTES = 256 << 10
 DELIMITERS = (",", "\t", ";", "|")
+MAX_RECORD_BYTES = 16 << 20
 _SAMPLE_ROWS = 200
 _SAMPLE_LINES = 5
 _MAX_SAMPLE_BYTES = 8 << 20
@@ -86,16 +87,28 @@ def dialect_of(source: ByteSource, options: ProfileOptions, encoding: str | None
 
 
 def guess_encoding(sample: bytes) -> str:
-    """By byte order mark, else UTF-8 where it decodes, else Windows-1252 or Latin-1."""
+    """By byte order mark or every second byte, else UTF-8 where it decodes, else Windows-1252 or Latin-1."""
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if sample.startswith(codecs.BOM_UTF8):
         return "utf-8-sig"
+    if wide := wide_encoding(sample):
+        return wide
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
         return "utf-8"
     except UnicodeDecodeError:
         return western_encoding(sample)
+
+
+def wide_encoding(sample: bytes) -> str:
+    """UTF-16 without byte order mark: nearly every second byte is 0, by turns; else nothing."""
+    even, odd = sample[0::2], sample[1::2]
+    if odd and odd.count(0) > 0.9 * len(odd) and even.count(0) < 0.1 * len(even):
+        return "utf-16-le"
+    if odd and even.count(0) > 0.9 * len(even) and odd.count(0) < 0.1 * len(odd):
+        return "utf-16-be"
+    return ""
 
 
 def western_encoding(sample: bytes) -> str:
@@ -151,6 +164,7 @@ def _lines(text: str, newline: Newline, whole: bool) -> list[str]:
 
 
 def _rows(lines: list[str], delimiter: str) -> list[list[str]]:
+    csv.field_size_limit(MAX_RECORD_BYTES)
     rows = []
     for row in csv.reader(lines, delimiter=delimiter):
         if row:

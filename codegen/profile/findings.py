@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from codegen.profile.guess import ColumnPlan
+from codegen.profile.readings import reading_findings
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
@@ -62,7 +63,7 @@ def column_findings(
     """All about one column."""
     found: list[Finding] = []
     if column.missing == stats.rows:
-        return [_all_missing(column, survey)]
+        return [_all_missing(column, survey), *reading_findings(column, survey, plan, is_target)]
     if column.missing and not is_target:
         found.append(_missing(column, stats))
     if column.type is ColumnType.NUMERIC:
@@ -75,17 +76,7 @@ def column_findings(
             found.append(_high_cardinality(column))
     if column.type is ColumnType.CATEGORY and survey.numeric and survey.words:
         found.append(_mixed_category(column, survey))
-    if plan.style is not None and column.type is ColumnType.NUMERIC:
-        found.append(
-            Finding(
-                code="number_style",
-                severity=Severity.INFO,
-                message=f"{survey.styled:,} numbers of '{column.name}' are written with {plan.style.value}.",
-                meaning="They were read as numbers; check the range in the profile.",
-                column=column.name,
-            )
-        )
-    return found
+    return [*found, *reading_findings(column, survey, plan, is_target)]
 
 
 def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> list[Finding]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from codegen.profile.layout import Place
 from codegen.profile.pictures import MAX_SIDE, Picture
+from codegen.profile.readings import similar_classes
 from codegen.profile.types import Finding, ImagesProfile, Severity
 
 _THUMBNAILS = 6
@@ -210,15 +211,4 @@ class Gallery:
                         meaning="The model can never answer them: each is counted as wrong. Check the folder names.",
                     )
                 )
-        folded = Counter(label.casefold().strip() for label in self.classes)
-        alike = sorted(label for label in self.classes if folded[label.casefold().strip()] > 1)
-        if alike:
-            found.append(
-                Finding(
-                    code="similar_class_names",
-                    severity=Severity.WARNING,
-                    message=f"Classes differ only in letter case or spaces: {', '.join(map(repr, alike[:10]))}.",
-                    meaning="They are learned as different classes. Join the folders if they mean the same.",
-                )
-            )
-        return found
+        return [*found, *similar_classes(self.classes, "Join the folders")]

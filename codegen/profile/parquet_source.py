@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -40,8 +41,14 @@ class ParquetSource:
         self._refuse_size()
         usable = [field.name for field in schema if _usable(field.type)]
         self._left_out = [f"'{field.name}' ({field.type})" for field in schema if not _usable(field.type)]
-        if len(set(schema.names)) != len(schema.names):
-            fail("duplicate_headers", "Several columns have the same name.", "Rename them and save the file again.")
+        if repeated := [name for name, count in Counter(schema.names).items() if count > 1]:
+            fail(
+                "duplicate_headers",
+                f"Several columns have the same name: {', '.join(map(repr, repeated[:10]))}.",
+                "Rename them and save the file again.",
+                column=repeated[0],
+                file=self._file,
+            )
         if not usable:
             fail(
                 "no_usable_column",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from codegen.profile.dialect import wide_encoding
 from codegen.profile.problems import fail
 from codegen.profile.streams import ByteSource
 
@@ -76,7 +77,7 @@ def sniff(path: Path) -> Sniffed:
     if head[257:262] == b"ustar":
         return Sniffed(Format.TAR, gzipped)
     for magic, what, hint in _FOREIGN:
-        if head.startswith(magic):
+        if head.lower().startswith(magic.lower()):
             fail("unknown_format", f"{path.name} is {what}, which is not read here.", hint, file=path.name)
     return _text(path, head, gzipped)
 
@@ -136,7 +137,7 @@ def _text(path: Path, head: bytes, gzipped: bool) -> Sniffed:
                 "Check the file where it was made, and upload it again.",
                 file=path.name,
             )
-    wide = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or bool(wide_encoding(head))
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
     if not wide and control > len(head) // 10:
         fail("unknown_format", f"{path.name} is a binary file of an unknown format.", _ACCEPTED, file=path.name)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from codegen.profile.values import DATE_FORMATS, NumberStyle, dates, is_missing, leading_zeros, numbers
+from codegen.profile.values import (
+    DATE_FORMATS,
+    DOUBTFUL_MARKERS,
+    NumberStyle,
+    dates,
+    is_missing,
+    leading_zeros,
+    numbers,
+)
 
 EXACT_UNIQUE = 20_000
 """Distinct values are counted exactly up to here."""
 _HASH_SEED = 7
 _HASH_SPAN = float(2**64)
 _MAX_WHOLE = float(2**53)
+_DIGITS = r"^[+-]?\d+$"
 _EXAMPLES = 5
 _DATE_TRIAL = 200
 _DATE_SHARE = 0.9
@@ -92,6 +103,10 @@ class ColumnSurvey:
         """(1-based row, value), the first few."""
         self.word_values: set[str] = set()
         """Distinct words, up to 100."""
+        self.markers: Counter[str] = Counter()
+        """Missing markers that may be values of their own, and how often each occurs."""
+        self.inexact = 0
+        """Whole numbers too large to be kept exactly."""
         self.infinite_rows: list[int] = []
         self.distinct = DistinctSketch()
         self._dates: dict[str, int] | None = None
@@ -115,6 +130,8 @@ class ColumnSurvey:
             kept = values.fill_nan(None) if values.dtype == pl.Float64 else values
             self._count(kept.drop_nulls())
             self._add_numbers(kept.cast(pl.Float64))
+            if values.dtype == pl.Int64:
+                self.inexact += int((values.abs() >= int(_MAX_WHOLE)).sum())
         else:
             self.typed = values.dtype
             self._count(values.drop_nulls())
@@ -131,11 +148,15 @@ class ColumnSurvey:
             missing = is_missing(values)
             parsed = numbers(values)
             self._count(values.filter(~missing))
+            self._add_markers(values.filter(values.is_in(DOUBTFUL_MARKERS)))
             self._add_words(values, ~missing & parsed.is_null())
         else:
             self._count(values)
         self.coded += leading_zeros(values)
         self._add_numbers(parsed)
+        if self.maximum >= _MAX_WHOLE or self.minimum <= -_MAX_WHOLE:
+            large = values.filter((parsed.abs() >= _MAX_WHOLE).fill_null(False))
+            self.inexact += int(large.str.contains(_DIGITS).sum())
 
     def _add_numbers(self, parsed: pl.Series) -> None:
         finite = parsed.is_finite().fill_null(False)
@@ -149,6 +170,11 @@ class ColumnSurvey:
             self.minimum = min(self.minimum, float(found.min()))  # type: ignore[arg-type]
             self.maximum = max(self.maximum, float(found.max()))  # type: ignore[arg-type]
             self.whole += int(((found == found.round()) & (found.abs() < _MAX_WHOLE)).sum())
+
+    def _add_markers(self, found: pl.Series) -> None:
+        if len(found):
+            counted = found.rename("value").value_counts(name="rows")
+            self.markers.update(dict(counted.iter_rows()))
 
     def _note(self, rows: list[int], mask: pl.Series) -> None:
         if len(rows) < _EXAMPLES:

@@ -14,6 +14,7 @@ from codegen.profile.findings import as_finding, column_findings, ranked, table_
 from codegen.profile.guess import ColumnPlan, column_plan, convert
 from codegen.profile.leaks import leak_findings, leak_suspects
 from codegen.profile.problems import fail
+from codegen.profile.readings import no_features, similar_classes
 from codegen.profile.rows import rows_with
 from codegen.profile.sources import TableSource
 from codegen.profile.splits import split_name
@@ -25,7 +26,6 @@ from codegen.profile.target import (
     REGRESSION,
     guess_target,
     guess_task,
-    no_features,
     passed_over,
     target_problems,
 )
@@ -237,6 +237,8 @@ def _target_findings(
             single = [name for name, count in profile.classes if count == 1]
             rows = rows_with(out / TABLE_FILE, profile.target, single[:100], limit=5)
         found.append(as_finding(problem, rows))
+    if profile.task == CLASSIFICATION:
+        found.extend(similar_classes((name for name, _ in profile.classes), "Write them alike"))
     leaks = leak_suspects(sample, list(profile.columns), profile.target, profile.task == REGRESSION)
     return [*found, *leak_findings(leaks, profile.target)]
 

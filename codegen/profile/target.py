@@ -22,6 +22,7 @@ CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regressi
 MAX_WHOLE_CLASSES = 20
 """Whole numbers with more distinct values than this are amounts, unless the name says class."""
 MANY_CLASSES = 100
+LARGEST_AMOUNT = 1e100
 MAX_CLASSES = 50_000
 IMBALANCE = 0.05
 """A smallest class below this share of an even share is told."""
@@ -43,7 +44,6 @@ _LIKELY_NAMES = (
     "income", "price", "saleprice", "sale_price", "medv", "survived", "churn", "default", "quality", "species",
     "category", "sentiment", "fraud", "is_fraud", "score", "rating", "result", "output", "salary", "cost", "rings",
 )  # fmt: skip
-_UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
 _UNFIT = (ColumnType.CONSTANT, ColumnType.IDENTIFIER, ColumnType.TEXT, ColumnType.DATE)
 
 
@@ -86,20 +86,6 @@ def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Fi
                 )
             ]
     return []
-
-
-def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
-    """Told where no column is left to learn from."""
-    if any(column.name != target and column.type not in _UNUSED for column in columns):
-        return []
-    return [
-        Finding(
-            code="no_features",
-            severity=Severity.DANGER,
-            message="No column is left to learn from: besides the target all are empty, constant or identifiers.",
-            meaning="It cannot be trained on as it is. Add columns, or set the types of those that do carry meaning.",
-        )
-    ]
 
 
 def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
@@ -196,12 +182,29 @@ def _usable_problems(column: ColumnProfile, rows: int) -> list[DataProblem | Fin
 
 def _regression_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
     if column.type is ColumnType.NUMERIC:
-        return []
+        return _scale_problems(column)
     return [
         _problem(
             "target_not_numeric",
             f"'{column.name}' is no number ({column.type.value}: {column.reason}), so no amount can be predicted.",
             f"Set the task to {CLASSIFICATION}, or the column's type to numeric if its words are mistakes.",
+            column.name,
+        )
+    ]
+
+
+def _scale_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
+    """Amounts whose squares a computer cannot hold: the spread would come out as infinite or as nothing."""
+    low, high = column.minimum, column.maximum
+    if low is None or high is None:
+        return []
+    if max(abs(low), abs(high)) <= LARGEST_AMOUNT and high - low >= 1 / LARGEST_AMOUNT:
+        return []
+    return [
+        _problem(
+            "target_out_of_scale",
+            f"The values of '{column.name}' run from {low:.3g} to {high:.3g}: their squares cannot be computed with.",
+            "Write the column in another unit, e.g. divided by a power of ten, or as its logarithm.",
             column.name,
         )
     ]

@@ -26,6 +26,8 @@ MISSING = (
     "#N/A",
 )
 """Texts that mean "no value", after spaces at both ends are taken off."""
+DOUBTFUL_MARKERS = ("-", "NA", "na", "None", "nil")
+"""Of these, what may be a value of its own in a column of words."""
 
 DATE_FORMATS = (
     "%Y-%m-%d",
@@ -49,7 +51,8 @@ DATE_FORMATS = (
 )
 """Tried in this order; the first that fits most values wins."""
 
-_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
+_THOUSANDS = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
+"""`0,636` is no thousand: whoever wrote it writes decimal commas."""
 _DECIMAL_COMMA = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+$"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from harness.trouble import trouble_of
 
 RETRY_AFTER_S = 5
 _log = logging.getLogger(__name__)
+_LISTED = re.compile(r"\^(?P<minus>-\?)?\((?P<names>[a-z_|]+)\)\$")
 _CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
 _HINTS = {
     400: "Send strict JSON as described on the API's docs page.",
@@ -57,7 +59,17 @@ def _problem(item: dict[str, Any]) -> dict[str, Any]:
     named = where[1:] if where and where[0] in {"body", "query", "path", "form", "file", "header"} else where
     if named and named[0] in {"body", "filters", "query"}:
         named = named[1:]
-    return {"field": ".".join(named) or None, "message": item.get("msg", ""), "type": item.get("type", "")}
+    return {"field": ".".join(named) or None, "message": _words(item), "type": item.get("type", "")}
+
+
+def _words(item: dict[str, Any]) -> str:
+    """The message; a pattern that lists names is told as a list."""
+    pattern = str((item.get("ctx") or {}).get("pattern", ""))
+    listed = _LISTED.fullmatch(pattern) if item.get("type") == "string_pattern_mismatch" else None
+    if listed is None:
+        return str(item.get("msg", ""))
+    turned = "; a - in front turns the order" if listed["minus"] else ""
+    return f"must be one of {', '.join(listed['names'].split('|'))}{turned}"
 
 
 def _http(_: HttpRequest, error: HttpError) -> HttpResponse:

@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.backup.archive import BackupError
 from harness.env import SettingsError, env_path, env_text
+from harness.errors import refusal_write
 from harness.stack.home import StackHome, home_from_environment
 
 EXIT_REFUSED = 2
@@ -70,7 +71,7 @@ def main() -> int:
         else:
             text, values = restore(given.file, home)
     except (BackupError, SettingsError) as error:
-        sys.stderr.write(f"Cannot go on: {error}.\n")
+        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
         return EXIT_REFUSED
     sys.stdout.write((json.dumps(values, default=str) if given.json else text) + "\n")
     return 0

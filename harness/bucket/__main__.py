@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from harness.env import SettingsError
+from harness.errors import refusal_write
 from harness.stack.home import home_from_environment
 
 EXIT_AWAY, EXIT_REFUSED = 1, 2
@@ -106,7 +107,7 @@ def main() -> int:
 
         django.setup()
     except SettingsError as error:
-        sys.stderr.write(f"Cannot go on: {error}.\n")
+        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
         return EXIT_REFUSED
     from django.db import DatabaseError
 
@@ -115,10 +116,11 @@ def main() -> int:
     try:
         text, values = _COMMANDS[given.command]()
     except (SettingsError, DatabaseError) as error:
-        sys.stderr.write(f"Cannot go on: {error}.\n")
+        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
         return EXIT_REFUSED
     except BucketTrouble as error:
-        sys.stderr.write(f"The object store: {error}.\n")
+        code = "away" if error.away else "refused"
+        refusal_write(str(error), lead="The object store", code=code, as_json=given.json)
         return EXIT_AWAY if error.away else EXIT_REFUSED
     sys.stdout.write((json.dumps(values) if given.json else text) + "\n")
     return EXIT_AWAY if given.command == "status" and not _is_good(values["state"]) else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -107,6 +107,8 @@ class Transport:
         self, path: str, target: Path, *, params: dict[str, Any] | None = None, progress: Progress | None = None
     ) -> Path:
         """Stream a file to `target`; a broken download leaves nothing under that name."""
+        if target.is_dir():
+            raise BadInput(f"{target} is a folder.", hint="Name a file in it.")
         part = target.with_name(f".{target.name}.part")
         try:
             with self.stream(path, params=params or {}) as response, part.open("wb") as stream:
@@ -118,8 +120,11 @@ class Transport:
                     if progress:
                         progress(done, total)
             part.replace(target)
+        except OSError as error:
+            raise BadInput(f"{target} cannot be written: {error.strerror}.", hint="Check the path.") from error
         finally:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
         return target
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:

@@ -157,7 +157,7 @@ def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where
     except Exception as error:
         text = f"{where}{error}"
         raise InputError(
-            text[0].upper() + text[1:], "Give the columns the model was trained on, named alike."
+            text[0].upper() + text[1:], "Give the columns the model was trained on, named alike in the first line."
         ) from None
 
 

@@ -32,7 +32,7 @@ _SAMPLE_ROWS = 200
 _DECIMAL_COMMA = b"decimal_comma"
 """Key of the metadata of a table whose numbers may be spelled `3,14`."""
 _FORMATS = "Use CSV, TSV, JSON, JSON lines or Parquet; for a file that was cut, send it again."
-_THOUSANDS_SPELLED = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
+_THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 _COMMA_SPELLED = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+$"
 
 
@@ -125,9 +125,9 @@ def _unique(header: Sequence[str]) -> list[str]:
 
 
 def _json_rows(text: str, suffix: str) -> list[Any]:
+    if suffix != ".json":
+        return _json_lines(text)
     try:
-        if suffix != ".json":
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
         body = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"Not JSON: {error}", "Give a list of objects, one per row.") from None
@@ -135,6 +135,19 @@ def _json_rows(text: str, suffix: str) -> list[Any]:
         names = body.get("columns")
         return [dict(zip(names, row, strict=False)) for row in body["rows"]] if names else body["rows"]
     return body if isinstance(body, list) else [body]
+
+
+def _json_lines(text: str) -> list[Any]:
+    """The values of the lines, which only \\n ends: `str.splitlines` would cut texts at signs that JSON allows."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise InputError(f"Line {number} is not JSON: {error}", "Write one object per line.") from None
+    return rows
 
 
 def _table(rows: list[Any]) -> pa.Table:

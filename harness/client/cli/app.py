@@ -84,6 +84,10 @@ def run(arguments: Sequence[str]) -> int:
         # `dlh logs | head`: the reader has seen enough.
         sys.stderr.close()
         return ExitCode.OK
+    except OSError as error:
+        # A file or folder that was named: no such folder, no right to write, no space left.
+        place = f"{error.filename}: " if error.filename else ""
+        return _told(BadInput(f"{place}{error.strerror or error}.", hint="Check the path and the disk."), as_json)
     return int(code) if isinstance(code, int) else ExitCode.OK
 
 

@@ -168,6 +168,7 @@ def calibration_export(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Ends in .csv or .json; - writes CSV to the output.")],
     kind: Annotated[str, typer.Option("--kind", help="Only points of cpu or cuda.")] = "",
+    as_json: JsonFlag = False,
 ) -> None:
     """Write every measured point to a file."""
     to_output = str(file) == "-"
@@ -179,11 +180,11 @@ def calibration_export(
         if to_output:
             sys.stdout.write(client.transport.request("GET", path, params=params).text)
             return
-        try:
-            client.transport.download(path, file, params=params)
-        except OSError as error:
-            raise BadInput(f"{file} cannot be written: {error.strerror}.", hint="Check the path.") from error
-    notes().print(f"Written: {file}", markup=False)
+        client.transport.download(path, file, params=params)
+    if as_json:
+        json_print({"out": str(file)})
+    else:
+        notes().print(f"Written: {file}", markup=False)
 
 
 @app.command("import")

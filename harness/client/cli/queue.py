@@ -217,7 +217,7 @@ def use(
     with open_client(context) as client:
         if csv is not None:
             client.transport.download("/pool/use.csv", csv, params={"span": span, "by": by})
-            console().print(f"Written: {csv}", markup=False)
+            json_print({"out": str(csv)}) if as_json else console().print(f"Written: {csv}", markup=False)
             return
         items: list[Json] = client.get("/pool/use", span=span, by=by)["items"]
     if as_json:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from scheduler.simulate.engine import Replay
     from scheduler.simulate.metrics import Metrics
 
+_HINT = (
+    "Tables are named by --tables, pools by --pool, policies by --policy; docs/scheduling.md describes them and traces."
+)
+
 
 def commands_add(app: typer.Typer) -> None:
     """Put the command into the program."""
@@ -50,7 +54,7 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     try:
         replays = _replays(trace, policy or ["deadline_energy"], pool, tables, slot_s, overheads, span_nodes)
     except ValueError as error:
-        raise BadInput(f"{error}.", hint="docs/scheduling.md describes traces, tables and pools.") from error
+        raise BadInput(f"{error}.", hint=_HINT) from error
     figures = [measure(replay) for replay in replays]
     if report:
         _report_write(report, trace.name, pool, overheads, replays, figures)

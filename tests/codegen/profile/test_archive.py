@@ -173,7 +173,8 @@ def test_a_hostile_archive_is_refused_by_the_whole_profile(lab: Lab) -> None:
 
 
 def test_files_of_operating_systems_are_known() -> None:
-    names = ["__MACOSX/a/._1.png", "a/.DS_Store", "a/Thumbs.db", "a/._1.png"]
+    names = ["__MACOSX/a/._1.png", "a/.DS_Store", "a/Thumbs.db", "a/._1.png", ".git/a.png"]
+    names += ["pics/.ipynb_checkpoints/1.png", "pics/@eaDir/1.png"]
     assert all(is_ignored(name) for name in names) and not is_ignored("a/1.png")
 
 

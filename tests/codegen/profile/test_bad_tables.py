@@ -53,6 +53,30 @@ def test_ragged_rows_are_left_out_and_their_lines_named(lab: Lab) -> None:
     assert profile.rows == 58
 
 
+@pytest.mark.parametrize("first", ["sep=;\n", "Report of May\n\n", ""])
+def test_a_first_line_unlike_all_others_is_suspected(lab: Lab, first: str) -> None:
+    body = first + (GOOD.replace(",", ";") if first else "x,z\n" + ROWS)
+    problem = lab.problem("data.csv", body)
+    assert problem.code == "ragged_rows" and "Every other line has 3" in problem.hint
+
+
+def test_a_web_page_is_told_however_it_begins(lab: Lab) -> None:
+    assert "a web page" in lab.problem("data.csv", "<!doctype HTML><html>Sign in, please</html>").message
+
+
+def test_columns_of_one_name_in_parquet_are_named(lab: Lab) -> None:
+    target = io.BytesIO()
+    pq.write_table(pa.table([pa.array(range(60))] * 3, names=["x", "y", "x"]), target)
+    problem = lab.problem("data.parquet", target.getvalue())
+    assert (problem.code, problem.column) == ("duplicate_headers", "x") and "'x'" in problem.message
+
+
+@pytest.mark.parametrize("scale", [1e298, 1e-298])
+def test_an_amount_whose_squares_cannot_be_held_is_told(lab: Lab, scale: float) -> None:
+    body = "x,z,y\n" + "".join(f"{i * 0.7},{i % 7},{i % 50 * scale!r}\n" for i in range(60))
+    assert "squares" in finding(lab.profile("data.csv", body), "target_out_of_scale").message
+
+
 def test_many_ragged_rows_are_refused_with_the_first_line(lab: Lab) -> None:
     lines = GOOD.splitlines()
     lines[3::3] = [line + ",1,2" for line in lines[3::3]]

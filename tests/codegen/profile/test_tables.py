@@ -221,6 +221,59 @@ def test_thousands_marks_are_read(lab: Lab) -> None:
     assert lab.table()["price"].to_pylist()[:2] == [1000, 1037]
 
 
+def test_a_nought_before_a_comma_is_no_thousand(lab: Lab) -> None:
+    body = "price,z,label\n" + "".join(f'"{i % 9},{i:03d}",{i % 4},{"ab"[i % 2]}\n' for i in range(60))
+    profile = lab.profile("a.csv", body)
+    column = profile.column("price")
+    assert column and column.type is not ColumnType.NUMERIC
+    assert "'0,000'" in finding(profile, "numbers_as_words", "price").message
+
+
+@pytest.mark.parametrize("spelling", ["{}.5%", "${}", "{},25 €", "1 {:03d},50", "\u2212{}.5", "CHF"])
+def test_numbers_that_were_read_as_words_are_told(lab: Lab, spelling: str) -> None:
+    body = "rate\tz\tlabel\n" + "".join(f"{spelling.format(i % 40)}\t{i % 4}\t{'ab'[i % 2]}\n" for i in range(60))
+    codes = {found.code for found in lab.profile("a.tsv", body).warnings if found.column == "rate"}
+    assert ("numbers_as_words" in codes) == ("{" in spelling)
+
+
+def test_words_that_count_as_missing_are_named(lab: Lab) -> None:
+    body = "country,x,label\n" + "".join(
+        f"{('NA', 'DE', '')[i % 3]},{i * 0.3},{('None', 'mild', 'ill')[i % 3]}\n" for i in range(60)
+    )
+    profile = lab.profile("a.csv", body)
+    assert "'NA' (20)" in finding(profile, "missing_markers", "country").message
+    found = finding(profile, "missing_markers", "label")
+    assert "'None' (20)" in found.message and found.severity is Severity.WARNING
+
+
+def test_whole_numbers_too_large_to_be_exact_are_told(lab: Lab) -> None:
+    body = "key,x,label\n" + "".join(f"{2**60 + i},{i * 0.3},{'ab'[i % 2]}\n" for i in range(60))
+    assert "60 whole numbers" in finding(lab.profile("a.csv", body), "inexact_numbers", "key").message
+    profile = lab.profile("a.csv", body, column_types={"key": ColumnType.CATEGORY})
+    assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
+    assert lab.table()["key"][1].as_py() == str(2**60 + 1)
+
+
+def test_classes_in_two_spellings_are_told(lab: Lab) -> None:
+    body = "x,z,label\n" + "".join(f"{i * 0.3},{i % 4},{('Yes', 'yes', 'no')[i % 3]}\n" for i in range(60))
+    assert "'Yes', 'yes'" in finding(lab.profile("a.csv", body), "similar_class_names").message
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_wide_text_without_a_mark_is_read(lab: Lab, encoding: str) -> None:
+    body = "x,größe,label\n" + "".join(f"{i * 0.3},{i % 4},{'ab'[i % 2]}\n" for i in range(60))
+    profile = lab.profile("a.csv", body.encode(encoding))
+    assert [column.name for column in profile.columns] == ["x", "größe", "label"]
+    assert encoding in profile.source_format
+
+
+def test_a_very_long_field_does_not_hide_the_delimiter(lab: Lab) -> None:
+    body = "x,note,label\n" + "".join(
+        f"{i * 0.3},{'w' * (200_000 if i == 3 else 3)},{'ab'[i % 2]}\n" for i in range(60)
+    )
+    assert len(lab.profile("a.csv", body).columns) == 3
+
+
 def test_codes_with_leading_zeros_stay_text(lab: Lab) -> None:
     body = "zip,z,label\n" + "".join(f"{(i % 9) * 1111:05d},{i % 4},{'ab'[i % 2]}\n" for i in range(60))
     profile = lab.profile("a.csv", body)

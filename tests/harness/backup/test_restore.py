@@ -151,3 +151,14 @@ def test_dlh_is_a_front_of_it(home, tmp_path):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["path"] == str(tmp_path / "b")
     assert call(DLH, "restore", tmp_path / "b", DLH_HOME=home).returncode == 2
+
+
+def test_a_refusal_is_json_where_json_was_asked_for(home, tmp_path):
+    done = call(DLH, "backup", tmp_path / "b", "--json", DLH_HOME=tmp_path / "nothing")
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["code"], error["hint"]) == (2, "refused", "name its folder by DLH_HOME")
+    assert "no installation" in error["message"] and not done.stderr
+    done = call(DLH, "restore", tmp_path / "nowhere", "--json", DLH_HOME=tmp_path / "new")
+    assert done.returncode == 2 and "cannot be read" in json.loads(done.stdout)["error"]["message"]
+    done = call(DLH, "store", "check", "--json", DLH_HOME=home)
+    assert done.returncode == 2 and "DLH_S3_URL is not set" in json.loads(done.stdout)["error"]["message"]

@@ -125,6 +125,35 @@ def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str,
     assert plain.code == code and plain.err.startswith("Error:") and "Traceback" not in plain.err
 
 
+@pytest.mark.parametrize("named", ["nowhere/p.csv", "."])
+def test_a_file_that_cannot_be_written_is_bad_input(
+    dlh: Dlh, ended_job: Any, dataset: Any, named: str, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file, no folder")
+    for arguments in (
+        ("spec", "init", "--out", named, "--force"),
+        ("code", ended_job.pk, "--out", "taken/p"),
+        ("download", ended_job.pk, "--weights", "--out", "taken"),
+        ("pool", "use", "--csv", named),
+        ("pool", "calibration", "export", "nowhere/points.csv"),
+    ):
+        ended = dlh(*arguments, "--json")
+        assert (ended.code, ended.json["error"]["code"]) == (2, "bad_input"), arguments
+        plain = dlh(*arguments)
+        assert plain.code == 2 and plain.err.startswith("Error:") and "Traceback" not in plain.err
+
+
+def test_what_is_written_to_a_file_is_named_as_json(dlh: Dlh, portal: SimpleNamespace) -> None:
+    assert dlh("pool", "use", "--csv", "use.csv", "--json").json == {"out": "use.csv"}
+    assert dlh("pool", "calibration", "export", "points.csv", "--json").json == {"out": "points.csv"}
+    assert Path("use.csv").is_file() and Path("points.csv").is_file()
+
+
+def test_a_wrong_order_is_told_with_the_right_ones(dlh: Dlh, portal: SimpleNamespace) -> None:
+    message = dlh("jobs", "--sort", "size", "--json").json["error"]["message"]
+    assert "must be one of created, queued" in message and "- in front" in message and "^" not in message
+
+
 def test_a_portal_that_does_not_answer_ends_with_4(dlh: Dlh, monkeypatch: Any) -> None:
     monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
     ended = dlh("jobs", "--json")

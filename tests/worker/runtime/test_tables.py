@@ -125,6 +125,7 @@ def test_what_is_no_date_at_all_is_left_to_the_program() -> None:
         ("input.csv", b"a,b\n1,2\n3,4,5\n", r"Row #3: Expected 2 columns, got 3"),
         ("input.json", b"[" * 100_000, "Not JSON"),
         ("input.jsonl", b'{"a": 1}\n7\n', "Row 2 is not an object"),
+        ("input.jsonl", b'{"a": 1}\n\n{"a": \n', "Line 3 is not JSON"),
         ("input.parquet", b"PAR1 half", r"^input\.parquet cannot be read"),
     ],
 )
@@ -134,6 +135,17 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, body: byt
         read_rows(tmp_path / name)
     assert str(tmp_path) not in caught.value.message
     assert caught.value.hint
+
+
+def test_a_line_of_json_may_hold_signs_that_end_lines_elsewhere(tmp_path: Path) -> None:
+    texts = ["one\u2028two", "three\u0085four"]
+    (tmp_path / "input.jsonl").write_text("".join(f'{{"note": "{text}"}}\n' for text in texts), encoding="utf-8")
+    assert read_rows(tmp_path / "input.jsonl")["note"].to_pylist() == texts
+
+
+def test_a_nought_before_a_comma_is_no_thousand() -> None:
+    noted = {"numeric": [{"column": "x", "kind": "numeric"}]}
+    assert as_trained(noted, pa.table({"x": ["1,234", "0,636"]}))["x"].to_pylist() == ["1234", "0,636"]
 
 
 def test_a_persons_own_notes_about_the_data_are_left_alone() -> None:

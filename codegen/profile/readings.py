@@ -1,0 +1,120 @@
+"""Where values may have been read otherwise than they were meant, or leave nothing to learn from, in words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from codegen.profile.guess import ColumnPlan
+from codegen.profile.survey import ColumnSurvey
+from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
+
+_SPELLED = re.compile(
+    r"[+\-\u2212\u2013]?\s?[$€£¥₹]?\s?[+\-\u2212\u2013]?"
+    r"(\d+|[1-9]\d{0,2}([ .,'\u2019\u00a0\u202f]\d{3})+)([.,]\d+)?\s?[%$€£¥₹]?"
+)
+"""A number as people write it: thousands marks, a decimal comma, a currency, per cent, a sign that is no hyphen."""
+_SPELLED_SHARE = 0.9
+_SHOWN = 10
+_UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
+
+
+def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
+    """All about how the values of one column were read."""
+    found = []
+    if plan.style is not None and column.type is ColumnType.NUMERIC:
+        found.append(
+            Finding(
+                code="number_style",
+                severity=Severity.INFO,
+                message=f"{survey.styled:,} numbers of '{column.name}' are written with {plan.style.value}.",
+                meaning="They were read as numbers; check the range in the profile.",
+                column=column.name,
+            )
+        )
+    return [*found, *_spelled(column, survey), *_markers(column, survey, is_target), *_inexact(column, survey)]
+
+
+def _spelled(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
+    """Words that a person would read as numbers."""
+    words = survey.word_values
+    if column.type is ColumnType.DATE:
+        return []
+    spelled = sorted(word for word in words if _SPELLED.fullmatch(word))
+    if not spelled or len(spelled) < _SPELLED_SHARE * len(words):
+        return []
+    return [
+        Finding(
+            code="numbers_as_words",
+            severity=Severity.WARNING,
+            message=f"'{column.name}' seems to hold numbers, but they were read as words, such as '{spelled[0]}'.",
+            meaning="How large they are is lost. Write them plainly, like 1234.5: no currency, no %, no spaces. A "
+            "decimal comma is understood only in a table whose columns are separated by semicolons.",
+            column=column.name,
+            rows=tuple(row for row, _ in survey.word_examples),
+        )
+    ]
+
+
+def _markers(column: ColumnProfile, survey: ColumnSurvey, is_target: bool) -> list[Finding]:
+    """Words that may be values of their own: a country NA, a class None."""
+    if not survey.markers or column.type not in (ColumnType.CATEGORY, ColumnType.TEXT, ColumnType.CONSTANT):
+        return []
+    shown = ", ".join(f"'{text}' ({count:,})" for text, count in survey.markers.most_common())
+    return [
+        Finding(
+            code="missing_markers",
+            severity=Severity.WARNING if is_target else Severity.INFO,
+            message=f"Values of '{column.name}' were read as missing: {shown}.",
+            meaning="If that is a value of its own (a country, a class), write another word for it and upload again.",
+            column=column.name,
+        )
+    ]
+
+
+def _inexact(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
+    if not survey.inexact or column.type not in (ColumnType.NUMERIC, ColumnType.CONSTANT):
+        return []
+    return [
+        Finding(
+            code="inexact_numbers",
+            severity=Severity.WARNING,
+            message=f"'{column.name}' holds {survey.inexact:,} whole numbers beyond 9,007,199,254,740,992, which are "
+            "rounded: neighbours become equal.",
+            meaning="For an amount that does no harm. If they are keys or codes, set the column's type to category or "
+            "identifier.",
+            column=column.name,
+        )
+    ]
+
+
+def no_features(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
+    """Told where no column is left to learn from."""
+    if any(column.name != target and column.type not in _UNUSED for column in columns):
+        return []
+    return [
+        Finding(
+            code="no_features",
+            severity=Severity.DANGER,
+            message="No column is left to learn from: besides the target all are empty, constant or identifiers.",
+            meaning="It cannot be trained on as it is. Add columns, or set the types of those that do carry meaning.",
+        )
+    ]
+
+
+def similar_classes(names: Iterable[str], remedy: str) -> list[Finding]:
+    """Classes that are one class in two spellings."""
+    names = list(names)
+    folded = Counter(name.casefold().strip() for name in names)
+    alike = sorted(name for name in names if folded[name.casefold().strip()] > 1)
+    if not alike:
+        return []
+    return [
+        Finding(
+            code="similar_class_names",
+            severity=Severity.WARNING,
+            message=f"Classes differ only in letter case or spaces: {', '.join(map(repr, alike[:_SHOWN]))}.",
+            meaning=f"They are learned as different classes. {remedy} if they mean the same.",
+        )
+    ]
