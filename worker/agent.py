@@ -94,7 +94,7 @@ def _spawn(plan: RunPlan, paths: RunPaths) -> registry.Entry:
     _children.append(child)
     return registry.Entry(
         job_id=plan.job_id, token=plan.token, job_dir=str(paths.root), pid=child.pid,
-        created_s=psutil.Process(child.pid).create_time(), part=paths.part,
+        created_s=registry.process_created_s(child.pid), part=paths.part,
     )  # fmt: skip
 
 

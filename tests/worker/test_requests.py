@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
+import redis
 
 from tests.worker.conftest import JobFixture, wait_for
 from worker import agent, registry
+from worker.events import lease_key
 from worker.launch import CANCEL_FILE
 from worker.programs import ProgramQueue
 
@@ -21,7 +22,7 @@ from worker.programs import ProgramQueue
 def stand_in(job: JobFixture) -> Iterator[registry.Entry]:
     """A process that does nothing, as the supervisor of attempt 1."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
-        created_s = psutil.Process(process.pid).create_time()
+        created_s = registry.process_created_s(process.pid)
         job.paths.attempt(1).mkdir(parents=True, exist_ok=True)
         yield registry.Entry(
             job_id=job.job_id, token=1, job_dir=str(job.paths.root), pid=process.pid, created_s=created_s
