@@ -218,7 +218,8 @@ def _send_exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any
 
 
 def _send(event: Event) -> None:
-    forwarder = Forwarder(redis_url(), event.job_id, event.token)
+    # The lease of the attempt may be held by its supervisor on another node.
+    forwarder = Forwarder(redis_url(), event.job_id, event.token, leased=False)
     forwarder.send([event])
     forwarder.close(SEND_WAIT_S)
 

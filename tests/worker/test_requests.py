@@ -51,6 +51,14 @@ def test_a_stop_that_crosses_a_start_still_reaches_the_run(
     assert len(sent) == 1
 
 
+def test_who_tells_of_an_end_takes_the_lease_of_nobody_who_runs_the_attempt_elsewhere(job: JobFixture) -> None:
+    broker = redis.Redis.from_url(job.url)
+    broker.set(lease_key(job.job_id), "1")
+    assert not agent.attempt_stop(job.job_id, 1, "cancel")
+    assert job.kinds() == ["exited"]
+    assert broker.get(lease_key(job.job_id)) == b"1" and broker.ttl(lease_key(job.job_id)) == -1
+
+
 def test_a_stop_of_a_live_run_tells_control_nothing(job: JobFixture, sent: list[Any], stand_in: registry.Entry) -> None:
     registry.add(stand_in)
     assert agent.attempt_stop(job.job_id, 1, "pause")
