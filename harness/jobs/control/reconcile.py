@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from harness.broker import client, task_send
 from harness.datasets.reading import datasets_resend
-from harness.jobs.control.attempts import attempt_end, exit_record
+from harness.jobs.control.attempts import attempt_end, end_told, exit_record
 from harness.jobs.control.clock import JumpGuard, Steady, since_start_s
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import hearing_forget, hearing_renew, hearing_settled
@@ -92,8 +92,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
         events_apply(job.pk, [event])
         if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
             # Its number was seen, its effect was not: the mark is from events that came after it in another order.
-            failure = event.data.get("failure")
-            attempt_end(attempt, Outcome(event.data["outcome"]), failure if isinstance(failure, dict) else None)
+            attempt_end(attempt, *end_told(event))
         return
     if job.state in {JobState.CANCELLING, JobState.PAUSING}:
         _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause")

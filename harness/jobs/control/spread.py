@@ -15,7 +15,7 @@ import redis
 from django.db import transaction
 
 from harness.broker import client, task_send_on_commit
-from harness.jobs.control.attempts import attempt_end, exit_record
+from harness.jobs.control.attempts import attempt_end, end_told, exit_record
 from harness.jobs.control.clock import Steady
 from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
 from harness.jobs.control.survivors import node_leave
@@ -55,12 +55,7 @@ def end_mark(attempt: JobAttempt, event: Event) -> str:
 def ends_take(attempt: JobAttempt, events: Sequence[Event]) -> None:
     """Take in EXITED events of a spread attempt."""
     for event in events:
-        failure = event.data.get("failure")
-        try:
-            outcome = Outcome(str(event.data.get("outcome")))
-        except ValueError:
-            outcome = Outcome.LOST
-        _add(attempt, str(event.data.get("node", "")), outcome, failure if isinstance(failure, dict) else None)
+        _add(attempt, str(event.data.get("node", "")), *end_told(event))
     _conclude(attempt)
 
 
