@@ -19,7 +19,7 @@ def read(monkeypatch) -> list[str]:
     digest = hashlib.file_digest
 
     def counted(stream, kind):
-        names.append(Path(os.readlink(f"/proc/self/fd/{stream.fileno()}")).name)
+        names.append(Path(f"/proc/self/fd/{stream.fileno()}").readlink().name)
         return digest(stream, kind)
 
     monkeypatch.setattr(hashlib, "file_digest", counted)
