@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from typing import BinaryIO
+from io import BufferedReader
 
 SETTLED_NS = 2_000_000_000
 MOST = 20_000
@@ -27,7 +27,7 @@ class Hashes:
         self._known: OrderedDict[tuple[int, int], tuple[_Mark, str]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def sha256(self, stream: BinaryIO) -> str:
+    def sha256(self, stream: BufferedReader) -> str:
         """Of the whole file, which is open at its beginning."""
         told = os.fstat(stream.fileno())
         file, mark = (told.st_dev, told.st_ino), _mark(told)
