@@ -46,7 +46,7 @@ def since_start_s() -> float:
 
 @dataclass
 class Steady:
-    """Whether a round that began `steady` may still call somebody lost: asked at each step, after the facts are read."""
+    """Whether a round that began `steady` may still call somebody lost. Ask at each step, after facts were read."""
 
     steady: bool
     _asked_s: float = field(default_factory=since_start_s)
