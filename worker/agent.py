@@ -95,7 +95,7 @@ def _spawn(plan: RunPlan, paths: RunPaths) -> registry.Entry:
     _children.append(child)
     return registry.Entry(
         job_id=plan.job_id, token=plan.token, job_dir=str(paths.root), pid=child.pid,
-        created_s=psutil.Process(child.pid).create_time(), part=paths.part,
+        created_s=registry.process_created_s(child.pid), part=paths.part,
     )  # fmt: skip
 
 
@@ -227,7 +227,8 @@ def _send_exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any
 
 
 def _send(event: Event, stream: int = 0) -> None:
-    forwarder = Forwarder(redis_url(), event.job_id, event.token, stream=stream)
+    # The lease of the attempt may be held by its supervisor on another node.
+    forwarder = Forwarder(redis_url(), event.job_id, event.token, stream=stream, leased=False)
     forwarder.send([event])
     forwarder.close(SEND_WAIT_S)
 

@@ -42,9 +42,13 @@ _log = logging.getLogger(__name__)
 class Forwarder:
     """One thread that owns the connection to Redis. Without a URL it only swallows."""
 
-    def __init__(self, url: str, job_id: str, token: int, part: str = "", *, stream: int = 0) -> None:
+    def __init__(
+        self, url: str, job_id: str, token: int, part: str = "", *, stream: int = 0, leased: bool = True
+    ) -> None:
+        """`stream`: that of the job's events; `leased`: the part lives here, and its lease is renewed until `close`."""
         self.job_id, self.token, self.url = job_id, token, url
-        self._lease, self._stream = lease_key(job_id, part), control_stream(stream)
+        self._lease = lease_key(job_id, part) if leased else ""
+        self._stream = control_stream(stream)
         self.fenced = threading.Event()
         """A newer attempt holds the lease: this one must end."""
         self._buffer: deque[Event] = deque()
@@ -86,7 +90,8 @@ class Forwarder:
                 self._renew(client)
                 sent = self._send_batch(client)
                 if self._closing and not self._buffer:
-                    client.eval(_GIVE, 1, self._lease, str(self.token))
+                    if self._lease:
+                        client.eval(_GIVE, 1, self._lease, str(self.token))
                     return
                 if not sent:
                     self._wake.wait(SEND_S if self._buffer else RENEW_S / 2)
@@ -96,7 +101,7 @@ class Forwarder:
                 time.sleep(RETRY_S)
 
     def _renew(self, client: redis.Redis) -> None:
-        if time.monotonic() - self._renewed_s < RENEW_S:
+        if not self._lease or time.monotonic() - self._renewed_s < RENEW_S:
             return
         if not client.eval(_TAKE, 1, self._lease, str(self.token), str(int(LEASE_S * 1000))):
             self.fenced.set()

@@ -1,6 +1,7 @@
 """Which attempts run on this node, and which fencing tokens it has seen: files, so that any process can look.
 
-An attempt's supervisor is known by process id and start time, so a reused id is never mistaken for it.
+An attempt's supervisor is known by process id and start time, so a reused id is never mistaken for it. The time counts
+from the start of the host: one by the wall clock is another one as soon as the clock is set, and all would seem dead.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Entry:
     job_dir: str
     pid: int
     created_s: float
-    """Start time of the process (Unix time)."""
+    """Start time of the process (`process_created_s`)."""
     part: str = ""
     """As in `RunPaths`."""
     boot_id: str = field(default_factory=devices.boot_id)
@@ -46,8 +47,8 @@ class Entry:
             return None
         try:
             process = psutil.Process(self.pid)
-            same = process.create_time() == self.created_s and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
+            same = process_created_s(self.pid) == self.created_s and process.status() != psutil.STATUS_ZOMBIE
+        except (psutil.Error, OSError):
             return None
         return process if same else None
 
@@ -60,6 +61,12 @@ class Entry:
     def sandbox_name(self) -> str:
         """Of its sandbox on this host."""
         return sandbox_name(self.job_id, self.token, self.part)
+
+
+def process_created_s(pid: int) -> float:
+    """Seconds from the start of the host to that of a process. Raises `OSError` where there is none."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()  # what comes after the name
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def sandbox_name(job_id: str, token: int, part: str) -> str:
@@ -75,6 +82,11 @@ def write_json(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)  # else the name may still be the old file's after it
+    finally:
+        os.close(folder)
 
 
 def _folder() -> Path:
@@ -96,7 +108,7 @@ def enter(paths: RunPaths, job_id: str, token: int) -> bool:
     before = find(paths, token)
     if before is not None and before.pid != os.getpid() and before.process() is not None:
         return False
-    created_s = psutil.Process().create_time()
+    created_s = process_created_s(os.getpid())
     add(
         Entry(
             job_id=job_id, token=token, job_dir=str(paths.root), pid=os.getpid(), created_s=created_s, part=paths.part

@@ -32,6 +32,8 @@ RANK_KINDS = frozenset(
 LINE_BYTES = 64 * 1024
 READ_BYTES = 1024 * 1024
 FILE_BYTES = 1024 * 1024 * 1024
+"""So much is read of a file at once; then as much more in a second as may pass, so that a run of months is heard to its
+end, and a file without end costs little."""
 BYTES_PER_CREDIT = 1024
 DEPTH_MAX = 8
 """Nesting of an event's data; no event of ours needs more than 3."""
@@ -82,6 +84,7 @@ class EventTail:
     _seq: int = 0
     _read_bytes: int = 0
     _errors: int = 0
+    _began_s: float = field(default_factory=time.monotonic)
     _credit: float = field(default=5000.0)
     _credit_s: float = field(default_factory=time.monotonic)
 
@@ -89,7 +92,7 @@ class EventTail:
         """New events since the last call."""
         if self._fd is None:
             self._fd = open_below(self.root, self.relative)
-        if self._fd is None or self._read_bytes >= FILE_BYTES:
+        if self._fd is None or self._read_bytes >= self._most_bytes:
             return []
         block = os.read(self._fd, READ_BYTES)
         self._read_bytes += len(block)
@@ -102,6 +105,11 @@ class EventTail:
             self._rest, self._skipping = b"", True
             self.dropped += 1
         return [event for line in lines if (event := self._event(line))]
+
+    @property
+    def _most_bytes(self) -> float:
+        """That may have been read by now."""
+        return FILE_BYTES + (time.monotonic() - self._began_s) * self.rate_per_s * BYTES_PER_CREDIT
 
     def close(self) -> None:
         """Let go of the file."""

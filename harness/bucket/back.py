@@ -26,6 +26,7 @@ def file_bring(bucket: Bucket, unit: str, path: str, sha256: str) -> os.stat_res
         with draft.open("rb") as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != sha256:
                 raise FileNotFoundError(path)
+            os.fsync(stream.fileno())  # what is there is never looked at again
             told = os.fstat(stream.fileno())
         target = Path(unit, path)
         with folder_beneath(Path(settings.STORE.root), str(target.parent)) as place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -242,9 +242,11 @@ def _devices_follow(node: Node, devices: _DeviceFields) -> bool:
     return changed
 
 
-def nodes_mark_down() -> list[str]:
-    """Mark nodes without a fresh heartbeat as down; return the names of those that just went."""
-    now = timezone.now()
+def nodes_mark_down(now: datetime) -> list[str]:
+    """Mark nodes without a fresh heartbeat as down; return the names of those that just went.
+
+    `now`: when the caller last knew that nodes can be heard. It may have stood still since then.
+    """
     # A heartbeat to come is one from before the clock was set back.
     silent = Q(heartbeat_at__lt=now - HEARTBEAT_LIMIT) | Q(heartbeat_at__gt=now + HEARTBEAT_LIMIT)
     seen_up = Node.objects.exclude(state=NodeState.DOWN).filter(silent)

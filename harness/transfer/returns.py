@@ -258,5 +258,8 @@ def exit_write(node: Node, job_id: str, token: int, body: bytes) -> None:
         file = sender_get(node, job_id, token, lock=True).paths.exit_file(token)
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_name(f".{file.name}.new")
-        draft.write_bytes(body)
+        with draft.open("wb") as stream:
+            stream.write(body)
+            stream.flush()
+            os.fsync(stream.fileno())
         draft.replace(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from contextlib import suppress
@@ -14,11 +13,13 @@ from django.conf import settings
 from harness.bucket.wanted import wanted_check
 from harness.errors import NotFound
 from harness.store import UnsafePath, open_beneath
+from harness.transfer.hashes import Hashes
 from worker.transfer.tree import DATASET_FOLDER, FILE_NAME, FILES_MAX, JOB_FOLDER, Tree
 
 PROGRAM = "/program"
 _MEMO = "packed.tree.json"
 """Beside a packed dataset: the hashes of its files, with the sizes and times of change that they hold for."""
+_hashes = Hashes()
 
 
 def folder_check(folder: str) -> str:
@@ -67,7 +68,7 @@ def _file_row(root: Path, folder: str, name: str, known: dict[str, Any] | None) 
         with open_beneath(root, f"{folder}/{name}") as stream:
             told = os.fstat(stream.fileno())
             same = known and (known.get("bytes"), known.get("mtime_ns")) == (told.st_size, told.st_mtime_ns)
-            digest = known["sha256"] if known and same else hashlib.file_digest(stream, "sha256").hexdigest()
+            digest = known["sha256"] if known and same else _hashes.sha256(stream)
     except (OSError, UnsafePath):
         return None
     return {"name": name, "bytes": told.st_size, "mtime_ns": told.st_mtime_ns, "sha256": digest}

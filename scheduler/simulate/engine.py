@@ -167,11 +167,13 @@ class Engine:
             job.changed_s = now_s
         job.gang = gang
         if gang is None:
-            job.finish_s = math.inf
+            job.finish_s, job.ready_s = math.inf, 0.0
             return
         if job.outcome.started_s is None:
             job.outcome.started_s = now_s
-        job.ready_s = now_s + self.rules.overhead_s(gang.option.count, changed=changed, decision=decision)
+        # Of an overhead that is longer than a slot the rest is still to come.
+        begins_s = max(now_s, job.ready_s)
+        job.ready_s = begins_s + self.rules.overhead_s(gang.option.count, changed=changed, decision=decision)
         job.finish_s = job.ready_s + job.left / gang.option.rate_per_s
 
     def _view(self, job: _Live, now_s: float) -> JobView:

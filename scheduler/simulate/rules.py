@@ -29,7 +29,7 @@ class Rules:
     restart_s: float = 0.0
     """... a changed job loses so much more.
 
-    The next decision counts its own overhead in place of what is left of this one: one longer than a slot is cut there.
+    What is left of an overhead at the next decision comes before that one's own.
     """
     refuse_late: bool = False
     """A job without a promise leaves once no width can keep its deadline (ElasticFlow refuses it at once)."""

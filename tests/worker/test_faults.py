@@ -110,10 +110,23 @@ def test_a_run_on_a_machine_that_was_started_anew_is_lost_and_told_so(job: JobFi
 def test_a_process_of_this_start_is_not_taken_for_a_supervisor_of_the_one_before(job: JobFixture, monkeypatch) -> None:
     own = psutil.Process()
     facts = {"job_id": JOB_ID, "token": 1, "job_dir": str(job.paths.root)}
-    entry = registry.Entry(**facts, pid=own.pid, created_s=own.create_time())
+    entry = registry.Entry(**facts, pid=own.pid, created_s=registry.process_created_s(own.pid))
     assert entry.process() == own
     monkeypatch.setattr("worker.devices.boot_id", lambda: "of the next start")
     assert entry.process() is None
+
+
+def test_a_clock_that_is_set_takes_no_run_from_its_node(job: JobFixture, monkeypatch) -> None:
+    job.program(FOREVER)
+    job.start(job.plan())
+    wait_for(lambda: "running" in job.kinds())
+    # The kernel tells the moment of its start by the wall clock, as it is set now.
+    later_s = psutil.boot_time() + 3600
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: later_s)
+    (entry,) = agent.sweep()
+    assert entry.token == 1
+    assert agent.attempt_stop(job.job_id, 1, "pause")
+    assert job.exited().data["outcome"] == "paused"
 
 
 SAVER = """

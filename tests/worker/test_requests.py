@@ -8,11 +8,12 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
+import redis
 
 from tests.worker.conftest import JobFixture, wait_for
 from worker import agent, registry
+from worker.events import lease_key
 from worker.launch import CANCEL_FILE
 from worker.programs import ProgramQueue
 
@@ -21,7 +22,7 @@ from worker.programs import ProgramQueue
 def stand_in(job: JobFixture) -> Iterator[registry.Entry]:
     """A process that does nothing, as the supervisor of attempt 1."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
-        created_s = psutil.Process(process.pid).create_time()
+        created_s = registry.process_created_s(process.pid)
         job.paths.attempt(1).mkdir(parents=True, exist_ok=True)
         yield registry.Entry(
             job_id=job.job_id, token=1, job_dir=str(job.paths.root), pid=process.pid, created_s=created_s
@@ -48,6 +49,14 @@ def test_a_stop_that_crosses_a_start_still_reaches_the_run(
     assert agent.attempt_start(job.plan(), job.paths)
     assert (job.paths.requests(1) / CANCEL_FILE).exists()
     assert len(sent) == 1
+
+
+def test_who_tells_of_an_end_takes_the_lease_of_nobody_who_runs_the_attempt_elsewhere(job: JobFixture) -> None:
+    broker = redis.Redis.from_url(job.url)
+    broker.set(lease_key(job.job_id), "1")
+    assert not agent.attempt_stop(job.job_id, 1, "cancel")
+    assert job.kinds() == ["exited"]
+    assert broker.get(lease_key(job.job_id)) == b"1" and broker.ttl(lease_key(job.job_id)) == -1
 
 
 def test_a_stop_of_a_live_run_tells_control_nothing(job: JobFixture, sent: list[Any], stand_in: registry.Entry) -> None:

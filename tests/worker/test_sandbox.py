@@ -160,7 +160,7 @@ def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits = SandboxLimits(memory_bytes=256 << 20, file_bytes=1 << 20, processes=16)
-    spec = sandbox.SandboxSpec(name="job1-1", argv=("/bin/sleep", "60"), workdir=tmp_path, limits=limits)
+    spec = sandbox.SandboxSpec(name="job1-1", argv=("/bin/sleep", "600"), workdir=Path("/usr"), limits=limits)
     process = sandbox.start(spec)
     try:
         monkeypatch.setenv("DLH_HOME", str(tmp_path / "other"))  # a restored copy has the same jobs
@@ -172,3 +172,19 @@ def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
     finally:
         process.kill()
         process.close()
+
+
+def test_what_ends_on_one_node_leaves_what_another_on_this_host_has_of_the_same_run() -> None:
+    first, other = (
+        sandbox.SandboxSpec(name=name, argv=("/bin/sleep", "600"), workdir=Path("/usr"))
+        for name in ("job1-1", "job1-1-b")
+    )
+    here, there = sandbox.start(first), sandbox.start(other)
+    try:
+        sandbox.remove_leftovers("job1-1")
+        assert not here.scratch.exists() and there.scratch.exists()
+        assert there.popen.poll() is None
+    finally:
+        for process in (here, there):
+            process.kill()
+            process.close()

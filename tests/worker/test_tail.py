@@ -105,3 +105,17 @@ def test_a_flood_of_errors_or_of_large_lines_is_held_back(tail: EventTail, file:
     tail._credit = 100.0
     file.open("ab").write(line("note", message="y") * 1000)
     assert 0 < len(tail.poll()) < 20
+
+
+def test_a_run_that_says_a_little_for_weeks_is_heard_to_its_end(
+    tail: EventTail, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.tail.FILE_BYTES", 300)
+    tail.rate_per_s = 1.0
+    file.write_bytes(line(step=1) * 5)
+    assert len(tail.poll()) == 5
+    with file.open("ab") as more:
+        more.write(line(step=2))
+    assert tail.poll() == []  # so much at once is a flood
+    tail._began_s -= 60
+    assert [event.data["step"] for event in tail.poll()] == [2]

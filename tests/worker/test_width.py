@@ -43,9 +43,9 @@ for text in lines:
 @pytest.fixture
 def supervised(job: JobFixture) -> Iterator[JobFixture]:
     """This process as the supervisor of attempt 1."""
-    created_s = psutil.Process().create_time()
     job.paths.attempt(1).mkdir(parents=True, exist_ok=True)
     me = psutil.Process().pid
+    created_s = registry.process_created_s(me)
     registry.add(registry.Entry(job_id=job.job_id, token=1, job_dir=str(job.paths.root), pid=me, created_s=created_s))
     yield job
     registry.remove(job.job_id, 1)

@@ -6,6 +6,7 @@ The first rank copies what is to be kept, and a thread of its own writes the cop
 from __future__ import annotations
 
 import io
+import itertools
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -212,7 +213,10 @@ class Keeper:
     def _leave_behind(self, step: int) -> None:
         """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
         later = [saved for saved in self.store.saved() if saved.step > step]
-        aside = self.store.folder / f"before-attempt-{self.run.settings.token}"
+        name = f"before-attempt-{self.run.settings.token}"
+        # Off the platform every attempt is number 0.
+        tried = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+        aside = next(path for each in tried if not (path := self.store.folder / each).exists())
         for saved in later:
             aside.mkdir(exist_ok=True)
             (self.store.folder / saved.name).rename(aside / saved.name)

@@ -16,6 +16,11 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def batch_seed(seed: int, epoch: int, step: int, shard: int) -> int:
+    """Of one rank's random changes of one batch: a number that a generator takes, whatever the spec's seed is."""
+    return (((seed * 9973 + epoch) * 1_000_003 + step) * 4096 + shard) % 2**64
+
+
 def rng_state(device: torch.device) -> dict[str, Any]:
     """State of the global generators; tensors, numbers and lists only."""
     version, words, gauss = random.getstate()

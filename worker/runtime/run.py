@@ -32,7 +32,7 @@ from worker.runtime.pace import Pace
 from worker.runtime.position import Position
 from worker.runtime.report import Reporter
 from worker.runtime.results import write_preprocess, write_results
-from worker.runtime.rng import seed_all
+from worker.runtime.rng import batch_seed, seed_all
 from worker.runtime.settings import Settings
 from worker.runtime.spec import Spec, load_spec
 from worker.runtime.teller import Teller
@@ -157,7 +157,7 @@ class Run:
             self._rows_here = len(batch[1])
             self._share = self._rows_here / (stop - start)
             self.mode.begin(self._share)
-            self.generator.manual_seed(((self.seed * 9973 + epoch) * 1_000_003 + step) * 4096 + self.mode.shards[0])
+            self.generator.manual_seed(batch_seed(self.seed, epoch, step, self.mode.shards[0]))
             yield batch
             if self.control.between_steps():
                 break

@@ -25,6 +25,8 @@ from worker.sandbox.model import Completed, SandboxLevel, SandboxLimits, Sandbox
 OUTPUT_BYTES = 256 * 1024
 GONE_S = 3.0
 """How long killed processes may take to leave."""
+SUFFIX_LENGTH = 8
+"""Of what `tempfile.mkdtemp` appends."""
 NO_LIMITS = SandboxLimits()
 """The defaults only."""
 _log = logging.getLogger(__name__)
@@ -169,7 +171,8 @@ def remove_leftovers(name: str) -> None:
         psutil.wait_procs(_alive(group.pids()), timeout=GONE_S)
     if group:
         group.remove()
-    for folder in run_dir("sandbox").glob(f"{name}-*"):
+    # As `mkdtemp` names them: what is longer belongs to another node of the same run on this host.
+    for folder in run_dir("sandbox").glob(f"{name}-{'?' * SUFFIX_LENGTH}"):
         trees.tree_remove(folder)
 
 

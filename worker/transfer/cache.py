@@ -124,7 +124,8 @@ class Cache:
         for name in self._names():
             if need_bytes <= free_bytes + removed:
                 return removed
-            if time.time() - self._used_s(name) >= YOUNG_S:
+            # A use that is still to come is one from before the clock was set back.
+            if abs(time.time() - self._used_s(name)) >= YOUNG_S:
                 removed += self.remove(name)
         if need_bytes > free_bytes + removed:
             raise CacheFull(_no_room(need_bytes, self.limit_bytes))

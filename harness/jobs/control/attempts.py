@@ -143,6 +143,16 @@ def _final_metrics(job: Job) -> dict[str, Any]:
     return fields
 
 
+def end_told(event: Event) -> tuple[Outcome, dict[str, Any] | None]:
+    """(outcome, failure) of an EXITED event; who names no outcome that there is was lost."""
+    failure = event.data.get("failure")
+    try:
+        outcome = Outcome(str(event.data.get("outcome")))
+    except ValueError:
+        outcome = Outcome.LOST
+    return outcome, failure if isinstance(failure, dict) else None
+
+
 def exit_record(attempt: JobAttempt, part: str = "") -> Event | None:
     """The EXITED event that the supervisor left on disk, or None. Written before it was sent: a lost broker loses it
     not."""

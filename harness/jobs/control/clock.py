@@ -1,14 +1,20 @@
-"""Tells when the wall clock was set, or the host slept: times in the database then say nothing about who is alive."""
+"""Tells when the wall clock was set, the host slept, or control itself stood still: then times say nothing about who is
+alive."""
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from dataclasses import dataclass, field
 
 JUMP_S = 5.0
 """A step of the wall clock against the monotonic one that is no mere correction."""
 SETTLE_S = 30.0
 """Time after a jump in which all who live speak again (heartbeats 5 s, leases 4 s)."""
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -27,3 +33,28 @@ class JumpGuard:
                 self._settled_s = monotonic_s + SETTLE_S
             self._offset_s = offset_s
             return monotonic_s >= self._settled_s
+
+
+PAUSE_S = 8.0
+"""A round of control that stood still for longer judges nobody any more: what it knew before is out of date."""
+
+
+def since_start_s() -> float:
+    """Seconds since the host was started, those asleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@dataclass
+class Steady:
+    """Whether a round that began `steady` may still call somebody lost. Ask at each step, after facts were read."""
+
+    steady: bool
+    _asked_s: float = field(default_factory=since_start_s)
+
+    def __bool__(self) -> bool:
+        now_s = since_start_s()
+        if self.steady and now_s - self._asked_s > PAUSE_S:
+            _log.warning("control stood still: nobody is called lost until all had time to speak")
+            self.steady = False
+        self._asked_s = now_s
+        return self.steady

@@ -12,7 +12,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from harness.broker import project_stream, publish
-from harness.jobs.control.attempts import attempt_end
+from harness.jobs.control.attempts import attempt_end, end_told
 from harness.jobs.control.marks import fresh_events
 from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.spread import ends_take
@@ -30,7 +30,7 @@ from harness.jobs.failures import failure_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.states import job_move
 from harness.pool.models import Node
-from worker.events import Event, EventKind, FailureCode, Outcome
+from worker.events import Event, EventKind, FailureCode
 from worker.states import JobState
 
 _CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
@@ -171,13 +171,7 @@ def _exited(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     if is_spread(attempt):
         ends_take(attempt, events)
         return
-    data = events[-1].data
-    try:
-        outcome = Outcome(str(data.get("outcome")))
-    except ValueError:
-        outcome = Outcome.LOST
-    failure = data.get("failure")
-    attempt_end(attempt, outcome, failure if isinstance(failure, dict) else None)
+    attempt_end(attempt, *end_told(events[-1]))
 
 
 _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {

@@ -36,3 +36,8 @@ def hearing_settled() -> bool:
 def hearing_renew() -> None:
     """Call when a reconciliation has looked at every attempt. Raises `redis.RedisError`."""
     client().eval(_RENEW, 1, HEARING_KEY, str(GAP_S))
+
+
+def hearing_forget() -> None:
+    """Call when a reconciliation stood still on its way. Raises `redis.RedisError`."""
+    client().delete(HEARING_KEY)

@@ -14,7 +14,8 @@ from django.conf import settings
 from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
 from harness.jobs.control.gangs import MEASURED, shared_out
 from harness.jobs.control.spread import addresses_of
-from harness.jobs.models import Checkpoint, Job
+from harness.jobs.control.telemetry import number_of
+from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, ResourceSample
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, DeviceKind, Node
@@ -116,7 +117,26 @@ def _memory_share(node: Node, devices: Sequence[Device], most: int) -> int:
     bytes_most = int(node.memory_bytes * MEMORY_SHARE)
     of_kind = max(1, node.devices.filter(kind=devices[0].kind).count())
     share = min(bytes_most, bytes_most * max(most, len(devices)) // of_kind)
+    if devices[0].kind == DeviceKind.CPU:
+        share -= _beyond_shares_bytes(node, bytes_most // of_kind)
     return max(share, min(MEMORY_FLOOR_BYTES, bytes_most))
+
+
+def _beyond_shares_bytes(node: Node, core_bytes: int) -> int:
+    """What runs that have become narrower use there beyond the share of the cores that they have left.
+
+    Their limit stays that of the most ranks: fewer of them take the same batch. Who gets the cores that they gave back
+    can have of their share what is there.
+    """
+    held = Allocation.objects.filter(device__node=node, device__kind=DeviceKind.CPU, attempt__plan__most__gt=0)
+    cores = Counter(held.values_list("attempt_id", flat=True))
+    beyond = 0
+    for attempt in JobAttempt.objects.filter(pk__in=cores).only("job_id", "number"):
+        rows = ResourceSample.objects.filter(job_id=attempt.job_id, token=attempt.number).order_by("-time_s")
+        newest = rows.values_list("data", flat=True).first() or {}
+        sizes = [number_of(rank.get("rss_bytes")) or 0.0 for rank in newest.get("ranks", ())]
+        beyond += max(0, int(sum(sizes)) - core_bytes * cores[attempt.pk])
+    return beyond
 
 
 def _limits(job: Job, devices: Sequence[Device], most: int) -> Limits:

@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from harness.broker import client, task_send
 from harness.datasets.reading import datasets_resend
-from harness.jobs.control.attempts import attempt_end, exit_record
-from harness.jobs.control.clock import JumpGuard
+from harness.jobs.control.attempts import attempt_end, end_told, exit_record
+from harness.jobs.control.clock import JumpGuard, Steady, since_start_s
 from harness.jobs.control.effects import events_apply
-from harness.jobs.control.hearing import hearing_renew, hearing_settled
+from harness.jobs.control.hearing import hearing_forget, hearing_renew, hearing_settled
 from harness.jobs.control.parts import is_spread, left_nodes
 from harness.jobs.control.spread import ANSWER_LIMIT, SENDS_MAX, spread_check
 from harness.jobs.control.tick import start_send, tick
@@ -38,14 +38,15 @@ _guard = JumpGuard()
 
 def reconcile() -> None:
     """Do all of it. Each part is guarded by compare-and-set, so several control processes may do it at once."""
-    now = timezone.now()
-    steady = _steady(now)
+    began_s, now = since_start_s(), timezone.now()
+    was_steady = _steady(now)
+    steady = Steady(was_steady, began_s)
     if steady:
-        nodes_mark_down()
+        nodes_mark_down(now)
     nodes = {node.name: node for node in Node.objects.all()}
     for attempt in JobAttempt.objects.filter(ended_at=None).select_related("job"):
         try:
-            _attempt_check(attempt, nodes, now, steady=steady)
+            _attempt_check(attempt, nodes, now, steady)
         except Exception:
             # One attempt that cannot be judged must not keep the others from being seen to.
             _log.exception("cannot check attempt %s of job %s", attempt.number, attempt.job_id)
@@ -59,7 +60,7 @@ def reconcile() -> None:
     except redis.RedisError as error:
         _log.warning("cannot look for lost readings: %s", error)
     with suppress(redis.RedisError):
-        hearing_renew()
+        hearing_renew() if steady or not was_steady else hearing_forget()
     tick()
 
 
@@ -74,7 +75,7 @@ def _steady(now: datetime) -> bool:
     return True
 
 
-def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *, steady: bool) -> None:
+def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, steady: Steady) -> None:
     job = attempt.job
     if attempt.number != job.token or JobState(job.state) not in HOLDS_DEVICES:
         # Nothing can come of it any more: its job went on without it.
@@ -83,7 +84,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *
         )
         return
     if is_spread(attempt):
-        spread_check(attempt, nodes, now, steady=steady)
+        spread_check(attempt, nodes, now, steady)
         return
     # A time to come was written before the clock was set back: as far off as it is, so long ago may it have been.
     quiet = abs(now - (attempt.seen_at or attempt.sent_at or attempt.created_at))
@@ -91,8 +92,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *
         events_apply(job.pk, [event])
         if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
             # Its number was seen, its effect was not: the mark is from events that came after it in another order.
-            failure = event.data.get("failure")
-            attempt_end(attempt, Outcome(event.data["outcome"]), failure if isinstance(failure, dict) else None)
+            attempt_end(attempt, *end_told(event))
         return
     if job.state in {JobState.CANCELLING, JobState.PAUSING}:
         _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause")
@@ -100,7 +100,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *
         width_again(attempt, now)
     alive = _is_alive(attempt, nodes)
     if attempt.started_at is None and not alive:
-        _start_again(attempt, nodes, now, steady=steady)
+        _start_again(attempt, nodes, now, steady)
     elif steady and not alive and quiet > UNSEEN_LIMIT:
         attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
 
@@ -124,7 +124,7 @@ def _is_alive(attempt: JobAttempt, nodes: dict[str, Node]) -> bool:
     return holder == str(attempt.number)
 
 
-def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, *, steady: bool) -> None:
+def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, steady: Steady) -> None:
     """Send a start that was never sent or never answered; give the attempt up where its node is gone.
 
     Unless `steady` nothing is given up; to send once more does no harm: a node starts an attempt once.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 
 from django.conf import settings
 from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from harness.broker import task_send
@@ -23,6 +27,8 @@ from worker.states import HOLDS_DEVICES
 SAMPLES_FINE_FOR = timedelta(days=2)
 """Samples of runs that ended longer ago are thinned to one in `SAMPLES_KEEP_EVERY`."""
 SAMPLES_KEEP_EVERY = 10
+_GONE = ".gone-"
+"""So begins the name of the folder of a job whose rows are deleted: it is removed now, or by the next round."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,23 +51,34 @@ def sessions_expire() -> int:
 def jobs_purge() -> int:
     """Delete for good what was in the trash for `TRASH_DAYS`: rows here, files here and on every node."""
     limit = timezone.now() - timedelta(days=settings.TRASH_DAYS)
+    held = [str(state) for state in HOLDS_DEVICES]
+    rows = Job.objects.filter(deleted_at__lt=limit).exclude(state__in=held)
     count = 0
-    for job in Job.objects.filter(deleted_at__lt=limit).exclude(state__in=[str(state) for state in HOLDS_DEVICES]):
+    for job_id in list(rows.values_list("pk", flat=True)):
         try:
-            _job_purge(job)
-            count += 1
+            count += _job_purge(rows, job_id)
         except Exception:
             # One that cannot be removed must not keep all later ones.
-            _log.exception("cannot purge job %s", job.pk)
+            _log.exception("cannot purge job %s", job_id)
+    for left in Path(settings.STORE.jobs).glob(f"{_GONE}*"):
+        tree_remove(left)
     return count
 
 
-def _job_purge(job: Job) -> None:
+def _job_purge(rows: QuerySet[Job], job_id: str) -> bool:
+    """Delete one of `rows`; False where it is none any more: a person has just taken it out of the trash."""
+    root = settings.STORE.job(job_id).root
+    with transaction.atomic():
+        job = rows.select_for_update().filter(pk=job_id).first()
+        if job is None:
+            return False
+        unit_forget(f"jobs/{job_id}")  # first: nothing of it is brought back meanwhile
+        job.delete()
+        with suppress(FileNotFoundError):
+            root.rename(root.with_name(f"{_GONE}{job_id}"))
     for name in Node.objects.exclude(state=NodeState.DOWN).values_list("name", flat=True):
-        task_send("node.purge", [job.pk], queue=node_queue(name), expires_s=600)
-    unit_forget(f"jobs/{job.pk}")  # first: nothing of it is brought back meanwhile
-    tree_remove(settings.STORE.job(job.pk).root)
-    job.delete()
+        task_send("node.purge", [job_id], queue=node_queue(name), expires_s=600)
+    return True
 
 
 def _contents() -> int:

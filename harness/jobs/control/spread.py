@@ -15,7 +15,8 @@ import redis
 from django.db import transaction
 
 from harness.broker import client, task_send_on_commit
-from harness.jobs.control.attempts import attempt_end, exit_record
+from harness.jobs.control.attempts import attempt_end, end_told, exit_record
+from harness.jobs.control.clock import Steady
 from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
 from harness.jobs.control.survivors import node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
@@ -54,12 +55,7 @@ def end_mark(attempt: JobAttempt, event: Event) -> str:
 def ends_take(attempt: JobAttempt, events: Sequence[Event]) -> None:
     """Take in EXITED events of a spread attempt."""
     for event in events:
-        failure = event.data.get("failure")
-        try:
-            outcome = Outcome(str(event.data.get("outcome")))
-        except ValueError:
-            outcome = Outcome.LOST
-        _add(attempt, str(event.data.get("node", "")), outcome, failure if isinstance(failure, dict) else None)
+        _add(attempt, str(event.data.get("node", "")), *end_told(event))
     _conclude(attempt)
 
 
@@ -138,7 +134,7 @@ def verdict(ends: Sequence[Mapping[str, Any]]) -> tuple[Outcome, dict[str, Any] 
     return Outcome.SUCCEEDED, None
 
 
-def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, *, steady: bool) -> None:
+def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, steady: Steady) -> None:
     """Make what nodes told, what lies on disk and what can be heard agree. `attempt.job` is open and its newest."""
     from harness.jobs.control.tick import start_send
 
@@ -153,6 +149,8 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     if not steady or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
         return
     silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
+    if not steady:
+        return  # it stood still meanwhile: leases may have run out for want of a broker
     lost = [node for node in silent if stopping or ended_badly or _is_down(node, nodes) or attempt.sends >= SENDS_MAX]
     for node in lost:
         _add(attempt, node, *_lost_end(attempt, node, stopping=stopping))

@@ -174,6 +174,19 @@ def test_an_end_that_the_broker_lost_is_read_from_disk(job, node_make):
     assert not Allocation.objects.exists()
 
 
+def test_a_record_on_disk_that_names_no_outcome_ends_the_attempt_as_lost(job, node_make):
+    node_make()
+    attempt = run_now(job)
+    age(attempt, seen_at=10)
+    JobAttempt.objects.update(seen_seq={"end": 9})
+    file = settings.STORE.job(job.pk).exit_file(1)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(event(job, "exited", 5, outcome="odd").to_json())
+    reconcile()
+    job.refresh_from_db()
+    assert (job.state, job.restarts) == ("queued", 1)
+
+
 def test_a_lost_attempt_of_a_job_that_is_being_cancelled_cancels_it(job, people, node_make):
     node_make()
     attempt = run_now(job)

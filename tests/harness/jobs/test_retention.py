@@ -11,9 +11,11 @@ from harness.celery import app
 from harness.datasets.models import Dataset
 from harness.datasets.services import contents_purge
 from harness.env import S3Settings
+from harness.jobs.control import retention as module
 from harness.jobs.control.retention import jobs_purge, retention, samples_thin
 from harness.jobs.failures import CAUSES, failure_of
 from harness.jobs.models import Job, ResourceSample
+from harness.jobs.services import job_restore
 from worker.events import FailureCode
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +57,36 @@ def test_a_dataset_stays_while_a_job_needs_it(job, tasks_sent):
 def test_a_job_that_was_submitted_again_is_not_purged(job, tasks_sent):
     Job.objects.update(deleted_at=LONG_AGO, state="running")
     assert jobs_purge() == 0
+
+
+def test_a_job_that_is_taken_out_of_the_trash_while_others_are_purged_stays(job_make, people, tasks_sent, monkeypatch):
+    jobs = {job.pk: job for job in (job_make(), job_make())}
+    Job.objects.update(deleted_at=LONG_AGO)
+    purged = []
+
+    def purge(rows, job_id):
+        if purged:
+            job_restore(user=people.owner, job=jobs[job_id])
+        purged.append(job_id)
+        return work(rows, job_id)
+
+    work = module._job_purge
+    monkeypatch.setattr(module, "_job_purge", purge)
+    assert (jobs_purge(), len(purged)) == (1, 2)
+    (left,) = Job.objects.all()
+    assert left.pk == purged[1] and left.deleted_at is None
+    assert [settings.STORE.job(pk).root.is_dir() for pk in purged] == [False, True]
+
+
+def test_files_of_a_purge_that_was_cut_short_go_with_the_next(job, tasks_sent, monkeypatch):
+    Job.objects.update(deleted_at=LONG_AGO)
+    with monkeypatch.context() as cut:
+        cut.setattr(module, "tree_remove", lambda path: None)
+        assert jobs_purge() == 1
+    root = settings.STORE.job(job.pk).root
+    assert not root.exists() and root.with_name(f".gone-{job.pk}").is_dir()
+    assert jobs_purge() == 0
+    assert not list(settings.STORE.jobs.glob(".gone-*"))
 
 
 def test_old_samples_are_thinned_once(job):

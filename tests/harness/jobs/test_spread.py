@@ -10,7 +10,10 @@ from django.utils import timezone
 
 from harness.errors import Invalid
 from harness.jobs import services as jobs
+from harness.jobs.control import clock
+from harness.jobs.control import reconcile as module
 from harness.jobs.control.effects import events_apply
+from harness.jobs.control.hearing import HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.spread import verdict
 from harness.jobs.control.tick import start_send, tick
@@ -214,6 +217,36 @@ def test_a_part_that_its_node_reports_or_whose_lease_is_held_is_not_lost(attempt
     Node.objects.filter(name="node-2").update(heartbeat_at=timezone.now() - timedelta(seconds=60))
     reconcile()
     assert not JobEvent.objects.filter(kind="node_end").exists()
+
+
+@pytest.mark.parametrize("after", ["_steady", "nodes_mark_down"])
+def test_control_that_stands_still_in_the_middle_of_a_round_loses_nobody(
+    attempt, node_make, broker, tasks_sent, monkeypatch, after
+):
+    """A machine that stops for 40 s has old heartbeats and leases that ran out when it goes on."""
+    started(attempt)
+    age(attempt, 40)
+    me = [{"job_id": attempt.job_id, "token": 1}]
+    leases = [f"dlh:lease:{attempt.job_id}", f"dlh:lease:{attempt.job_id}:node-2"]
+    for number, lease in enumerate(leases, 1):
+        node_make(f"node-{number}", cpus=1, address=f"10.0.0.{number}", running=me)
+        broker.set(lease, "1")
+    now, since_start_s, work = timezone.now, clock.since_start_s, getattr(module, after)
+
+    def paused(*given):
+        done = work(*given)
+        monkeypatch.setattr(timezone, "now", lambda: now() + timedelta(seconds=40))
+        monkeypatch.setattr(clock, "since_start_s", lambda: since_start_s() + 40)
+        Node.objects.update(running=[])
+        broker.delete(*leases)
+        return done
+
+    monkeypatch.setattr(module, after, paused)
+    monkeypatch.setattr(module, "_guard", clock.JumpGuard())
+    reconcile()
+    assert not JobEvent.objects.filter(kind="node_end").exists()
+    assert {node.state for node in Node.objects.all()} == {"up"}
+    assert not broker.exists(HEARING_KEY)  # nor in the next round
 
 
 def test_a_part_that_never_answered_is_asked_again(attempt, node_make, tasks_sent):

@@ -13,10 +13,10 @@ from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.control.wanted import wanted_read, width_of
 from harness.jobs.control.widths import NARROWER_LIMIT
-from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent
+from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.queueing import job_priority_set
 from harness.pages.ranks_view import ranks_of
-from harness.pool.models import Device, PoolSetting
+from harness.pool.models import Device, Node, PoolSetting
 from tests.harness.jobs.helpers import event, place_now, queue, run_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -105,6 +105,19 @@ def test_an_urgent_job_takes_a_core_and_the_other_goes_on_and_grows_back(wide, u
     uses = DeviceUse.objects.filter(job=wide).order_by("pk")
     assert [use.device_index for use in uses] == [1, 0, 1]
     assert not Allocation.objects.exists()
+
+
+@pytest.mark.parametrize(("used_gib", "left_gib"), [(20.0, 16.0), (8.0, 18.0), (35.9, 3.0)])
+def test_who_gets_its_core_may_take_the_memory_that_it_has_left(wide, urgent, ticks, used_gib, left_gib):
+    """Its one rank takes the batch of both, and its limit stays: together they must fit the node."""
+    Node.objects.update(memory_bytes=40 << 30)
+    ticks()
+    answer(wide, 1, 1, 0)
+    for time_s, rss_bytes in ((1.0, 39 << 30), (2.0, int(used_gib * 2**30))):
+        told_s = {"ranks": [{"rank": 0, "rss_bytes": rss_bytes, "cpu_percent": 99.0}]}
+        ResourceSample.objects.create(job=wide, token=1, time_s=time_s, data=told_s)
+    assert ticks() == 1
+    assert JobAttempt.objects.get(job=urgent).plan["limits"]["memory_bytes"] / 2**30 == pytest.approx(left_gib)
 
 
 def test_a_job_of_another_project_is_not_named(wide, urgent, people, ticks):

@@ -54,10 +54,10 @@ def test_a_report_that_makes_no_sense_is_dropped_and_changes_nothing(node_make, 
 
 def test_a_node_without_heartbeat_is_down_and_comes_back(node_make):
     node_make()
-    assert services.nodes_mark_down() == []
+    assert services.nodes_mark_down(timezone.now()) == []
     Node.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=30))
-    assert services.nodes_mark_down() == ["node-1"]
-    assert services.nodes_mark_down() == []
+    assert services.nodes_mark_down(timezone.now()) == ["node-1"]
+    assert services.nodes_mark_down(timezone.now()) == []
     node_make()
     assert Node.objects.get().state == "up"
 

@@ -64,6 +64,23 @@ def test_overheads_are_taken_off_the_progress():
     assert replay.outcomes[0].finished_s == pytest.approx(1000.0 + 2.0 + 2.0)
 
 
+def test_an_overhead_longer_than_a_slot_is_served_to_its_end():
+    rules = Rules(slot_s=60.0, change_s=100.0)
+    replay = replayed([made("a", 0.0, 1000.0, widths=(1,))], Edf(), rules=rules)
+    assert replay.outcomes[0].finished_s == pytest.approx(100.0 + 1000.0)
+    each = replayed([made("a", 0.0, 1000.0, widths=(1,))], Edf(), rules=replace(rules, event_s=10.0))
+    decisions = len(each.decision_s)
+    assert each.outcomes[0].finished_s == pytest.approx(100.0 + 1000.0 + 10.0 * decisions)
+
+
+def test_an_overhead_ends_where_a_job_leaves_its_devices():
+    jobs = [made("late", 0.0, 600.0, 9000.0, widths=(1,)), made("early", 60.0, 120.0, 900.0, widths=(1,))]
+    replay = replayed(jobs, Edf(), pool="1x1", rules=Rules(slot_s=60.0, change_s=100.0))
+    ends = {outcome.job.job_id: outcome.finished_s for outcome in replay.outcomes}
+    assert ends["early"] == pytest.approx(60.0 + 100.0 + 120.0)
+    assert ends["late"] == pytest.approx(280.0 + 100.0 + 600.0)  # what it had left of its first start is no loss now
+
+
 def test_decisions_are_at_least_a_slot_apart():
     jobs = [made(f"j{number}", number * 7.0, 30.0, widths=(1,)) for number in range(20)]
     replay = replayed(jobs, Edf())

@@ -75,6 +75,11 @@ def test_what_was_used_a_moment_ago_stays(cache: Cache) -> None:
         cache.room_make(500)
 
 
+def test_a_clock_that_was_set_back_keeps_no_room_from_a_run(cache: Cache) -> None:
+    put(cache, "contents/a", 900, used_s_ago=-24 * 3600)
+    assert cache.room_make(500) == 900
+
+
 def test_more_than_the_whole_cache_removes_nothing(cache: Cache) -> None:
     folder = put(cache, "contents/a", 600, used_s_ago=500)
     with pytest.raises(CacheFull):

@@ -1,0 +1,32 @@
+"""A person has a program go on from an older checkpoint, off the platform, as often as they like."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.worker.runtime import samples
+from tests.worker.runtime.ranks import Ranks
+
+pytestmark = pytest.mark.ranks
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("step-*"))
+
+
+def test_what_was_learnt_after_an_older_checkpoint_is_put_aside_each_time(tmp_path: Path) -> None:
+    wishes = {"training": {"epochs": 3, "patience": 0}, "checkpoints": {"every_epochs": 1, "keep": 5}}
+    program = samples.program(tmp_path, samples.wine(tmp_path / "data"), **wishes)
+    folder = program / "work" / "checkpoints"
+    first = Ranks(program, 1)
+    assert first.wait() == [0], first.log()
+    made = names(folder)
+    assert len(made) == 3
+    for time in (1, 2):
+        again = Ranks(program, 1, arguments=("--resume", made[0]))
+        assert again.wait() == [0], again.log()
+        assert names(folder) == made
+        aside = sorted(path for path in folder.glob("before-attempt-*"))
+        assert [names(path) for path in aside] == [made[1:]] * time
