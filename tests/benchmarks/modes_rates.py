@@ -133,13 +133,13 @@ def judge(case: Case, root: Path, grid: tuple[float, ...], seeds: tuple[int, ...
     }  # fmt: skip
 
 
-def trials(program: Path, data: Path, record: dict[str, Any]) -> dict[str, Any]:
+def trials(program: Path, data: Path, record: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
     """Trials around the range test's centre; nothing where it tells none."""
     try:
         centre = rate_range(RangeRecord.from_dict(record)).centre
     except RateUnclear:
         return {}
-    options = argparse.Namespace(centre=centre, scale=1.0, budget=math.inf, batch=None, device="cpu", threads=1)
+    options = argparse.Namespace(centre=centre, scale=scale, budget=math.inf, batch=None, device="cpu", threads=1)
     with contextlib.redirect_stdout(io.StringIO()):  # its progress
         answer = rate_trials(program, data, options)
     if not answer["ok"]:
@@ -147,14 +147,14 @@ def trials(program: Path, data: Path, record: dict[str, Any]) -> dict[str, Any]:
     return {"trials": answer["trials"], "trials_s": answer["took_s"]}
 
 
-def trials_anew(raw: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def trials_anew(raw: list[dict[str, Any]], scale: float) -> list[dict[str, Any]]:
     """The same grids with trials made now."""
     cases = {case.name: case for case in (*CASES, *TUNING)}
     made = []
     with tempfile.TemporaryDirectory() as folder:
         for found in raw:
             program, data, _ = write(cases[found["case"]], Path(folder))
-            made.append(found | trials(program, data, found["record"]))
+            made.append(found | trials(program, data, found["record"], scale))
             print(_line(made[-1]), flush=True)
     return made
 
@@ -245,10 +245,11 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="write losses and records to this file")
     parser.add_argument("--read", type=Path, help="read them from there instead of training")
     parser.add_argument("--trials", action="store_true", help="with --read: make the trials anew")
+    parser.add_argument("--scale", type=float, default=1.0, help="with --trials: so many times as long as usual")
     options = parser.parse_args()
     if options.read is not None:
         raw = json.loads(options.read.read_text())
-        raw = trials_anew(raw) if options.trials else raw
+        raw = trials_anew(raw, options.scale) if options.trials else raw
         if options.keep is not None:
             options.keep.write_text(json.dumps(raw))
         body = told(raw)
