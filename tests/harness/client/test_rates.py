@@ -111,9 +111,9 @@ def test_bad_input_ends_with_a_code(dlh: Dlh, job: Any, tmp_path: Path, argument
 
 def test_a_folder_is_tested_here_without_a_portal(dlh: Dlh, tmp_path: Path) -> None:
     folder = tmp_path / "program"
-    program(folder, wine(folder / "data"), model={"family": "mlp"})
+    program(folder, wine(folder / "data"), model={"family": "mlp"}, training={"epochs": 3})
     table = tmp_path / "curve.csv"
-    ended = dlh("lr-find", str(folder), "--csv", str(table), "--json")
+    ended = dlh("lr-find", str(folder), "--trials", "always", "--csv", str(table), "--json")
     assert ended.code == 0, ended.err
     found = ended.json
     assert found["low"] < found["centre"] < found["high"]
