@@ -24,7 +24,7 @@ from worker.rate_search import most_share
 from worker.states import JobState
 
 _WORDS = {
-    "trials": ("Trials", "what we suggest: the smallest validation loss of short trainings"),
+    "trials": ("Trials", "what we suggest: the smallest validation loss of trainings, by a parabola"),
     "centre": ("Centre of the interval", "what we suggest where there are no trials"),
     "low": ("Lower end", "the loss begins to fall"),
     "high": ("Upper end", "the fitted loss is smallest; beyond it training gets rough"),

@@ -41,7 +41,10 @@ def trials_plan(wish: str, run_s: Any, files: Mapping[str, str]) -> dict[str, An
         return {**plan, "why": why, "expected_s": trials_s(known, 1.0)}
     expected_s = trials_s(known, scale)
     budget_s = SPARE_S + SLACK * expected_s
-    return {**plan, "state": "waiting", "scale": scale, "expected_s": expected_s, "limit_s": budget_s}
+    most = scale * most_share()
+    return {
+        **plan, "state": "waiting", "scale": scale, "most_share": most, "expected_s": expected_s, "limit_s": budget_s
+    }  # fmt: skip
 
 
 def trials_answered(plan: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
 
 
 def _trying(trials: Json) -> str:
-    return f"Trials, up to {trials['most_share']:.0%} of a run, about {trials['expected_s']:.0f} s"
+    return f"Trials, up to {trials['most_share']:.1f} runs, about {trials['expected_s']:.0f} s"
 
 
 def _use(client: Client, job: str, found: Json, use: str) -> None:
@@ -143,7 +143,8 @@ def _folder_trials(folder: Path, data: Path | None, device: str, found: Json, wi
 
     run_s = float(found["run_s"] or 0.0)
     scale = trials_scale(run_s, _TRIALS_MOST_S[wish])
-    told: Json = {"state": "none", "most_share": most_share(), "expected_s": trials_s(run_s, scale or 1.0), "done": []}
+    most, expected_s = (scale or 1.0) * most_share(), trials_s(run_s, scale or 1.0)
+    told: Json = {"state": "none", "most_share": most, "expected_s": expected_s, "done": []}
     found["trials"] = told
     if not scale:
         return
