@@ -133,10 +133,11 @@ class Training(Part):
     epochs: Count | Auto = Field(default="auto", description="Passes over the training rows.")
     batch_size: Count | Auto = Field(default="auto", description="Rows per optimizer step, over all ranks.")
     learning_rate: Positive | Auto = Field(default="auto", description="Peak learning rate.")
-    rate_rule: Literal["auto", "none", "linear", "sqrt", "range"] = Field(
+    rate_rule: Literal["auto", "none", "linear", "sqrt", "range", "trials"] = Field(
         default="auto",
         description="How a learning rate left to auto follows a batch other than the usual: in proportion, by its "
-        "root, not at all, or by a range test before the run.",
+        "root, not at all, or by a range test before the run; trials: by short trainings before the run, whatever "
+        "the batch.",
     )
     weight_decay: NotNegative | Auto = Field(default="auto", description="Decoupled weight decay.")
     optimizer: Literal["auto", "adamw", "sgd"] = Field(default="auto", description="Optimizer.")

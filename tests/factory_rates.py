@@ -35,6 +35,15 @@ def report_make(request_id: str, **more: Any) -> dict[str, Any]:
     return {**body, "batch_size": 32, "rate": 0.002, "optimizer": "AdamW", "took_s": 3.5, "device": "cpu", **more}
 
 
+def trials_report_make(request_id: str, **more: Any) -> dict[str, Any]:
+    """What a node answers to a request for trials: the best lies below the range test's centre."""
+    told = ((1, 4e-3, 0.9), (1, 9e-4, 1.4), (1, 2e-2, 1.1), (2, 5e-4, 0.5), (2, 1e-4, 0.7), (2, 2.4e-3, 0.6))
+    shares = {1: 0.125, 2: 1.0}
+    done = [{"round": number, "rate": rate, "share": shares[number], "loss": loss} for number, rate, loss in told]
+    body = {"request_id": request_id, "ok": True, "problem": None, "complete": True, "steps": 400, "took_s": 7.5}
+    return {**body, "trials": {"centre": 4e-3, "scale": 1.0, "done": done}, **more}
+
+
 def rate_test_make(job: Any, **fields: Any) -> Any:
     """A finished test of a job's program."""
     from django.conf import settings

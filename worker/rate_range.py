@@ -1,9 +1,10 @@
-"""A learning-rate range test of a program, on a node, in the sandbox.
+"""A learning-rate range test of a program, or trials of some rates, on a node, in the sandbox.
 
 `rate_test` answers `node.rate_range`. Request as of `worker.inspection.measure`, without points: `request_id`,
 `job_dir`, `dataset_dir`, `minimum_sandbox_level`, and optional `batch_size`, `device`, `threads`, `memory_bytes`,
-`low`, `high` (rates), `steps`, `sweeps`, `budget_s`. While it goes on `{request_id, progress}` is told; the answer is
-`{request_id, ok, problem, program_sha256}` and what `worker.runtime.rate_range` tells.
+`low`, `high` (rates), `steps`, `sweeps`, `budget_s`. One that names a `centre` (and `scale`) asks for short trainings
+around that rate instead. While it goes on `{request_id, progress}` is told; the answer is `{request_id, ok, problem,
+program_sha256}` and what `worker.runtime.rate_range`, or `worker.runtime.rate_trials`, tells.
 """
 
 from __future__ import annotations
@@ -26,23 +27,25 @@ SPARE_S = 60.0
 """To start and to read the data."""
 TELL_S = 1.0
 """Progress is told this often at most."""
-OPTIONS = ("low", "high", "steps", "sweeps")
+RANGE_OPTIONS = ("low", "high", "steps", "sweeps")
+TRIAL_OPTIONS = ("centre", "scale")
 
 Send = Callable[[dict[str, Any]], None]
 
 
 def rate_test(request: dict[str, Any], send: Send) -> None:
     """Make the test; tell progress, then the answer. Never raises for a fault of the request or the program."""
-    answer: dict[str, Any] = {"ok": False, "problem": None, "record": None}
+    is_trial = request.get("centre") is not None
+    answer: dict[str, Any] = {"ok": False, "problem": None, "trials" if is_trial else "record": None}
     progress = _Progress(str(request["request_id"]), send)
     try:
-        answer |= last_answer(program_run(_call(request), progress.line))
+        answer |= last_answer(program_run(_call(request, is_trial), progress.line))
     except ProgramProblem as problem:
         answer["problem"] = problem.to_dict()
     send({**answer, "request_id": request["request_id"], "program_sha256": program_sha256(request)})
 
 
-def _call(request: dict[str, Any]) -> ProgramCall:
+def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
     program, data = program_folder(request), request.get("dataset_dir")
     if not (program / "train.py").is_file():
         raise ProgramProblem("The program is not there any more.", "Save it and ask again.", "program_missing")
@@ -52,11 +55,12 @@ def _call(request: dict[str, Any]) -> ProgramCall:
     arguments += ["--device", "cuda:0" if devices else "cpu"]
     if request.get("batch_size") is not None:
         arguments += ["--batch", str(number(request, "batch_size", 1))]
-    for name in OPTIONS:
+    module, options = ("rate_trials", TRIAL_OPTIONS) if is_trial else ("rate_range", RANGE_OPTIONS)
+    for name in options:
         if request.get(name) is not None:
             arguments += [f"--{name}", str(request[name])]
     return ProgramCall(
-        name=f"rates-{request['request_id']}", argv=(sys.executable, "-m", "worker.runtime.rate_range", *arguments),
+        name=f"rates-{request['request_id']}", argv=(sys.executable, "-m", f"worker.runtime.{module}", *arguments),
         workdir=program, readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=budget_s + SPARE_S,
         minimum_level=int(request.get("minimum_sandbox_level", 0)), threads=threads, gpus=devices,
         memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-RateRule = Literal["none", "linear", "sqrt", "range"]
+RateRule = Literal["none", "linear", "sqrt", "range", "trials"]
 MOST_FACTOR = 8.0
 """Rules of thumb hold near the batch they start from; further away only a range test tells."""
 
 
 def rate_factor(rule: str, batch: int, reference_batch: int) -> float:
-    """What the rate of `reference_batch` is multiplied by for `batch`; 1 for `none` and `range`."""
+    """What the rate of `reference_batch` is multiplied by for `batch`; 1 for `none` and where it is tested."""
     power = {"linear": 1.0, "sqrt": 0.5}.get(rule, 0.0)
     factor = (batch / reference_batch) ** power
     return float(min(MOST_FACTOR, max(1.0 / MOST_FACTOR, factor)))
@@ -33,6 +33,12 @@ def rate_defaults(
     given, wish = training["learning_rate"] != "auto", training["rate_rule"]
     if given:
         return {"rate_rule": ("none", "the learning rate is given"), "learning_rate": rate}
+    if wish == "trials":
+        why = "of the family, until short trainings have found one"
+        return {
+            "rate_rule": ("trials", "what suits one dataset does not suit another"),
+            "learning_rate": (rate[0], why),
+        }
     if batch == reference_batch:
         return {"rate_rule": ("none", "the batch is the one that the usual rate is for"), "learning_rate": rate}
     rule = usual_rule(optimizer) if wish == "auto" else wish

@@ -92,7 +92,7 @@ def rate_is_open(job: Job) -> bool:
     """Whether the spec leaves the learning rate to a range test that has not been made."""
     resolved = (job.resolved.get("spec") or {}).get("training", {})
     is_auto = job.spec.get("training", {}).get("learning_rate", "auto") == "auto"
-    return bool(is_auto and resolved.get("rate_rule") == "range")
+    return bool(is_auto and resolved.get("rate_rule") in ("range", "trials"))
 
 
 def minimum_sandbox_level(job: Job) -> int:

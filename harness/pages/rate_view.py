@@ -10,12 +10,22 @@ from django.urls import reverse
 from harness.jobs.models import Job
 from harness.pages.charts import chart_card
 from harness.rates.models import RateTest
-from harness.rates.selectors import CURVE_COLUMNS, rate_curve, rate_found, rate_names, rate_test_is_current, rate_tests
+from harness.rates.selectors import (
+    CURVE_COLUMNS,
+    rate_curve,
+    rate_found,
+    rate_names,
+    rate_test_is_current,
+    rate_tests,
+    rate_trials,
+)
 from scheduler.rates import RateRange
+from worker.rate_search import most_share
 from worker.states import JobState
 
 _WORDS = {
-    "centre": ("Centre of the interval", "what we suggest"),
+    "trials": ("Trials", "what we suggest: the smallest validation loss of trainings, by a parabola"),
+    "centre": ("Centre of the interval", "what we suggest where there are no trials"),
     "low": ("Lower end", "the loss begins to fall"),
     "high": ("Upper end", "the fitted loss is smallest; beyond it training gets rough"),
     "valley": ("Valley", "middle of the longest fall of the averaged loss, as fastai reads it"),
@@ -24,7 +34,7 @@ _WORDS = {
     "linear": ("Linear rule", "the family's rate times batch over its usual batch"),
     "sqrt": ("Square-root rule", "the family's rate times the root of batch over its usual batch"),
 }
-_DRAWN = ("centre", "valley", "steepest", "minimum_tenth", "linear", "sqrt")
+_DRAWN = ("trials", "centre", "valley", "steepest", "minimum_tenth", "linear", "sqrt")
 _SCORES = {"accuracy": "training accuracy", "r2": "training R²"}
 
 
@@ -45,13 +55,16 @@ def rates_context(job: Job, test: RateTest | None = None) -> dict[str, Any]:
     """The part of the tab that is asked for again while a node works; the newest test unless one is given."""
     test = test or rate_tests(job).first()
     if test is None:
-        return {"test": None}
+        return {"test": None, "most_share": most_share()}
     found, rows = rate_found(test), rate_curve(test)
     return {
         "test": test,
         "percent": round(100 * test.progress),
         "found": found,
         "rates": _rates(test, found) if found else [],
+        "best": rate_names(test).get("best"),
+        "trials": rate_trials(test),
+        "trial_rows": _trial_rows(test),
         "rate_chart": _chart(job, test, found) if rows else None,
         "is_current": test.state == "waiting" or rate_test_is_current(test, job),
         "usable": job.state == JobState.DRAFT and not job.deleted_at,
@@ -72,6 +85,11 @@ def _rates(test: RateTest, found: RateRange) -> list[ShownRate]:
     ]  # fmt: skip
 
 
+def _trial_rows(test: RateTest) -> list[dict[str, Any]]:
+    done = (rate_trials(test) or {}).get("done", [])
+    return sorted(done, key=lambda row: (row["round"], row["rate"]))
+
+
 def _chart(job: Job, test: RateTest, found: RateRange | None) -> dict[str, Any]:
     names = rate_names(test)
     score = _SCORES.get((test.record or {}).get("score", ""), "")
@@ -82,5 +100,6 @@ def _chart(job: Job, test: RateTest, found: RateRange | None) -> dict[str, Any]:
         note="Every step of the test has its own rate. The shaded band is the interval of usable peak rates.",
         low=found.low if found else None, high=found.high if found else None, marks=marks, score=score,
         law_of=found.log_fit_of if found else "",
+        trials=[[row["round"], row["rate"], row["loss"], row["share"]] for row in _trial_rows(test)],
     )  # fmt: skip
     return card

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import yaml
 
@@ -10,6 +11,19 @@ from harness.estimates.inspection import content_key
 
 _NOT_ASKED = ("learning_rate", "rate_rule", "epochs", "schedule", "warmup", "patience", "ema")
 """Fields of `training` that no step of a range test depends on."""
+
+
+_LENGTH = ("epochs", "schedule", "warmup", "ema")
+"""Fields of `training` that trials stand for besides: they are short runs."""
+
+
+def run_setting(files: Mapping[str, str]) -> dict[str, Any]:
+    """How long and by which schedule the program trains; empty where its spec cannot be read."""
+    try:
+        training = yaml.safe_load(files.get("spec.yaml", ""))["training"]
+        return {name: training.get(name) for name in _LENGTH}
+    except (yaml.YAMLError, ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def rate_key(files: Mapping[str, str], dataset_sha256: str) -> str:

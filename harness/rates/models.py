@@ -20,7 +20,7 @@ class RateTest(models.Model):
     progress = models.FloatField(default=0.0)
     """Share that is done."""
     wish = models.JSONField(default=dict, blank=True)
-    """What was asked: `{kind, low, high}`."""
+    """What was asked: `{kind, low, high, trials}`."""
     program_key = models.CharField(max_length=64, blank=True)
     """`harness.rates.keys.rate_key` of what was tested."""
     batch_size = models.PositiveIntegerField(default=1)
@@ -38,6 +38,8 @@ class RateTest(models.Model):
     """`scheduler.rates.RangeRecord.to_dict()`."""
     found = models.JSONField(null=True, blank=True)
     """`scheduler.rates.RateRange.to_dict()`."""
+    trials = models.JSONField(null=True, blank=True)
+    """Short trainings after the range test, as `harness.rates.trials` keeps them; None: it is not over."""
     rules = models.JSONField(default=dict, blank=True)
     """Rates by scaling rules from the family's own batch: `linear`, `sqrt`."""
     problem = models.JSONField(null=True, blank=True)

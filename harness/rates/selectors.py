@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.conf import settings
 from django.db.models import QuerySet
 
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.rates.keys import rate_key
+from harness.rates.keys import rate_key, run_setting
 from harness.rates.models import RateTest
 from scheduler.rates import RateRange
 
 CURVE_COLUMNS = ("learning rate", "loss", "loss fit", "score", "logarithmic fit")
 ENDS = ("low", "high", "centre")
+SUGGESTED = ("best", *ENDS)
 
 
 def rate_tests(job: Job) -> QuerySet[RateTest]:
@@ -35,10 +38,15 @@ def rate_found(test: RateTest) -> RateRange | None:
 
 
 def rate_names(test: RateTest) -> dict[str, float]:
-    """Every rate of the test by its name: interval, centre, readings, rules."""
+    """Every rate of the test by its name: interval, centre, trials, readings, rules; and the `best` of them."""
     found = rate_found(test)
     rules = {name: value for name, value in test.rules.items() if name in ("linear", "sqrt")}
-    return {**({name: getattr(found, name) for name in ENDS} | found.marks if found else {}), **rules}
+    if found is None:
+        return rules
+    ends = {name: getattr(found, name) for name in ENDS}
+    told = (test.trials or {}).get("rate")
+    tried = {"trials": float(told)} if told else {}
+    return {**ends, "best": tried.get("trials", found.centre), **tried, **found.marks, **rules}
 
 
 def rate_by_name(test: RateTest, name: str) -> float:
@@ -52,11 +60,29 @@ def rate_by_name(test: RateTest, name: str) -> float:
     return known[name]
 
 
+def rate_trials(test: RateTest) -> dict[str, Any] | None:
+    """The trials as they are told; None before they are planned."""
+    told = test.trials
+    if told is None:
+        return None
+    figures = {name: told.get(name) for name in ("expected_s", "share", "rate", "complete", "took_s", "problem")}
+    return {
+        "state": told["state"], "why": told.get("why", ""), "most_share": told["most_share"], **figures,
+        "notes": told.get("notes", []), "done": (told.get("record") or {}).get("done", []),
+    }  # fmt: skip
+
+
 def rate_test_is_current(test: RateTest, job: Job) -> bool:
-    """Whether the program is still the one that was tested; another learning rate makes no other program."""
+    """Whether the program is still the one that was tested; another learning rate makes no other program.
+
+    Trials stand for the length of the run and its schedule, too.
+    """
     try:
         files = programs.program_of(settings.STORE.job(job.pk)).files
     except NotFound:
+        return False
+    setting = (test.trials or {}).get("setting") if (test.trials or {}).get("rate") else None
+    if setting is not None and setting != run_setting(files):
         return False
     return rate_key(files, job.dataset_sha256 or job.dataset.sha256) == test.program_key
 

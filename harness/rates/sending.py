@@ -1,4 +1,5 @@
-"""Send a range test to an idle device, take in what the node tells, and end what nobody answers."""
+"""Send a range test to an idle device, then trials around its centre; take in what the node tells, and end what nobody
+answers."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import publish_job, task_send_on_commit
-from harness.errors import Invalid
+from harness.errors import HarnessError, Invalid
 from harness.estimates.models import AskState
 from harness.estimates.probes import batch_size, idle_device
 from harness.jobs import programs
@@ -24,6 +25,7 @@ from harness.pool.reservations import reservation_hold, reservation_release
 from harness.pool.services import node_queue
 from harness.rates.keys import rate_key
 from harness.rates.models import RateTest
+from harness.rates.trials import trials_answered, trials_failed, trials_plan
 from scheduler.rates import RangeRecord, RateUnclear, rate_range
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove
@@ -32,6 +34,8 @@ PURPOSE = "A learning-rate range test"
 """Everybody reads it, also who does not see the job."""
 BUDGET_S = 60.0
 ANSWER_LIMIT_S = 240.0
+ANSWER_SPARE_S = 180.0
+"""Beside the time that trials are given: to start, to read the data, and for what the node measures before."""
 WAIT_LIMIT_S = 600.0
 """For a device to fall idle, where a job is to be submitted afterwards."""
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
@@ -43,7 +47,7 @@ def rate_test_send(test: RateTest) -> None:
     job = test.job
     files = programs.program_of(settings.STORE.job(job.pk)).files
     programs.program_syntax_check(files)
-    sha256 = job.dataset_sha256 or job.dataset.sha256
+    sha256 = _sha256(job)
     if not settings.STORE.dataset(sha256).packed.is_dir():
         raise Invalid("The dataset has not been read yet.", field="dataset", hint="Wait until it is ready.")
     with transaction.atomic():
@@ -63,7 +67,7 @@ def rate_test_send(test: RateTest) -> None:
         RateTest.objects.filter(pk=test.pk).update(**fields)
         test.refresh_from_db()
         programs.files_replace(_paths(test).program, files)
-        request = _request(test, job, device, sha256)
+        request = _request(test, device) | {"low": test.wish.get("low"), "high": test.wish.get("high")}
         task_send_on_commit("node.rate_range", [request], queue=node_queue(device.node.name), expires_s=ANSWER_LIMIT_S)
 
 
@@ -71,18 +75,20 @@ def _paths(test: RateTest) -> RunPaths:
     return RunPaths(settings.STORE.root / "inspections" / f"rates-{test.pk}")
 
 
-def _request(test: RateTest, job: Job, device: Device, sha256: str) -> dict[str, Any]:
+def _sha256(job: Job) -> str:
+    return job.dataset_sha256 or job.dataset.sha256
+
+
+def _request(test: RateTest, device: Device) -> dict[str, Any]:
     return {
         "request_id": test.pk,
         "job_dir": str(_paths(test).root),
-        "dataset_dir": str(settings.STORE.dataset(sha256).packed),
+        "dataset_dir": str(settings.STORE.dataset(_sha256(test.job)).packed),
         "batch_size": test.batch_size,
-        "low": test.wish.get("low"),
-        "high": test.wish.get("high"),
         "budget_s": BUDGET_S,
         "device": f"cuda:{device.index}" if device.kind == DeviceKind.CUDA else "cpu",
         "threads": 1,
-        "minimum_sandbox_level": minimum_sandbox_level(job),
+        "minimum_sandbox_level": minimum_sandbox_level(test.job),
     }
 
 
@@ -97,12 +103,66 @@ def rate_test_told(report: dict[str, Any]) -> RateTest | None:
         if isinstance(share, (int, float)) and 0.0 <= share <= 1.0:
             RateTest.objects.filter(pk=pk, state=AskState.WAITING).update(progress=float(share))
         return None
+    if plan := trials_waiting(test):
+        if report.get("record") is not None:
+            return None  # the range test's answer came twice
+        _end(test, {"state": AskState.DONE, "trials": trials_answered(plan, report)})
+        return test
     try:
         fields = _answer(plain(report))
     except ValueError as error:
         fields = _failed({"code": "bad_answer", "message": f"The node's answer cannot be read: {error}", "hint": ""})
+    if fields["state"] == AskState.DONE:
+        fields["trials"] = trials_plan(test.wish.get("trials") or "auto", report.get("run_s"), _files(test))
+        if fields["trials"]["state"] == "waiting":
+            return _trials_send(test, fields)
     _end(test, fields)
     return test
+
+
+def trials_waiting(test: RateTest) -> dict[str, Any] | None:
+    """The plan of trials that a node works on; None before and after."""
+    plan: dict[str, Any] | None = test.trials
+    return plan if test.state == AskState.WAITING and plan is not None and plan["state"] == "waiting" else None
+
+
+def _files(test: RateTest) -> dict[str, str]:
+    try:
+        return programs.files_read(_paths(test).program)
+    except HarnessError:
+        return {}
+
+
+def _trials_send(test: RateTest, fields: dict[str, Any]) -> RateTest | None:
+    """Keep the range test's answer and have the same device make the trials; None: they go on."""
+    plan = fields["trials"]
+    try:
+        with transaction.atomic():
+            facts_change()
+            held = Reservation.objects.select_related("device__node").get(pk=test.reservation, cancelled_at=None)
+            kept = {**fields, "state": AskState.WAITING, "progress": 0.0, "sent_at": timezone.now()}
+            waiting = RateTest.objects.filter(pk=test.pk, state=AskState.WAITING, trials__isnull=True)
+            if held.device is None or not waiting.update(**kept):
+                return None  # its answer came twice at once
+            reservation_release(held)
+            ends_at = timezone.now() + timedelta(seconds=_trials_limit_s(plan))
+            longer = reservation_hold(target=held.device, ends_at=ends_at, purpose=PURPOSE, by=test.by)
+            RateTest.objects.filter(pk=test.pk).update(reservation=str(longer.pk))
+            more = {"centre": fields["found"]["centre"], "scale": plan["scale"], "budget_s": plan["limit_s"]}
+            request = _request(test, held.device) | more
+            queue = node_queue(held.device.node.name)
+            task_send_on_commit("node.rate_range", [request], queue=queue, expires_s=_trials_limit_s(plan))
+    except (Reservation.DoesNotExist, HarnessError):
+        plan = {**plan, "state": "none", "why": "The device is kept for something else by now."}
+        _end(test, {**fields, "trials": plan})
+        return test
+    publish_job(test.job.project_id, test.job_id, "rates", {"test_id": test.pk, "state": AskState.WAITING})
+    return None
+
+
+def _trials_limit_s(plan: Mapping[str, Any]) -> float:
+    """For the node's answer."""
+    return float(plan["limit_s"]) + ANSWER_SPARE_S
 
 
 def _answer(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,8 +194,14 @@ def _failed(problem: dict[str, str]) -> dict[str, Any]:
 
 def rate_test_expire(test: RateTest) -> None:
     """Let one fail that nobody answers, or that no device fell idle for."""
+    plan = trials_waiting(test)
     since, limit_s = (test.sent_at, ANSWER_LIMIT_S) if test.sent_at else (test.created_at, WAIT_LIMIT_S)
-    if test.state == AskState.WAITING and abs(timezone.now() - since) > timedelta(seconds=limit_s):
+    limit_s = _trials_limit_s(plan) if plan else limit_s
+    if test.state != AskState.WAITING or abs(timezone.now() - since) <= timedelta(seconds=limit_s):
+        return
+    if plan:
+        _end(test, {"state": AskState.DONE, "trials": trials_failed(plan, _LATE)})
+    else:
         _end(test, _failed(_LATE if test.sent_at else _NO_DEVICE))
 
 

@@ -18,8 +18,9 @@ from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
 from harness.rates.models import RateTest
 from harness.rates.reference import rates_by_rules
-from harness.rates.selectors import rate_by_name
+from harness.rates.selectors import rate_by_name, rate_names
 from harness.rates.sending import rate_test_expire, rate_test_send
+from harness.rates.trials import WISHES
 from worker.states import JobState
 
 KEPT = 5
@@ -28,13 +29,21 @@ LOWEST, HIGHEST = 1e-12, 1e6
 
 
 def rate_test_start(
-    *, user: User, job: Job, kind: str = "", low: float | None = None, high: float | None = None
+    *,
+    user: User,
+    job: Job,
+    kind: str = "",
+    low: float | None = None,
+    high: float | None = None,
+    trials: str = "auto",
 ) -> RateTest:
     """Have an idle device make a range test of the job's program; one that is being made is answered again.
 
+    `trials`: whether short trainings around its centre follow, `auto` where they cost little, `always`, `never`.
+
     Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`, `Unavailable` (no device of that kind is idle).
     """
-    test, is_new = _test_of(user, job, _wish(kind, low, high))
+    test, is_new = _test_of(user, job, _wish(kind, low, high, trials))
     if is_new:
         try:
             rate_test_send(test)
@@ -62,9 +71,11 @@ def _forget_old(job: Job) -> None:
     job.rate_tests.exclude(pk__in=kept).exclude(state=AskState.WAITING).exclude(submit=True).delete()
 
 
-def _wish(kind: str, low: float | None, high: float | None) -> dict[str, Any]:
+def _wish(kind: str, low: float | None, high: float | None, trials: str) -> dict[str, Any]:
     if kind and kind not in DeviceKind.values:
         raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="device", hint="Take cpu or cuda.")
+    if trials not in WISHES:
+        raise Invalid(f"Trials are not made {trials[:40]!r}.", field="trials", hint=f"Take {', '.join(WISHES)}.")
     for name, value in (("low", low), ("high", high)):
         if value is not None and not (math.isfinite(value) and LOWEST <= value <= HIGHEST):
             raise Invalid(
@@ -76,10 +87,10 @@ def _wish(kind: str, low: float | None, high: float | None) -> dict[str, Any]:
             "The rates must span two decades at least.", field="high" if high else "low",
             hint=f"From {lowest:g} they have to go up to {100.0 * lowest:g}.",
         )  # fmt: skip
-    return {"kind": kind, "low": low, "high": high}
+    return {"kind": kind, "low": low, "high": high, "trials": trials}
 
 
-def rate_use(*, user: User, job: Job, test: RateTest, rate: str | float = "centre") -> Job:
+def rate_use(*, user: User, job: Job, test: RateTest, rate: str | float = "best") -> Job:
     """Put a rate of the test, by name or as a number, into the spec of a draft.
 
     Raises `NotFound`, `Forbidden`, `Conflict` (no draft any more), `Invalid` (field `rate`).
@@ -102,7 +113,8 @@ def rate_want(*, user: User, job: Job) -> RateTest:
 
     Raises `NotFound`, `Forbidden`, `Conflict`.
     """
-    test, _ = _test_of(user, job, _wish("", None, None))
+    rule = (job.resolved.get("spec") or {}).get("training", {}).get("rate_rule")
+    test, _ = _test_of(user, job, _wish("", None, None, "always" if rule == "trials" else "auto"))
     with transaction.atomic():
         # It takes the place of one that has ended and whose job was not submitted yet.
         job.rate_tests.exclude(pk=test.pk).filter(submit=True).update(submit=False)
@@ -143,7 +155,7 @@ def rate_test_try(test: RateTest) -> None:
 
 
 def rate_after(test: RateTest) -> None:
-    """Submit what waited for the test: with its centre, or by the usual rule where it says nothing.
+    """Submit what waited for the test: with its best rate, or by the usual rule where it says nothing.
 
     The wish goes with the same commit that submits: who dies in between leaves it to `rates_advance`.
     """
@@ -159,7 +171,8 @@ def _submit_after(test: RateTest, job: Job) -> None:
     try:
         if test.state == AskState.DONE:
             job = rate_use(user=test.by, job=job, test=test)
-            job_note(job, "person", f"Learning rate {test.used_rate:g} by a range test", actor=test.by)
+            how = "a range test and trials" if "trials" in rate_names(test) else "a range test"
+            job_note(job, "person", f"Learning rate {test.used_rate:g} by {how}", actor=test.by)
         else:
             job = _by_usual_rule(test, job)
         jobs.job_submit(user=test.by, job=job)

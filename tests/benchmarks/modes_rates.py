@@ -1,11 +1,13 @@
-"""Learning rates by a range test against the best of a grid: `python -m tests.benchmarks.modes_rates [--quick]`.
+"""Learning rates by a range test and by trials against the best of a grid: `python -m tests.benchmarks.modes_rates`.
 
 Each case is (data, model, batch). Its program is trained at every rate of a grid of a third of a decade with three
 seeds; the loss is the validation loss after the last epoch, averaged over the seeds (`train`: the same of as many
-training rows). Between the grid's rates it is interpolated in log(rate). Beside the range test's centre stand the
+training rows). Between the grid's rates it is interpolated in log(rate). Beside what trials around the range test's
+centre say (with the spec's seed, so with another split of the rows than any of the grid's) stand that centre, the
 readings of the same curves in the manner of fastai (`valley`, `steepest`, `minimum_tenth`), the family's own rate
 (`family`) and its linear and square-root scaling from the family's usual batch. `--tuning` takes other cases of the
-same data: those that the centre's place was chosen by.
+same data: those that the centre's place and the trials' lengths were chosen by. `--read FILE --trials` makes the trials
+alone, for the grids of a file.
 """
 
 from __future__ import annotations
@@ -18,21 +20,21 @@ import math
 import os
 import tempfile
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
-from sklearn import datasets
 
 from codegen.catalog.rates import rate_factor
-from codegen.profile.types import DatasetProfile
+from scheduler.rate_trials import TrialsRecord, trial_choice
 from scheduler.rates import RangeRecord, RateUnclear, rate_range
+from tests.benchmarks.rate_cases import CASES, PACKERS, TUNING, Case
 from tests.worker.runtime import samples
 from worker.runtime.device import set_up_torch
 from worker.runtime.rate_range import rate_test
+from worker.runtime.rate_trials import rate_trials
 from worker.runtime.rng import seed_all
 from worker.runtime.run import Run
 from worker.runtime.spec import Spec, load_spec
@@ -40,63 +42,11 @@ from worker.runtime.standin import Enough, StandIn, drive
 
 GRID = tuple(float(10 ** (-14 / 3 + place / 3)) for place in range(17))
 SEEDS = (11, 12, 13)
-PICTURES = 600
-"""Decoding more of them for every training would take longer than the training."""
 STEPS = 240
 """Of a training, about; whole epochs."""
 REGRET_BAR, WITHIN_BAR, WITHIN = 0.03, 0.8, 3.0
 WORST = 1e3
 """Stands for a loss that is no number."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """Data, model and batch."""
-
-    data: str
-    family: str
-    batch: int
-    training: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """For the table."""
-        return " ".join([self.data, self.family, str(self.batch), *map(str, self.training.values())])
-
-
-CASES = (
-    Case("wine", "mlp", 8), Case("wine", "resmlp", 64), Case("cancer", "mlp", 16), Case("cancer", "mlp", 256),
-    Case("diabetes", "mlp", 16), Case("diabetes", "resmlp", 128), Case("diabetes", "mlp", 32, {"optimizer": "sgd"}),
-    Case("digits", "mlp", 16), Case("digits", "resmlp", 128), Case("cancer", "ft_transformer", 64),
-    Case("pictures", "cnn", 16), Case("pictures", "cnn", 64),
-)  # fmt: skip
-TUNING = (
-    Case("wine", "mlp", 32), Case("cancer", "resmlp", 32), Case("diabetes", "mlp", 64), Case("digits", "mlp", 64),
-    Case("cancer", "mlp", 64, {"optimizer": "sgd"}), Case("pictures", "cnn", 32),
-)  # fmt: skip
-
-
-def cancer(folder: Path) -> DatasetProfile:
-    """569 rows, 30 numbers, 2 classes."""
-    bunch = datasets.load_breast_cancer()
-    columns = {name.replace(" ", "_"): bunch.data[:, i] for i, name in enumerate(bunch.feature_names)}
-    return samples.pack_table(folder, columns | {"kind": [f"kind {label}" for label in bunch.target]}, "kind")
-
-
-def digits_table(folder: Path) -> DatasetProfile:
-    """1,797 rows, 64 numbers, 10 classes."""
-    bunch = datasets.load_digits()
-    columns = {f"pixel_{i}": bunch.data[:, i].astype(float) for i in range(64)}
-    return samples.pack_table(folder, columns | {"digit": [f"digit {label}" for label in bunch.target]}, "digit")
-
-
-PACKERS = {
-    "pictures": lambda folder: samples.digits(folder, PICTURES),
-    "digits": digits_table,
-    "wine": samples.wine,
-    "cancer": cancer,
-    "diabetes": samples.diabetes,
-}
 
 
 class Training(StandIn):
@@ -173,13 +123,45 @@ def judge(case: Case, root: Path, grid: tuple[float, ...], seeds: tuple[int, ...
         answer = rate_test(program, data, options)
     if not answer["ok"]:
         raise RuntimeError(f"{case.name}: {answer['problem']}")
+    tried = trials(program, data, answer["record"])
     family, reference = usual["learning_rate"], usual["batch_size"]
     rules = {rule: family * rate_factor(rule, case.batch, reference) for rule in ("linear", "sqrt")}
     return {
         "case": case.name, "grid": list(grid), "losses": [[pair[0] for pair in row] for row in pairs],
         "train_losses": [[pair[1] for pair in row] for row in pairs], "record": answer["record"], "grid_s": grid_s,
-        "test_s": answer["took_s"], "rules": {"family": family, **rules}, "reference": reference,
+        "test_s": answer["took_s"], "rules": {"family": family, **rules}, "reference": reference, **tried,
     }  # fmt: skip
+
+
+def trials(program: Path, data: Path, record: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
+    """Trials around the range test's centre; nothing where it tells none."""
+    try:
+        centre = rate_range(RangeRecord.from_dict(record)).centre
+    except RateUnclear:
+        return {}
+    options = argparse.Namespace(centre=centre, scale=scale, budget=math.inf, batch=None, device="cpu", threads=1)
+    with contextlib.redirect_stdout(io.StringIO()):  # its progress
+        answer = rate_trials(program, data, options)
+    if not answer["ok"]:
+        raise RuntimeError(f"{program.name}: {answer['problem']}")
+    return {"trials": answer["trials"], "trials_s": answer["took_s"]}
+
+
+def trials_anew(raw: list[dict[str, Any]], scale: float) -> list[dict[str, Any]]:
+    """The same grids with trials made now."""
+    cases = {case.name: case for case in (*CASES, *TUNING)}
+    made = []
+    with tempfile.TemporaryDirectory() as folder:
+        for found in raw:
+            program, data, _ = write(cases[found["case"]], Path(folder))
+            made.append(found | trials(program, data, found["record"], scale))
+            print(_line(made[-1]), flush=True)
+    return made
+
+
+def _line(found: dict[str, Any]) -> str:
+    shown = {name: f"{one['rate']:.2g} ({one['regret']:+.1%})" for name, one in rated(found).items()}
+    return f"{found['case']}: best {_best(found):.2g}; {shown}; {found['grid_s']:.0f} s grid"
 
 
 def rated(found: dict[str, Any], losses: str = "losses") -> dict[str, dict[str, float]]:
@@ -190,10 +172,11 @@ def rated(found: dict[str, Any], losses: str = "losses") -> dict[str, dict[str, 
     rates = dict(found["rules"])
     try:
         told = rate_range(RangeRecord.from_dict(found["record"]))
-        rates = {"range": told.centre, **told.marks, **rates}
+        tried = {"trials": trial_choice(TrialsRecord.from_dict(found["trials"])).rate} if "trials" in found else {}
+        rates = {**tried, "range": told.centre, **told.marks, **rates}
     except RateUnclear as unclear:
         print(f"{found['case']}: {unclear.message}")
-        rates = {"range": found["rules"]["sqrt"], **rates}
+        rates = {"trials": found["rules"]["sqrt"], "range": found["rules"]["sqrt"], **rates}
     return {
         name: {
             "rate": float(rate),
@@ -222,10 +205,9 @@ def bench(cases: tuple[Case, ...], *, quick: bool, keep: Path | None = None) -> 
     with tempfile.TemporaryDirectory() as folder:
         for case in cases[:2] if quick else cases:
             raw.append(judge(case, Path(folder), grid, seeds))
-            shown = {name: f"{one['rate']:.2g} ({one['regret']:+.1%})" for name, one in rated(raw[-1]).items()}
             if keep is not None:
                 keep.write_text(json.dumps(raw))
-            print(f"{case.name}: best {_best(raw[-1]):.2g}; {shown}; {raw[-1]['grid_s']:.0f} s grid", flush=True)
+            print(_line(raw[-1]), flush=True)
     return told(raw)
 
 
@@ -239,10 +221,16 @@ def told(raw: list[dict[str, Any]]) -> dict[str, Any]:
         print(
             f"{name:>14}  {told}   (training loss {train[name]['median_regret']:.1%}, {train[name]['within_3x']:.0%})"
         )
-    ours = rules["range"]
+    shares = [sum(one["share"] for one in found["trials"]["done"]) for found in raw if "trials" in found]
+    if shares:
+        print(f"trials made {median(shares):.0%} of a run's steps in the middle, {max(shares):.0%} at most")
+    ours = rules.get("trials", rules["range"])
     met = ours["median_regret"] <= REGRET_BAR and ours["within_3x"] >= WITHIN_BAR
     test_s = median(found["test_s"] for found in raw)
-    return {"benchmark": "modes_rates", "met": met, "cases": len(raw), "rules": rules, "train": train, "test_s": test_s}
+    return {
+        "benchmark": "modes_rates", "met": met, "cases": len(raw), "rules": rules, "train": train, "test_s": test_s,
+        "trials_share": median(shares) if shares else None,
+    }  # fmt: skip
 
 
 def _best(found: dict[str, Any]) -> float:
@@ -256,9 +244,15 @@ def main() -> None:
     parser.add_argument("--tuning", action="store_true", help="the cases that the centre's place was chosen by")
     parser.add_argument("--keep", type=Path, help="write losses and records to this file")
     parser.add_argument("--read", type=Path, help="read them from there instead of training")
+    parser.add_argument("--trials", action="store_true", help="with --read: make the trials anew")
+    parser.add_argument("--scale", type=float, default=1.0, help="with --trials: so many times as long as usual")
     options = parser.parse_args()
     if options.read is not None:
-        body = told(json.loads(options.read.read_text()))
+        raw = json.loads(options.read.read_text())
+        raw = trials_anew(raw, options.scale) if options.trials else raw
+        if options.keep is not None:
+            options.keep.write_text(json.dumps(raw))
+        body = told(raw)
     else:
         body = bench(TUNING if options.tuning else CASES, quick=options.quick, keep=options.keep)
     print(json.dumps({**body, "cores": os.cpu_count()}))

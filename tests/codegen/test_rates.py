@@ -29,6 +29,12 @@ def test_the_usual_batch_takes_the_usual_rate() -> None:
         assert (told["rate_rule"], told["learning_rate"]) == ("none", usual["learning_rate"])
 
 
+def test_trials_are_made_for_the_usual_batch_too() -> None:
+    usual, told = values(), values(rate_rule="trials")
+    assert (told["rate_rule"], told["learning_rate"]) == ("trials", usual["learning_rate"])
+    assert values(rate_rule="trials", learning_rate=0.01)["rate_rule"] == "none"
+
+
 @pytest.mark.parametrize(
     ("training", "rule", "factor"),
     [
@@ -37,6 +43,7 @@ def test_the_usual_batch_takes_the_usual_rate() -> None:
         ({"rate_rule": "linear"}, "linear", 4.0),
         ({"rate_rule": "none"}, "none", 1.0),
         ({"rate_rule": "range"}, "range", 1.0),
+        ({"rate_rule": "trials"}, "trials", 1.0),
     ],
 )
 def test_another_batch_has_its_rate_by_the_rule(training: dict, rule: str, factor: float) -> None:
@@ -54,7 +61,7 @@ def test_a_given_rate_is_never_scaled() -> None:
     assert (told["learning_rate"], told["rate_rule"]) == (0.01, "none")
 
 
-@given(st.sampled_from(["none", "linear", "sqrt", "range"]), st.integers(1, 10**7), st.integers(1, 10**7))
+@given(st.sampled_from(["none", "linear", "sqrt", "range", "trials"]), st.integers(1, 10**7), st.integers(1, 10**7))
 def test_factors_are_bounded_and_turn_around(rule: str, batch: int, reference: int) -> None:
     factor = rate_factor(rule, batch, reference)
     assert 1 / MOST_FACTOR <= factor <= MOST_FACTOR

@@ -25,16 +25,19 @@ def test_a_rate_is_found_before_a_job_runs_and_again_on_demand(stack: Any, tmp_p
     (test,) = stack.get(f"/jobs/{job}/rates")["items"]
     assert test["state"] == "done", test["problem"]
     assert test["low"] < test["centre"] < test["high"]
+    assert test["trials"]["state"] == "done", test["trials"]
+    assert len(test["trials"]["done"]) >= 6
     spec = stack.get(f"/jobs/{job}")["spec"]["training"]
-    assert spec["learning_rate"] == test["used_rate"] == pytest.approx(test["centre"], rel=0.01)
+    assert spec["learning_rate"] == test["used_rate"] == pytest.approx(test["trials"]["rate"], rel=0.01)
 
     environment = {**stack.environment, "DLH_URL": stack.url, "DLH_TOKEN": stack.token, "DLH_PROJECT": stack.project}
     program = "import sys; from harness.client.cli import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", program, "lr-find", job, "--json"],
+        [sys.executable, "-c", program, "lr-find", job, "--trials", "never", "--json"],
         cwd=REPOSITORY, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["low"] < found["centre"] < found["high"] and found["batch_size"] == 16
+    assert found["trials"]["state"] == "none"
     assert stack.job(job)["state"] == "succeeded"

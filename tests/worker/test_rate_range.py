@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.rate_trials import TrialsRecord, trial_choice
 from scheduler.rates import RangeRecord, rate_range
 from tests.worker.runtime.samples import program, wine
 from worker import rate_range as ranging
@@ -53,6 +54,19 @@ def test_a_program_is_tested_in_the_sandbox_and_control_is_told(
     found = rate_range(RangeRecord.from_dict(answer["record"]))
     assert found.low < found.centre < found.high
     assert sorted(work.rglob("*")) == before
+
+
+def test_trials_are_made_in_the_sandbox_where_a_centre_is_named(
+    request_of: dict[str, Any], told: list[tuple[str, Any]]
+) -> None:
+    tasks.rate_test({**request_of, "centre": 1e-3, "scale": 0.5, "budget_s": 300.0})
+    *progress, answer = (body for _, body in told)
+    assert progress and all(0 <= body["progress"] <= 1 for body in progress)
+    assert answer["ok"], answer["problem"]
+    record = TrialsRecord.from_dict(answer["trials"])
+    assert record.centre == 1e-3 and answer["complete"] and trial_choice(record).rate > 0
+    tasks.rate_test({**request_of, "centre": 0.0})
+    assert told[-1][1]["problem"]["message"] and told[-1][1]["trials"] is None
 
 
 def test_what_is_wrong_with_the_request_or_the_program_is_told(

@@ -12,6 +12,7 @@ loss has left for good; further sweeps with other seeds follow while the time la
     rate             peak learning rate that spec.yaml names
     optimizer        of train.py, by the name of its class
     took_s, device, threads
+    run_s            what the whole run would take here, about
 
 Lines `{"mark": "progress", "share": 0.4}` tell how far it is. `dlh lr-find` reads an interval and a centre off the
 record.
@@ -53,6 +54,7 @@ def rate_test(program: Path, data: Path | None, options: argparse.Namespace) -> 
             raise DataError("A range test needs the program's data.", "Name their folder: --data FOLDER")
         with few_rows(data, DATA_BYTES) as rows:
             sweeps = _sweeps(program, rows.folder, rows.whole, options)
+            answer["run_s"] = sweeps[0].run_s / rows.share
         answer |= _told(sweeps, options) | {"took_s": time.monotonic() - began_s}
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):

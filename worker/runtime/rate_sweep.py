@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
 from worker.runtime.data import Dataset, Part
+from worker.runtime.evaluation import train_sample
 from worker.runtime.standin import Enough, StandIn
 
 WARM_UP = 3
@@ -25,6 +27,8 @@ LEFT_SHARE = 0.5
 """... and by this share of the start."""
 AVERAGE_DECAY = 0.8
 TELL_STEPS = 8
+FORWARD_PART = 3.0
+"""A step costs so many times its forward pass."""
 
 
 class Ramp:
@@ -59,6 +63,11 @@ class SweepRun(StandIn):
         self.scores: list[float] = []
         self.score_name = ""
         self.optimizer_name = ""
+        self.steps_s: list[float] = []
+        self.run_rows = 0
+        """Of all steps of the whole run ..."""
+        self.evaluated_rows = 0
+        """... and of all its evaluations."""
         self._tell = tell
         self._warmed = 0
         self._outputs: list[Tensor] = []
@@ -75,6 +84,8 @@ class SweepRun(StandIn):
         """As in a run; what the model says is noted from here on."""
         placed = super().place(net, dataset)
         self.score_name = "r2" if dataset.train.targets.is_floating_point() else "accuracy"
+        evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
+        self.run_rows, self.evaluated_rows = self.epochs_total * len(dataset.train), self.epochs_total * evaluated
         placed.register_forward_hook(lambda _net, _inputs, output: self._said(output))
         return placed
 
@@ -95,6 +106,7 @@ class SweepRun(StandIn):
         self.position.step += 1
         self.position.step_in_epoch += 1
         value = float(loss.detach())
+        self.steps_s.append(time.monotonic() - self._clock)
         if self._warmed < WARM_UP:
             self._warm_up()
             return
@@ -104,6 +116,12 @@ class SweepRun(StandIn):
             self._tell(len(self.losses) / len(self.ramp.rates))
         if len(self.losses) == len(self.ramp.rates) or self._has_left(value):
             raise Enough
+
+    @property
+    def run_s(self) -> float:
+        """What the whole run would take here, about: its steps, and evaluations at the price of a forward pass."""
+        rows = self.run_rows + self.evaluated_rows / FORWARD_PART
+        return median(self.steps_s) * rows / self.batch_size if self.steps_s else 0.0
 
     def checkpoint(self) -> None:
         """A test keeps nothing."""

@@ -32,12 +32,15 @@ def _job(request: HttpRequest, job_id: str) -> Job:
 def rate_test_start(
     request: HttpRequest, job_id: str, body: Annotated[RateTestIn | None, Body()] = None
 ) -> Status[Any]:
-    """Have an idle device train for some hundred steps while the learning rate rises, and read the curve.
+    """Have an idle device train for some hundred steps while the learning rate rises, and read the curve; then, where
+    that costs little or is asked for, make a few short trainings around its centre.
 
     The job itself, its checkpoints and its state stay as they are. Ask for the test until its `state` is not `waiting`.
     """
     job, body = _job(request, job_id), body or RateTestIn.model_validate({})
-    test = services.rate_test_start(user=person(request), job=job, kind=body.device or "", low=body.low, high=body.high)
+    test = services.rate_test_start(
+        user=person(request), job=job, kind=body.device or "", low=body.low, high=body.high, trials=body.trials
+    )
     return Status(202, _out(test, job))
 
 
@@ -82,8 +85,9 @@ def _out(test: RateTest, job: Job) -> dict[str, Any]:
         "id": test.pk, "state": test.state, "progress": test.progress, "device": test.kind,
         "device_model": test.model_name, "node": test.node_name, "batch_size": test.batch_size,
         "optimizer": test.optimizer, "rate": test.rate,
-        **{name: names.get(name) for name in selectors.ENDS},
-        "alternatives": {name: rate for name, rate in names.items() if name not in selectors.ENDS},
+        **{name: names.get(name) for name in selectors.SUGGESTED},
+        "alternatives": {name: rate for name, rate in names.items() if name not in selectors.SUGGESTED},
+        "trials": selectors.rate_trials(test),
         "degree": found.loss_fit.degree if found else None,
         "log_fit_of": found.log_fit_of if found else "",
         "diverged_at": found.diverged_at if found else None,

@@ -17,13 +17,18 @@ class RateTestIn(Strict):
     device: Literal["cpu", "cuda"] | None = Field(None, description="Kind of device; null: any idle one.")
     low: float | None = Field(None, description="First learning rate; null: 1e-6.")
     high: float | None = Field(None, description="Last learning rate; null: 10.")
+    trials: Literal["auto", "always", "never"] = Field(
+        "auto", description="Short trainings at a few rates around the centre: where they cost little, always, never."
+    )
 
 
 class RateUseIn(Strict):
     """Which rate to put into the spec."""
 
     rate: str | float = Field(
-        "centre", description="low, centre, high, valley, steepest, minimum_tenth, linear, sqrt, or a number."
+        "best",
+        description="best (by trials, else the centre), low, centre, high, trials, valley, steepest, minimum_tenth, "
+        "linear, sqrt, or a number.",
     )
 
     @field_validator("rate", mode="before")
@@ -44,8 +49,33 @@ class RatePointOut(Schema):
     log_fit: float | None = Field(description="The logarithmic law of `log_fit_of`.")
 
 
+class RateTrialOut(Schema):
+    """A short training."""
+
+    round: int = Field(description="Losses of different rounds cannot be compared: they are of different lengths.")
+    rate: float
+    share: float = Field(description="Of the run's steps.")
+    loss: float | None = Field(description="Of the validation rows after its last step; null: no finite number.")
+
+
+class RateTrialsOut(Schema):
+    """Short trainings around the centre of a range test."""
+
+    state: str = Field(description="`waiting`, `done`, `failed`, or `none`: not made, see `why`.")
+    why: str
+    expected_s: float | None = Field(description="What all of them take at most, about; told before they begin.")
+    most_share: float = Field(description="Of the run's steps, that all of them make at most.")
+    share: float | None = Field(description="Of the run's steps, that they made.")
+    rate: float | None = Field(description="The rate to take.")
+    complete: bool | None = Field(description="False where the time was over first.")
+    took_s: float | None
+    notes: list[str]
+    problem: dict[str, Any] | None
+    done: list[RateTrialOut]
+
+
 class RateTestOut(Schema):
-    """A range test: interval, centre, alternatives, curve."""
+    """A range test: interval, centre, alternatives, curve; and what trials around its centre say."""
 
     id: str
     state: str = Field(description="`waiting`, `done` or `failed`.")
@@ -58,9 +88,11 @@ class RateTestOut(Schema):
     rate: float | None = Field(description="Peak rate that the tested program names.")
     low: float | None = Field(description="Usable rates lie between this ...")
     high: float | None = Field(description="... and this.")
-    centre: float | None = Field(description="The suggestion.")
+    centre: float | None = Field(description="What the range test suggests.")
+    best: float | None = Field(description="The suggestion: by trials where there are some, else the centre.")
+    trials: RateTrialsOut | None = Field(description="Null while the range test goes on, and where it tells no centre.")
     alternatives: dict[str, float] = Field(
-        description="valley, steepest, minimum_tenth: other readings of the curve; linear, sqrt: scaling rules."
+        description="trials, valley, steepest, minimum_tenth: other readings of the curve; linear, sqrt: scaling rules."
     )
     degree: int | None = Field(description="Order of the polynomial.")
     log_fit_of: str = Field(description="`score`, `loss`, or empty: the law explains too little.")

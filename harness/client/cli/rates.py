@@ -21,9 +21,13 @@ from harness.client.errors import BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
 
 _WAIT_S = 330.0
+_TRIALS_SPARE_S = 300.0
+_TRIALS_MOST_S = {"auto": 60.0, "always": 900.0}
+"""In a folder: what trials may take, as foretold."""
 _POLL_S = 0.5
 _CURVE = ("rate", "loss", "loss_fit", "score", "log_fit")
 _TITLES = {
+    "trials": "Trials",
     "valley": "Valley (as fastai)", "steepest": "Steepest (as fastai)", "minimum_tenth": "Minimum / 10",
     "linear": "Linear rule", "sqrt": "Square-root rule",
 }  # fmt: skip
@@ -47,22 +51,30 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     device: Annotated[str, typer.Option(help="cpu or cuda; for a folder also cuda:N.")] = "",
     low: Annotated[float | None, typer.Option(help="First learning rate; usual 1e-6.")] = None,
     high: Annotated[float | None, typer.Option(help="Last learning rate; usual 10.")] = None,
-    use: Annotated[str, typer.Option(help="Put a rate into a draft's spec: `centre`, another name, or a number.")] = "",
+    use: Annotated[str, typer.Option(help="Put a rate into a draft's spec: `best`, another name, or a number.")] = "",
+    trials: Annotated[
+        str, typer.Option(help="Short trainings around the centre: auto (where they cost little), always or never.")
+    ] = "auto",
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the curve with its fits to this file.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Find usable learning rates by a range test: some hundred steps while the rate rises.
+    """Find usable learning rates: some hundred steps while the rate rises, then short trainings around the centre.
 
     A job is tested on an idle device of the pool; a folder on this machine, where torch is needed.
     """
+    if trials not in ("auto", "always", "never"):
+        raise BadInput(f"There is no --trials {trials}.", hint="Take auto, always or never.")
     folder = Path(target).expanduser()
     if folder.is_dir():
         if use:
             raise BadInput("--use is for jobs.", hint="Put the rate into training.learning_rate of spec.yaml.")
         found = _folder(folder, data, device, low, high, quiet=as_json)
+        if trials != "never" and found["state"] == "done":
+            _folder_trials(folder, data, device, found, trials, quiet=as_json)
     else:
         with open_client(context) as client:
-            found = _job(client, target, {"device": device or None, "low": low, "high": high}, quiet=as_json)
+            body = {"device": device or None, "low": low, "high": high, "trials": trials}
+            found = _job(client, target, body, quiet=as_json)
             if use and found["state"] == "done":
                 _use(client, target, found, use)
     if csv is not None:
@@ -74,18 +86,24 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
     """Start a test, or join one that goes on, and wait for its end. Raises `WaitTimeout`."""
     place = f"/jobs/{segment(job)}/rates"
     found = client.send("POST", place, body)
-    end_s = time.monotonic() + _WAIT_S
+    end_s, trying = time.monotonic() + _WAIT_S, False
     with _bar(quiet=quiet) as bar:
         task = bar.add_task("Range test", total=1.0)
         while found["state"] == "waiting":
             if time.monotonic() > end_s:
-                raise WaitTimeout(
-                    f"No answer after {_WAIT_S:.0f} s.", hint="See on the pool page whether a node is up."
-                )
+                raise WaitTimeout("No answer in time.", hint="See on the pool page whether a node is up.")
             time.sleep(_POLL_S)
             found = client.get(f"{place}/{segment(found['id'])}")
+            if (found["trials"] or {}).get("state") == "waiting" and not trying:
+                trying = True
+                end_s = time.monotonic() + 2 * found["trials"]["expected_s"] + _TRIALS_SPARE_S
+                bar.update(task, description=_trying(found["trials"]))
             bar.update(task, completed=found["progress"])
     return dict(found)
+
+
+def _trying(trials: Json) -> str:
+    return f"Trials, up to {trials['most_share']:.1f} runs, about {trials['expected_s']:.0f} s"
 
 
 def _use(client: Client, job: str, found: Json, use: str) -> None:
@@ -109,14 +127,42 @@ def _folder(
     command += ["--data", str(data or folder / "data")]
     for name, value in (("device", device), ("low", low), ("high", high)):
         command += [f"--{name}", str(value)] if value else []
-    answer = _answer(command, quiet=quiet)
-    if answer.get("problem"):
-        problem = answer["problem"]
-        raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))
-    return _read(answer)
+    return _read(_answer(command, "Range test", quiet=quiet))
 
 
-def _answer(command: list[str], *, quiet: bool) -> Json:
+def _folder_trials(folder: Path, data: Path | None, device: str, found: Json, wish: str, *, quiet: bool) -> None:
+    """Make trials here, and add them to what was found."""
+    from scheduler.rate_trials import (  # slow to load, as below
+        RateUnclear,
+        TrialsRecord,
+        most_share,
+        trial_choice,
+        trials_s,
+        trials_scale,
+    )  # fmt: skip
+
+    run_s = float(found["run_s"] or 0.0)
+    scale = trials_scale(run_s, _TRIALS_MOST_S[wish])
+    most, expected_s = (scale or 1.0) * most_share(), trials_s(run_s, scale or 1.0)
+    told: Json = {"state": "none", "most_share": most, "expected_s": expected_s, "done": []}
+    found["trials"] = told
+    if not scale:
+        return
+    command = [sys.executable, "-m", "worker.runtime.rate_trials", "--program", str(folder)]
+    command += ["--data", str(data or folder / "data"), "--centre", str(found["centre"]), "--scale", str(scale)]
+    command += ["--budget", str(2 * told["expected_s"] + 30.0), *(["--device", device] if device else [])]
+    try:
+        answer = _answer(command, _trying(told), quiet=quiet)
+        choice = trial_choice(TrialsRecord.from_dict(answer["trials"]))
+    except (RangeTestFailed, RateUnclear) as error:
+        told |= {"state": "failed", "problem": {"message": str(error), "hint": error.hint}}
+        return
+    told |= {"state": "done", "rate": choice.rate, "share": choice.share, "notes": list(choice.notes)}
+    told |= {"took_s": answer["took_s"], "complete": answer["complete"], "done": answer["trials"]["done"]}
+    found["best"], found["alternatives"] = choice.rate, {"trials": choice.rate, **found["alternatives"]}
+
+
+def _answer(command: list[str], what: str, *, quiet: bool) -> Json:
     """The last line that the command prints. Raises `RangeTestFailed`, with the command to be run by hand."""
     shown = " ".join(["python", *command[1:]])
     last: Any = None
@@ -128,7 +174,7 @@ def _answer(command: list[str], *, quiet: bool) -> Json:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         ) as process,
     ):
-        task = bar.add_task("Range test", total=1.0)
+        task = bar.add_task(what, total=1.0)
         assert process.stdout is not None and process.stderr is not None  # noqa: S101 - both are pipes
         for line in process.stdout:
             if line.startswith('{"mark"'):
@@ -143,6 +189,8 @@ def _answer(command: list[str], *, quiet: bool) -> Json:
     if not isinstance(body, dict) or "ok" not in body:
         words = (errors.strip().splitlines() or ["it said nothing"])[-1]
         raise RangeTestFailed(f"The test did not run here: {words}", hint=f"It needs torch. By hand: {shown}")
+    if problem := body.get("problem"):
+        raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))
     return body
 
 
@@ -152,12 +200,14 @@ def _read(answer: Json) -> Json:
 
     told = {"batch_size": answer["batch_size"], "optimizer": answer["optimizer"], "rate": answer["rate"]}
     base: Json = {"state": "failed", **told, "curve": [], "alternatives": {}, "notes": [], "record": answer["record"]}
+    base |= {"run_s": answer.get("run_s"), "trials": None, "best": None}
     try:
         found = rate_range(RangeRecord.from_dict(answer["record"]))
     except RateUnclear as unclear:
         return {**base, "problem": {"code": unclear.code, "message": unclear.message, "hint": unclear.hint}}
     return {
         **base, "state": "done", "problem": None, "low": found.low, "high": found.high, "centre": found.centre,
+        "best": found.centre,
         "alternatives": {name: float(rate) for name, rate in found.marks.items()}, "notes": list(found.notes),
         "degree": found.loss_fit.degree, "log_fit_of": found.log_fit_of, "diverged_at": found.diverged_at,
         "curve": [dict(zip(_CURVE, row, strict=True)) for row in found.curve()],
@@ -191,7 +241,8 @@ def _end(found: Json, *, as_json: bool) -> None:
 
 def _print(found: Json) -> None:
     out = console()
-    out.print(f"Usable peak learning rates: {found['low']:.2g} to {found['high']:.2g}; take {found['centre']:.3g}.")
+    out.print(f"Usable peak learning rates: {found['low']:.2g} to {found['high']:.2g}; take {found['best']:.3g}.")
+    _print_trials(found["trials"] or {"state": ""}, found["centre"])
     out.print(f"Batch {found['batch_size']}, {found['optimizer']}; the program names {number(found['rate'])}.")
     table_print(
         ("Other readings", "Rate", ""),
@@ -202,3 +253,22 @@ def _print(found: Json) -> None:
     )
     for note in found["notes"]:
         notes().print(note, markup=False)
+
+
+def _print_trials(trials: Json, centre: float) -> None:
+    out = console()
+    if trials["state"] == "done":
+        out.print(f"Found by trials around {centre:.3g}, the centre: {trials['share']:.0%} of a run's steps.")
+        table_print(
+            ("Trial", "Rate", "Share of the run", "Validation loss"),
+            (
+                (str(one["round"]), f"{one['rate']:.3g}", f"{one['share']:.0%}", number(one["loss"]))
+                for one in sorted(trials["done"], key=lambda one: (one["round"], one["rate"]))
+            ),
+        )
+        for note in trials["notes"]:
+            notes().print(note, markup=False)
+    elif trials["state"] == "none" and trials["expected_s"]:
+        notes().print(f"No trials: they would take about {trials['expected_s']:.0f} s. --trials always makes them.")
+    elif trials["state"] == "failed":
+        notes().print(f"No trials: {trials['problem']['message']}", markup=False)

@@ -34,7 +34,8 @@ def job_rates_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     try:
-        test = rate_test_start(user=user, job=job, kind=request.POST.get("kind", ""))
+        trials = request.POST.get("trials") or "auto"
+        test = rate_test_start(user=user, job=job, kind=request.POST.get("kind", ""), trials=trials)
     except (Conflict, Invalid) as error:
         return _fragment(request, job, None, error)
     return _fragment(request, job, test)
@@ -64,7 +65,7 @@ def job_rates_use(request: HttpRequest, job_id: str, test_id: str) -> HttpRespon
     job = job_get(user=user, job_id=job_id)
     test = rate_test_get(job=job, test_id=test_id)
     try:
-        rate_use(user=user, job=job, test=test, rate=request.POST.get("rate") or "centre")
+        rate_use(user=user, job=job, test=test, rate=request.POST.get("rate") or "best")
     except (Conflict, Invalid) as error:
         messages.error(request, error.message, extra_tags=error.hint)
     else:

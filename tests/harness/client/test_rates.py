@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.factory_rates import report_make
+from tests.factory_rates import report_make, trials_report_make
 from tests.harness.client.conftest import Ended
 from tests.worker.runtime.samples import program, wine
 
@@ -50,6 +50,38 @@ def test_a_job_is_tested_and_its_centre_used(dlh: Dlh, job: Any, node_make: Any,
 
 
 @pytest.mark.usefixtures("portal")
+def test_trials_of_a_job_are_awaited_shown_and_used(
+    dlh: Dlh, job: Any, node_make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.api.routes import rates
+    from harness.rates.tasks import rate_range_done
+
+    node_make("node-1")
+    start, expire = rates.services.rate_test_start, rates.rate_test_expire
+
+    def begun(**asked: Any) -> Any:
+        assert asked["trials"] == "always"
+        test = start(**asked)
+        rate_range_done(report_make(test.pk, run_s=1.0))
+        return test
+
+    def looked_at(test: Any) -> None:
+        if test.state == "waiting":
+            rate_range_done(trials_report_make(test.pk))
+            test.refresh_from_db()
+        expire(test)
+
+    monkeypatch.setattr(rates.services, "rate_test_start", begun)
+    monkeypatch.setattr(rates, "rate_test_expire", looked_at)
+    ended = dlh("lr-find", job.pk, "--trials", "always", "--use", "best")
+    assert ended.code == 0, ended.err
+    assert "Found by trials" in ended.out and "Validation loss" in ended.out
+    job.refresh_from_db()
+    test = job.rate_tests.get()
+    assert job.spec["training"]["learning_rate"] == test.used_rate == pytest.approx(test.trials["rate"], rel=0.01)
+
+
+@pytest.mark.usefixtures("portal")
 def test_a_test_that_says_nothing_ends_with_its_reason(dlh: Dlh, job: Any, node_make: Any, answered: Any) -> None:
     node_make("node-1")
     answered(problem={"code": "program_error", "message": "model.py, line 3: no", "hint": "Correct it."})
@@ -59,7 +91,14 @@ def test_a_test_that_says_nothing_ends_with_its_reason(dlh: Dlh, job: Any, node_
 
 
 @pytest.mark.parametrize(
-    "arguments", [("nosuchjob",), ("{job}", "--low", "-1"), ("{job}", "--device", "tpu"), ("{folder}",)]
+    "arguments",
+    [
+        ("nosuchjob",),
+        ("{job}", "--low", "-1"),
+        ("{job}", "--device", "tpu"),
+        ("{folder}",),
+        ("{job}", "--trials", "often"),
+    ],
 )
 @pytest.mark.usefixtures("portal")
 def test_bad_input_ends_with_a_code(dlh: Dlh, job: Any, tmp_path: Path, arguments: tuple[str, ...]) -> None:
@@ -72,14 +111,19 @@ def test_bad_input_ends_with_a_code(dlh: Dlh, job: Any, tmp_path: Path, argument
 
 def test_a_folder_is_tested_here_without_a_portal(dlh: Dlh, tmp_path: Path) -> None:
     folder = tmp_path / "program"
-    program(folder, wine(folder / "data"), model={"family": "mlp"})
+    program(folder, wine(folder / "data"), model={"family": "mlp"}, training={"epochs": 3})
     table = tmp_path / "curve.csv"
-    ended = dlh("lr-find", str(folder), "--csv", str(table), "--json")
+    ended = dlh("lr-find", str(folder), "--trials", "always", "--csv", str(table), "--json")
     assert ended.code == 0, ended.err
     found = ended.json
     assert found["low"] < found["centre"] < found["high"]
     assert found["optimizer"] == "AdamW"
+    assert found["trials"]["state"] == "done", found["trials"]
+    assert found["best"] == found["trials"]["rate"] == found["alternatives"]["trials"]
+    assert len(found["trials"]["done"]) >= 6 and found["trials"]["expected_s"] > 0
     rows = list(csv.DictReader(table.open()))
     assert len(rows) == len(found["curve"]) > 30
+    shown = dlh("lr-find", str(folder), "--trials", "never")
+    assert "Valley" in shown.out and "Found by trials" not in shown.out
     refused = dlh("lr-find", str(folder), "--data", str(tmp_path / "nowhere"))
     assert refused.code == 1 and "needs the program's data" in refused.err

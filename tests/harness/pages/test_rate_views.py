@@ -14,7 +14,7 @@ from django.urls import reverse
 from harness.jobs.models import Job
 from harness.rates.models import RateTest
 from harness.rates.tasks import rate_range_done
-from tests.factory_rates import record_make, report_make
+from tests.factory_rates import record_make, report_make, trials_report_make
 
 
 def tab(client: Client, job: Job) -> str:
@@ -49,6 +49,34 @@ def test_a_test_is_asked_for_awaited_and_shown(owner: Client, draft: Job) -> Non
     assert 'value="0.500"' in owner.get(show).content.decode()
     rate_range_done(report_make(test.pk))
     assert "are usable; take" in owner.get(show).content.decode()
+
+
+def test_trials_are_announced_with_their_cost_and_shown_with_their_losses(owner: Client, draft: Job) -> None:
+    draft.rate_tests.all().delete()
+    new = reverse("job_rates_new", args=[draft.pk])
+    owner.post(new, {"trials": "always"}, headers={"HX-Request": "true"})
+    test = draft.rate_tests.get()
+    show = reverse("job_rates_show", args=[draft.pk, test.pk])
+    rate_range_done(report_make(test.pk, run_s=40.0))
+    waiting = owner.get(show).content.decode()
+    assert "tries rates around" in waiting and "2 min 55 s" in waiting
+    rate_range_done(trials_report_make(test.pk))
+    text = owner.get(show).content.decode()
+    test.refresh_from_db()
+    assert f"take\n          {float(format(test.trials['rate'], '.3g'))}" in text
+    assert "<h3>Trials</h3>" in text and text.count('data-label="Validation loss"') == 6
+    data = json.loads(re.search(rf'id="chart-rates-{test.pk}" type="application/json">(.*?)</script>', text)[1])
+    assert len(data["trials"]) == 6 and data["marks"][0][0] == "Trials"
+    assert owner.post(new, {"trials": "often"}, headers={"HX-Request": "true"}).status_code == 422
+
+
+def test_a_page_says_why_there_are_no_trials(owner: Client, draft: Job) -> None:
+    draft.rate_tests.all().delete()
+    ask(owner, draft)
+    test = draft.rate_tests.get()
+    rate_range_done(report_make(test.pk, run_s=3600.0))
+    text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
+    assert "No trials were made" in text and "ask for them" in text and "Expected: 4 h 22 min" in text
 
 
 def test_an_unclear_curve_is_shown_with_its_reason(owner: Client, draft: Job) -> None:

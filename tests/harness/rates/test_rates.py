@@ -101,7 +101,7 @@ def test_another_rate_makes_no_other_program_but_an_edit_does(
 
 def test_a_rate_that_is_none_is_refused_by_its_field(asked_test: RateTest, job: Job, people: SimpleNamespace) -> None:
     test = answered(asked_test)
-    for rate in ("", "best", "middle", math.nan, math.inf, 0.0, -1.0, 1e9):
+    for rate in ("", "good", "middle", math.nan, math.inf, 0.0, -1.0, 1e9):
         with pytest.raises(Invalid) as refused:
             rate_use(user=people.owner, job=job, test=test, rate=rate)
         assert refused.value.field == "rate"

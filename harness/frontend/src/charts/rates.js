@@ -1,4 +1,5 @@
-// A range test: loss and accuracy against the learning rate, with fits, the interval, and what each rule would take.
+// A range test: loss and accuracy against the learning rate, with fits, the interval, what each rule would take, and the
+// validation losses of short trainings.
 import { number } from "../format.js";
 import { color, faded, ink } from "./palette.js";
 import { axis, base, clip } from "./parts.js";
@@ -19,19 +20,20 @@ function line(name, data, shade, dashes, yAxisIndex, extra = {}) {
   return { type: "line", name, data, yAxisIndex, symbol: "none", lineStyle: { color: shade, width: dashes ? 1.75 : 2, type: dashes || "solid" }, itemStyle: { color: shade }, ...extra };
 }
 
-// Rules that take the same rate share a line.
+// Rules that take the same rate share a line; the first is what we suggest.
 function together(marks) {
   const lines = [];
+  const mainName = marks[0]?.[0];
   for (const [name, value] of [...marks].sort((a, b) => a[1] - b[1])) {
     const last = lines.at(-1);
-    const main = name.startsWith("Centre");
+    const main = name === mainName;
     if (last && !main && !last.main && value < last.value * 1.03) last.name += `, ${name.toLowerCase()}`;
-    else lines.push({ name: main ? "centre" : name.toLowerCase(), value, main });
+    else lines.push({ name: name.startsWith("Centre") ? "centre" : name.toLowerCase(), value, main });
   }
   return lines;
 }
 
-// The interval as a band, and a line for every rule: labels take turns in height, the centre's stands at the foot.
+// The interval as a band, and a line for every rule: labels take turns in height, the suggestion's stands at the foot.
 function marks(chart) {
   const shades = ink();
   const lines = together(chart.marks ?? []).map(({ name, value, main }, place) => {
@@ -50,6 +52,16 @@ function marks(chart) {
   };
 }
 
+// A dot for every short training; a line joins those of the same length.
+function trials(chart) {
+  const done = chart.trials ?? [];
+  return [...new Set(done.map((row) => row[0]))].map((round, place) => {
+    const data = done.filter((row) => row[0] === round && typeof row[2] === "number").map((row) => [row[1], row[2]]);
+    const name = `validation loss, trials of ${number(100 * done.find((row) => row[0] === round)[3], 2)} %`;
+    return { ...line(name, data, color(4 + place), "dotted", 0), symbol: place ? "diamond" : "circle", symbolSize: 9 };
+  });
+}
+
 function bounds(values, top) {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const room = (high - low || Math.abs(high) || 1) * 0.06;
@@ -61,7 +73,9 @@ function rates(chart) {
   const [loss, fit, score, law] = [1, 2, 3, 4].map((column) => points(chart, column));
   const scored = Boolean(score.length && chart.score);
   const losses = loss.map((point) => point[1]);
-  const xs = chart.rows.map((row) => row[0]);
+  const tried = trials(chart);
+  const xs = [...chart.rows.map((row) => row[0]), ...tried.flatMap((series) => series.data.map((point) => point[0]))];
+  const heights = [...losses, ...tried.flatMap((series) => series.data.map((point) => point[1]))];
   const first = losses[0] ?? 1;
   const fall = Math.max(first - Math.min(...losses), 1e-9);
   const series = [
@@ -70,6 +84,7 @@ function rates(chart) {
   ];
   if (scored) series.push(line(chart.score, score, color(1), "", 1));
   if (law.length) series.push(line("logarithmic fit", law, chart.law_of === "score" ? color(1) : color(3), "dashed", chart.law_of === "score" ? 1 : 0));
+  series.push(...tried);
   const value = { color: faint, hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: (item) => number(item, 3) };
   return {
     ...base(),
@@ -78,7 +93,7 @@ function rates(chart) {
     tooltip: { ...base().tooltip, trigger: "axis", axisPointer: { type: "line" }, formatter: (items) => [`learning rate ${rate(items[0].value[0])}`, ...items.map((item) => `${item.seriesName} ${number(item.value[1], 4)}`)].join("\n") },
     xAxis: axis("learning rate", { type: "log", min: Math.min(...xs), max: Math.max(...xs), axisLabel: { color: faint, hideOverlap: true, formatter: rate }, splitLine: { show: false } }),
     yAxis: [
-      axis("training loss", { type: "value", nameGap: 44, ...bounds(losses, first + 1.5 * fall), axisLabel: value }),
+      axis(tried.length ? "loss" : "training loss", { type: "value", nameGap: 44, ...bounds(heights, first + 1.5 * fall), axisLabel: value }),
       ...(scored ? [axis(chart.score, { type: "value", nameGap: 40, ...bounds(score.map((point) => point[1]), 1.05), splitLine: { show: false }, axisLabel: value })] : []),
     ],
     series,
