@@ -206,7 +206,8 @@ def test_nothing_that_a_first_node_says_counts_once_it_is_called_lost(attempt, n
     with pytest.raises(Conflict, match="goes on without this node"):
         sender_get(Node.objects.get(name="node-1"), attempt.job_id, 1)
     assert sender_get(Node.objects.get(name="node-2"), attempt.job_id, 1).staged("checkpoint", NEW)
-    node_make("node-1", cpus=1, address=ADDRESSES["node-1"], running=[{"job_id": attempt.job_id, "token": 1}])
+    for name, address in ADDRESSES.items():
+        node_make(name, cpus=1, address=address, running=[{"job_id": attempt.job_id, "token": 1}])
     reconcile()
     assert ("cancel", "node.node-1") in stops(tasks_sent)
     attempt = rescued(attempt)

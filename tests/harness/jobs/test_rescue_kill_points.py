@@ -19,6 +19,7 @@ from harness.jobs.models import Checkpoint, DeviceUse, Job, JobAttempt, JobEvent
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import queue, tick_later
 from tests.harness.jobs.test_kill_points import Client, Executioner, Killed, World, begin_anew, start_anew
+from worker.events import lease_key
 from worker.plan import RunPaths
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -54,6 +55,7 @@ class Two(World):
             return
         self.ran.append(key)
         for index, node in enumerate(NODES):
+            self.broker.set(self._lease(key[0], node), key[1])
             self._tell(*key, "started", 0, rank=-1 - index, sandbox_level=2, node=node)
         self._tell(*key, "running", 0, rank=0)
         if plan["token"] == 1:
@@ -74,6 +76,10 @@ class Two(World):
         failure = {"code": "node_lost", "message": "gone"}
         told = {"outcome": "lost", "failure": failure, "node": node, "rescue": rescue}
         self._tell(job_id, token, "exited", 9, rank=-1 - NODES.index(node), **told)
+        self.broker.delete(self._lease(job_id, node))
+
+    def _lease(self, job_id, node):
+        return lease_key(job_id, "" if node == NODES[0] else node)
 
     def _save(self):
         self.saved += 1
