@@ -124,13 +124,13 @@ def attempt_stop(job_id: str, token: int, how: str) -> bool:
     """Ask an attempt to pause, to end, or to save and end. False where it does not run here: control is told that."""
     if _ask(job_id, token, how):
         return True
+    sweep()  # whose supervisor was killed has not left as it is asked to: that is told first, and counts
     stone = _tombstone(job_id, token)
     if not stone.exists():
         stone.touch()
         if _ask(job_id, token, how):  # it was started between the two looks
             return True
-        outcome = Outcome.PAUSED if how == "pause" else Outcome.CANCELLED
-        _send_exited(job_id, token, outcome, None)
+        _send_exited(job_id, token, Outcome.PAUSED if how == "pause" else Outcome.CANCELLED, None)
     return False
 
 
