@@ -74,14 +74,14 @@ def rescue_take(job: Job, attempt: JobAttempt, offered: Mapping[str, Sequence[st
         return
     newest = found[node][-1]
     known = set(Checkpoint.objects.filter(job=job).values_list("name", flat=True)) - {newest.name}
-    taken = [saved for saved in found[node] if saved.name not in known]
+    taken = [one for one in found[node] if one.name not in known]
     try:
-        _place(root, node, [saved.name for saved in taken], attempt.number + 1)
+        _place(root, node, [one.name for one in taken], attempt.number + 1)
     except (OSError, UnsafePath) as error:
         _log.warning("job %s: what %s saved cannot be taken: %s", job.pk, node, error)
         return
-    for saved in taken:
-        data = {**asdict(saved), "best": _is_best(job, saved.metric), "removed": []}
+    for one in taken:
+        data = {**asdict(one), "best": _is_best(job, one.metric), "removed": []}
         event = Event(
             kind=EventKind.CHECKPOINT, job_id=job.pk, token=attempt.number, rank=0, seq=0, time_s=0.0, data=data
         )
@@ -117,9 +117,9 @@ def _farthest(job: Job, attempt: JobAttempt) -> int:
 def _is_best(job: Job, metric: float | None) -> bool:
     if metric is None:
         return False
-    known = Checkpoint.objects.filter(job=job, removed_at=None).exclude(metric=None).values_list("metric", flat=True)
+    known = Checkpoint.objects.filter(job=job, removed_at=None).values_list("metric", flat=True)
     sign = 1.0 if larger_is_better(job.metric_name) else -1.0
-    return all(sign * metric >= sign * other for other in known)
+    return all(sign * metric >= sign * other for other in known if other is not None)
 
 
 def _place(root: Path, node: str, names: Sequence[str], token: int) -> None:
