@@ -32,6 +32,7 @@ from worker.forward import Forwarder
 from worker.home import node_name, redis_url, run_dir
 from worker.launch import CANCEL_FILE
 from worker.plan import RunPaths, RunPlan
+from worker.rescue import RESCUE_FILE
 from worker.transfer.depot import cache_report, depot_here
 
 BEAT_S = 5.0
@@ -121,16 +122,16 @@ def _end(processes: list[psutil.Process], wait_s: float) -> None:
 
 
 def attempt_stop(job_id: str, token: int, how: str) -> bool:
-    """Ask an attempt to pause or to end. False where it does not run here: control is told that it is over."""
+    """Ask an attempt to pause, to end, or to save and end. False where it does not run here: control is told that."""
     if _ask(job_id, token, how):
         return True
+    sweep()  # whose supervisor was killed has not left as it is asked to: that is told first, and counts
     stone = _tombstone(job_id, token)
     if not stone.exists():
         stone.touch()
         if _ask(job_id, token, how):  # it was started between the two looks
             return True
-        outcome = Outcome.CANCELLED if how == "cancel" else Outcome.PAUSED
-        _send_exited(job_id, token, outcome, None)
+        _send_exited(job_id, token, Outcome.PAUSED if how == "pause" else Outcome.CANCELLED, None)
     return False
 
 
@@ -138,7 +139,7 @@ def _ask(job_id: str, token: int, how: str) -> bool:
     """Leave the request with the attempt's supervisor; False where none lives here."""
     for entry in registry.entries():
         if entry.job_id == job_id and entry.token == token and entry.process() is not None:
-            _request(entry.paths, token, CANCEL_FILE if how == "cancel" else "pause")
+            _request(entry.paths, token, how if how in {CANCEL_FILE, RESCUE_FILE} else "pause")
             return True
     return False
 

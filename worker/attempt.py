@@ -27,6 +27,7 @@ from worker.sandbox import (
     host,
     package_folder,
     python_environment,
+    tree_remove,
 )
 
 SPARE_PROCESSES = 64
@@ -105,6 +106,8 @@ class Attempt:
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 folder.unlink()  # an earlier attempt's program put it there
             folder.mkdir(parents=True, exist_ok=True)
+        for old in () if self.first else paths.checkpoints.iterdir():
+            tree_remove(old)  # what an earlier attempt saved here for others (`worker.rescue`)
 
     def rank_environment(self, rank: RankPlan) -> dict[str, str]:
         """Variables of one rank, without those that tell it where the others are."""

@@ -1,7 +1,8 @@
 """The ranks of an elastic gang on any node but the first: starts, hears and ends them as the first node says.
 
 `worker.branches` tells the words. Nothing is decided here but one thing: where the first node is gone, or lets this one
-go, all ranks end, since nobody is there who could seat them.
+go, all ranks end, since nobody is there who could seat them. If it is gone, one of them first saves its copy of the run
+(`worker.rescue`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import socket
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from worker.branches import BEAT_S, SILENT_S
@@ -16,6 +18,7 @@ from worker.chairs import WORDS, Near, near_start
 from worker.launch import CONNECT_LIMIT_S, SIBLING_GRACE_S, Gang, LaunchConfig, await_port
 from worker.lines import Line
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
+from worker.rescue import RESCUE_FILE, Rescue
 
 
 class BranchGang(Gang):
@@ -32,6 +35,12 @@ class BranchGang(Gang):
         """Slot -> exit code of a process, of which the first node has not said yet what comes of it."""
         self._unneeded: set[int] = set()
         """Ranks that had no place when the run was over."""
+        self._copies: dict[int, int | None] = {}
+        """Slot -> step of its copy of the run, of processes that wait for a place or for the end."""
+        self._generation = 0
+        self._asked = Path(config.requests, RESCUE_FILE)
+        self._rescue: Rescue | None = None
+        """The first node is gone, and a process may still save its copy."""
         self._beat_s = 0.0
 
     def start(self) -> None:
@@ -50,11 +59,11 @@ class BranchGang(Gang):
         if self._guided:
             self._listen()
         gone = {slot: code for slot, process in self.running.items() if (code := process.poll()) is not None}
-        if self._guided:
-            self._pass_on()
+        self._hear()
         for slot, code in gone.items():
             del self.running[slot]
             self.near.pop(slot).close()
+            self._copies.pop(slot, None)
             if self._guided:
                 self._reported[slot] = code
                 self._first.send(slot=slot, gone=code)
@@ -62,6 +71,9 @@ class BranchGang(Gang):
                 self._see_out(slot, code)
         if self._guided and self._kill_at_s is not None:
             self._part()  # cancelled here
+        if self._rescue is not None and (self._kill_at_s is not None or not self._rescue.goes_on()):
+            self._rescue = None
+            self._part()
 
     def _beat(self) -> None:
         now_s = time.monotonic()
@@ -74,14 +86,19 @@ class BranchGang(Gang):
             with suppress(KeyError, TypeError, AttributeError):  # what is none of the words
                 self._obey(body)
         silent = time.monotonic() - self._first.heard_s > SILENT_S
-        if self._guided and (self._first.ended or silent):
-            self._part()
+        if self._guided and (self._first.ended or silent or self._asked.exists()):
+            self._guided = False
+            self._first.shut()  # where it is there after all, it goes on without this node
+            self._rescue = Rescue(self.near, self._copies, self._generation)
 
     def _obey(self, body: dict[str, Any]) -> None:
         near = self.near.get(body.get("slot", -1))
         if "start" in body and near is None:
             self._start(body["slot"], returned=bool(body["start"]))
         elif "say" in body and near is not None:
+            if "seat" in body["say"]:
+                self._generation = max(self._generation, body["say"]["seat"]["generation"])
+                self._copies.pop(body["slot"], None)
             near.send(**body["say"])
         elif "kill" in body and near is not None:
             near.kill()
@@ -100,12 +117,15 @@ class BranchGang(Gang):
         self.running[slot], self.near[slot] = near.process, near
         self._tell({"rank": slot, "pid": near.process.pid})
 
-    def _pass_on(self) -> None:
+    def _hear(self) -> None:
         """What the processes have said; nothing but numbers and the words for them leaves this node."""
         for slot, near in self.near.items():
             for body in near.read():
                 said = {word: body[word] for word in WORDS if isinstance(body.get(word), int | None) and word in body}
-                self._first.send(slot=slot, said=said)
+                if "ready" in said or "end" in said:
+                    self._copies[slot] = said.get("step")
+                if self._guided:
+                    self._first.send(slot=slot, said=said)
 
     def _finish(self, seated: set[int]) -> None:
         """All have trained to the end: who had no place is not needed, the others end by themselves."""
@@ -134,7 +154,7 @@ class BranchGang(Gang):
         elif self._killed:
             code = EXIT_PEER_LOST  # it did not notice in time that the others are gone
         self._record(slot, code)
-        if code not in (0, EXIT_PAUSED) and self._kill_at_s is None:
+        if code not in (0, EXIT_PAUSED) and self._kill_at_s is None and self._rescue is None:
             self._kill_at_s = time.monotonic() + SIBLING_GRACE_S
 
     def _record(self, slot: int, code: int) -> None:

@@ -79,7 +79,8 @@ class EventKind(StrEnum):
     {before, after, work_s}: rows per rank, and the seconds of a step that each rank worked."""
     EXITED = "exited"
     """Last event of an attempt, by the supervisor: `outcome` (see `Outcome`), `failure` (as ERROR) or null, `node`.
-    On several nodes each says so of its own ranks; `failure.suffered` is true where the cause lies on another node."""
+    On several nodes each says so of its own ranks; `failure.suffered` is true where the cause lies on another node,
+    `rescue` [names] are checkpoints that a node saved in its own folder because the first one was lost."""
 
 
 class Outcome(StrEnum):

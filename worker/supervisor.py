@@ -26,6 +26,7 @@ from worker.launch import CANCEL_FILE, STACKS_FILE
 from worker.logs import RankLog, StreamReader
 from worker.meeting import Meeting
 from worker.monitor import Monitor
+from worker.rescue import rescued
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
 from worker.tail import EventTail
 from worker.watchdog import Verdict, Watchdog, folder_bytes, made_a_step
@@ -262,7 +263,8 @@ class Supervisor:
             self.meeting.close()
         for tail in self.tails:
             tail.close()
-        event = self.emit(EventKind.EXITED, outcome=str(outcome), failure=cause, node=self.attempt.node)
+        told = {"outcome": str(outcome), "failure": cause, "node": self.attempt.node}
+        event = self.emit(EventKind.EXITED, **told, rescue=rescued(self.paths))
         try:
             registry.write_json(self.paths.exit_file(self.plan.token), event.to_json())
         except OSError as error:  # a full disk: then the message alone tells how it ended

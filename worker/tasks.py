@@ -28,7 +28,7 @@ def start(plan: dict[str, Any]) -> bool:
 
 @app.task(name="node.stop")
 def stop(job_id: str, token: int, how: str) -> bool:
-    """Pause (`how` is `pause`) or cancel (`cancel`) an attempt."""
+    """Pause (`how` is `pause`) or cancel (`cancel`) an attempt, or have it save its copy and end (`rescue`)."""
     return agent.attempt_stop(job_id, token, how)
 
 

@@ -17,7 +17,7 @@ from django.db import transaction
 
 from harness.datasets.content import disk_full_told, space_check
 from harness.errors import Conflict, Invalid, NotFound, TooLarge
-from harness.jobs.control.parts import left_nodes, nodes_of
+from harness.jobs.control.parts import nodes_of, unheard_nodes
 from harness.jobs.control.reading import event_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
@@ -45,6 +45,8 @@ class Sender:
         self.node, self.attempt, self.first = node, attempt, node.name == nodes[0]
         store: RunPaths = settings.STORE.job(attempt.job_id)
         self.paths = RunPaths(store.root, "" if self.first else node.name)
+        self.checkpoints = str(self.paths.checkpoints.relative_to(store.root))
+        """Where those lie that it returns; of others than the first they count when control has taken them."""
 
     @property
     def incoming(self) -> Path:
@@ -56,7 +58,8 @@ class Sender:
         named = CHECKPOINT_NAME.fullmatch(name) if kind == CHECKPOINT else kind == name == RESULTS
         if not named:
             raise Invalid(f"{name!r} is nothing that a run returns.", field="name")
-        if not self.first:
+        saves = kind == CHECKPOINT and self.attempt.plan.get("least")
+        if not self.first and not saves:
             raise Conflict("Only the first node of a run returns checkpoints and results.", code="not_first")
         return self.incoming / f"{kind}-{name}"
 
@@ -79,7 +82,7 @@ def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Se
         raise NotFound("This node has no part in such an attempt.")
     if job.token != token or attempt.ended_at is not None:
         raise Conflict(f"Attempt {token} is not the newest one any more.", code="stale_attempt")
-    if node.name in left_nodes(attempt):
+    if node.name in unheard_nodes(attempt):
         raise Conflict(f"Attempt {token} goes on without this node.", code="stale_attempt")
     return Sender(node, attempt)
 
@@ -197,7 +200,7 @@ def _mismatch() -> Invalid:
 def _is_placed(sender: Sender, kind: str, name: str, tree: Tree) -> bool:
     """Whether the store has exactly this checkpoint."""
     try:
-        return kind == CHECKPOINT and tree_read(sender.paths.root, f"work/checkpoints/{name}") == tree
+        return kind == CHECKPOINT and tree_read(sender.paths.root, f"{sender.checkpoints}/{name}") == tree
     except NotFound:
         return False
 
@@ -218,7 +221,7 @@ def _is(folder: Path, file: TreeFile) -> bool:
 
 
 def _checkpoint_place(sender: Sender, folder: Path, name: str, removed: list[str], gone: Path) -> None:
-    with folder_beneath(sender.paths.root, "work/checkpoints") as place:
+    with folder_beneath(sender.paths.root, sender.checkpoints) as place:
         for item in [name, *removed]:
             with suppress(FileNotFoundError):
                 os.rename(item, gone / item, src_dir_fd=place)

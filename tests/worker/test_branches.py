@@ -95,6 +95,10 @@ class TwoNodes:
         part.process.wait()
         psutil.wait_procs(tree)
 
+    def saved(self) -> list[str]:
+        """Processes that were asked to save their copy."""
+        return [path.name for path in (self.folder / "work").glob("saved-*")]
+
     def end(self) -> None:
         for part in (self.left, self.right):
             part.end()
@@ -175,20 +179,56 @@ def test_the_only_rank_of_the_first_node_comes_back_first_and_takes_the_copy_of_
     assert two.left.wait() == 0, two.log()
 
 
-def test_without_the_first_node_the_ranks_of_the_other_end_and_are_not_to_blame(nodes: Any) -> None:
-    two = nodes(UNTIL_OVER).meet()
+def test_without_the_first_node_the_newest_copy_is_saved_and_all_end_and_are_not_to_blame(nodes: Any) -> None:
+    two = nodes(UNTIL_OVER.replace("sit(5)", "sit(4 + slot)")).meet()
     two.met(4, 1)
     two.lose(two.left)
     assert two.right.wait() == EXIT_PEER_LOST, two.log()
     assert two.right.codes() == {2: (EXIT_PEER_LOST, True), 3: (EXIT_PEER_LOST, True)}
+    assert two.saved() == ["saved-3"]
 
 
-def test_with_too_few_left_all_end(nodes: Any) -> None:
+def test_a_rank_without_a_copy_and_one_that_never_stands_still_do_not_keep_the_others_from_saving(nodes: Any) -> None:
+    body = """
+told(seat)
+if slot == 2: time.sleep(600)
+hear("cut")
+sit({3: 5, 4: None}.get(slot, 0))
+"""
+    two = nodes(body, right=3).meet()
+    two.met(5, 1)
+    two.lose(two.left)
+    assert two.right.wait() == EXIT_PEER_LOST, two.log()
+    assert two.saved() == ["saved-3"]
+    assert two.right.codes()[3] == (EXIT_PEER_LOST, True)
+
+
+def test_without_any_copy_all_end_at_once(nodes: Any) -> None:
+    two = nodes("told(seat)\nhear('cut')\nsit(None)").meet()
+    two.met(4, 1)
+    two.lose(two.left)
+    assert two.right.wait() == EXIT_PEER_LOST, two.log()
+    assert two.saved() == []
+
+
+def test_a_node_that_is_asked_to_saves_and_ends_and_the_first_goes_on_if_it_is_there_after_all(nodes: Any) -> None:
+    two = nodes(UNTIL_OVER).meet()
+    two.met(4, 1)
+    two.finish()
+    (two.right.work / "requests" / "rescue").touch()
+    assert two.right.wait() == EXIT_PEER_LOST, two.log()
+    assert two.left.wait() == 0, two.log()
+    assert len(two.saved()) == 1
+    assert [seat["slot"] for seat in two.seats(2)] == [0, 1]
+
+
+def test_with_too_few_left_all_end_and_nobody_saves(nodes: Any) -> None:
     two = nodes(UNTIL_OVER, least=3).meet()
     two.met(4, 1)
     two.lose(two.right)
     assert two.left.wait() == EXIT_PEER_LOST, two.log()
     assert two.seats(2) == []
+    assert two.saved() == []
 
 
 def test_a_fault_of_the_program_on_the_other_node_is_told_there_and_ends_all(nodes: Any) -> None:
@@ -196,6 +236,7 @@ def test_a_fault_of_the_program_on_the_other_node_is_told_there_and_ends_all(nod
     assert (two.left.wait(), two.right.wait()) == (EXIT_PEER_LOST, 65), two.log()
     assert two.right.codes()[3] == (65, True)
     assert two.left.codes() == {0: (EXIT_PEER_LOST, True), 1: (EXIT_PEER_LOST, True)}
+    assert two.saved() == []
 
 
 def test_a_node_whose_rank_cannot_live_is_let_go_and_the_first_goes_on(nodes: Any) -> None:

@@ -29,6 +29,9 @@ def hear(*words):
                 time.sleep(0.01)
             open(f"{work}/gone-{slot}", "w").close()
             sys.exit(0)
+        if "rescue" in body:
+            open(f"{work}/saved-{slot}", "w").close()
+            sys.exit(69)
         if set(words) & set(body):
             generation = body.get("seat", {}).get("generation", generation)
             return body

@@ -14,17 +14,21 @@ from typing import Any
 import psutil
 import pytest
 import redis
+import torch
+from safetensors.torch import load_file
 
 from tests.worker.conftest import wait_for
-from tests.worker.runtime.ranks import Ranks
+from tests.worker.runtime.ranks import Ranks, events
 from tests.worker.test_cut import cut
 from tests.worker.test_elastic import COMMIT_STEPS, FAR, OWN, assert_same_end, made
 from tests.worker.test_elastic import PLACE as STEP
 from tests.worker.test_spread import NODES, START, Pair, bridge, loopback, namespaces  # noqa: F401
 from worker.plan import Limits, RankPlan, RunPlan
+from worker.runtime.checkpoint import CheckpointStore
 
 pytestmark = pytest.mark.ranks
 EPOCHS = 100
+HELD = 11
 LOADING_S = 0.3
 """Between two copies: so that a process that loads is there before the training is over."""
 GATE = """
@@ -173,13 +177,34 @@ def test_a_rank_of_the_other_node_and_then_the_only_one_of_the_first_come_back(
     assert_same(loopback, undisturbed)
 
 
-def test_without_the_first_node_the_other_ends_and_is_not_to_blame(loopback: Pair, program: Path) -> None:  # noqa: F811
-    run = Elastic(loopback, program, 1, 1)
-    run.reach(10)
+@pytest.mark.parametrize("ranks", [(1, 1), (1, 2)])
+def test_without_the_first_node_the_other_saves_its_copy_and_what_goes_on_from_it_ends_as_if_nothing_had_been(
+    loopback: Pair,  # noqa: F811
+    program: Path,
+    undisturbed: Path,
+    tmp_path: Path,
+    ranks: tuple[int, int],
+) -> None:
+    run = Elastic(loopback, program, *ranks)
+    run.reach(HELD)
     run.lose("left")
     run.open_to(FAR)
     ended = loopback.ended("right").data
     assert (ended["outcome"], ended["failure"].get("suffered")) == ("lost", True), loopback.log(1)
+    newest = ended["rescue"][0]
+    assert HELD - COMMIT_STEPS <= int(newest.removeprefix("step-")) <= HELD
+    saved = CheckpointStore(loopback.of("right").checkpoints, keep=2, larger_is_better=False)
+    assert saved.load(newest)["position"]["step"] == int(newest.removeprefix("step-"))
+    assert {one.name for one in saved.saved()} == set(ended["rescue"])
+    work = tmp_path / "again"
+    shutil.copytree(saved.folder, work / "checkpoints")
+    again = Ranks(program, 2, DLH_WORK=str(work))
+    assert again.wait() == [0, 0], again.log()
+    notes = [event["data"]["message"] for event in events(work) if event["kind"] == "note"]
+    assert any(f"Going on from checkpoint {newest}" in note for note in notes), notes
+    mine, other = (load_file(one / "results" / "model.safetensors") for one in (work, undisturbed))
+    for name, tensor in mine.items():
+        torch.testing.assert_close(tensor, other[name], rtol=2e-5, atol=2e-6)
 
 
 def test_a_node_whose_cable_is_cut_is_left_behind_and_ends_when_it_notices(
@@ -194,4 +219,5 @@ def test_a_node_whose_cable_is_cut_is_left_behind_and_ends_when_it_notices(
         assert outcome(namespaces, "left") == "succeeded", namespaces.log(0)
         ended = namespaces.ended("right").data
     assert (ended["outcome"], ended["failure"].get("suffered")) == ("lost", True), namespaces.log(1)
+    assert ended["rescue"], "it cannot know which of the two is lost: control does"
     assert_same(namespaces, undisturbed)

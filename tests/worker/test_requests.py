@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 import redis
 
@@ -59,11 +60,27 @@ def test_who_tells_of_an_end_takes_the_lease_of_nobody_who_runs_the_attempt_else
     assert broker.get(lease_key(job.job_id)) == b"1" and broker.ttl(lease_key(job.job_id)) == -1
 
 
-def test_a_stop_of_a_live_run_tells_control_nothing(job: JobFixture, sent: list[Any], stand_in: registry.Entry) -> None:
+@pytest.mark.parametrize("how", ["pause", "cancel", "rescue"])
+def test_a_stop_of_a_live_run_tells_control_nothing(
+    job: JobFixture, sent: list[Any], stand_in: registry.Entry, how: str
+) -> None:
     registry.add(stand_in)
-    assert agent.attempt_stop(job.job_id, 1, "pause")
-    assert (job.paths.requests(1) / "pause").exists()
+    assert agent.attempt_stop(job.job_id, 1, how)
+    assert [path.name for path in job.paths.requests(1).iterdir()] == [how]
     assert sent == []
+
+
+def test_a_run_whose_supervisor_was_killed_has_not_paused_when_it_is_asked_to(
+    job: JobFixture, stand_in: registry.Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(agent, "_send", lambda event, stream=0: told.append(event.data["outcome"]))
+    registry.add(stand_in)
+    process = psutil.Process(stand_in.pid)
+    process.kill()
+    wait_for(lambda: stand_in.process() is None)
+    assert not agent.attempt_stop(job.job_id, 1, "pause")
+    assert told[0] == "lost"
 
 
 def test_a_second_supervisor_of_one_attempt_does_not_begin(job: JobFixture, stand_in: registry.Entry) -> None:

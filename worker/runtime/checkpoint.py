@@ -20,11 +20,11 @@ from typing import IO, Any, cast
 
 import torch
 
+from worker.plan import CHECKPOINT_FENCE
+
 FORMAT = 1
 STATE_FILE = "state.pt"
 MANIFEST_FILE = "MANIFEST.json"
-FENCE_FILE = ".attempt"
-"""Number of the newest attempt that works here: an older one, back from a lost node, may write nothing any more."""
 
 
 class CorruptCheckpoint(Exception):
@@ -89,15 +89,15 @@ class CheckpointStore:
         self.check()
         if self.token:
             self.folder.mkdir(parents=True, exist_ok=True)
-            making = self.folder / f"{FENCE_FILE}-{self.token}"
+            making = self.folder / f"{CHECKPOINT_FENCE}-{self.token}"
             _write_text(making, str(self.token))
-            making.replace(self.folder / FENCE_FILE)
+            making.replace(self.folder / CHECKPOINT_FENCE)
             _flush_folder(self.folder)
 
     def check(self) -> None:
         """Raise `Superseded` where a newer attempt works here."""
         try:
-            newest = int((self.folder / FENCE_FILE).read_text())
+            newest = int((self.folder / CHECKPOINT_FENCE).read_text())
         except (OSError, ValueError):
             return
         if 0 < self.token < newest:

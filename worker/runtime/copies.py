@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,30 @@ def copy_load(run: ElasticRun, copy: dict[str, Any], *, again: bool) -> None:
     run.keeper.load_state_dict(copy["keeper"])
     if again and copy["rng"] is not None:
         restore_rng(copy["rng"], run.device)
+
+
+def copy_save(run: ElasticRun) -> None:
+    """Write this rank's copy as a checkpoint of its own node, and after it the best epoch before that.
+
+    Never raises: what cannot be written is trained again, and nobody is to blame for it.
+    """
+    copy = run.copy
+    if copy is None:
+        return
+    step, rng, best = copy["position"]["step"], copy["rng"], copy["keeper"]["best"]
+    state = {
+        "parts": copy["parts"],
+        "position": copy["position"] | {"elapsed_s": run.control.elapsed_s()},
+        "losses": copy["losses"],
+        "ranks": [] if rng is None else [rng],
+    }
+    try:
+        run.teller.points(KeptLosses.points_of(copy["points"]))  # the lost one may not have told all of them
+        run.keeper.store.save(state, step=step, epoch=step / run.teller.steps_per_epoch, metric=None)
+        if best is not None and best[1]["step"] != step:
+            run.keeper.store.save(best[0], **best[1])
+    except Exception as error:
+        print(f"rank {run.rank}: the copy after step {step} cannot be saved: {error}", file=sys.stderr, flush=True)
 
 
 def rng_take(run: ElasticRun, copy: dict[str, Any]) -> None:

@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from worker.events import FailureCode
+from worker.plan import EXIT_PEER_LOST
 from worker.runtime import failures, modes
 from worker.runtime.batches import BatchPlan, ElasticPlan
 from worker.runtime.collective import Group, PeerLost, broadcast_bytes, gather_bytes
-from worker.runtime.copies import ElasticKeeper, KeptLosses, copy_load, copy_take, rng_take
+from worker.runtime.copies import ElasticKeeper, KeptLosses, copy_load, copy_save, copy_take, rng_take
 from worker.runtime.data import Dataset, Part
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.modes.whole import Whole
@@ -57,7 +58,7 @@ class ElasticRun(Run):
         self._cut_generation = 0
         self._step_s = 0.0
         self._metrics: dict[str, dict[str, float]] = {}
-        self.seat = Seat(settings.seat_fd, self._cut, self._depart)
+        self.seat = Seat(settings.seat_fd, self._cut, self._depart, self._rescue)
 
     # ---- start -------------------------------------------------------------------------------------------------
     def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
@@ -122,6 +123,12 @@ class ElasticRun(Run):
         self.keeper.settle()
         self.reporter.close()
         failures.leave(0)
+
+    def _rescue(self) -> NoReturn:
+        """The node that writes for all is lost: save this rank's copy, and end as one that lost its siblings."""
+        copy_save(self)
+        self.reporter.close()
+        failures.leave(EXIT_PEER_LOST)
 
     def _take(self, place: Place) -> None:
         self._leave_group()

@@ -48,11 +48,16 @@ class Place:
 class Seat:
     """The line to the gang. A thread listens, so that a rank deep in Horovod can be cut off."""
 
-    def __init__(self, fd: int, cut: Callable[[int], None], depart: Callable[[], NoReturn]) -> None:
-        """`cut(generation)`: a rank of that generation is lost, or (with 0) the gang is. `depart`: no place is left."""
+    def __init__(
+        self, fd: int, cut: Callable[[int], None], depart: Callable[[], NoReturn], rescue: Callable[[], NoReturn]
+    ) -> None:
+        """`cut(generation)`: a rank of that generation is lost, or (with 0) the gang is. `depart`: no place is left.
+
+        `rescue`: nor is the first node, and this rank's copy is to be saved.
+        """
         os.set_inheritable(fd, False)
         self._socket = socket.socket(fileno=fd)
-        self._cut, self._depart = cut, depart
+        self._cut, self._depart, self._rescue = cut, depart, rescue
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.called = 0
         """The generation whose ranks are to come for new places after their next copy."""
@@ -76,6 +81,8 @@ class Seat:
     def _place(self, answer: dict[str, Any]) -> Place:
         if "leave" in answer:
             self._depart()
+        if "rescue" in answer:
+            self._rescue()
         return Place(**answer["seat"])
 
     def _say(self, **body: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,6 +54,11 @@ class Carrier:
     def pass_on(self, events: list[Event]) -> list[Event]:
         """Events that may be told now."""
         return events if self._returner is None else self._returner.hold(events)
+
+    def rescue(self, names: Sequence[str]) -> None:
+        """Return these checkpoints, which this node saved when the first one was lost."""
+        if self._returner is not None:
+            self._returner.rescue(names)
 
     def kept(self) -> list[dict[str, Any]]:
         """Data of CHECKPOINT events that may be told now, since the store has their files."""

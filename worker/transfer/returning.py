@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Returner:
-    """A thread beside the supervisor's. `first`: checkpoints and results are written by this node."""
+    """A thread beside the supervisor's. `first`: results are written by this node, and what it saves is told."""
 
     def __init__(self, portal: Portal, plan: RunPlan, paths: RunPaths, ranks: Sequence[int], *, first: bool) -> None:
         self.refused = threading.Event()
@@ -73,6 +73,11 @@ class Returner:
             if event.kind is EventKind.CHECKPOINT:
                 self._told.put(dict(event.data))
         return [event for event in events if event.kind is not EventKind.CHECKPOINT]
+
+    def rescue(self, names: Sequence[str]) -> None:
+        """Return checkpoints of a node that is not the first: they count only once control has taken them."""
+        for name in names:
+            self._told.put({"name": name})
 
     def finish_begin(self, limit_s: float) -> None:
         """Return the rest, within `limit_s` from now; asked again, the newer limit counts."""
@@ -167,12 +172,14 @@ class Returner:
             return  # purged before its turn came; a newer one follows
         gone = [item for item in self._removed[-REMOVED_MAX:] if not (self._paths.checkpoints / item).exists()]
         try:
-            self._results_send()  # what predictions with this checkpoint need lies there
+            if self._first:
+                self._results_send()  # what predictions with this checkpoint need lies there
         except PortalAway as error:  # a file that changes all the time is at rest when the run has ended
             _log.warning("results stay here for now: %s", error)
         if self._tree_send("checkpoint", name, folder, tree, gone):
             self._removed = []
-            self.kept.put({**data, "removed": gone})
+            if self._first:
+                self.kept.put({**data, "removed": gone})
 
     def _results_send(self) -> bool:
         """Files of the results that the store does not have as they are now; plain files alone, `FILES_MAX` at once.

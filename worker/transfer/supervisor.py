@@ -14,6 +14,7 @@ from worker.attempt import Attempt
 from worker.cause import judge
 from worker.events import Event, EventKind, Outcome
 from worker.forward import Forwarder
+from worker.rescue import rescued
 from worker.supervisor import Supervisor, main
 from worker.transfer.carrier import Carrier
 from worker.transfer.depot import depot_here
@@ -77,6 +78,8 @@ class CarryingSupervisor(Supervisor):
 
         if self.sandbox is not None:
             self.sandbox.kill()  # after a fault of our own the ranks must not write what is being returned
+            if outcome is Outcome.LOST:
+                self.carrier.rescue(rescued(self.paths))
         try:
             outcome, cause = self.carrier.ended(outcome, cause, hurried)
             self._kept_tell()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
 from harness.broker import project_stream, publish
 from harness.jobs.control.attempts import attempt_end, end_told
 from harness.jobs.control.marks import fresh_events
 from harness.jobs.control.parts import is_spread, nodes_of
+from harness.jobs.control.saved import checkpoints_take
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
-    count_of,
     number_of,
     points_of,
     points_write,
@@ -27,13 +25,11 @@ from harness.jobs.control.telemetry import (
 )
 from harness.jobs.control.widths import width_take
 from harness.jobs.failures import failure_of
-from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, ResourceSample
+from harness.jobs.models import Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.states import job_move
 from harness.pool.models import Node
 from worker.events import Event, EventKind, FailureCode
 from worker.states import JobState
-
-_CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
 def events_apply(job_id: str, events: Iterable[Event]) -> int:
@@ -106,48 +102,6 @@ def _metric(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     job.last_values, job.metric_best = changed["last_values"], changed["metric_best"]
 
 
-def _checkpoint(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
-    _history_leave(job, attempt)
-    farthest = job.checkpoints.aggregate(step=Max("step"))["step"]
-    for event in events:
-        data = event.data
-        name, is_best = str(data.get("name", "")), bool(data.get("best"))
-        if not _CHECKPOINT_NAME.fullmatch(name):
-            continue
-        if is_best:
-            Checkpoint.objects.filter(job=job, best=True).update(best=False)
-        step = count_of(data.get("step"))
-        got_on = farthest is None or step > farthest
-        farthest = step if got_on else farthest
-        Checkpoint.objects.update_or_create(
-            job=job,
-            name=name,
-            defaults={
-                "step": step,
-                "epoch": number_of(data.get("epoch")) or 0.0,
-                "metric": number_of(data.get("metric")),
-                "size_bytes": count_of(data.get("bytes")),
-                "best": is_best,
-                "removed_at": None,
-                **({"token": attempt.number} if got_on else {}),
-            },
-        )
-        removed = data.get("removed")
-        if isinstance(removed, list):
-            gone = Checkpoint.objects.filter(job=job, name__in=[str(item) for item in removed], removed_at=None)
-            gone.exclude(name=name).update(removed_at=timezone.now(), best=False)
-    # From here on the newest checkpoint of this attempt is where a restart goes on.
-    Job.objects.filter(pk=job.pk).exclude(resume_from="").update(resume_from="")
-
-
-def _history_leave(job: Job, attempt: JobAttempt) -> None:
-    """Forget checkpoints after the one that a person had the job go on from: the run has put their files aside."""
-    if job.resume_from and attempt.plan.get("resume_from") == job.resume_from:
-        start = Checkpoint.objects.filter(job=job, name=job.resume_from).first()
-        if start is not None:
-            Checkpoint.objects.filter(job=job, step__gt=start.step).delete()
-
-
 def _sample(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
     nodes = {node.name: node for node in Node.objects.filter(name__in=nodes_of(attempt))}
     ResourceSample.objects.bulk_create(samples_of(job, events, attempt, nodes))
@@ -179,7 +133,7 @@ _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {
     EventKind.RUNNING: _running,
     EventKind.PROGRESS: _progress,
     EventKind.METRIC: _metric,
-    EventKind.CHECKPOINT: _checkpoint,
+    EventKind.CHECKPOINT: checkpoints_take,
     EventKind.SAMPLE: _sample,
     EventKind.WIDTH: width_take,
     EventKind.NOTE: _history("note"),

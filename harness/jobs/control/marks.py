@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.jobs.control.parts import left_voices
-from harness.jobs.control.spread import end_mark
+from harness.jobs.control.parts import is_spread, left_voices
 from harness.jobs.models import JobAttempt
 from worker.events import Event, EventKind
 
@@ -20,8 +19,13 @@ def fresh_events(attempt: JobAttempt, events: Iterable[Event]) -> list[Event]:
     for event in events:
         if event.rank in unheard and event.kind != EventKind.EXITED:
             continue
-        mark = end_mark(attempt, event) if event.kind == EventKind.EXITED else str(event.rank)
+        mark = _end_mark(attempt, event) if event.kind == EventKind.EXITED else str(event.rank)
         if event.seq > attempt.seen_seq.get(mark, -1):
             attempt.seen_seq[mark] = event.seq
             fresh.append(event)
     return fresh
+
+
+def _end_mark(attempt: JobAttempt, event: Event) -> str:
+    """Which high-water mark an EXITED event moves: each node of a spread attempt ends by itself."""
+    return f"end {event.data.get('node')}" if is_spread(attempt) else "end"

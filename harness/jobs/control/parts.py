@@ -1,12 +1,14 @@
 """The nodes of an attempt, and which of them it has left behind. Reads only.
 
 An elastic attempt over several nodes may go on without one of them (`survivors`): from then on `JobAttempt.width` names
-no rank of that node.
+no rank of that node. Without the first one it ends; until then nothing that one says counts, either.
 """
 
 from __future__ import annotations
 
-from harness.jobs.control.wanted import width_of
+from datetime import datetime
+
+from harness.jobs.control.wanted import wanted_read, width_of
 from harness.jobs.models import JobAttempt
 from worker.events import SUPERVISOR_RANK
 
@@ -34,8 +36,19 @@ def left_nodes(attempt: JobAttempt) -> frozenset[str]:
     return frozenset(node for node in nodes_of(attempt) if not ranks_on(attempt, node) & there)
 
 
+def first_lost_at(attempt: JobAttempt) -> datetime | None:
+    """When its first node was called lost; None where it was not, or where nothing could come after that."""
+    wanted = wanted_read(attempt.width)
+    return datetime.fromisoformat(wanted.first_lost_at) if wanted and wanted.first_lost_at else None
+
+
+def unheard_nodes(attempt: JobAttempt) -> frozenset[str]:
+    """Those whose words and files do not count any more."""
+    return left_nodes(attempt) | frozenset(nodes_of(attempt)[:1] if first_lost_at(attempt) else ())
+
+
 def left_voices(attempt: JobAttempt) -> frozenset[int]:
     """`Event.rank` of whatever speaks on these nodes."""
-    left, order = left_nodes(attempt), nodes_of(attempt)
+    left, order = unheard_nodes(attempt), nodes_of(attempt)
     supervisors = {SUPERVISOR_RANK - order.index(node) for node in left}
     return frozenset(supervisors.union(*(ranks_on(attempt, node) for node in left)))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 
 from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
 from harness.jobs.control.gangs import MEASURED, shared_out
+from harness.jobs.control.saved import checkpoint_is_whole
 from harness.jobs.control.spread import addresses_of
 from harness.jobs.control.telemetry import number_of
 from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, ResourceSample
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, DeviceKind, Node
-from harness.store import UnsafePath, json_beneath, open_beneath
 from scheduler.types import Option
 from worker.events import stream_number
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
@@ -31,7 +28,6 @@ MEMORY_FLOOR_BYTES = 3 << 30
 WALL_FACTOR = 1.5
 WALL_EXTRA_S = 900.0
 """A time budget is kept by the program itself; this much above it the node ends the run."""
-_MANIFEST_BYTES_MAX = 4 << 20
 
 
 def plan_make(
@@ -167,20 +163,3 @@ def resume_checkpoint(job: Job) -> str | None:
         if checkpoint_is_whole(paths, checkpoint.name):
             return checkpoint.name
     return None
-
-
-def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:
-    """Whether its manifest is there and every file has the size it names (the run itself checks the hashes)."""
-    folder = Path("work/checkpoints") / name
-    try:
-        manifest: Any = json_beneath(paths.root, folder / "MANIFEST.json", _MANIFEST_BYTES_MAX)
-        files = dict(manifest["files"])
-        return all(_size_bytes(paths, folder / file) == entry["bytes"] for file, entry in files.items())
-    except (OSError, UnsafePath, ValueError, KeyError, TypeError):
-        return False
-
-
-def _size_bytes(paths: RunPaths, relative: Path) -> int:
-    """Size of a plain file of the run, no link followed. Raises `OSError`, `UnsafePath`."""
-    with open_beneath(paths.root, relative) as stream:
-        return os.fstat(stream.fileno()).st_size

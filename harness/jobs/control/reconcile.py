@@ -16,7 +16,7 @@ from harness.jobs.control.attempts import attempt_end, end_told, exit_record
 from harness.jobs.control.clock import JumpGuard, Steady, since_start_s
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import hearing_forget, hearing_renew, hearing_settled
-from harness.jobs.control.parts import is_spread, left_nodes
+from harness.jobs.control.parts import is_spread, unheard_nodes
 from harness.jobs.control.spread import ANSWER_LIMIT, SENDS_MAX, spread_check
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again
@@ -172,7 +172,7 @@ def _orphans_stop(nodes: dict[str, Node]) -> None:
         for item in node.running:
             rows = JobAttempt.objects.filter(job_id=item["job_id"], number=item["token"], ended_at=None)
             attempt = rows.only("plan", "width").first()
-            if attempt is None or node.name in left_nodes(attempt):
+            if attempt is None or node.name in unheard_nodes(attempt):
                 task_send(
                     "node.stop", [item["job_id"], item["token"], "cancel"], queue=node_queue(node.name), expires_s=10
                 )

@@ -13,12 +13,14 @@ from typing import Any
 
 import redis
 from django.db import transaction
+from django.utils import timezone
 
 from harness.broker import client, task_send_on_commit
 from harness.jobs.control.attempts import attempt_end, end_told, exit_record
 from harness.jobs.control.clock import Steady
-from harness.jobs.control.parts import is_spread, left_nodes, nodes_of
-from harness.jobs.control.survivors import node_leave
+from harness.jobs.control.parts import left_nodes, nodes_of
+from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
+from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.pool.models import Device, Node, NodeState
 from harness.pool.services import node_queue
@@ -47,21 +49,22 @@ def addresses_of(devices: Sequence[Device]) -> dict[str, str]:
     return found if len(found) > 1 else {}
 
 
-def end_mark(attempt: JobAttempt, event: Event) -> str:
-    """Which high-water mark an EXITED event moves: each node of a spread attempt ends by itself."""
-    return f"end {event.data.get('node')}" if is_spread(attempt) else "end"
-
-
 def ends_take(attempt: JobAttempt, events: Sequence[Event]) -> None:
     """Take in EXITED events of a spread attempt."""
     for event in events:
-        _add(attempt, str(event.data.get("node", "")), *end_told(event))
+        saved = offered_read(event.data.get("rescue"))
+        _add(attempt, str(event.data.get("node", "")), *end_told(event), saved)
     _conclude(attempt)
 
 
 @transaction.atomic
-def _add(attempt: JobAttempt, node: str, outcome: Outcome, failure: dict[str, Any] | None) -> None:
-    """Note how one node's part ended, once; where the others go on without it, what it held is given back with that."""
+def _add(
+    attempt: JobAttempt, node: str, outcome: Outcome, failure: dict[str, Any] | None, saved: Sequence[str] = ()
+) -> None:
+    """Note how one node's part ended, once; where the others go on without it, what it held is given back with that.
+
+    `saved`: names of checkpoints that it has made of its copies of the run.
+    """
     Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
     if node not in nodes_of(attempt) or node in _ends(attempt):
         return
@@ -71,9 +74,10 @@ def _add(attempt: JobAttempt, node: str, outcome: Outcome, failure: dict[str, An
         kind=END_KIND,
         token=attempt.number,
         message=f"The part on {node} {_WORDS[outcome]}{told}"[:4000],
-        data={"node": node, "outcome": str(outcome), "failure": failure},
+        data={"node": node, "outcome": str(outcome), "failure": failure, "rescue": list(saved)},
     )
-    node_leave(attempt, node, outcome)
+    if not node_leave(attempt, node, outcome):
+        first_lose(attempt, node, outcome)
 
 
 def _ends(attempt: JobAttempt) -> dict[str, dict[str, Any]]:
@@ -88,10 +92,26 @@ def _conclude(attempt: JobAttempt) -> None:
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
-        attempt_end(attempt, *verdict(_counted(attempt, ends)))
+        _end(attempt, ends)
     elif _ended_badly(attempt, ends):
         for node in missing:
-            _stop(attempt, node, "cancel")
+            _stop(attempt, node, _how(attempt, ended_badly=True))
+
+
+@transaction.atomic
+def _end(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> None:
+    """End it, once; what its nodes saved when they lost the first one becomes the job's with that."""
+    job = Job.objects.select_for_update().get(pk=attempt.job_id)
+    if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
+        rescue_take(job, attempt, {node: end.get("rescue", ()) for node, end in ends.items()})
+        attempt_end(attempt, *verdict(_counted(attempt, ends)))
+
+
+def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:
+    """What a node is asked that has not ended yet."""
+    if ended_badly and attempt.job.state != JobState.CANCELLING and rescue_awaited(attempt, timezone.now()):
+        return "rescue"
+    return "pause" if attempt.job.state == JobState.PAUSING and not ended_badly else "cancel"
 
 
 def _ended_badly(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -144,7 +164,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     stopping = attempt.job.state in {JobState.CANCELLING, JobState.PAUSING}
     ended_badly = _ended_badly(attempt, ends)
     for node in missing if stopping or ended_badly else ():
-        _stop(attempt, node, "pause" if attempt.job.state == JobState.PAUSING and not ended_badly else "cancel")
+        _stop(attempt, node, _how(attempt, ended_badly=ended_badly))
     waited = abs(now - (attempt.sent_at or attempt.created_at))
     if not steady or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
         return
@@ -170,8 +190,9 @@ def _read_from_disk(attempt: JobAttempt) -> None:
 
 
 def _lost_end(attempt: JobAttempt, node: str, *, stopping: bool) -> tuple[Outcome, dict[str, Any] | None]:
-    """The end of a part that nobody will tell of any more."""
-    if stopping:
+    """The end of a part that nobody will tell of any more. An elastic run whose first node is lost has not saved."""
+    was_to_save = attempt.job.state == JobState.PAUSING and attempt.plan.get("least") and node == nodes_of(attempt)[0]
+    if stopping and not was_to_save:
         return (Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED), None
     text = f"The node {node} does not answer."
     return Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": text}

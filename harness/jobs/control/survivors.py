@@ -6,13 +6,13 @@ word or by its silence. Then its devices are freed, and nothing that it says cou
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
-from harness.jobs.control.parts import left_nodes, nodes_of, ranks_on
+from harness.jobs.control.parts import first_lost_at, left_nodes, nodes_of, ranks_on
 from harness.jobs.control.usage import uses_write
 from harness.jobs.control.wanted import Wanted, wanted_read, width_of
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -48,12 +48,30 @@ def node_leave(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
     return True
 
 
+def first_lose(attempt: JobAttempt, node: str, outcome: Outcome) -> None:
+    """Note that the first node of an elastic attempt was lost: nothing that it says counts any more.
+
+    The attempt ends; before that the others may save what they hold (`rescue`). In the transaction of `node_end`.
+    """
+    row = JobAttempt.objects.select_for_update().get(pk=attempt.pk)
+    if node != nodes_of(row)[0] or not _is_survivable(row, outcome):
+        return
+    now = timezone.now().isoformat()
+    before = wanted_read(row.width) or Wanted(number=0, slots=width_of(row), asked_at=now, done=True)
+    attempt.width = replace(before, first_lost_at=now).to_dict()
+    JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width)
+
+
+def _is_survivable(attempt: JobAttempt, outcome: Outcome) -> bool:
+    """Only a loss is, by a run that may do without some of its ranks and has begun to train."""
+    open_now = attempt.running_at is not None and attempt.ended_at is None
+    return bool(attempt.plan.get("least")) and open_now and outcome is Outcome.LOST
+
+
 def _can_do_without(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
-    """Only a loss is survived, by a run that has begun to train, and not that of the node that writes for all."""
-    least = int(attempt.plan.get("least", 0))
-    if not least or attempt.running_at is None or attempt.ended_at is not None or outcome is not Outcome.LOST:
+    """No attempt goes on without the node that writes for all."""
+    others = nodes_of(attempt)[1:]
+    if first_lost_at(attempt) or node not in others or node in left_nodes(attempt):
         return False
-    first, *others = nodes_of(attempt)
-    if node == first or node not in others or node in left_nodes(attempt):
-        return False
-    return len(set(width_of(attempt)) - ranks_on(attempt, node)) >= least
+    left = set(width_of(attempt)) - ranks_on(attempt, node)
+    return _is_survivable(attempt, outcome) and len(left) >= int(attempt.plan["least"])

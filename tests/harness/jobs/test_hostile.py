@@ -11,9 +11,9 @@ from django.conf import settings
 from harness.errors import Conflict
 from harness.jobs.control.clock import JUMP_S, SETTLE_S, JumpGuard
 from harness.jobs.control.effects import events_apply
-from harness.jobs.control.plans import checkpoint_is_whole
 from harness.jobs.control.reading import event_read
 from harness.jobs.control.retention import jobs_purge
+from harness.jobs.control.saved import checkpoint_is_whole
 from harness.jobs.control.telemetry import KEYS_PER_JOB_MAX
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Checkpoint, Job, JobEvent

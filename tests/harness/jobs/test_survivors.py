@@ -157,7 +157,7 @@ def test_it_goes_on_narrow_while_the_node_is_away_and_grows_by_a_pause_when_it_i
 def test_the_loss_of_the_first_node_starts_all_again(attempt, told, tasks_sent, django_capture_on_commit_callbacks):
     with django_capture_on_commit_callbacks(execute=True):
         attempt = ended(attempt, "node-1", "lost", told)
-    assert stops(tasks_sent) == [([attempt.job_id, 1, "cancel"], "node.node-2")]
+    assert stops(tasks_sent) == [([attempt.job_id, 1, "rescue"], "node.node-2")], "it may save what it holds before"
     attempt = ended(attempt, "node-2", "cancelled")
     assert (attempt.job.state, attempt.job.restarts, held()) == ("queued", 1, [])
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from harness.jobs.models import Checkpoint, Job
+from harness.jobs.models import Checkpoint, Job, JobAttempt
 from tests.harness.transfer.conftest import SECRET
 from tests.worker.conftest import wait_for
 from worker.events import Event, EventKind
-from worker.plan import RunPaths
+from worker.plan import RunPaths, RunPlan
 from worker.transfer.portal import Portal, PortalRefused
 from worker.transfer.returning import Returner
 
@@ -183,3 +183,47 @@ def test_a_short_run_has_its_folders_here_and_leaves_none(depot, plan, here, sto
     assert not folder.root.exists()
     with pytest.raises(ValueError, match="no id"), depot.request_here({**asked, "request_id": "../x"}):
         raise AssertionError
+
+
+def spread(plan, **changes):
+    """The attempt's plan with a first node before this one."""
+    body = plan.to_dict()
+    ranks = [{**body["ranks"][0], "node": "node-0"}, {**body["ranks"][0], "rank": 1}]
+    attempt = JobAttempt.objects.get(job_id=plan.job_id)
+    attempt.plan = {**body, "ranks": ranks, **changes}
+    attempt.save()
+    return RunPlan.from_dict(attempt.plan)
+
+
+def other_node(depot, plan):
+    """(what returns, the folders here) of a node that is not the first."""
+    here = RunPaths(depot.run_paths(plan).root, "node-1")
+    here.checkpoints.mkdir(parents=True)
+    here.results.mkdir()
+    return Returner(depot.portal, plan, here, [1], first=False), here
+
+
+def test_what_another_node_than_the_first_saves_waits_in_a_folder_of_its_own_and_is_told_by_nobody(depot, plan, store):
+    returner, here = other_node(depot, spread(plan, least=1))
+    (here.results / "results.json").write_text("{}")
+    checkpoint(here, "step-00000042")
+    returner.start()
+    returner.rescue(["step-00000042"])
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0) and returner.problem() == ""
+    assert whole(RunPaths(store.root, "node-1").checkpoints / "step-00000042") == whole(
+        here.checkpoints / "step-00000042"
+    )
+    assert returner.kept.empty()
+    assert not store.checkpoints.exists() and not store.results.exists()
+
+
+def test_a_run_that_may_lose_no_rank_takes_nothing_from_another_node_than_the_first(depot, plan, store):
+    returner, here = other_node(depot, spread(plan, least=0))
+    checkpoint(here, "step-00000042")
+    returner.start()
+    returner.rescue(["step-00000042"])
+    returner.finish_begin(60.0)
+    assert returner.finished(60.0)
+    assert "Only the first node" in returner.problem()
+    assert not RunPaths(store.root, "node-1").checkpoints.exists()

@@ -1,0 +1,149 @@
+"""The first node of an elastic run is lost: the copy that another of its nodes saved becomes the newest checkpoint.
+
+Once control has called the first node lost (`survivors.first_lose`) it asks the others to save, and waits for a while.
+What they save lies in folders of their own, and counts for nothing until the transaction that ends the attempt takes
+it: once, of the node that got farthest, where it is farther on than all that the store has.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from harness.jobs.control.parts import first_lost_at, nodes_of
+from harness.jobs.control.saved import checkpoint_is_whole, checkpoint_manifest, checkpoints_take
+from harness.jobs.control.telemetry import count_of, number_of
+from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.states import job_note
+from harness.store import UnsafePath, folder_beneath
+from worker.events import Event, EventKind
+from worker.merit import larger_is_better
+from worker.plan import CHECKPOINT_FENCE, RunPaths
+from worker.transfer.tree import CHECKPOINT_NAME
+
+WAIT = timedelta(seconds=120)
+"""So long after the loss other nodes may save and return what they hold; then they are ended."""
+OFFERED_MAX = 4
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Saved:
+    """One checkpoint that a node saved, as its manifest tells."""
+
+    name: str
+    step: int
+    epoch: float
+    metric: float | None
+    bytes: int
+
+
+def rescue_awaited(attempt: JobAttempt, now: datetime) -> bool:
+    """Whether the nodes that are left may still save what they hold."""
+    lost_at = first_lost_at(attempt)
+    return lost_at is not None and abs(now - lost_at) < WAIT
+
+
+def offered_read(told: Any) -> list[str]:
+    """Names in the word of a node that has ended."""
+    names = told if isinstance(told, list) else []
+    return [name for name in names[:OFFERED_MAX] if isinstance(name, str) and CHECKPOINT_NAME.fullmatch(name)]
+
+
+def rescue_take(job: Job, attempt: JobAttempt, offered: Mapping[str, Sequence[str]]) -> None:
+    """Make what a node saved checkpoints of the job. `offered`: names, by node.
+
+    Call it in the transaction that ends the attempt, with the job locked. Done again after that was rolled back, it
+    finds the files where they are to be.
+    """
+    if first_lost_at(attempt) is None:
+        return
+    first, *others = nodes_of(attempt)
+    root = settings.STORE.job(job.pk).root
+    found = {node: saved for node in others if (saved := _saved(root, node, offered.get(node, ())))}
+    node = max(found, key=lambda name: found[name][-1].step, default=None)
+    if node is None or found[node][-1].step <= _farthest(job, attempt):
+        return
+    newest = found[node][-1]
+    known = set(Checkpoint.objects.filter(job=job).values_list("name", flat=True)) - {newest.name}
+    taken = [one for one in found[node] if one.name not in known]
+    try:
+        _place(root, node, [one.name for one in taken], attempt.number + 1)
+    except (OSError, UnsafePath) as error:
+        _log.warning("job %s: what %s saved cannot be taken: %s", job.pk, node, error)
+        return
+    for one in taken:
+        data = {**asdict(one), "best": _is_best(job, one.metric), "removed": []}
+        event = Event(
+            kind=EventKind.CHECKPOINT, job_id=job.pk, token=attempt.number, rank=0, seq=0, time_s=0.0, data=data
+        )
+        checkpoints_take(job, attempt, [event])
+    text = f"The node {first} was lost; {node} has saved the run as it was after step {newest.step}."
+    job_note(job, "note", text, data={"step": newest.step, "checkpoint": newest.name})
+
+
+def _saved(root: Path, node: str, names: Sequence[str]) -> list[_Saved]:
+    """Those that are whole, the newest last."""
+    found = []
+    for name in names:
+        there = (RunPaths(root, node), RunPaths(root))
+        manifest = next((body for paths in there if (body := checkpoint_manifest(paths, name))), None)
+        if manifest is None or name != f"step-{(step := count_of(manifest.get('step'))):08d}":
+            continue
+        epoch, metric = number_of(manifest.get("epoch")) or 0.0, number_of(manifest.get("metric"))
+        size = sum(count_of(entry["bytes"]) for entry in manifest["files"].values())
+        found.append(_Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size))
+    return sorted(found, key=lambda saved: saved.step)
+
+
+def _farthest(job: Job, attempt: JobAttempt) -> int:
+    """Step of the newest whole checkpoint that the attempt could go on from; -1 without any."""
+    rows = Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step")
+    if job.resume_from and attempt.plan.get("resume_from") == job.resume_from:
+        start = Checkpoint.objects.filter(job=job, name=job.resume_from).first()
+        rows = rows.filter(step__lte=start.step) if start else rows
+    paths: RunPaths = settings.STORE.job(job.pk)
+    return next((row.step for row in rows if checkpoint_is_whole(paths, row.name)), -1)
+
+
+def _is_best(job: Job, metric: float | None) -> bool:
+    if metric is None:
+        return False
+    known = Checkpoint.objects.filter(job=job, removed_at=None).values_list("metric", flat=True)
+    sign = 1.0 if larger_is_better(job.metric_name) else -1.0
+    return all(sign * metric >= sign * other for other in known if other is not None)
+
+
+def _place(root: Path, node: str, names: Sequence[str], token: int) -> None:
+    """Move them to the job's checkpoints, where from now on no attempt before `token` writes. Raises `OSError`,
+    `UnsafePath`."""
+    paths, part = RunPaths(root), RunPaths(root, node)
+    source_path, place_path = (str(one.checkpoints.relative_to(root)) for one in (part, paths))
+    with folder_beneath(root, source_path) as source, folder_beneath(root, place_path) as place:
+        _fence(place, token)
+        for name in names:
+            if checkpoint_is_whole(paths, name):
+                continue  # moved before, or the lost node had saved it itself
+            with suppress(FileNotFoundError):
+                os.rename(name, f".old-{name}", src_dir_fd=place, dst_dir_fd=place)
+            os.rename(name, name, src_dir_fd=source, dst_dir_fd=place)
+        os.fsync(place)
+
+
+def _fence(place: int, token: int) -> None:
+    """A first node that was only cut off, and sees the store, must neither add to these checkpoints nor purge them."""
+    making = f"{CHECKPOINT_FENCE}-{token}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(making, flags, 0o644, dir_fd=place), "w") as stream:
+        stream.write(str(token))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(making, CHECKPOINT_FENCE, src_dir_fd=place, dst_dir_fd=place)

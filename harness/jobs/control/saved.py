@@ -1,0 +1,86 @@
+"""What a job has saved: the rows of its checkpoints, and whether their files are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from django.db.models import Max
+from django.utils import timezone
+
+from harness.jobs.control.telemetry import count_of, number_of
+from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.store import UnsafePath, json_beneath, open_beneath
+from worker.events import Event
+from worker.plan import RunPaths
+from worker.transfer.tree import CHECKPOINT_NAME
+
+_MANIFEST_BYTES_MAX = 4 << 20
+
+
+def checkpoints_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> None:
+    """Take in CHECKPOINT events of an attempt."""
+    _history_leave(job, attempt)
+    farthest = job.checkpoints.aggregate(step=Max("step"))["step"]
+    for event in events:
+        data = event.data
+        name, is_best = str(data.get("name", "")), bool(data.get("best"))
+        if not CHECKPOINT_NAME.fullmatch(name):
+            continue
+        if is_best:
+            Checkpoint.objects.filter(job=job, best=True).update(best=False)
+        step = count_of(data.get("step"))
+        got_on = farthest is None or step > farthest
+        farthest = step if got_on else farthest
+        Checkpoint.objects.update_or_create(
+            job=job,
+            name=name,
+            defaults={
+                "step": step,
+                "epoch": number_of(data.get("epoch")) or 0.0,
+                "metric": number_of(data.get("metric")),
+                "size_bytes": count_of(data.get("bytes")),
+                "best": is_best,
+                "removed_at": None,
+                **({"token": attempt.number} if got_on else {}),
+            },
+        )
+        removed = data.get("removed")
+        if isinstance(removed, list):
+            gone = Checkpoint.objects.filter(job=job, name__in=[str(item) for item in removed], removed_at=None)
+            gone.exclude(name=name).update(removed_at=timezone.now(), best=False)
+    # From here on the newest checkpoint of this attempt is where a restart goes on.
+    Job.objects.filter(pk=job.pk).exclude(resume_from="").update(resume_from="")
+
+
+def _history_leave(job: Job, attempt: JobAttempt) -> None:
+    """Forget checkpoints after the one that a person had the job go on from: the run has put their files aside."""
+    if job.resume_from and attempt.plan.get("resume_from") == job.resume_from:
+        start = Checkpoint.objects.filter(job=job, name=job.resume_from).first()
+        if start is not None:
+            Checkpoint.objects.filter(job=job, step__gt=start.step).delete()
+
+
+def checkpoint_is_whole(paths: RunPaths, name: str) -> bool:
+    """Whether its manifest is there and every file has the size it names (the run itself checks the hashes)."""
+    return checkpoint_manifest(paths, name) is not None
+
+
+def checkpoint_manifest(paths: RunPaths, name: str) -> dict[str, Any] | None:
+    """The manifest of a checkpoint that is whole; else None."""
+    folder = paths.checkpoints.relative_to(paths.root) / name
+    try:
+        manifest = dict(json_beneath(paths.root, folder / "MANIFEST.json", _MANIFEST_BYTES_MAX))
+        files = dict(manifest["files"])
+        whole = all(_size_bytes(paths, folder / file) == entry["bytes"] for file, entry in files.items())
+    except (OSError, UnsafePath, ValueError, KeyError, TypeError):
+        return None
+    return manifest if whole else None
+
+
+def _size_bytes(paths: RunPaths, relative: Path) -> int:
+    """Size of a plain file of the run, no link followed. Raises `OSError`, `UnsafePath`."""
+    with open_beneath(paths.root, relative) as stream:
+        return os.fstat(stream.fileno()).st_size

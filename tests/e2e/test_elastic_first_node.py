@@ -1,0 +1,76 @@
+"""A job over two nodes loses the first, whose ranks write for all: the other saves its copy, and little is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from harness.datasets.samples import sample_file
+from tests.e2e.cache_node import second_node, words_of
+from tests.e2e.faults import attempts, checkpoints_are_whole, job_folder
+from tests.e2e.stack import JOB_TIMEOUT_S, RunningStack, items, wait_for
+
+pytestmark = pytest.mark.stack
+COMMIT_STEPS = 5
+SPEC = {
+    "mode": "sync",
+    "resources": {"device": "cpu", "count": 2, "least": 1},
+    "model": {"family": "cnn", "size": "small"},
+    "training": {"epochs": 60, "batch_size": 64, "seed": 7, "patience": 0},
+    "checkpoints": {"every_epochs": 1000, "commit_steps": COMMIT_STEPS},
+}
+SAVED = re.compile(r"The node first was lost; second has saved the run as it was after step (\d+)\.")
+
+
+@pytest.fixture
+def first(make_stack):
+    """As in `test_elastic_nodes`: a stack whose node has one core."""
+    return make_stack(DLH_NODE_NAME="first", DLH_NODE_ADDRESS="127.0.0.2", DLH_NODE_CORES="1").wait_running()
+
+
+def node_lose(stack: RunningStack, job: str) -> None:
+    """Agent, supervisor and ranks at once; the stack starts the agent again, as a machine that comes back does."""
+    agent = psutil.Process(stack.child("node"))
+    doomed = [agent, *agent.children(recursive=True), *stack.run_processes(job)]
+    for act in (psutil.Process.suspend, psutil.Process.kill):  # none sees another one go
+        for process in doomed:
+            with suppress(psutil.NoSuchProcess):
+                act(process)
+    psutil.wait_procs(doomed)
+
+
+def steps_told(stack: RunningStack, job: str) -> int:
+    """The last step of the first attempt that the first rank had told when it ended."""
+    events = job_folder(stack, job) / "work" / "events" / "attempt-1" / "rank-0.jsonl"
+    lines = [json.loads(line) for line in events.read_text().splitlines() if line.endswith("}")]
+    return max(line["data"]["step"] for line in lines if line["kind"] == "metric")
+
+
+def test_the_next_attempt_goes_on_from_the_last_copy_of_the_other_node(first, tmp_path):
+    digits = first.upload(sample_file("digits", tmp_path), "digits")
+    first.request("PATCH", "/pool/settings", json={"span_nodes": True})
+    with second_node(first, tmp_path, beside=True):
+        job = first.job_submit(digits, SPEC)
+        first.job_wait_step(job, 100)
+        assert "Placed on first, second" in words_of(first, job), "the node that writes is the one that is lost"
+        node_lose(first, job)
+        made = steps_told(first, job)
+        saved = wait_for(
+            lambda: SAVED.search(words_of(first, job)), timeout_s=JOB_TIMEOUT_S, what="what the other saved is taken"
+        )
+        step, name = int(saved[1]), f"step-{int(saved[1]):08d}"
+        assert step >= made - COMMIT_STEPS
+        wait_for(
+            lambda: f"Going on from checkpoint {name}: step {step}," in words_of(first, job),
+            timeout_s=JOB_TIMEOUT_S, what="the next attempt goes on from what was saved",
+        )  # fmt: skip
+        assert max(row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))) >= step
+        ended = first.job_wait(job, "succeeded")
+    assert ended["epoch"] == ended["epochs"]
+    assert [attempt["outcome"] for attempt in attempts(first, job)] == ["lost", "succeeded"]
+    assert checkpoints_are_whole(first, job)
+    assert first.get(f"/jobs/{job}/results")["metric"]
