@@ -58,7 +58,7 @@ def main(options: argparse.Namespace) -> None:
     rows = list(zip(names, values.tolist(), strict=True))
     #: endif
     serving.write_output(options.output, columns, rows)
-    print(f"{len(rows)} prediction(s) written to {options.output}")
+    print(f"{len(rows)} predicted, written to {options.output}")
 
 
 if __name__ == "__main__":
