@@ -57,7 +57,11 @@ def main(options: argparse.Namespace) -> None:
     columns = [label, "prediction"]
     rows = list(zip(names, values.tolist(), strict=True))
     #: endif
+    #: if pictures
     serving.write_output(options.output, columns, rows)
+    #: else
+    serving.write_output(options.output, columns, rows, inputs=table)
+    #: endif
     print(f"{len(rows)} predicted, written to {options.output}")
 
 
