@@ -1,7 +1,7 @@
 // What all analysis charts share: colours of the theme, axes, short names, finding a column by its name.
 import { ink } from "./palette.js";
 
-const NAME_LENGTH = 18;
+const NAME_LENGTH = 26;
 
 export function base() {
   const shades = ink();
@@ -12,6 +12,11 @@ export function base() {
     tooltip: { renderMode: "richText", backgroundColor: shades.surface, borderColor: shades.grid, textStyle: { color: shades.text, fontSize: 12 }, confine: true },
     aria: { enabled: true },
   };
+}
+
+export function legend() {
+  const { text, faint } = ink();
+  return { type: "scroll", top: 0, itemWidth: 18, itemHeight: 10, formatter: clip, textStyle: { color: text }, pageTextStyle: { color: text }, pageIconColor: text, pageIconInactiveColor: faint };
 }
 
 export function axis(name, extra = {}) {
