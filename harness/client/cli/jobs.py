@@ -162,7 +162,7 @@ def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False)
     pairs_print([*shown, ("Charts", titles), ("Page", url)])
 
 
-_TIMING_WORDS = {"train_s": "Training time", "samples_per_s": "Throughput"}
+_TIMING_WORDS = {"train_s": "Training time", "samples_per_s": "Throughput", "peak_bytes": "Memory per rank"}
 
 
 def _timing_words(key: str, value: float | None) -> tuple[str, str]:
@@ -172,7 +172,7 @@ def _timing_words(key: str, value: float | None) -> tuple[str, str]:
     if key.endswith("_s"):
         return _TIMING_WORDS.get(key, _words(key.removesuffix("_s"))), duration(value)
     if key.endswith("_bytes"):
-        return _words(key.removesuffix("_bytes")), size(value)
+        return _TIMING_WORDS.get(key, _words(key.removesuffix("_bytes"))), size(value)
     return _words(key), number(value)
 
 
