@@ -100,7 +100,7 @@ function histogram(chart) {
   const label = (row) => (low >= 0 && high >= 0 ? `${number(row[low], 3)} to ${number(row[high], 3)}` : String(row[0]));
   return {
     ...base(),
-    grid: { left: 24, right: 16, top: 16, bottom: 32, containLabel: true },
+    grid: { left: 36, right: 16, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ name, value }) => `${name}\n${number(value)} rows` },
     xAxis: axis(chart.title.toLowerCase(), { type: "category", data: chart.rows.map(label) }),
     yAxis: axis("rows", { type: "value", nameGap: 44 }),

@@ -194,7 +194,8 @@ export class CurveChart {
     const parts = [...this.series.values()].map(({ label, points }) => {
       const diverged = points.find((point) => point.value === null && !point.gap);
       const last = points.findLast((point) => point.value !== null);
-      const words = last ? `${label} ${number(last.value)}${this.unit}` : `${label} –`;
+      const name = /\d$/.test(label) ? `${label}:` : label; // else "rank 0" and 3100 read as one number
+      const words = last ? `${name} ${number(last.value)}${this.unit}` : `${name} –`;
       return diverged ? `${words}, not finite at step ${diverged.step}` : words;
     });
     const text = parts.length ? `Last: ${parts.join(" · ")}` : "No values yet.";
