@@ -9,7 +9,7 @@ import { ACCURACY } from "./accuracy.js";
 import { OFFER } from "./offer.js";
 import { RATES } from "./rates.js";
 import { color, dark, ink, onTheme } from "./palette.js";
-import { axis, base, clip, columnAt, legend } from "./parts.js";
+import { axis, base, clip, columnAt, legend, narrow } from "./parts.js";
 import { TIMELINES } from "./timelines.js";
 
 echarts.use([BarChart, HeatmapChart, LineChart, ScatterChart, AriaComponent, DataZoomInsideComponent, GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent, VisualMapComponent, CanvasRenderer]);
@@ -30,7 +30,7 @@ function confusionCells(chart) {
 // Every class is named while there is room for it, each in its own column.
 function classLabel(names) {
   const all = names.length <= 12;
-  return { color: ink().faint, hideOverlap: !all, interval: all ? 0 : "auto", width: all ? Math.max(24, 460 / names.length) : undefined, overflow: "truncate", formatter: all ? undefined : clip };
+  return { color: ink().faint, hideOverlap: !all, interval: all ? 0 : "auto", width: all ? Math.max(20, (narrow() ? 180 : 460) / names.length - 4) : undefined, overflow: "truncate", formatter: all ? undefined : clip };
 }
 
 function confusion(chart, mode) {

@@ -1,7 +1,7 @@
 // An offer: energy against finish time, each way with its intervals, the frontier, and what cannot be taken.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, legend } from "./parts.js";
+import { axis, base, legend, narrow } from "./parts.js";
 
 const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
 const NAMED = ["recommended", "fastest", "cheapest"];
@@ -43,7 +43,7 @@ function whiskers(points, name, shade) {
 function markOf(point, middle) {
   const first = NAMED.find((name) => point.what.includes(name));
   // Words stand on the side where there is room.
-  const label = { position: point.finish > middle ? "left" : "right" };
+  const label = { position: narrow() ? "bottom" : point.finish > middle ? "left" : "right" };
   return { value: [point.finish, point.energy], point, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9, label };
 }
 

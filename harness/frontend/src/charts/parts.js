@@ -2,6 +2,8 @@
 import { ink } from "./palette.js";
 
 const NAME_LENGTH = 26;
+const NAME_LENGTH_NARROW = 13;
+export const narrow = () => window.innerWidth < 640;
 
 export function base() {
   const shades = ink();
@@ -29,7 +31,8 @@ export function axis(name, extra = {}) {
 }
 
 export function clip(name) {
-  return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
+  const length = narrow() ? NAME_LENGTH_NARROW : NAME_LENGTH;
+  return name.length > length ? `${name.slice(0, length - 1)}…` : name;
 }
 
 export function columnAt(chart, ...names) {
