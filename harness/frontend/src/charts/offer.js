@@ -22,10 +22,10 @@ function neat(value, round) {
   return round === Math.floor ? steps.filter((step) => step <= value).at(-1) : steps.find((step) => step >= value);
 }
 
-// Half way along the axis, which is logarithmic where times differ much.
-function middleOf(times) {
+// Three quarters along the axis, which is logarithmic where times differ much: from there words would leave the chart.
+function edgeOf(times) {
   const [low, high] = [Math.min(...times), Math.max(...times)];
-  return low > 0 ? Math.sqrt(low * high) : (low + high) / 2;
+  return high / low > WIDE ? low * (high / low) ** 0.75 : 0.75 * high;
 }
 
 function kindOf(point) {
@@ -40,18 +40,18 @@ function whiskers(points, name, shade) {
   return { type: "line", name, data, symbol: "none", silent: true, connectNulls: false, lineStyle: { color: shade, width: 1.25, opacity: 0.55 }, itemStyle: { color: shade }, z: 1 };
 }
 
-function markOf(point, middle) {
+function markOf(point, edge) {
   const first = NAMED.find((name) => point.what.includes(name));
   // Words stand on the side where there is room.
-  const label = { position: narrow() ? "bottom" : point.finish > middle ? "left" : "right" };
+  const label = { position: narrow() ? "bottom" : point.finish > edge ? "left" : "right" };
   return { value: [point.finish, point.energy], point, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9, label };
 }
 
-function dots(points, name, shade, hollow, middle = Infinity) {
-  const labels = middle < Infinity;
+function dots(points, name, shade, hollow, edge = Infinity) {
+  const labels = edge < Infinity;
   return {
     type: "scatter", name, z: labels ? 4 : 3,
-    data: points.map((point) => markOf(point, middle)),
+    data: points.map((point) => markOf(point, edge)),
     itemStyle: hollow ? { color: ink().surface, borderColor: shade, borderWidth: 1.5 } : { color: shade },
     label: { show: labels, color: ink().text, fontWeight: 600, formatter: ({ data }) => data.point.what, textBorderColor: ink().surface, textBorderWidth: 3 },
     labelLayout: { hideOverlap: true, moveOverlap: "shiftY" },
@@ -102,7 +102,7 @@ function offer(chart) {
       dots(never, "not possible", faint, true),
       dots(late, "too late", faint, true),
       dots(open, "possible", color(0), false),
-      dots(named, "named here", color(0), false, middleOf(times)),
+      dots(named, "named here", color(0), false, edgeOf(times)),
     ].filter((series) => series.data.length),
   };
 }
