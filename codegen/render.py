@@ -30,6 +30,7 @@ RUNTIME = (
     "worker/plan.py",
     "worker/shares.py",
     "worker/stages.py",
+    "worker/words.py",
 )
 """Files that the runtime needs besides its own folder."""
 TASK_WORDS = {

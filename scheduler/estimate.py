@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from codegen.modes import STAGED
+from codegen.words import counted
 from scheduler.device_model import DeviceModel
 from scheduler.estimates import Allocation, Basis, Estimate, Interval
 from scheduler.fit_memory import peak_interval
@@ -261,13 +262,13 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
     said = []
     if probe is not None:
         words = "on this very allocation" if probe.allocation == allocation else "on another allocation"
-        said.append(f"{len(probe.step_s)} real step(s) of this program {words}")
+        said.append(f"{counted(len(probe.step_s), 'real step')} of this program {words}")
     if model.n_points:
         said.append(f"{model.n_points} calibration points of {model.model_name}")
     elif model.basis is Basis.ASSUMED:
         said.append(f"nothing measured on {model.model_name} yet: figures of its maker, so the range is wide")
     if model.correction.n_jobs:
-        said.append(f"{model.correction.n_jobs} finished job(s)")
+        said.append(counted(model.correction.n_jobs, "finished job"))
     if model.power.basis is Basis.ASSUMED:
         said.append("power from a data sheet")
     if model.slowdown > 1.0:

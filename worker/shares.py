@@ -19,6 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from worker.words import counted
+
 SecondsOf = Callable[[int], float]
 """Seconds that a rank takes for so many rows, from 1 on; never falls."""
 
@@ -97,7 +99,7 @@ def equal_finish(
     caps = [min(rows, cap) if cap > 0 else rows for cap in (most or [0] * len(seconds_of))]
     if rows < least * len(seconds_of) or any(cap < least for cap in caps):
         raise ValueError(
-            f"{rows} row(s) are too few, or the memory too small, for {least} on each of {len(caps)} ranks"
+            f"{counted(rows, 'row')} cannot give {least} to each of {len(caps)} ranks, or the memory is too small"
         )
     if sum(caps) < rows:
         raise ValueError(f"{rows} rows do not fit in the memory of these devices: {sum(caps)} do")

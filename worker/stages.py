@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from worker.words import counted
+
 STATE_COPIES = 4.0
 """Weights, gradients and two moments of the optimizer, in bytes of the weights."""
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -165,7 +167,7 @@ def cut(
     """
     number = len(costs)
     if not 1 <= stages <= number:
-        raise ValueError(f"{number} block(s) cannot make {stages} stage(s)")
+        raise ValueError(f"{counted(number, 'block')} cannot make {counted(stages, 'stage')}")
     sums = [0.0]
     for cost in costs:
         sums.append(sums[-1] + cost)

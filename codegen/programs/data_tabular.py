@@ -142,7 +142,7 @@ def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
     needed = [column["column"] for column in preprocess["numeric"] + preprocess["categorical"]]
     lacking = sorted(set(needed) - set(records.column_names))
     if lacking:
-        raise ValueError(f"column(s) missing from the input: {', '.join(lacking)}")
+        raise ValueError(f"{'column' if len(lacking) == 1 else 'columns'} missing from the input: {', '.join(lacking)}")
     numeric, raw = [], {}
     for column in preprocess["numeric"]:
         name, kind = column["column"], column["kind"]

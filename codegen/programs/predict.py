@@ -57,8 +57,12 @@ def main(options: argparse.Namespace) -> None:
     columns = [label, "prediction"]
     rows = list(zip(names, values.tolist(), strict=True))
     #: endif
+    #: if pictures
     serving.write_output(options.output, columns, rows)
-    print(f"{len(rows)} prediction(s) written to {options.output}")
+    #: else
+    serving.write_output(options.output, columns, rows, inputs=table)
+    #: endif
+    print(f"{len(rows)} predicted, written to {options.output}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from datetime import datetime
 from django.db.models import Q
 from django.utils import timezone
 
+from codegen.words import counted
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
@@ -108,7 +109,7 @@ def _reserved_note(project: Project | None) -> list[str]:
         return []
     until = rows[0].ends_at.strftime("%H:%M")
     return [
-        f"Reserved devices are not offered ({len(rows)} reservation(s), the first ends at {until} UTC); "
+        f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends at {until} UTC); "
         "the pool's page of reservations shows for what. Ask again then."
     ]
 

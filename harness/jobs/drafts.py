@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from codegen.spec import TaskSpec
 from codegen.types import Program, Resolved
@@ -42,7 +43,15 @@ def spec_check(*, user: User, spec: str | dict[str, Any], dataset: Dataset | Non
         resolved = programs.resolve_spec(wish, dataset_profile(dataset), hardware())
     except programs.SpecInvalid as error:
         return {"spec": plain, "resolved": None, "problems": error.problems}
-    return {"spec": plain, "resolved": resolved.to_dict(), "problems": []}
+    return {"spec": plain, "resolved": resolved.to_dict(), "problems": _deadline_problems(wish)}
+
+
+def _deadline_problems(wish: TaskSpec) -> list[dict[str, str]]:
+    """What submitting would refuse, said while it is written: a finish time that is over."""
+    deadline_at = wanted_deadline(wish)
+    if deadline_at is None or deadline_at > timezone.now():
+        return []
+    return [{"field": "budget.deadline", "message": "This time has passed: write a later one, or auto for none."}]
 
 
 def job_suggest(*, spec: str | dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:

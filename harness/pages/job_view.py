@@ -11,6 +11,7 @@ from django.utils import timezone
 from codegen.catalog import OWN
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
+from codegen.words import counted
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.control.wanted import width_of
@@ -85,7 +86,7 @@ def mode_of(job: Job) -> dict[str, str]:
     attempt = job.attempts.order_by("-number").only("plan", "width").first()
     placed = str(attempt.plan.get("mode", "")) if attempt else ""
     if placed and placed != resolved:
-        why = f"the scheduler gave it {len(width_of(attempt)) if attempt else 0} rank(s)"
+        why = f"the scheduler gave it {counted(len(width_of(attempt)) if attempt else 0, 'rank')}"
     return {"name": placed or resolved, "why": why}
 
 

@@ -38,7 +38,7 @@ _TIME_UNITS = (
     (2 * 86_400.0, 86_400.0, "days"),
     (2 * 3600.0, 3600.0, "hours"),
     (180.0, 60.0, "minutes"),
-    (0.0, 1.0, "s"),
+    (0.0, 1.0, "seconds"),
 )
 _ENERGY_UNITS = ((3.6e6, 3.6e6, "kWh"), (1000.0, 3600.0, "Wh"), (0.0, 1.0, "J"))
 _COLUMNS = (
@@ -67,6 +67,8 @@ class Shown:
     room: str
     energy: str
     energy_range: str
+    basis: str
+    """What all three figures rest on; empty where they do not rest on the same."""
     selected: bool
     minor: bool
     """Shown only with all the others."""
@@ -122,6 +124,7 @@ def _shown(view: LineView, *, minor: bool) -> Shown:
         room=memory_size_words(view.line.memory_limit_bytes),
         energy=energy_words(cost.energy_j.mid),
         energy_range=_range(cost.energy_j, energy_words),
+        basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == cost.energy_basis else "",
         selected=Mark.RECOMMENDED in view.line.marks,
         minor=minor,
     )
@@ -130,7 +133,10 @@ def _shown(view: LineView, *, minor: bool) -> Shown:
 def _range(interval: Interval, words: Words) -> str:
     if words is energy_words:
         return energy_range_words(interval.low, interval.high)
-    return f"{words(interval.low)} to {words(interval.high)}"
+    low, high = words(interval.low), words(interval.high)
+    (value, _, unit), (upper, _, upper_unit) = low.rpartition(" "), high.rpartition(" ")
+    is_plain = unit == upper_unit and " " not in value + upper
+    return f"{value} to {high}" if is_plain else f"{low} to {high}"
 
 
 def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:

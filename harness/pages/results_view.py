@@ -7,11 +7,13 @@ from typing import Any
 
 from django.urls import reverse
 
+from harness.estimates.selectors import job_actual
 from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
 from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
-from harness.pages.templatetags.dlh import figure
+from harness.pages.templatetags.dlh import figure, percent
+from scheduler.words import energy_words, memory_size_words
 
 DRAWN = {"confusion", "curve", "histogram", "scatter"}
 ROWS_SHOWN = 200
@@ -35,6 +37,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "parts": parts,
         "metric_rows": [(name, [metrics[part].get(name) for part in parts]) for name in order],
         "timing": _dict(body.get("timing")),
+        "took": _took(job),
         "environment": _dict(body.get("environment")),
         "charts": [chart for chart in charts if chart["kind"] != "samples"] + _speedup_chart(job),
         "sample_charts": [chart for chart in charts if chart["kind"] == "samples"],
@@ -55,6 +58,13 @@ def verdict(job: Job, test: dict[str, Any]) -> str:
     if r2 <= 0:
         return f"{off}: no better than always predicting the mean."
     return f"{off}, and explain {_percent(r2)} of what makes the values differ."
+
+
+def _took(job: Job) -> list[tuple[str, str]]:
+    """What the run cost beside time, where it was measured."""
+    actual = job_actual(job)
+    words = (("Energy", energy_words, actual["energy_j"]), ("Memory per rank", memory_size_words, actual["peak_bytes"]))
+    return [(name, write(value)) for name, write, value in words if value is not None]
 
 
 def _number(value: Any) -> float | None:
@@ -121,8 +131,12 @@ def _sample(job: Job, columns: list[str], row: list[Any]) -> dict[str, Any]:
         "row": number,
         "name": name,
         "picture": reverse("dataset_row_picture", args=[job.dataset_id, number]) if is_picture else "",
-        "values": [(key, value) for key, value in pairs[len(own) :] if value is not None],
+        "values": [(key, _said(key, value)) for key, value in pairs[len(own) :] if value is not None],
     }
+
+
+def _said(key: str, value: Any) -> Any:
+    return percent(value) if key == "confidence" and _number(value) is not None else value
 
 
 def _speedup_chart(job: Job) -> list[dict[str, Any]]:

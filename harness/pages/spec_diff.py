@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from codegen.spec import TaskSpec
+
 
 def flatten(spec: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values by dotted name."""
@@ -18,8 +20,16 @@ def flatten(spec: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def spec_differences(specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """`{field, values}` for the fields that are not the same in all specs, in order of first appearance."""
+    """`{field, values}` for the fields that are not the same in all specs, in the order of the schema."""
     flats = [flatten(spec) for spec in specs]
-    names = dict.fromkeys(name for flat in flats for name in flat)
+    known = list(flatten(TaskSpec().model_dump(mode="json")))
+    names = sorted({name for flat in flats for name in flat}, key=lambda name: (_place(name, known), name))
     rows = [{"field": name, "values": [flat.get(name) for flat in flats]} for name in names if name != "name"]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"])]
+
+
+def _place(name: str, known: list[str]) -> int:
+    """Place of the field in the schema; a part of a field stands where the field does, what is unknown at the end."""
+    while name not in known and "." in name:
+        name = name.rpartition(".")[0]
+    return known.index(name) if name in known else len(known)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from codegen.spec import Task
+from codegen.words import counted
 from scheduler.device_model import DeviceModel
 from scheduler.estimate import Probe, estimate, run_parts
 from scheduler.estimates import Allocation, Estimate
@@ -192,7 +193,9 @@ def whole_jobs(model: DeviceModel, root: Path, times: int = 1) -> tuple[list[See
             errors.append(guess.run_s.mid / found.run_s - 1.0)
             bare.append(plain.run_s.mid / found.run_s - 1.0)
             seen.append(found)
-            words = f"{job.family:15} {allocation.count} core(s) {allocation.mode:6} measured {found.run_s:6.1f} s"
+            words = (
+                f"{job.family:15} {counted(allocation.count, 'core')} {allocation.mode:6} measured {found.run_s:6.1f} s"
+            )
             print(f"  {words}  after the probe {errors[-1]:+7.1%}  without {bare[-1]:+7.1%}", flush=True)
             told = run_parts(found.workload, allocation, model, found.probe)
             print(f"    {parts_words(found.parts, told)}", flush=True)

@@ -32,6 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from codegen.words import counted
 from scheduler.prior import prior_for
 from scheduler.split import StepTable, rank_line
 from scheduler.workload import Workload
@@ -258,7 +259,7 @@ def ranks_run(rounds: int, steps: int, batch: int) -> dict[str, Any]:
             print(
                 f"{factor:g}:1 {name:9s} {shown['rows']}  {shown['step_s'] * 1e3:6.1f} ms/step  "
                 f"{shown['share_of_ideal']:.3f} of the ideal  {shown['speedup']:.2f}x even (ideal {ideal:.2f}x)  "
-                f"{shown['corrections']} correction(s)"
+                f"{counted(shown['corrections'], 'correction')}"
             )
         found["met"] &= of_factor["first"]["share_of_ideal"] >= FIRST_BAR
         found["met"] &= of_factor["corrected"]["share_of_ideal"] >= CORRECTED_BAR

@@ -111,7 +111,7 @@ def test_a_probe_rescales_and_narrows() -> None:
     assert after.step_s.high / after.step_s.low < before.step_s.high / before.step_s.low
     assert after.time_basis is after.memory_basis is Basis.MEASURED
     assert after.peak_bytes.mid == pytest.approx(1.5 * true_peak(work))
-    assert "2 real step(s)" in after.note
+    assert "2 real steps" in after.note
 
 
 def test_a_probe_elsewhere_moves_the_other_allocations_with_more_doubt(model) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from worker.runtime.data import Part
 from worker.shares import even, in_proportion
+from worker.words import counted
 
 LEAST_ROWS = 2
 """Of a rank at a step: batch normalisation cannot do with one."""
@@ -33,9 +34,13 @@ class BatchPlan:
 
     def __post_init__(self) -> None:
         if self.split and (len(self.split) != self.world_size or sum(self.split) != self.batch_size):
-            raise ValueError(f"a split into {self.split} is none of {self.batch_size} over {self.world_size} rank(s)")
+            raise ValueError(
+                f"a split into {self.split} is none of {self.batch_size} over {counted(self.world_size, 'rank')}"
+            )
         if self.rows < 2 * self.world_size:
-            raise ValueError(f"{self.rows} training row(s) cannot be shared out over {self.world_size} rank(s)")
+            raise ValueError(
+                f"{counted(self.rows, 'training row')} cannot be shared out over {counted(self.world_size, 'rank')}"
+            )
 
     @property
     def steps(self) -> int:

@@ -63,7 +63,7 @@ def _try(program: Path, data: Path) -> tuple[nn.Module, tuple[int, ...]]:
         )
     dataset: Dataset = importlib.import_module("data").load(spec, data)
     if len(dataset.train) < 2:
-        raise DataError(f"{len(dataset.train)} training row(s) are too few.", "Use more rows or smaller other parts.")
+        raise DataError(f"Too few rows to train on: {len(dataset.train)}.", "Use more rows or smaller other parts.")
     net = model.build(spec.with_shape(dataset.shape))
     outputs = int(dataset.shape.get("outputs") or spec.shape.outputs)
     found = probe(net, dataset.train, outputs, torch.device("cpu"), ROWS)

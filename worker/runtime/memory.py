@@ -15,6 +15,7 @@ from worker.events import FailureCode
 from worker.runtime.calling import check_call
 from worker.runtime.data import Part
 from worker.runtime.failures import ProgramFailure, is_out_of_memory
+from worker.words import counted
 
 GRADIENT_FACTOR = 3.0
 """Peak of a step over the bytes that the forward pass keeps: their gradients, and what a layer makes and drops, live
@@ -118,7 +119,7 @@ def check_shape(output: object, rows: int, outputs: int) -> None:
         return
     got = f"a tensor of shape {list(shape)}" if shape is not None else type(output).__name__
     message = f"The model returned {got} for {rows} rows; [{rows}, {outputs}] is needed."
-    hint = f"The last layer must have {outputs} output(s), and forward must return one row per input row."
+    hint = f"The last layer must have {counted(outputs, 'output')}, and forward must return one row per input row."
     raise ProgramFailure(FailureCode.MODEL_WRONG_SHAPE, message, hint)
 
 

@@ -36,6 +36,7 @@ from worker.runtime.rng import batch_seed, seed_all
 from worker.runtime.settings import Settings
 from worker.runtime.spec import Spec, load_spec
 from worker.runtime.teller import Teller
+from worker.words import counted
 
 CUDA_CONTROL_STEPS = 16
 """On a GPU, reading the ranks' control values waits for the device: done every so many steps."""
@@ -124,7 +125,8 @@ class Run:
         seed_all(self.seed + 100_003 * (self.rank + 1))
         if self.rank == 0:
             write_preprocess(self, dataset)
-        place = f"{self.world_size} rank(s) on {self.device}, {torch.get_num_threads()} thread(s) each"
+        ranks, threads = counted(self.world_size, "rank"), counted(torch.get_num_threads(), "thread")
+        place = f"{ranks} on {self.device}, {threads} each"
         self.reporter.say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")
         return net
 

@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import os
+import re
 import stat
 import sys
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ MEMBER_BYTES = 256 << 20
 _PICTURES = "Use PNG or JPEG; replace the picture, or leave it out."
 CHUNK = 512
 """Rows or pictures predicted at once."""
+INPUTS_KEPT = 1000
+"""Rows of the input that a .json repeats, for a page to show; the CSV has them all."""
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def read_preprocess(weights: Path) -> dict[str, Any]:
@@ -161,23 +166,45 @@ def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where
         ) from None
 
 
-def write_output(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def write_output(
+    path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]], inputs: pa.Table | None = None
+) -> None:
     """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
 
-    Texts that a spreadsheet would take for a formula are quoted in the CSV.
+    The columns of `inputs`, what was predicted for, stand behind the answer in the CSV, and their first rows as
+    `inputs` in the .json. Texts that a spreadsheet would take for a formula are quoted in the CSV.
     """
+    names = [] if inputs is None else inputs.column_names
     if path.suffix == ".json":
-        body = finite({"columns": list(columns), "rows": [list(row) for row in rows]})
-        path.write_text(json.dumps(body), encoding="utf-8")
+        body: dict[str, Any] = {"columns": list(columns), "rows": [list(row) for row in rows]}
+        if inputs is not None:
+            body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, INPUTS_KEPT)))}
+        path.write_text(json.dumps(finite(body)), encoding="utf-8")
         path = path.with_suffix(".csv")
+    beside = repeat(()) if inputs is None else _input_rows(inputs)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([_cell(name) for name in columns])
-        writer.writerows([_cell(value) for value in row] for row in rows)
+        writer.writerow([_cell(name) for name in (*columns, *_apart(names, columns))])
+        writer.writerows([_cell(value) for value in (*row, *more)] for row, more in zip(rows, beside, strict=False))
+
+
+def _input_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    for batch in table.to_batches(max_chunksize=CHUNK):
+        yield from zip(*(map(_plain, column.to_pylist()) for column in batch.columns), strict=True)
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _apart(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """The names, those of the answer marked as the input's."""
+    return [f"{name} (input)" if name in taken else name for name in names]
 
 
 def _cell(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value[:1] in "=+-@\t\r" else value
+    is_formula = isinstance(value, str) and value[:1] in "=+-@\t\r" and not _NUMBER.fullmatch(value)
+    return f"'{value}" if is_formula else value
 
 
 def fail(error: InputError) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -120,10 +121,11 @@ def _cell(value: Any) -> Text:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure with a few significant digits."""
+    """A figure with a few significant digits; large ones whole, with separators."""
     if value is None:
         return ""
-    return f"{value:.{digits}g}" if isinstance(value, float) and not value.is_integer() else f"{value:,.0f}"
+    is_whole = float(value).is_integer() or abs(value) >= 10**digits
+    return f"{value:,.0f}" if is_whole and math.isfinite(value) and abs(value) < 1e15 else f"{value:.{digits}g}"
 
 
 def size(value: float | None) -> str:

@@ -9,6 +9,8 @@ import { curveControls } from "./charts/controls.js";
 const ORDER = ["loss", "accuracy", "macro_f1", "r2", "rmse", "mae", "log_loss"];
 const MIB = 2 ** 20;
 
+const PARTS = ["train", "val", "test"];
+
 const NAMES = { r2: "R²", macro_f1: "macro F1", rmse: "RMSE", mae: "MAE" };
 
 export function groupOf(key) {
@@ -16,6 +18,18 @@ export function groupOf(key) {
   if (/^rank\d+$/.test(part)) return { group: name, title: `${name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`, label: part.replace("rank", "rank "), zero: true, late: 1 };
   const label = { train: "training", val: "validation", test: "test" }[part] ?? part;
   return { group: name, title: NAMES[name] ?? name.replaceAll("_", " "), label: label || name, zero: false, late: name === "learning_rate" ? 2 : 0 };
+}
+
+// Where the chart of a key stands on a page: losses and scores first, parts of the data in the order they are used.
+export function placeOf(key) {
+  const { group, late } = groupOf(key);
+  const [rank, part] = [ORDER.indexOf(group), PARTS.indexOf(key.split("/")[0])];
+  return late * 100 + (rank < 0 ? 50 : rank) + (part < 0 ? PARTS.length : part) / 10;
+}
+
+// Keys as they are drawn: the same order, and with it the same colours, however they arrived.
+export function inOrder(keys) {
+  return [...keys].sort((a, b) => placeOf(a) - placeOf(b) || a.localeCompare(b, "en", { numeric: true }));
 }
 
 export class Panel {
@@ -28,15 +42,13 @@ export class Panel {
     bar?.append(this.controls.bar);
   }
 
-  chart(key, { title, group = key, zero = false, unit = "", note = "", late = 0, ownAxis = false }) {
+  chart(key, { title, place = 0, zero = false, unit = "", note = "", ownAxis = false }) {
     if (this.charts.has(key)) return this.charts.get(key);
     const body = el("div", { class: "card-body" });
     const toolsHost = el("div", { class: "end" });
-    const rank = ORDER.indexOf(group);
-    const order = late * 100 + (rank < 0 ? 50 : rank);
-    const card = el("section", { class: "card", "aria-label": title, "data-order": order }, el("div", { class: "card-header" }, el("h2", {}, title[0].toUpperCase() + title.slice(1)), unit ? el("span", { class: "text-secondary small" }, unit.trim()) : null, toolsHost), body);
+    const card = el("section", { class: "card", "aria-label": title, "data-order": place }, el("div", { class: "card-header" }, el("h2", {}, title[0].toUpperCase() + title.slice(1)), unit ? el("span", { class: "text-secondary small" }, unit.trim()) : null, toolsHost), body);
     if (this.charts.size === 0) clear(this.host);
-    const after = [...this.host.children].find((other) => Number(other.dataset.order) > order);
+    const after = [...this.host.children].find((other) => Number(other.dataset.order) > place);
     this.host.insertBefore(card, after ?? null);
     const chart = new CurveChart(body, { title, toolsHost, zero, unit, note, id: key.replaceAll("/", "-") });
     chart.ownAxis = ownAxis;
@@ -47,7 +59,7 @@ export class Panel {
 
   metric(source, key) {
     const plan = groupOf(key);
-    return { plan, chart: this.chart(plan.group, { ...plan, note: source.notes?.[plan.group] ?? "" }) };
+    return { plan, chart: this.chart(plan.group, { ...plan, place: Math.floor(placeOf(key)), note: source.notes?.[plan.group] ?? "" }) };
   }
 
   addMetric(source, key, list, start_s) {
@@ -66,7 +78,7 @@ export class Panel {
     this.start_s ??= time_s;
     const at = (value, place_s = time_s) => ({ step: place_s, epoch: null, time_s: place_s, value: value ?? null });
     const add = (group, plan, name, label, value) => {
-      const chart = this.chart(group, { late: 3, ownAxis: true, zero: true, ...plan });
+      const chart = this.chart(group, { place: 300, ownAxis: true, zero: true, ...plan });
       const entry = chart.entry(name, label, { start_s: this.start_s, token });
       // Between two attempts nothing was measured: the line is broken there.
       if (entry.token !== token) chart.add(name, label, { ...at(null, time_s - 0.001), gap: true });
@@ -100,7 +112,7 @@ export async function mount(root) {
   }
   try {
     const body = await json(source.curves);
-    for (const [key, curve] of Object.entries(body.curves)) panel.addMetric(source, key, points(curve), body.start_s);
+    for (const key of inOrder(Object.keys(body.curves))) panel.addMetric(source, key, points(body.curves[key]), body.start_s);
     for (const sample of body.samples) panel.addSample(sample);
     if (panel.charts.size === 0) clear(panel.host, el("p", { class: "text-secondary" }, "No values yet. The first ones show up with the first steps."));
   } catch (error) {

@@ -47,9 +47,22 @@ export function clock(seconds) {
 }
 
 export function percent(value) {
-  return value === null || value === undefined ? "–" : `${(value * 100).toFixed(1)} %`;
+  return value === null || value === undefined ? "–" : `${(Math.round(value * 1000) / 10 + 0).toFixed(1)} %`;
 }
 
 export function localTime(date) {
   return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+}
+
+const DAY_MS = 86_400_000;
+const day = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
+
+// As one says it: without the day where it is today, without seconds and this year's number.
+export function nearTime(date, now = new Date()) {
+  const clock = date.toLocaleTimeString(undefined, { timeStyle: "short" });
+  const days = Math.round((day(date) - day(now)) / DAY_MS);
+  const named = { "-1": "yesterday", 0: "today", 1: "tomorrow" }[days];
+  if (named) return `${named} ${clock}`;
+  const year = date.getFullYear() === now.getFullYear() ? undefined : "numeric";
+  return `${date.toLocaleDateString(undefined, { day: "numeric", month: "short", year })}, ${clock}`;
 }

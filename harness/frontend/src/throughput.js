@@ -2,7 +2,7 @@
 import { alertBox, clear } from "./dom.js";
 import { json, pageData } from "./net.js";
 import { points } from "./charts/curve_data.js";
-import { Panel } from "./curves_panel.js";
+import { inOrder, Panel } from "./curves_panel.js";
 
 const RATE = /^rank\d+\/samples_per_s$/;
 
@@ -11,8 +11,8 @@ export async function mount(root) {
   const panel = new Panel(root);
   try {
     const body = await json(source.curves);
-    for (const [key, curve] of Object.entries(body.curves)) {
-      if (RATE.test(key)) panel.addMetric(source, key, points(curve), body.start_s);
+    for (const key of inOrder(Object.keys(body.curves)).filter((name) => RATE.test(name))) {
+      panel.addMetric(source, key, points(body.curves[key]), body.start_s);
     }
   } catch (error) {
     clear(panel.host, alertBox(error));

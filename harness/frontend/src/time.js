@@ -1,29 +1,27 @@
 // <time datetime> is written by the server in UTC; here it becomes the reader's own time, ISO on hover.
-import { localTime } from "./format.js";
+import { localTime, nearTime } from "./format.js";
 
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
-
+// The same units as everywhere else: 40 s ago, in 21 min, 3 h ago, 2 d ago; further away the date.
 export function ago(date, now = new Date()) {
-  const seconds = (date - now) / 1000;
-  const steps = [
-    ["second", 60],
-    ["minute", 60],
-    ["hour", 24],
-    ["day", 7],
-  ];
-  let value = seconds;
-  for (const [unit, size] of steps) {
-    if (Math.abs(value) < size) return relative.format(Math.round(value), unit);
+  let value = (date - now) / 1000;
+  for (const [unit, size] of [["s", 60], ["min", 60], ["h", 24], ["d", 7]]) {
+    const whole = Math.round(Math.abs(value));
+    if (whole < size) {
+      if (whole === 0 || (unit === "s" && whole < 5)) return "now";
+      return value < 0 ? `${whole} ${unit} ago` : `in ${whole} ${unit}`;
+    }
     value /= size;
   }
-  return localTime(date);
+  return nearTime(date, now);
 }
+
+const STYLES = { ago, near: nearTime };
 
 export function localise(root = document) {
   for (const node of root.querySelectorAll("time[datetime]")) {
     const date = new Date(node.dateTime);
     if (Number.isNaN(date.getTime())) continue;
-    const text = node.dataset.style === "ago" ? ago(date) : localTime(date);
+    const text = (STYLES[node.dataset.style] ?? localTime)(date);
     if (node.textContent !== text) node.textContent = text;
     node.title = date.toISOString();
   }

@@ -96,7 +96,7 @@ def late(slack_s: Any) -> float | None:
 @register.filter
 def percent(value: Any) -> str:
     """A share 0-1 as percent."""
-    return f"{value * 100:.1f} %" if _is_number(value) else _NONE
+    return f"{round(value * 100, 1) + 0.0:.1f} %" if _is_number(value) else _NONE
 
 
 @register.filter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.core.paginator import Paginator
@@ -107,12 +108,18 @@ def dataset_preview(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     context = {
         "dataset": dataset,
         "preview": rows,
+        "numeric": [_is_numeric(values) for values in zip(*rows["rows"], strict=True)],
         "first": offset + 1,
         "last": offset + len(rows["rows"]),
         "before": max(0, offset - PREVIEW_ROWS) if offset else None,
         "after": offset + PREVIEW_ROWS if offset + PREVIEW_ROWS < rows["total"] else None,
     }
     return show(request, "datasets/rows.html", context)
+
+
+def _is_numeric(values: Iterable[Any]) -> bool:
+    given = [value for value in values if value is not None]
+    return bool(given) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in given)
 
 
 @page("GET", "HEAD")

@@ -23,14 +23,12 @@ from harness.jobs.selectors import (
 )
 from harness.jobs.services import prediction_create
 from harness.pages.job_view import header
+from harness.pages.prediction_view import prediction_context
 from harness.pages.web import can, page, person, show
 
-ROWS_SHOWN = 500
 PREDICTIONS_SHOWN = 10
-CLASSES_SHOWN = 20
 CHOICES_MOST = 60
 """With more values than this a category is written, not chosen."""
-PROBABILITY = "probability of "
 
 
 def input_fields(job: Job, profile: DatasetProfile) -> list[dict[str, Any]]:
@@ -128,19 +126,6 @@ def _number(name: str, text: str) -> float:
         raise Invalid(f"{name}: {text!r} is not a number.", field=name, hint="Write it like 3.5.") from error
 
 
-def single_answer(columns: list[str], row: list[Any]) -> dict[str, Any] | None:
-    """One row for reading: the prediction, and the classes by falling probability; None for other columns."""
-    values = dict(zip(columns, row, strict=False))
-    if "prediction" not in values:
-        return None
-    shares = [
-        (column.removeprefix(PROBABILITY), value)
-        for column, value in values.items()
-        if column.startswith(PROBABILITY) and isinstance(value, int | float)
-    ]
-    return {"prediction": values["prediction"], "shares": sorted(shares, key=lambda pair: -pair[1])[:CLASSES_SHOWN]}
-
-
 @page("GET", "HEAD")
 def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> HttpResponseBase:
     """The answer as a table; while the node works, a fragment that asks again."""
@@ -149,16 +134,6 @@ def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> Ht
     prediction = prediction_get(user=user, job=job, prediction_id=prediction_id)
     context: dict[str, Any] = {"job": job, "prediction": prediction}
     if prediction.state == "done":
-        output = prediction_output_get(prediction)
-        columns = [str(column) for column in output.get("columns", ())]
-        rows = [row for row in output["rows"] if isinstance(row, list)]
-        if columns[:1] == ["name"] and len(rows) == 1:
-            rows[0][0] = prediction.input_name  # the node knows a single picture only as its input
-        context |= {
-            "columns": columns,
-            "single": single_answer(columns, rows[0]) if len(rows) == 1 else None,
-            "rows": rows[:ROWS_SHOWN],
-            "more": max(0, len(rows) - ROWS_SHOWN),
-        }
+        context |= prediction_context(prediction_output_get(prediction), prediction.input_name)
     template = "jobs/prediction_part.html" if request.headers.get("HX-Request") else "jobs/prediction.html"
     return show(request, template, context, nav="jobs")

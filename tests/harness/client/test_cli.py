@@ -281,6 +281,18 @@ def test_results_are_a_table_or_all_of_it(dlh: Dlh, ended_job: Any) -> None:
     assert "accuracy" in dlh("results", ended_job.pk).out
 
 
+def test_results_are_rounded_and_have_units(dlh: Dlh, ended_job: Any) -> None:
+    timing = {"train_s": 83.24567, "samples_per_s": 27104.8371, "parameters": 184394, "peak_bytes": 3 << 20}
+    body = {**RESULTS, "metrics": {"test": {"macro_f1": 0.951234567, "rmse": 123456.789}}, "timing": timing}
+    (django_settings.STORE.job(ended_job.pk).results / "results.json").write_text(json.dumps(body))
+    out = dlh("results", ended_job.pk).out
+    words = [" ".join(line.split()) for line in out.splitlines()]
+    assert "macro f1 0.9512" in words and "rmse 123,457" in words
+    assert "Training time 1 min 23 s" in words and "Throughput 27,105 rows/s" in words
+    assert "Parameters 184,394" in words and "Memory per rank 3.0 MiB" in words
+    assert dlh("results", ended_job.pk, "--json").json["timing"]["train_s"] == 83.24567
+
+
 def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: Path) -> None:
     files = dlh("download", ended_job.pk, "--out", tmp_path / "d", "--json").json["files"]
     assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}

@@ -314,7 +314,7 @@ def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
     reservation_hold(target=Device.objects.get(index=0), ends_at=ends_at, purpose="Calibration")
     offer = offered(job)
     assert {line.allocation.count for line in offer_priced(offer).lines} == {1}
-    assert any("Reserved devices are not offered (1 reservation(s)" in note for note in offer.notes)
+    assert any("Reserved devices are not offered (1 reservation," in note for note in offer.notes)
 
 
 def test_memory_that_a_person_fixed_is_shared_out_among_ranks(job_make, node_make, offered):

@@ -42,6 +42,21 @@ def test_predictions_are_asked_of_a_node_and_answered(
         services.prediction_create(user=people.mate, job=job, input_name="a.exe", data=b"x", checkpoint="step-00000010")
 
 
+def test_a_prediction_is_downloaded_with_its_input_and_without_formulas(job, people):
+    found = Prediction.objects.create(id="p", job=job, owner=people.mate, input_name="rows.csv", state="done", rows=2)
+    folder = settings.STORE.job(job.pk).prediction("p")
+    folder.mkdir(parents=True)
+    (folder / "output.json").write_text(json.dumps({"columns": ["row", "prediction"], "rows": [[1, -2.5], [2, 3.0]]}))
+    assert b"".join(selectors.prediction_csv(found)) == b"row,prediction\n1,-2.5\n2,3.0\n"
+    long_text = "x" * 200_000
+    (folder / "output.csv").write_text(f"row,prediction,size,note\r\n1,-2.5,-7,=1+1\r\n2,3.0,+8e2,{long_text}\r\n")
+    told = b"".join(selectors.prediction_csv(found)).decode()
+    assert told == f"row,prediction,size,note\n1,-2.5,-7,'=1+1\n2,3.0,+8e2,{long_text}\n"
+    (folder / "output.csv").unlink()
+    (folder / "output.csv").symlink_to("/etc/passwd")
+    assert b"".join(selectors.prediction_csv(found)).startswith(b"row,prediction\n1,")
+
+
 def test_a_prediction_that_cannot_be_kept_leaves_no_folder(job, people, node_make, monkeypatch):
     def refuse(*_, **__):
         raise OperationalError("database or disk is full")

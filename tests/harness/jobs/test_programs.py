@@ -48,6 +48,17 @@ def test_spec_check_tells_all_problems_and_raises_none(people, dataset):
     assert good["problems"] == [] and good["resolved"]["spec"]["task"] == "tabular_classification"
 
 
+def test_a_deadline_that_has_passed_is_a_problem_while_it_is_written(people, dataset):
+    def problems(deadline):
+        answer = services.spec_check(user=people.owner, spec={"budget": {"deadline": deadline}}, dataset=dataset)
+        assert answer["resolved"]["guesses"]
+        return [problem["field"] for problem in answer["problems"]]
+
+    assert problems("2020-01-31T18:00:00Z") == ["budget.deadline"]
+    assert problems("2020-01-31T18:00:00") == ["budget.deadline"]
+    assert problems("2120-01-31T18:00:00+02:00") == [] == problems("auto")
+
+
 def test_an_edited_program_is_marked_shown_as_diff_and_can_be_put_back(job, people):
     text = selectors.program_files(job)[0]["text"]
     services.program_file_write(user=people.owner, job=job, name="model.py", text=text + "# mine\n")

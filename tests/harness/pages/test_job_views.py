@@ -16,9 +16,10 @@ from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetPr
 from harness.accounts.models import AuditEvent
 from harness.jobs.models import Job, JobAttempt
 from harness.pages.job_view import first_error_line, job_actions
+from harness.pages.prediction_view import prediction_context, single_answer
 from harness.pages.spec_fields import spec_groups
 from harness.pages.speed import speedup_rows
-from harness.pages.views.predict import input_fields, single_answer
+from harness.pages.views.predict import input_fields
 
 
 @pytest.fixture
@@ -137,6 +138,24 @@ def test_one_row_is_read_as_an_answer_with_falling_shares() -> None:
     answer = single_answer(columns, [1, "b", 0.9, 0.1, 0.9])
     assert answer == {"prediction": "b", "shares": [("b", 0.9), ("a", 0.1)]}
     assert single_answer(["text"], ["x"]) is None
+
+
+def test_a_prediction_stands_beside_its_probabilities_and_its_input() -> None:
+    output = {
+        "columns": ["row", "prediction", "confidence", "probability of a", "probability of b"],
+        "rows": [[1, "b", 0.9, 0.1, 0.9], [2, "a", 0.75, 0.75, 0.25]],
+        "inputs": {"columns": ["size", "note"], "rows": [["5.1", "small"], ["6"]]},
+    }
+    shown = prediction_context(output, "rows.csv")
+    assert shown["groups"] == [("Answer", 3), ("Probability of", 2), ("Input", 2)]
+    assert shown["heads"][3:] == [("a", True), ("b", True), ("size", True), ("note", False)]
+    assert [text for text, _ in shown["rows"][0]] == ["1", "b", "90.0 %", "10.0 %", "90.0 %", "5.1", "small"]
+    assert shown["rows"][1][-1] == ("–", False)  # noqa: RUF001
+    assert shown["has_input"] and shown["single"] is None
+    many = {"columns": ["row", *(f"probability of {name}" for name in range(30))], "rows": [[1, *[0.0] * 30]]}
+    assert prediction_context(many, "rows.csv")["classes_left_out"] == 10
+    picture = {"columns": ["name", "prediction"], "rows": [["input.png", "cat"]], "inputs": "none"}
+    assert prediction_context(picture, "mine.png")["rows"][0][0][0] == "mine.png"
 
 
 def test_results_of_a_program_that_writes_nonsense_still_show(world: SimpleNamespace, owner: Client) -> None:

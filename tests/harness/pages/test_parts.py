@@ -84,6 +84,14 @@ def test_only_fields_that_differ_are_listed() -> None:
     assert spec_differences([one, two]) == [{"field": "training.epochs", "values": [3, 5]}]
 
 
+def test_differences_stand_in_the_order_of_the_schema_however_they_were_kept() -> None:
+    one = {"zzz": 1, "training": {"seed": 1, "epochs": 3}, "model": {"params": {"width": 8}}, "data": {"target": "a"}}
+    two = {"data": {"target": "b"}, "model": {"params": {"width": 9}}, "training": {"epochs": 5, "seed": 2}, "zzz": 2}
+    fields = ["data.target", "model.params.width", "training.epochs", "training.seed", "zzz"]
+    assert [row["field"] for row in spec_differences([one, two])] == fields
+    assert [row["field"] for row in spec_differences([two, one])] == fields
+
+
 def test_an_exported_name_is_no_formula() -> None:
     assert cell('=HYPERLINK("http://x")').startswith("'=")
     assert cell(-3.5) == -3.5

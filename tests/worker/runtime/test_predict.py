@@ -62,7 +62,19 @@ def test_rows_of_every_format_get_the_predictions_of_the_results(table: Path, tm
         body = json.loads((tmp_path / "output.json").read_text())
         assert body["columns"] == ["row", "prediction"]
         assert [row[1] for row in body["rows"]] == pytest.approx(expected, rel=1e-4)
-        assert len((tmp_path / "output.csv").read_text().splitlines()) == 6
+        assert body["inputs"]["columns"] == rows.column_names
+        assert [float(row[0]) for row in body["inputs"]["rows"]] == pytest.approx(rows.column(0).to_pylist())
+        with (tmp_path / "output.csv").open(newline="") as file:
+            lines = list(csv.DictReader(file))
+        assert len(lines) == 5 and list(lines[0]) == ["row", "prediction", *rows.column_names]
+        assert float(lines[4]["bmi"]) == pytest.approx(rows.column("bmi").to_pylist()[4])
+
+
+def test_a_column_of_the_input_is_told_apart_from_the_answers_own(tmp_path: Path) -> None:
+    given = pa.table({"row": ["a", "b"], "debt": ["-1.5", "=1+1"]})
+    serving.write_output(tmp_path / "out.csv", ["row", "prediction"], [[1, 0.5], [2, 0.25]], inputs=given)
+    lines = (tmp_path / "out.csv").read_text().splitlines()
+    assert lines == ["row,prediction,row (input),debt", "1,0.5,a,-1.5", "2,0.25,b,'=1+1"]
 
 
 def test_a_missing_column_is_named(table: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from worker.runtime.pipeline_costs import measured_blocks
 from worker.runtime.pipeline_place import keep_only, stages_of, whole_again
 from worker.runtime.pipeline_state import Shares, restricted
 from worker.stages import StagePlan, Wanted, plan_stages
+from worker.words import counted
 
 if TYPE_CHECKING:
     from worker.runtime.run import Run
@@ -108,7 +109,9 @@ class Staged:
 
     def _check(self, chain: Chain) -> None:
         if len(chain.pieces) < self.stages:
-            message = f"The model has {len(chain.pieces)} piece(s) to cut between, too few for {self.stages} stages."
+            message = (
+                f"The model has {counted(len(chain.pieces), 'piece')} to cut between, too few for {self.stages} stages."
+            )
             hint = f"Ask for at most {len(chain.pieces)} stages (pipeline.stages), or use mode sync."
             raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
 

@@ -1,10 +1,9 @@
 // Charts of the estimator: measured against fitted, residuals, errors side by side, error over time.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, clip, columnAt } from "./parts.js";
+import { axis, base, columnAt, legend } from "./parts.js";
 
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
-const LEGEND = () => ({ type: "scroll", top: 0, formatter: clip, textStyle: { color: ink().text }, pageTextStyle: { color: ink().text } });
 
 // Rows by the first column, each group with its own colour and mark: never colour alone.
 function groups(chart, point) {
@@ -41,7 +40,7 @@ function agreement(chart) {
   const logAxis = (name, gap) => axis(name, { type: "log", min: ends[0], max: ends[1], nameGap: gap, axisLabel: logLabel(ends) });
   return {
     ...base(),
-    legend: LEGEND(),
+    legend: legend(),
     grid: { left: 44, right: 24, top: 40, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, value }) => `${seriesName}\n${chart.columns[1]} ${number(value[0], 3)}\n${chart.columns[2]} ${number(value[1], 3)}${value[2] ? `\n${value[2]}` : ""}` },
     xAxis: logAxis(chart.columns[1], 28),
@@ -59,7 +58,7 @@ function residuals(chart) {
   const floor = chart.floor ? [across("noise floor", chart.floor, "dotted"), across("noise floor", -chart.floor, "dotted")] : [];
   return {
     ...base(),
-    legend: LEGEND(),
+    legend: legend(),
     grid: { left: 44, right: 24, top: 40, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, value }) => `${seriesName}\n${chart.columns[1]} ${number(value[0], 3)}\n${chart.columns[2]} ${number(value[1], 3)}${value[2] ? `\n${value[2]}` : ""}` },
     xAxis: axis(chart.columns[1], { type: "log", min: ends[0], max: ends[1], axisLabel: logLabel(ends) }),
@@ -73,7 +72,7 @@ function grouped(chart) {
   const names = chart.columns.slice(1, 1 + (chart.bars ?? chart.columns.length));
   return {
     ...base(),
-    legend: LEGEND(),
+    legend: legend(),
     grid: { left: 16, right: 28, top: 36, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, name, value }) => `${name}\n${seriesName} ${number(value, 3)}` },
     xAxis: axis(chart.unit ?? "", { type: chart.scale === "log" ? "log" : "value", axisLabel: { color: ink().faint, hideOverlap: true, formatter: logTick } }),
@@ -93,7 +92,7 @@ function overTime(chart) {
   const point = (column) => chart.rows.filter((row) => typeof row[column] === "number").map((row) => [row[at], row[column], what >= 0 ? row[what] : ""]);
   return {
     ...base(),
-    legend: LEGEND(),
+    legend: legend(),
     grid: { left: 44, right: 24, top: 40, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, value }) => `${seriesName}\n${new Date(value[0]).toLocaleString()}\n${number(value[1], 3)} %${value[2] ? `\n${value[2]}` : ""}` },
     xAxis: axis("finished", { type: "time" }),

@@ -9,7 +9,7 @@ import { ACCURACY } from "./accuracy.js";
 import { OFFER } from "./offer.js";
 import { RATES } from "./rates.js";
 import { color, dark, ink, onTheme } from "./palette.js";
-import { axis, base, clip, columnAt } from "./parts.js";
+import { axis, base, clip, columnAt, legend, narrow } from "./parts.js";
 import { TIMELINES } from "./timelines.js";
 
 echarts.use([BarChart, HeatmapChart, LineChart, ScatterChart, AriaComponent, DataZoomInsideComponent, GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent, VisualMapComponent, CanvasRenderer]);
@@ -27,6 +27,12 @@ function confusionCells(chart) {
   return { names, cells: chart.rows.flatMap((entry, y) => entry.slice(1).map((value, x) => [x, y, value])) };
 }
 
+// Every class is named while there is room for it, each in its own column.
+function classLabel(names) {
+  const all = names.length <= 12;
+  return { color: ink().faint, hideOverlap: !all, interval: all ? 0 : "auto", width: all ? Math.max(20, (narrow() ? 180 : 460) / names.length - 4) : undefined, overflow: "truncate", formatter: all ? undefined : clip };
+}
+
 function confusion(chart, mode) {
   const { names, cells } = confusionCells(chart);
   const totals = new Map();
@@ -39,7 +45,7 @@ function confusion(chart, mode) {
     ...base(),
     grid: { left: 8, right: 12, top: 28, bottom: 36, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ value }) => `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${number(value[2], 3)}${mode === "share" ? " % of the true class" : " rows"}` },
-    xAxis: axis("predicted", { type: "category", data: names, axisLabel: { color: ink().faint, hideOverlap: true, formatter: clip } }),
+    xAxis: axis("predicted", { type: "category", data: names, nameGap: 30, axisLabel: classLabel(names) }),
     yAxis: axis("true", { type: "category", data: names, inverse: true, nameLocation: "start", nameGap: 8, axisLabel: { color: ink().faint, formatter: clip } }),
     visualMap: { show: false, min: 0, max: top, inRange: { color: [low, high] } },
     series: [{
@@ -79,7 +85,7 @@ function curve(chart) {
   const unit = plan.xName && !plan.free ? { min: 0, max: 1 } : { scale: true };
   return {
     ...base(),
-    legend: { type: "scroll", top: 0, formatter: clip, textStyle: { color: ink().text }, pageTextStyle: { color: ink().text } },
+    legend: legend(),
     grid: { left: 28, right: 20, top: 36, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, trigger: "item", formatter: ({ seriesName, value }) => `${seriesName}\n${plan.xName || chart.columns[x]} ${number(value[0], 3)}\n${plan.yName || chart.columns[y]} ${number(value[1], 3)}` },
     xAxis: axis(plan.xName || chart.columns[x], { type: "value", ...unit }),
@@ -94,7 +100,7 @@ function histogram(chart) {
   const label = (row) => (low >= 0 && high >= 0 ? `${number(row[low], 3)} to ${number(row[high], 3)}` : String(row[0]));
   return {
     ...base(),
-    grid: { left: 24, right: 16, top: 16, bottom: 32, containLabel: true },
+    grid: { left: 36, right: 16, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ name, value }) => `${name}\n${number(value)} rows` },
     xAxis: axis(chart.title.toLowerCase(), { type: "category", data: chart.rows.map(label) }),
     yAxis: axis("rows", { type: "value", nameGap: 44 }),

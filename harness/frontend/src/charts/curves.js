@@ -112,7 +112,7 @@ export class CurveChart {
       hooks: { setSelect: [(plot) => this.selected(plot)] },
       scales: { x: { time: x === "wall" }, y: { distr: this.settings.log ? 3 : 1, range: this.settings.log || !this.zero ? undefined : (_plot, _low, high) => [0, (high || 1) * 1.08] } },
       axes: [
-        { ...axis, size: x === "wall" ? 48 : 34, ...along },
+        { ...axis, size: x === "wall" ? 48 : 34, label: X_LABELS[x], labelSize: 18, labelGap: 0, labelFont: "12px sans-serif", ...along },
         { ...axis, size: 62, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
       ],
       legend: { live: true },
@@ -194,7 +194,8 @@ export class CurveChart {
     const parts = [...this.series.values()].map(({ label, points }) => {
       const diverged = points.find((point) => point.value === null && !point.gap);
       const last = points.findLast((point) => point.value !== null);
-      const words = last ? `${label} ${number(last.value)}${this.unit}` : `${label} –`;
+      const name = /\d$/.test(label) ? `${label}:` : label; // else "rank 0" and 3100 read as one number
+      const words = last ? `${name} ${number(last.value)}${this.unit}` : `${name} –`;
       return diverged ? `${words}, not finite at step ${diverged.step}` : words;
     });
     const text = parts.length ? `Last: ${parts.join(" · ")}` : "No values yet.";

@@ -1,7 +1,7 @@
 // An offer: energy against finish time, each way with its intervals, the frontier, and what cannot be taken.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, clip } from "./parts.js";
+import { axis, base, legend, narrow } from "./parts.js";
 
 const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
 const NAMED = ["recommended", "fastest", "cheapest"];
@@ -22,6 +22,12 @@ function neat(value, round) {
   return round === Math.floor ? steps.filter((step) => step <= value).at(-1) : steps.find((step) => step >= value);
 }
 
+// Three quarters along the axis, which is logarithmic where times differ much: from there words would leave the chart.
+function edgeOf(times) {
+  const [low, high] = [Math.min(...times), Math.max(...times)];
+  return high / low > WIDE ? low * (high / low) ** 0.75 : 0.75 * high;
+}
+
 function kindOf(point) {
   if (NAMED.some((name) => point.what.includes(name))) return "named";
   if (point.what === "frontier" || point.what === "possible") return "open";
@@ -34,27 +40,30 @@ function whiskers(points, name, shade) {
   return { type: "line", name, data, symbol: "none", silent: true, connectNulls: false, lineStyle: { color: shade, width: 1.25, opacity: 0.55 }, itemStyle: { color: shade }, z: 1 };
 }
 
-function markOf(point) {
+function markOf(point, edge) {
   const first = NAMED.find((name) => point.what.includes(name));
-  return { value: [point.finish, point.energy], point, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9 };
+  // Words stand on the side where there is room.
+  const label = { position: narrow() ? "bottom" : point.finish > edge ? "left" : "right" };
+  return { value: [point.finish, point.energy], point, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9, label };
 }
 
-function dots(points, name, shade, hollow, labels = false) {
+function dots(points, name, shade, hollow, edge = Infinity) {
+  const labels = edge < Infinity;
   return {
     type: "scatter", name, z: labels ? 4 : 3,
-    data: points.map(markOf),
+    data: points.map((point) => markOf(point, edge)),
     itemStyle: hollow ? { color: ink().surface, borderColor: shade, borderWidth: 1.5 } : { color: shade },
-    label: { show: labels, position: "right", color: ink().text, fontWeight: 600, formatter: ({ data }) => data.point.what, textBorderColor: ink().surface, textBorderWidth: 3 },
+    label: { show: labels, color: ink().text, fontWeight: 600, formatter: ({ data }) => data.point.what, textBorderColor: ink().surface, textBorderWidth: 3 },
     labelLayout: { hideOverlap: true, moveOverlap: "shiftY" },
   };
 }
 
-// What nothing beats, by upper finish and energy: the same two figures the offer is judged by.
+// What nothing beats, by upper finish and energy, the two figures the offer is judged by; drawn through its points.
 function frontier(points) {
   const kept = points.filter((point) => point.what && kindOf(point) !== "never").sort((a, b) => a.late - b.late || a.energy - b.energy);
   let best = Infinity;
   const steps = kept.filter((point) => point.energy < best && ((best = point.energy), true));
-  return { type: "line", name: "frontier", data: steps.map((point) => [point.late, point.energy]), step: "end", symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
+  return { type: "line", name: "frontier", data: steps.map((point) => [point.finish, point.energy]).sort((a, b) => a[0] - b[0]), symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
 }
 
 function deadlineLine(chart, energies) {
@@ -80,7 +89,7 @@ function offer(chart) {
   const faint = ink().faint;
   return {
     ...base(),
-    legend: { type: "scroll", top: 0, formatter: clip, textStyle: { color: ink().text }, pageTextStyle: { color: ink().text } },
+    legend: legend(),
     grid: { left: 30, right: 28, top: 40, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
     xAxis: axis(`done in, ${chart.time_unit}`, { ...scaleOf(times), axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
@@ -93,7 +102,7 @@ function offer(chart) {
       dots(never, "not possible", faint, true),
       dots(late, "too late", faint, true),
       dots(open, "possible", color(0), false),
-      dots(named, "named here", color(0), false, true),
+      dots(named, "named here", color(0), false, edgeOf(times)),
     ].filter((series) => series.data.length),
   };
 }

@@ -1,7 +1,9 @@
 // What all analysis charts share: colours of the theme, axes, short names, finding a column by its name.
 import { ink } from "./palette.js";
 
-const NAME_LENGTH = 18;
+const NAME_LENGTH = 26;
+const NAME_LENGTH_NARROW = 13;
+export const narrow = () => window.innerWidth < 640;
 
 export function base() {
   const shades = ink();
@@ -14,6 +16,11 @@ export function base() {
   };
 }
 
+export function legend() {
+  const { text, faint } = ink();
+  return { type: "scroll", top: 0, itemWidth: 18, itemHeight: 10, formatter: clip, textStyle: { color: text }, pageTextStyle: { color: text }, pageIconColor: text, pageIconInactiveColor: faint };
+}
+
 export function axis(name, extra = {}) {
   const shades = ink();
   return {
@@ -24,7 +31,8 @@ export function axis(name, extra = {}) {
 }
 
 export function clip(name) {
-  return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;
+  const length = narrow() ? NAME_LENGTH_NARROW : NAME_LENGTH;
+  return name.length > length ? `${name.slice(0, length - 1)}…` : name;
 }
 
 export function columnAt(chart, ...names) {

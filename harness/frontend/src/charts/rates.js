@@ -2,7 +2,7 @@
 // validation losses of short trainings.
 import { number } from "../format.js";
 import { color, faded, ink } from "./palette.js";
-import { axis, base, clip } from "./parts.js";
+import { axis, base, legend } from "./parts.js";
 
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
@@ -88,7 +88,7 @@ function rates(chart) {
   const value = { color: faint, hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: (item) => number(item, 3) };
   return {
     ...base(),
-    legend: { type: "scroll", top: 0, formatter: clip, textStyle: { color: ink().text }, pageTextStyle: { color: ink().text } },
+    legend: legend(),
     grid: { left: 38, right: scored ? 34 : 18, top: 40, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, trigger: "axis", axisPointer: { type: "line" }, formatter: (items) => [`learning rate ${rate(items[0].value[0])}`, ...items.map((item) => `${item.seriesName} ${number(item.value[1], 4)}`)].join("\n") },
     xAxis: axis("learning rate", { type: "log", min: Math.min(...xs), max: Math.max(...xs), axisLabel: { color: faint, hideOverlap: true, formatter: rate }, splitLine: { show: false } }),

@@ -1,7 +1,7 @@
 // What the pool did over time. Columns: from (ISO time), then one line per further column; stacked where they add up.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, clip } from "./parts.js";
+import { axis, base, legend } from "./parts.js";
 
 const LINE_TYPES = ["solid", "dashed", "dotted"];
 
@@ -9,7 +9,7 @@ function timeline(chart) {
   const names = chart.columns.slice(1);
   return {
     ...base(),
-    legend: { type: "scroll", top: 0, formatter: clip, textStyle: { color: ink().text }, pageTextStyle: { color: ink().text } },
+    legend: legend(),
     grid: { left: 28, right: 24, top: 40, bottom: 20, containLabel: true },
     tooltip: {
       ...base().tooltip, trigger: "axis",

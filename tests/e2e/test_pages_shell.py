@@ -1,0 +1,213 @@
+"""What every page does by itself: theme, keys, questions, tables, charts that say the same after a reload."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import redis
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import addresses, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+from worker.events import Event, EventKind, job_stream
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+TITLES = "[...document.querySelectorAll('[data-charts] > section h2')].map(head => head.textContent)"
+
+
+def test_figures_of_compared_jobs_stand_in_one_order_with_a_line_for_each_job(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/compare/?job={ids['succeeded']}&job={ids['running']}")
+    until(page, f"{TITLES}.length === 5")
+    named = ["Loss, training", "Loss, validation", "Accuracy, training", "Accuracy, validation"]
+    assert page.evaluate(TITLES) == [*named, "Learning rate, training"]
+    visit(page, f"/jobs/compare/?job={ids['running']}&job={ids['succeeded']}")
+    until(page, f"{TITLES}.length === 5")
+    assert page.evaluate(TITLES)[:4] == named
+    until(page, "document.querySelectorAll('section[aria-label=\"loss, training\"] .u-series').length === 3")
+    with page.expect_download() as waiting:
+        page.click("section[aria-label='loss, training'] a:has-text('CSV')")
+    text = waiting.value.path().read_text()
+    assert text.startswith("job,name,key,step,epoch,time_s,value\n")
+    assert all(ids[state] in text for state in ("running", "succeeded"))
+
+
+def test_what_curves_are_drawn_along_and_how_smooth_is_in_the_address(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['succeeded']}/live/")
+    page.wait_for_selector("section[aria-label=loss] .uplot")
+    page.select_option(".chart-tools select", "epoch")
+    page.locator(".chart-tools input[type=range]").fill("0.6")
+    page.check(".chart-tools input[type=checkbox]")
+    until(page, "['x=epoch', 'smooth=0.6', 'log=1'].every(part => location.search.includes(part))")
+    page.reload()
+    page.wait_for_selector("section[aria-label=loss] .uplot")
+    assert page.input_value(".chart-tools select") == "epoch"
+    assert page.is_checked(".chart-tools input[type=checkbox]")
+    until(page, "document.querySelector('section[aria-label=loss] .u-legend').innerText.includes('training (raw)')")
+
+
+def test_a_theme_that_was_chosen_stays_and_redraws_the_charts(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["results"])
+    page.wait_for_selector(".analysis canvas")
+    drawn = "document.querySelector('.analysis canvas').toDataURL()"
+    light = page.evaluate(drawn)
+    page.click("summary[aria-label='Account menu']")
+    page.click("[data-theme-choice=dark]")
+    until(page, "document.documentElement.dataset.bsTheme === 'dark'")
+    until(page, f"{drawn} !== {light!r}")
+    assert page.get_attribute("[data-theme-choice=dark]", "aria-pressed") == "true"
+    page.keyboard.press("Escape")
+    assert page.locator("details.menu[open]").count() == 0
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.bsTheme") == "dark"
+
+
+def test_keys_open_tabs_and_their_own_list_but_not_while_one_types(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['failed']}/live/")
+    page.keyboard.press("?")
+    page.wait_for_selector("#shortcuts-dialog[open]")
+    page.keyboard.press("Escape")
+    until(page, "!document.querySelector('#shortcuts-dialog').open")
+    third = page.locator("[data-tab]").nth(2)
+    address = third.get_attribute("href")
+    page.keyboard.press("3")
+    page.wait_for_url(f"**{address}")
+    visit(page, f"/jobs/{ids['failed']}/logs/")
+    page.focus("input[name=q]")
+    page.keyboard.type("1?gj")
+    assert page.input_value("input[name=q]") == "1?gj"
+    assert page.url.endswith("/logs/") and not page.locator("#shortcuts-dialog[open]").count()
+
+
+def test_a_question_that_is_answered_no_changes_nothing(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.method == "POST" else None)
+    visit(page, f"/jobs/{ids['running']}/live/")
+    for answer in ("click", "Escape"):
+        page.click("#job-header button:has-text('Cancel')")
+        page.wait_for_selector("#confirm-dialog[open]")
+        if answer == "click":
+            page.click("#confirm-dialog button:has-text('Keep it as it is')")
+        else:
+            page.keyboard.press("Escape")
+        until(page, "!document.querySelector('#confirm-dialog').open")
+    assert asked == [] and "Running" in page.inner_text("[data-live=state]")
+
+
+def test_all_jobs_of_a_page_are_chosen_at_once_and_compared(open_as: Callable[..., Any]) -> None:
+    page = open_as()
+    visit(page, "/jobs/?state=running&state=succeeded")
+    page.check("[data-select-all=job]")
+    assert page.locator("input[name=job]:checked").count() == page.locator("input[name=job]").count() == 2
+    page.click("button:has-text('Compare the chosen')")
+    page.wait_for_url("**/jobs/compare/?job=*&job=*")
+
+
+def test_following_pauses_while_one_reads_further_up_and_goes_on_at_the_end(
+    open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
+) -> None:
+    client = redis.Redis.from_url(broker_url)
+    page = open_as()
+    visit(page, f"/jobs/{ids['running']}/logs/")
+    view = "document.querySelector('[data-view]')"
+    until(page, f"{view}.scrollTop > 0 && document.querySelector('[data-follow]').textContent === 'Following'")
+
+    def say(line: int) -> None:
+        data = {"line_start": line, "lines": [f"said as line {line}"]}
+        event = Event(
+            kind=EventKind.LOG, job_id=ids["running"], token=1, rank=0, seq=line, time_s=time.time(), data=data
+        )
+        client.xadd(job_stream(ids["running"]), {"event": event.to_json()})
+        until(page, f"{view}.innerText.includes('said as line {line}')")
+
+    at_end = f"{view}.scrollHeight - {view}.scrollTop - {view}.clientHeight < 24"
+    say(9001)
+    until(page, at_end)
+    page.evaluate(f"{view}.scrollTop = 0")
+    until(page, "document.querySelector('[data-follow]').getAttribute('aria-pressed') === 'false'")
+    say(9002)
+    assert page.evaluate(f"{view}.scrollTop") == 0
+    page.click("[data-follow]")
+    until(page, at_end)
+    say(9003)
+    until(page, at_end)
+
+
+def test_a_deadline_that_has_passed_is_said_at_its_line_before_the_draft_is_made(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["spec"])
+    page.wait_for_selector(".model-card")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("budget:\n  deadline: 2020-01-31T18:00:00Z\n")
+    until(page, "document.querySelector('[data-problems]').innerText.includes('has passed')")
+    page.wait_for_selector(".cm-content .cm-lintRange-error")
+    until(page, "document.querySelector('[data-go]').disabled")
+    assert page.inner_text("[data-go] + span") == "First correct budget.deadline."
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("budget:\n  deadline: auto\n")
+    until(page, "!document.querySelector('[data-go]').disabled")
+
+
+def test_an_offer_is_asked_for_with_a_deadline_in_the_readers_own_time(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['draft']}/cost/")
+    page.wait_for_selector("#deadline")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.post_data or "") if request.method == "POST" else None)
+    page.fill("#deadline", "2120-01-31T18:30")
+    wanted = page.evaluate("new Date('2120-01-31T18:30').toISOString()")
+    page.click("button:has-text('Ask again')")
+    until(page, "document.querySelector('#deadline')?.value === '2120-01-31T18:30'")
+    assert f"deadline_utc={wanted.replace(':', '%3A')}" in sent[0]
+
+
+def test_a_waiting_job_is_dragged_to_another_place_and_a_refusal_is_said(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as("admin")
+    visit(page, "/queue/")
+    rows = page.locator("tr[data-job]")
+    rows.first.wait_for()
+    asked: list[dict[str, Any]] = []
+
+    def refuse(route: Any) -> None:
+        asked.append(route.request.post_data_json)
+        route.fulfill(status=409, json={"error": {"message": "It starts already.", "hint": "Look again."}})
+
+    page.route("**/api/v1/queue/*/move", refuse)
+    drag = """() => {
+        const rows = [...document.querySelectorAll('tr[data-job]')];
+        const copy = rows[0].cloneNode(true);
+        copy.dataset.job = 'another';
+        rows[0].after(copy);
+        const transfer = new DataTransfer();
+        const send = (kind, row) =>
+          row.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: transfer }));
+        send('dragstart', copy);
+        send('dragover', rows[0]);
+        send('drop', rows[0]);
+        return rows[0].dataset.job;
+    }"""
+    before = page.evaluate(drag)
+    page.wait_for_selector("[role=alert]:has-text('It starts already.')")
+    assert asked == [{"before": before}]
+    assert page.locator(".drop-before").count() == 0
