@@ -11,6 +11,8 @@ from harness.broker import client
 from harness.pool.models import Node
 from harness.pool.terms import broker_user
 
+NEWER = "+client|setinfo"
+"""What brokers before Redis 7.2 have no name for, and then refuse the whole line. Clients do without it."""
 _log = logging.getLogger(__name__)
 
 
@@ -18,7 +20,7 @@ def broker_rules(name: str, digest: str) -> list[str]:
     """What the node's user may do: its own queue, control's queue, streams and leases; no administration."""
     keys = [f"node.{name}", f"node.{name}\x06*", "control", "control\x06*", "_kombu*", "unacked*", "dlh:*"]
     keys += [f"node@{name}.celery.pidbox*", "*.reply.celery.pidbox*"]  # Celery's own remote control
-    commands = ["+@all", "-@admin", "-@dangerous", "+info", "+client|setinfo", "+client|setname"]
+    commands = ["+@all", "-@admin", "-@dangerous", "+info", "+client|setname", NEWER]
     return ["reset", "on", f"#{digest}", *(f"~{key}" for key in keys), "&*", *commands]
 
 
@@ -28,8 +30,14 @@ def _acl(*words: str) -> Any:
 
 def broker_user_set(name: str, digest: str) -> bool:
     """Make the node's user at the broker. False where the broker does not let us: nodes then share our own login."""
+    rules = broker_rules(name, digest)
     try:
-        _acl("SETUSER", broker_user(name), *broker_rules(name, digest))
+        try:
+            _acl("SETUSER", broker_user(name), *rules)
+        except redis.ResponseError as error:
+            if NEWER not in str(error):
+                raise
+            _acl("SETUSER", broker_user(name), *(rule for rule in rules if rule != NEWER))
     except redis.ResponseError as error:
         _log.warning("the broker makes no user for node %s, it gets the shared one: %s", name, error)
         return False

@@ -175,6 +175,19 @@ def test_a_user_that_the_broker_forgot_is_made_again_and_a_removed_node_cannot_s
         redis.Redis.from_url(url).ping()
 
 
+def test_a_broker_that_does_not_know_every_command_makes_the_user_without_it(monkeypatch, broker):
+    real = broker_users._acl
+
+    def older(*words):
+        if broker_users.NEWER in words:
+            raise redis.ResponseError(f"Error in ACL SETUSER modifier '{broker_users.NEWER}': Unknown command")
+        return real(*words)
+
+    monkeypatch.setattr(broker_users, "_acl", older)
+    assert broker_users.broker_user_set("node-2", digest_of("secret"))
+    assert "node-node-2" in {str(name) for name in broker.execute_command("ACL", "USERS")}
+
+
 def test_a_node_sees_the_others_and_tells_how_it_is(text, node_make):
     answer = join(text)
     node_make("node-1", address="10.1.0.1")
