@@ -30,6 +30,7 @@ from codegen.profile.types import (
     ProfileOptions,
     Severity,
 )
+from codegen.words import counted
 
 Progress = Callable[[float, str], None]
 _THREADS = 2
@@ -150,7 +151,7 @@ def _refuse_broken(broken: list[tuple[str, str]], archive: str) -> None:
     name, why = broken[0]
     fail(
         "all_pictures_broken",
-        f"None of the {len(broken):,} pictures of {archive} can be used; {name} {why}.",
+        f"{archive} holds {counted(len(broken), 'picture')}, none of which can be used; {name} {why}.",
         "Open one in a picture viewer. PNG, JPEG, WebP, BMP and GIF of up to 89 million pixels are read.",
         file=name,
     )
@@ -203,15 +204,15 @@ def _broken_findings(broken: list[tuple[str, str]]) -> list[Finding]:
 
 def _layout_findings(layout: Layout) -> list[Finding]:
     kinds = (
-        ("unlabelled_pictures", layout.unlabelled, "lie in no class folder", "They have no class to learn."),
-        ("outside_split", layout.outside, "lie beside the train and test folders", "Move them below one of these."),
-        ("unsupported_pictures", layout.unsupported, "have a format that is not read", "Convert to PNG or JPEG."),
+        ("unlabelled_pictures", layout.unlabelled, "in no class folder", "There is no class to learn."),
+        ("outside_split", layout.outside, "beside the train and test folders", "Move such files below one of these."),
+        ("unsupported_pictures", layout.unsupported, "of a format that is not read", "Convert to PNG or JPEG."),
     )
     found = [
         Finding(
             code=code,
             severity=Severity.WARNING,
-            message=f"{len(files):,} pictures {what}: {', '.join(files[:3])}.",
+            message=f"{counted(len(files), 'picture')} {what}: {', '.join(files[:3])}.",
             meaning=f"Left out. {step}",
             files=tuple(files[:_EXAMPLES]),
         )
@@ -223,7 +224,8 @@ def _layout_findings(layout: Layout) -> list[Finding]:
             Finding(
                 code="other_files",
                 severity=Severity.INFO,
-                message=f"{len(layout.others):,} files are no pictures: {', '.join(layout.others[:3])}.",
+                message=f"{counted(len(layout.others), 'file is no picture', 'files are no pictures')}: "
+                f"{', '.join(layout.others[:3])}.",
                 meaning="Ignored. Labels are taken from folders, never from a list in a file.",
                 files=tuple(layout.others[:_EXAMPLES]),
             )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from codegen.profile.problems import fail
 from codegen.profile.splits import split_name
+from codegen.words import counted
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
 _OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
@@ -69,7 +70,7 @@ def layout_of(names: Sequence[str], archive: str) -> Layout:
     if not layout.places:
         fail(
             "no_class_folders",
-            f"{archive} holds {len(pictures):,} pictures, but none in a class folder (e.g. {pictures[0]}).",
+            f"{archive} holds {counted(len(pictures), 'picture')}, but none in a class folder (e.g. {pictures[0]}).",
             _HOW,
             file=pictures[0],
         )
@@ -129,7 +130,7 @@ def _refuse(layout: Layout, archive: str) -> None:
         )
     fail(
         "no_pictures",
-        f"{archive} holds no pictures ({len(layout.others):,} other files).",
+        f"{archive} holds no pictures ({counted(len(layout.others), 'other file')}).",
         f"PNG, JPEG, WebP, BMP and GIF are read. {_HOW}",
         file=archive,
     )

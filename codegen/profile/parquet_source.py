@@ -16,6 +16,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
+from codegen.words import counted
 
 _BATCH_CELLS = 2 << 20
 MAX_CELLS = 20_000_000_000
@@ -100,7 +101,8 @@ class ParquetSource:
             Finding(
                 code="unsupported_columns",
                 severity=Severity.WARNING,
-                message=f"{len(self._left_out)} columns were left out: {', '.join(self._left_out[:10])}.",
+                message=f"{counted(len(self._left_out), 'column was', 'columns were')} left out: "
+                f"{', '.join(self._left_out[:10])}.",
                 meaning="Only numbers, texts, dates and booleans are used. Write nested parts to their own columns.",
             ),
         ]
@@ -123,7 +125,7 @@ class ParquetSource:
         if meta.num_rows == 0:
             fail("header_only", "The Parquet file has columns but no rows.", "Check how it was made.", file=self._file)
         if meta.num_rows * meta.num_columns > MAX_CELLS:
-            self._too_large(f"{meta.num_rows:,} rows x {meta.num_columns:,} columns")
+            self._too_large(f"{counted(meta.num_rows, 'row')} x {counted(meta.num_columns, 'column')}")
 
     def _too_large(self, what: str) -> NoReturn:
         fail(

@@ -148,7 +148,7 @@ def test_a_type_that_a_person_set_wins(lab: Lab) -> None:
 
 def test_words_set_to_numeric_are_told_as_unusable(lab: Lab) -> None:
     profile = lab.profile("a.csv", as_csv(), column_types={"city": ColumnType.NUMERIC})
-    assert "None of its 200 values" in finding(profile, "all_missing", "city").message
+    assert "Of its 200 values none" in finding(profile, "all_missing", "city").message
 
 
 def test_missing_markers_are_null_in_the_packed_table(lab: Lab) -> None:
@@ -252,6 +252,25 @@ def test_whole_numbers_too_large_to_be_exact_are_told(lab: Lab) -> None:
     profile = lab.profile("a.csv", body, column_types={"key": ColumnType.CATEGORY})
     assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
     assert lab.table()["key"][1].as_py() == str(2**60 + 1)
+
+
+def test_one_of_a_thing_is_told_in_the_singular(lab: Lab) -> None:
+    rows = [f"{i * 0.3},{i % 7},{'ab'[i % 2]}" for i in range(60)]
+    body = "x,z,label\n" + "\n".join([*rows[:59], f"inf,{'word'},b", rows[3], "1,2"]) + "\n"
+    profile = lab.profile("a.csv", body)
+    said = {found.code: found.message for found in profile.warnings}
+    assert said["duplicate_rows"].startswith("1 row repeats an earlier row")
+    assert said["ragged_rows"].startswith("1 line does not have the 3 fields")
+    assert "1 infinite or too large value." in said["infinite_values"]
+    assert "1 value is a word:" in said["mixed_types"]
+    assert "in 1 of 61 rows" in said["missing_values"]
+
+
+def test_one_column_left_out_of_parquet_is_told_in_the_singular(lab: Lab) -> None:
+    target = io.BytesIO()
+    pq.write_table(pa.table({"x": [1.5, 2.5] * 30, "parts": [[1], [2]] * 30, "label": ["a", "b"] * 30}), target)
+    profile = lab.profile("a.parquet", target.getvalue())
+    assert finding(profile, "unsupported_columns").message.startswith("1 column was left out: 'parts'")
 
 
 def test_classes_in_two_spellings_are_told(lab: Lab) -> None:
