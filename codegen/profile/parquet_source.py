@@ -22,6 +22,7 @@ _BATCH_CELLS = 2 << 20
 MAX_CELLS = 20_000_000_000
 MAX_DECODED_BYTES = 64 << 30
 _THRIFT_LIMIT = 256 << 20
+_INT64_DIGITS = 18
 
 
 class ParquetSource:
@@ -76,7 +77,7 @@ class ParquetSource:
         return False
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
-        """Batches of text, Int64, Float64 or Datetime columns."""
+        """Batches of text, Int64, UInt64, Float64 or Datetime columns."""
         total = max(1, self._parquet.metadata.num_rows)
         rows = decoded_bytes = 0
         size = max(1, min(65_536, _BATCH_CELLS // len(self._raw)))
@@ -171,7 +172,11 @@ def _usable(kind: pa.DataType) -> bool:
 def _target_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if pa.types.is_uint64(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_uint64(kind):
+        return pa.uint64()
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return pa.int64() if kind.precision <= _INT64_DIGITS else pa.large_string()  # both keep every digit
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pa.float64()
     if pa.types.is_integer(kind):
         return pa.int64()

@@ -34,7 +34,7 @@ class TableSource(Protocol):
         """Whether `3,14` may be a number (the comma does not separate fields)."""
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
-        """(columns of text, Int64, Float64 or Datetime; share of the file read)."""
+        """(columns of text, Int64, UInt64, Float64 or Datetime; share of the file read)."""
 
     def findings(self) -> list[Finding]:
         """What was found while reading; complete after the last batch."""
