@@ -13,7 +13,7 @@ import pyarrow as pa
 from codegen.profile.archive import Entry, open_archive
 from codegen.profile.findings import as_finding, ranked
 from codegen.profile.gallery import Gallery
-from codegen.profile.layout import Layout, Place, layout_of
+from codegen.profile.layout import Layout, Place, ignored_pictures, ignored_words, layout_of
 from codegen.profile.pictures import BadPicture, Picture, picture_read
 from codegen.profile.problems import fail
 from codegen.profile.sniff import Format, Sniffed
@@ -47,7 +47,9 @@ def profile_images(
     """Profile and pack an archive into `out / IMAGES_FILE`. Raises `DataError`."""
     _refuse_options(options)
     archive = open_archive(ByteSource(source, sniffed.gzipped), is_zip=sniffed.format is Format.ZIP)
-    layout = layout_of([entry.name for entry in _not_empty(archive.entries(), source.name)], source.name)
+    ignored = ignored_pictures(archive.names())
+    layout = layout_of(_not_empty(archive.entries(), ignored, source.name), source.name)
+    layout.ignored = ignored
     gallery = Gallery(out / THUMBNAILS_FOLDER)
     broken: list[tuple[str, str]] = []
     total = len(layout.places)
@@ -77,10 +79,17 @@ def _refuse_options(options: ProfileOptions) -> None:
         )
 
 
-def _not_empty(entries: list[Entry], archive: str) -> list[Entry]:
+def _not_empty(entries: list[Entry], ignored: Counter[str], archive: str) -> list[str]:
+    if not entries and ignored:
+        fail(
+            "no_pictures",
+            f"{archive} holds pictures only in folders that programs leave behind: {ignored_words(ignored)}.",
+            "Rename these folders if they are classes.",
+            file=archive,
+        )
     if not entries:
         fail("empty_file", f"{archive} holds no files.", "Put one folder per class into it.", file=archive)
-    return entries
+    return [entry.name for entry in entries]
 
 
 def _schema(split: bool) -> pa.Schema:
@@ -219,6 +228,15 @@ def _layout_findings(layout: Layout) -> list[Finding]:
         for code, files, what, step in kinds
         if files
     ]
+    if layout.ignored:
+        found.append(
+            Finding(
+                code="ignored_folders",
+                severity=Severity.INFO,
+                message=f"Folders that programs leave behind were left out: {ignored_words(layout.ignored)}.",
+                meaning="Their names are those of caches, waste baskets and the like. Rename what is a class.",
+            )
+        )
     if layout.others:
         found.append(
             Finding(
