@@ -181,8 +181,9 @@ def _message(detail: ErrorDetails) -> str:
         for name in detail["loc"][:-1]:
             model = (_part_of(model, str(name)) if model and name in model.model_fields else model) or None
         known = list(model.model_fields) if model else []
-        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else f"known are: {', '.join(known)}"
+        close = difflib.get_close_matches(str(detail["loc"][-1]), known)
+        meant = " or ".join(f"`{name}`" for name in close)
+        hint = f"did you mean {meant}?" if close else f"known are: {', '.join(known)}"
         return f"unknown field; {hint}"
     text = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if detail["loc"][:2] == ("model", "params") and len(detail["loc"]) > 2:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def counted(number: int, word: str) -> str:
-    """`number` with `word` in the plural where it needs one: "1 core", "2 cores"."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+def counted(number: int, one: str, many: str = "") -> str:
+    """`number` with the words for one or for many, by default those for one with an s: "1 core", "2 cores"."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

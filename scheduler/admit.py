@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.capacity import Shown, shown
+from scheduler.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.types import Admission, JobView, Option, Plan, Policy, PoolView, Quotas
@@ -36,13 +37,18 @@ def admit(
     view = shown([*others, job], pool, now_s, quotas)
     seen = next((other for other in view.jobs if other.job_id == job.job_id), None)
     if seen is None:
-        text = "No node that takes work can run it as it asks, even idle."
-        helps = ("Ask for fewer devices, less memory or another kind of device, or wait for a larger node.",)
-        return Admission(
-            accepted=False, finish_s=None, earliest_finish_s=None, text=text, changes_that_would_help=helps
-        )
+        return _unfit(pool)
     finish_s, earliest_s = _ask(chosen, seen, view, now_s, quotas)
     return _answer(job, seen, finish_s, earliest_s, now_s, quotas)
+
+
+def _unfit(pool: PoolView) -> Admission:
+    text = "No node that takes work can run it as it asks, even idle."
+    helps = ("Ask for fewer devices, less memory or another kind of device, or wait for a larger node.",)
+    if not any(node.takes_work for node in pool.nodes):
+        text = "No node takes work."
+        helps = (f"Start a node's agent, or have a drained node take work again. {HOW_TO_JOIN}",)
+    return Admission(accepted=False, finish_s=None, earliest_finish_s=None, text=text, changes_that_would_help=helps)
 
 
 def _problem(job: JobView, now_s: float) -> str:

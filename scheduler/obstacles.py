@@ -22,6 +22,9 @@ NEVER = frozenset(
     }
 )
 """No waiting helps against these."""
+HOW_TO_JOIN = (
+    "On one machine make run starts a node; another machine joins by dlh node join, with a token from dlh pool add."
+)
 
 
 def device_words(count: int, kind: str, model_name: str = "") -> str:
@@ -57,7 +60,7 @@ def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: 
         return WaitReason(
             code=WaitCode.NO_NODES,
             text="No node takes work.",
-            remedy=f"It starts when a node with {_wanted(option)} is up.",
+            remedy=f"It starts when a node with {_wanted(option)} is up. {HOW_TO_JOIN}",
         )
     most = _most(nodes, spans_nodes=spans_nodes)
     if most == 0:

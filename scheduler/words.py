@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from scheduler.estimates import Allocation, Estimate
+from scheduler.obstacles import HOW_TO_JOIN
 from scheduler.offers import Hindrance, OfferLine, Wish
 
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
@@ -142,7 +143,7 @@ def changes_of(
         found.append("Ask an admin for a larger quota of the project.")
     found += _more_memory([line for line in lines if wish.allows(line.allocation)])
     if not lines:
-        found.append("Start a node's agent, or have a drained node take work again.")
+        found.append(f"Start a node's agent, or have a drained node take work again. {HOW_TO_JOIN}")
     return tuple(found) or ("Ask for fewer devices, leave the devices open, or set a later deadline.",)
 
 

@@ -60,6 +60,11 @@ def is_ignored(name: str) -> bool:
     return bool(_IGNORED_PARTS & set(parts)) or parts[-1] in _IGNORED_FILES or parts[-1].startswith("._")
 
 
+def ignored_folder(name: str) -> str:
+    """The first folder above this file that a program or an operating system left behind; empty where there is none."""
+    return next((part for part in name.split("/")[:-1] if part.casefold() in _IGNORED_PARTS), "")
+
+
 class NamePolicy:
     """Checks every name of an archive, in its order. Raises `DataError`."""
 
@@ -160,6 +165,10 @@ class ZipPictures:
                 self._check(info)
             self._refuse_overlap(archive)
 
+    def names(self) -> list[str]:
+        """All files, those too that are ignored."""
+        return sorted(self._infos)
+
     def entries(self) -> list[Entry]:
         """Files, by name."""
         return [Entry(name, info.file_size) for name, info in sorted(self._infos.items()) if not is_ignored(name)]
@@ -218,6 +227,10 @@ class TarPictures:
         self._limits = limits
         self._policy = NamePolicy(source.path.name, limits)
         self._entries = [Entry(name, member.size) for name, member, _ in self._members(self._policy)]
+
+    def names(self) -> list[str]:
+        """All files, those too that are ignored."""
+        return [entry.name for entry in self._entries]
 
     def entries(self) -> list[Entry]:
         """Files, in the order of the archive."""

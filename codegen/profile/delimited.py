@@ -17,6 +17,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import BadLines, unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, ProfileOptions, Severity
+from codegen.words import counted
 
 _SLOW_ROWS = 20_000
 
@@ -30,10 +31,11 @@ class DelimitedSource:
         self._wrong = wrong
         self._dialect: Dialect = dialect_of(source, options, western_encoding(wrong.sample) if wrong else None)
         self._names, self._findings = unique_names(list(self._dialect.names))
-        width = len(self._names)
+        wanted = f"the {len(self._names)} fields of the {'header' if self._dialect.header else 'first row'}"
         self._bad = BadLines(
             file=self._file,
-            what=f"do not have the {width} fields of the {'header' if self._dialect.header else 'first row'}",
+            what=f"do not have {wanted}",
+            what_one=f"does not have {wanted}",
             hint="A delimiter inside a text needs quotes around the text; a missing value still needs its delimiter.",
             code="ragged_rows",
         )
@@ -165,7 +167,7 @@ class DelimitedSource:
                 yield row
             elif row:
                 self._widths[len(row)] += 1
-                self._bad.add(start, f"{len(row)} fields")
+                self._bad.add(start, counted(len(row), "field"))
 
     def _check(self) -> None:
         """Raise `DataError` where too many lines are bad; if they are all alike, the first line is the odd one."""

@@ -10,6 +10,7 @@ from codegen.profile.readings import reading_findings
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
+from codegen.words import counted
 
 _RANK = {Severity.DANGER: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _PER_CODE = 20
@@ -35,7 +36,7 @@ def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
                 Finding(
                     code=code,
                     severity=last[code].severity,
-                    message=f"{count - _PER_CODE:,} more findings of this kind ({code.replace('_', ' ')}).",
+                    message=f"{counted(count - _PER_CODE, 'more finding')} of this kind ({code.replace('_', ' ')}).",
                     meaning=last[code].meaning,
                 )
             )
@@ -88,7 +89,8 @@ def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> l
             Finding(
                 code="duplicate_rows",
                 severity=Severity.WARNING if share >= 0.01 else Severity.INFO,
-                message=f"{repeats:,} rows ({share:.1%}) repeat an earlier row in every column that carries signal.",
+                message=f"{counted(repeats, 'row repeats', 'rows repeat')} an earlier row in every column that carries "
+                f"signal ({share:.1%}).",
                 meaning="Copies on both sides of the split make the test figures too good. Remove them where a row is "
                 "one observation; keep them where equal rows are real.",
                 rows=repeated_rows,
@@ -108,7 +110,7 @@ def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> l
             Finding(
                 code="few_rows",
                 severity=Severity.WARNING,
-                message=f"There are only {rows:,} rows.",
+                message=f"There {'is' if rows == 1 else 'are'} only {counted(rows, 'row')}.",
                 meaning="A split leaves very few to test with, so the figures are rough. Add rows if you can.",
             )
         )
@@ -116,7 +118,7 @@ def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> l
 
 
 def _all_missing(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
-    forced = f" None of its {survey.present:,} values is a {column.type.value}." if survey.present else ""
+    forced = f" Of its {counted(survey.present, 'value')} none is a {column.type.value}." if survey.present else ""
     return Finding(
         code="all_missing",
         severity=Severity.WARNING,
@@ -137,7 +139,7 @@ def _missing(column: ColumnProfile, stats: ColumnStats) -> Finding:
     return Finding(
         code="missing_values",
         severity=severity,
-        message=f"'{column.name}' is missing in {column.missing:,} of {stats.rows:,} rows ({share:.1%}).",
+        message=f"'{column.name}' is missing in {column.missing:,} of {counted(stats.rows, 'row')} ({share:.1%}).",
         meaning=f"{filled}. Ask why they are missing: the reason may not hold for new rows.",
         column=column.name,
         rows=tuple(stats.missing_rows),
@@ -152,7 +154,8 @@ def _numeric(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             Finding(
                 code="mixed_types",
                 severity=Severity.WARNING,
-                message=f"'{column.name}' holds numbers, but {survey.words:,} values are words: {places}.",
+                message=f"'{column.name}' holds numbers, but "
+                f"{counted(survey.words, 'value is a word', 'values are words')}: {places}.",
                 meaning="The words count as missing. If they mean something, set the column's type to category.",
                 column=column.name,
                 rows=tuple(row for row, _ in survey.word_examples),
@@ -163,7 +166,7 @@ def _numeric(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             Finding(
                 code="infinite_values",
                 severity=Severity.WARNING,
-                message=f"'{column.name}' holds {survey.infinite:,} infinite or too large values.",
+                message=f"'{column.name}' holds {counted(survey.infinite, 'infinite or too large value')}.",
                 meaning="They count as missing: one of them would make the loss NaN.",
                 column=column.name,
                 rows=tuple(survey.infinite_rows),
@@ -188,7 +191,8 @@ def _lost(column: ColumnProfile, survey: ColumnSurvey, stats: ColumnStats) -> Fi
     return Finding(
         code="mixed_types",
         severity=Severity.WARNING,
-        message=f"{lost:,} values of '{column.name}' are no dates of the form that the others have.",
+        message=f"{counted(lost, 'value')} of '{column.name}' {'is no date' if lost == 1 else 'are no dates'} of the "
+        "form that the others have.",
         meaning="They count as missing.",
         column=column.name,
         rows=tuple(stats.missing_rows),
@@ -234,7 +238,8 @@ def _high_cardinality(column: ColumnProfile) -> Finding:
     return Finding(
         code="high_cardinality",
         severity=Severity.WARNING,
-        message=f"'{column.name}' has {'' if column.unique_is_exact else 'more than '}{column.unique:,} categories.",
+        message=f"'{column.name}' has {'' if column.unique_is_exact else 'more than '}"
+        f"{counted(column.unique, 'category', 'categories')}.",
         meaning="Rare categories are learned by heart or never seen again. Join them, or leave the column out.",
         column=column.name,
     )
@@ -244,7 +249,7 @@ def _mixed_category(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
     return Finding(
         code="mixed_types",
         severity=Severity.INFO,
-        message=f"'{column.name}' mixes {survey.numeric:,} numbers with {survey.words:,} words; "
+        message=f"'{column.name}' mixes {counted(survey.numeric, 'number')} with {counted(survey.words, 'word')}; "
         "it is read as a category.",
         meaning="Equal amounts are told apart only by their text. Set the type to numeric if the words are mistakes.",
         column=column.name,

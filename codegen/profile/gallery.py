@@ -11,6 +11,7 @@ from codegen.profile.layout import Place
 from codegen.profile.pictures import MAX_SIDE, Picture
 from codegen.profile.readings import similar_classes
 from codegen.profile.types import Finding, ImagesProfile, Severity
+from codegen.words import counted
 
 _THUMBNAILS = 6
 _THUMBNAIL_FILES = 600
@@ -145,7 +146,7 @@ class Gallery:
             Finding(
                 code=code,
                 severity=severity,
-                message=f"{len(pairs):,} times {what}: {pairs[0][1]} equals {pairs[0][0]}.",
+                message=f"{counted(len(pairs), 'time')} {what}: {pairs[0][1]} equals {pairs[0][0]}.",
                 meaning=meaning,
                 files=tuple(dict.fromkeys(name for pair in pairs[:_EXAMPLES] for name in pair)),
             )
@@ -156,17 +157,17 @@ class Gallery:
     def _picture_findings(self) -> list[Finding]:
         texts = {
             "resized": (
-                f"are larger than {MAX_SIDE} pixels and were scaled down to that",
+                f"larger than {MAX_SIDE} pixels, scaled down to that",
                 "Training reads the small ones, which is much faster. Cut out the part that matters if it is tiny.",
             ),
-            "several_frames": ("hold several frames", "Only the first frame is used."),
-            "transparency": ("have transparent parts", "These were laid on white."),
+            "several_frames": ("with several frames", "Only the first frame is used."),
+            "transparency": ("with transparent parts", "These were laid on white."),
         }
         return [
             Finding(
                 code=code,
                 severity=Severity.INFO,
-                message=f"{self._counts[code]:,} pictures {what} ({self._files[code][0]}).",
+                message=f"{counted(self._counts[code], 'picture')} {what} ({self._files[code][0]}).",
                 meaning=meaning,
                 files=tuple(self._files[code]),
             )
@@ -191,7 +192,8 @@ class Gallery:
                 Finding(
                     code="grey_and_colour",
                     severity=Severity.INFO,
-                    message=f"{self._grey:,} of {self.pictures:,} pictures are grey, the others in colour.",
+                    message=f"{self._grey:,} of {self.pictures:,} pictures {'is' if self._grey == 1 else 'are'} grey, "
+                    "the rest in colour.",
                     meaning="Grey ones get three equal channels. If one class is all grey, colour gives it away.",
                 )
             )

@@ -10,6 +10,7 @@ import polars as pl
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType
 from codegen.profile.values import DATE_FORMATS, NumberStyle, dates, is_missing, numbers
+from codegen.words import counted
 
 MAX_WORD_SHARE = 0.05
 """A column of numbers may hold this share of words, which then count as missing."""
@@ -122,10 +123,7 @@ def _is_ordinal_text(survey: ColumnSurvey) -> bool:
 def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]:
     whole = survey.whole == survey.numeric and not survey.words
     if whole and survey.present >= _MIN_IDENTIFIER_ROWS and survey.unique_share >= _IDENTIFIER_SHARE:
-        counted = (
-            survey.maximum - survey.minimum == survey.present - 1 and survey.distinct.count >= survey.present * 0.97
-        )
-        if counted:
+        if survey.maximum - survey.minimum == survey.present - 1 and survey.distinct.count >= survey.present * 0.97:
             return ColumnType.IDENTIFIER, "whole numbers that count the rows, each once"
         if _IDENTIFIER_NAME.search(survey.name) or _IDENTIFIER_NAME.search(survey.name.lower()):
             return ColumnType.IDENTIFIER, "nearly every value is different, and the name is that of a key"
@@ -148,7 +146,7 @@ def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:
     elif spaces >= 1 and survey.unique_share > 0.5 and distinct > 100:
         return ColumnType.TEXT, "several words, mostly different values"
     if _is_coded(survey) and not survey.words:
-        return ColumnType.CATEGORY, f"numbers with leading zeros are codes; {distinct:,} different ones"
+        return ColumnType.CATEGORY, f"numbers with leading zeros are codes; {counted(distinct, 'different one')}"
     if survey.numeric:
-        return ColumnType.CATEGORY, f"words and numbers mixed; {distinct:,} different values"
-    return ColumnType.CATEGORY, f"words; {distinct:,} different values"
+        return ColumnType.CATEGORY, f"words and numbers mixed; {counted(distinct, 'different value')}"
+    return ColumnType.CATEGORY, f"words; {counted(distinct, 'different value')}"

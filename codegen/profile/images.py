@@ -13,7 +13,7 @@ import pyarrow as pa
 from codegen.profile.archive import Entry, open_archive
 from codegen.profile.findings import as_finding, ranked
 from codegen.profile.gallery import Gallery
-from codegen.profile.layout import Layout, Place, layout_of
+from codegen.profile.layout import Layout, Place, ignored_pictures, ignored_words, layout_of
 from codegen.profile.pictures import BadPicture, Picture, picture_read
 from codegen.profile.problems import fail
 from codegen.profile.sniff import Format, Sniffed
@@ -30,6 +30,7 @@ from codegen.profile.types import (
     ProfileOptions,
     Severity,
 )
+from codegen.words import counted
 
 Progress = Callable[[float, str], None]
 _THREADS = 2
@@ -46,7 +47,9 @@ def profile_images(
     """Profile and pack an archive into `out / IMAGES_FILE`. Raises `DataError`."""
     _refuse_options(options)
     archive = open_archive(ByteSource(source, sniffed.gzipped), is_zip=sniffed.format is Format.ZIP)
-    layout = layout_of([entry.name for entry in _not_empty(archive.entries(), source.name)], source.name)
+    ignored = ignored_pictures(archive.names())
+    layout = layout_of(_not_empty(archive.entries(), ignored, source.name), source.name)
+    layout.ignored = ignored
     gallery = Gallery(out / THUMBNAILS_FOLDER)
     broken: list[tuple[str, str]] = []
     total = len(layout.places)
@@ -76,10 +79,17 @@ def _refuse_options(options: ProfileOptions) -> None:
         )
 
 
-def _not_empty(entries: list[Entry], archive: str) -> list[Entry]:
+def _not_empty(entries: list[Entry], ignored: Counter[str], archive: str) -> list[str]:
+    if not entries and ignored:
+        fail(
+            "no_pictures",
+            f"{archive} holds pictures only in folders that programs leave behind: {ignored_words(ignored)}.",
+            "Rename these folders if they are classes.",
+            file=archive,
+        )
     if not entries:
         fail("empty_file", f"{archive} holds no files.", "Put one folder per class into it.", file=archive)
-    return entries
+    return [entry.name for entry in entries]
 
 
 def _schema(split: bool) -> pa.Schema:
@@ -150,7 +160,7 @@ def _refuse_broken(broken: list[tuple[str, str]], archive: str) -> None:
     name, why = broken[0]
     fail(
         "all_pictures_broken",
-        f"None of the {len(broken):,} pictures of {archive} can be used; {name} {why}.",
+        f"{archive} holds {counted(len(broken), 'picture')}, none of which can be used; {name} {why}.",
         "Open one in a picture viewer. PNG, JPEG, WebP, BMP and GIF of up to 89 million pixels are read.",
         file=name,
     )
@@ -203,27 +213,37 @@ def _broken_findings(broken: list[tuple[str, str]]) -> list[Finding]:
 
 def _layout_findings(layout: Layout) -> list[Finding]:
     kinds = (
-        ("unlabelled_pictures", layout.unlabelled, "lie in no class folder", "They have no class to learn."),
-        ("outside_split", layout.outside, "lie beside the train and test folders", "Move them below one of these."),
-        ("unsupported_pictures", layout.unsupported, "have a format that is not read", "Convert to PNG or JPEG."),
+        ("unlabelled_pictures", layout.unlabelled, "in no class folder", "There is no class to learn."),
+        ("outside_split", layout.outside, "beside the train and test folders", "Move such files below one of these."),
+        ("unsupported_pictures", layout.unsupported, "of a format that is not read", "Convert to PNG or JPEG."),
     )
     found = [
         Finding(
             code=code,
             severity=Severity.WARNING,
-            message=f"{len(files):,} pictures {what}: {', '.join(files[:3])}.",
+            message=f"{counted(len(files), 'picture')} {what}: {', '.join(files[:3])}.",
             meaning=f"Left out. {step}",
             files=tuple(files[:_EXAMPLES]),
         )
         for code, files, what, step in kinds
         if files
     ]
+    if layout.ignored:
+        found.append(
+            Finding(
+                code="ignored_folders",
+                severity=Severity.INFO,
+                message=f"Folders that programs leave behind were left out: {ignored_words(layout.ignored)}.",
+                meaning="Their names are those of caches, waste baskets and the like. Rename what is a class.",
+            )
+        )
     if layout.others:
         found.append(
             Finding(
                 code="other_files",
                 severity=Severity.INFO,
-                message=f"{len(layout.others):,} files are no pictures: {', '.join(layout.others[:3])}.",
+                message=f"{counted(len(layout.others), 'file is no picture', 'files are no pictures')}: "
+                f"{', '.join(layout.others[:3])}.",
                 meaning="Ignored. Labels are taken from folders, never from a list in a file.",
                 files=tuple(layout.others[:_EXAMPLES]),
             )

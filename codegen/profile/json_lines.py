@@ -93,6 +93,7 @@ class JsonLinesSource:
         return BadLines(
             file=self._file,
             what="are no JSON objects",
+            what_one="is no JSON object",
             hint='Each line must be one whole object, e.g. {"age": 39, "income": "<=50K"}.',
             code="bad_json_lines",
         )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from codegen.profile.archive import ignored_folder
 from codegen.profile.problems import fail
 from codegen.profile.splits import split_name
+from codegen.words import counted
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
 _OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".txt", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_SHOWN = 10
 _HOW = (
     "Put the pictures of each class in a folder of its name: cats/1.jpg, dogs/2.jpg (train/ and test/ above are fine)."
 )
@@ -38,6 +41,8 @@ class Layout:
     unsupported: list[str] = field(default_factory=list)
     """Pictures of formats that are not read."""
     others: list[str] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    """Pictures in each folder that programs leave behind, such as .git: none of them is read."""
 
     @property
     def has_split(self) -> bool:
@@ -69,11 +74,27 @@ def layout_of(names: Sequence[str], archive: str) -> Layout:
     if not layout.places:
         fail(
             "no_class_folders",
-            f"{archive} holds {len(pictures):,} pictures, but none in a class folder (e.g. {pictures[0]}).",
+            f"{archive} holds {counted(len(pictures), 'picture')}, but none in a class folder (e.g. {pictures[0]}).",
             _HOW,
             file=pictures[0],
         )
     return layout
+
+
+def ignored_pictures(names: Iterable[str]) -> Counter[str]:
+    """How many pictures lie in each folder that is ignored."""
+    found: Counter[str] = Counter()
+    for name in names:
+        file = name.rpartition("/")[2].lower()
+        if file.endswith(PICTURE_SUFFIXES) and not file.startswith("._") and (folder := ignored_folder(name)):
+            found[folder] += 1
+    return found
+
+
+def ignored_words(ignored: Counter[str]) -> str:
+    """The folders and what each holds: `'.git' (3 pictures)`."""
+    shown = [f"'{folder}' ({counted(count, 'picture')})" for folder, count in ignored.most_common(_SHOWN)]
+    return ", ".join(shown) + (", ..." if len(ignored) > _SHOWN else "")
 
 
 def _place(layout: Layout, name: str, part: list[str], split: bool) -> None:
@@ -129,7 +150,7 @@ def _refuse(layout: Layout, archive: str) -> None:
         )
     fail(
         "no_pictures",
-        f"{archive} holds no pictures ({len(layout.others):,} other files).",
+        f"{archive} holds no pictures ({counted(len(layout.others), 'other file')}).",
         f"PNG, JPEG, WebP, BMP and GIF are read. {_HOW}",
         file=archive,
     )

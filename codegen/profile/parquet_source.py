@@ -16,11 +16,13 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
+from codegen.words import counted
 
 _BATCH_CELLS = 2 << 20
 MAX_CELLS = 20_000_000_000
 MAX_DECODED_BYTES = 64 << 30
 _THRIFT_LIMIT = 256 << 20
+_INT64_DIGITS = 18
 
 
 class ParquetSource:
@@ -75,7 +77,7 @@ class ParquetSource:
         return False
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
-        """Batches of text, Int64, Float64 or Datetime columns."""
+        """Batches of text, Int64, UInt64, Float64 or Datetime columns."""
         total = max(1, self._parquet.metadata.num_rows)
         rows = decoded_bytes = 0
         size = max(1, min(65_536, _BATCH_CELLS // len(self._raw)))
@@ -100,7 +102,8 @@ class ParquetSource:
             Finding(
                 code="unsupported_columns",
                 severity=Severity.WARNING,
-                message=f"{len(self._left_out)} columns were left out: {', '.join(self._left_out[:10])}.",
+                message=f"{counted(len(self._left_out), 'column was', 'columns were')} left out: "
+                f"{', '.join(self._left_out[:10])}.",
                 meaning="Only numbers, texts, dates and booleans are used. Write nested parts to their own columns.",
             ),
         ]
@@ -123,7 +126,7 @@ class ParquetSource:
         if meta.num_rows == 0:
             fail("header_only", "The Parquet file has columns but no rows.", "Check how it was made.", file=self._file)
         if meta.num_rows * meta.num_columns > MAX_CELLS:
-            self._too_large(f"{meta.num_rows:,} rows x {meta.num_columns:,} columns")
+            self._too_large(f"{counted(meta.num_rows, 'row')} x {counted(meta.num_columns, 'column')}")
 
     def _too_large(self, what: str) -> NoReturn:
         fail(
@@ -169,7 +172,11 @@ def _usable(kind: pa.DataType) -> bool:
 def _target_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if pa.types.is_uint64(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_uint64(kind):
+        return pa.uint64()
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return pa.int64() if kind.precision <= _INT64_DIGITS else pa.large_string()  # both keep every digit
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pa.float64()
     if pa.types.is_integer(kind):
         return pa.int64()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
+from codegen.words import counted
 
 _SPELLED = re.compile(
     r"[+\-\u2212\u2013]?\s?[$€£¥₹]?\s?[+\-\u2212\u2013]?"
@@ -28,8 +29,9 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
             Finding(
                 code="number_style",
                 severity=Severity.INFO,
-                message=f"{survey.styled:,} numbers of '{column.name}' are written with {plan.style.value}.",
-                meaning="They were read as numbers; check the range in the profile.",
+                message=f"{counted(survey.styled, 'number')} of '{column.name}' "
+                f"{'is' if survey.styled == 1 else 'are'} written with {plan.style.value}.",
+                meaning="That was understood; check the range in the profile.",
                 column=column.name,
             )
         )
@@ -80,8 +82,8 @@ def _inexact(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
         Finding(
             code="inexact_numbers",
             severity=Severity.WARNING,
-            message=f"'{column.name}' holds {survey.inexact:,} whole numbers beyond 9,007,199,254,740,992, which are "
-            "rounded: neighbours become equal.",
+            message=f"'{column.name}' holds {counted(survey.inexact, 'whole number')} beyond 9,007,199,254,740,992: "
+            "such are rounded, and neighbours become equal.",
             meaning="For an amount that does no harm. If they are keys or codes, set the column's type to category or "
             "identifier.",
             column=column.name,

@@ -10,6 +10,7 @@ import polars as pl
 
 from codegen.profile.problems import fail
 from codegen.profile.types import Finding, Severity
+from codegen.words import counted
 
 MAX_COLUMNS = 10_000
 MAX_BAD_SHARE = 0.1
@@ -33,7 +34,7 @@ class TableSource(Protocol):
         """Whether `3,14` may be a number (the comma does not separate fields)."""
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
-        """(columns of text, Int64, Float64 or Datetime; share of the file read)."""
+        """(columns of text, Int64, UInt64, Float64 or Datetime; share of the file read)."""
 
     def findings(self) -> list[Finding]:
         """What was found while reading; complete after the last batch."""
@@ -45,7 +46,9 @@ class BadLines:
 
     file: str
     what: str
-    """e.g. `have another number of fields than the header`."""
+    """Of several, e.g. `are no JSON objects`."""
+    what_one: str
+    """Of one, e.g. `is no JSON object`."""
     hint: str
     code: str
     count: int = 0
@@ -65,7 +68,7 @@ class BadLines:
             return
         fail(
             self.code,
-            f"{self.count:,} of {good + self.count:,} lines {self.what}; the first is line {self.lines[0]:,}: "
+            f"{self.count:,} of {counted(good + self.count, 'line')} {self.what}; the first is line {self.lines[0]:,}: "
             f"{self.details[0]}.",
             self.hint,
             row=self.lines[0],
@@ -81,8 +84,8 @@ class BadLines:
             Finding(
                 code=self.code,
                 severity=Severity.WARNING,
-                message=f"{self.count:,} lines {self.what} ({places}).",
-                meaning=f"They were left out; the other rows are used. {self.hint}",
+                message=f"{counted(self.count, f'line {self.what_one}', f'lines {self.what}')} ({places}).",
+                meaning=f"Left out; the other rows are used. {self.hint}",
                 rows=tuple(self.lines),
                 files=(self.file,),
             )
@@ -135,7 +138,8 @@ def _name_findings(repeated: list[str], blank: list[str]) -> list[Finding]:
             Finding(
                 code="unnamed_columns",
                 severity=Severity.INFO,
-                message=f"{len(blank):,} columns have no name; they were named {', '.join(blank[:5])}.",
+                message=f"{counted(len(blank), 'column without a name was', 'columns without a name were')} named "
+                f"{', '.join(blank[:5])}.",
                 meaning="Often a row number that was exported along. Leave it out if it is.",
                 column=blank[0],
             )

@@ -125,12 +125,12 @@ class ColumnSurvey:
         """Survey the next batch."""
         if values.dtype == pl.String:
             self._add_texts(values)
-        elif values.dtype in (pl.Float64, pl.Int64):
+        elif values.dtype in (pl.Float64, pl.Int64, pl.UInt64):
             self.typed = values.dtype
             kept = values.fill_nan(None) if values.dtype == pl.Float64 else values
             self._count(kept.drop_nulls())
             self._add_numbers(kept.cast(pl.Float64))
-            if values.dtype == pl.Int64:
+            if values.dtype != pl.Float64:
                 self.inexact += int((values.abs() >= int(_MAX_WHOLE)).sum())
         else:
             self.typed = values.dtype

@@ -17,6 +17,7 @@ from codegen.profile.types import (
     Finding,
     Severity,
 )
+from codegen.words import counted
 
 CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regression", "image_classification"
 MAX_WHOLE_CLASSES = 20
@@ -28,17 +29,8 @@ IMBALANCE = 0.05
 """A smallest class below this share of an even share is told."""
 
 _SURE_NAMES = (
-    "target",
-    "label",
-    "labels",
-    "class",
-    "classes",
-    "y",
-    "outcome",
-    "response",
-    "classification",
-    "diagnosis",
-)
+    "target", "label", "labels", "class", "classes", "y", "outcome", "response", "classification", "diagnosis",
+)  # fmt: skip
 _CLASS_NAMES = ("label", "labels", "class", "classes", "category", "classification", "species", "diagnosis")
 _LIKELY_NAMES = (
     "income", "price", "saleprice", "sale_price", "medv", "survived", "churn", "default", "quality", "species",
@@ -90,7 +82,7 @@ def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Fi
 
 def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
     """(task, reason) for a target column."""
-    kinds = f"{column.unique:,} different values"
+    kinds = counted(column.unique, "different value")
     if column.type is not ColumnType.NUMERIC:
         return CLASSIFICATION, f"the target is a {column.type.value} with {kinds}"
     if column.unique <= 2:
@@ -173,7 +165,7 @@ def _usable_problems(column: ColumnProfile, rows: int) -> list[DataProblem | Fin
         Finding(
             code="target_missing_values",
             severity=Severity.DANGER if share > 0.5 else Severity.WARNING,
-            message=f"{column.missing:,} of {rows:,} rows ({share:.1%}) have no value of '{name}'.",
+            message=f"'{name}' has no value in {column.missing:,} of {counted(rows, 'row')} ({share:.1%}).",
             meaning="Rows without a target teach nothing: they are left out of training and of all figures.",
             column=name,
         )
@@ -226,7 +218,8 @@ def _classification_problems(
         return [
             _problem(
                 "too_many_classes",
-                f"'{column.name}' has {column.unique:,} classes in {rows:,} rows: too few rows each to learn from.",
+                f"'{column.name}' has {counted(column.unique, 'class', 'classes')} in {counted(rows, 'row')}: too few "
+                "rows each to learn from.",
                 f"Choose another target, join classes, or set the task to {REGRESSION} if it is an amount.",
                 column.name,
             )
@@ -274,7 +267,7 @@ def _single_samples(single: list[str], column: str | None, unit: str) -> Finding
     return Finding(
         code="single_sample_class",
         severity=Severity.WARNING,
-        message=(f"{len(single):,} classes have" if len(single) > 1 else "1 class has") + f" one {unit} only: {shown}.",
+        message=f"{counted(len(single), 'class has', 'classes have')} one {unit} only: {shown}.",
         meaning="It can be either learned from or tested with, not both: the figures say nothing about this class. "
         "Add examples, or leave the class out.",
         column=column,

@@ -18,6 +18,7 @@ from harness.calibration.states import run_move, run_tell
 from harness.calibration.sweep import points_known, run_plan
 from harness.errors import Conflict, Invalid, NotFound, Unavailable
 from harness.pool.models import DeviceKind, Node, NodeState
+from harness.pool.naming import node_named
 
 BUDGET_DEFAULT_S = 600.0
 BUDGET_LEAST_S, BUDGET_MOST_S = 10.0, 24 * 3600.0
@@ -93,9 +94,7 @@ def _check(kind: str, budget_s: Any) -> None:
 def _node(name: str, kind: str) -> Node:
     """The node of that name; without one the only node that is up and has the kind."""
     if name:
-        found = Node.objects.filter(name=name).first()
-        if found is None:
-            raise NotFound(f"There is no node {name[:60]}.", field="node")
+        found = node_named(name, field="node")
         if found.state == NodeState.DOWN:
             raise Unavailable(f"{name} is down.", hint="Start its agent first.")
         return found

@@ -21,6 +21,7 @@ from harness.jobs.programs import files_replace
 from harness.plain import plain
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
+from scheduler.obstacles import HOW_TO_JOIN
 from scheduler.workload import Workload
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove
@@ -119,7 +120,7 @@ def _inspector(minimum_sandbox_level: int) -> str:
     if not nodes:
         raise Unavailable(
             "No node is up that may read this program.",
-            hint="An admin starts a node's agent; see the pool page.",
+            hint=f"An admin starts a node's agent; see the pool page. {HOW_TO_JOIN}",
         )
 
     def idle(node: Node) -> int:

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
-from harness.errors import NotFound
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
 from harness.pool.models import Node
+from harness.pool.naming import node_named
 from scheduler.place import place
 from scheduler.types import Decision, WaitCode
 
@@ -65,9 +65,7 @@ class Consequences:
 def drain_consequences(*, user: User, name: str) -> Consequences:
     """Decide once with the node and once without it, and compare; changes nothing. Raises `Forbidden`, `NotFound`."""
     require_admin(user)
-    node = Node.objects.filter(name=name).first()
-    if node is None:
-        raise NotFound(f"There is no node {name}.")
+    node = node_named(name)
     facts = facts_read(with_delayed=True)
     running = _running_on(node)
     finishes = [there.finish_at for there in running]

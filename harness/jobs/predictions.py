@@ -25,6 +25,7 @@ from harness.plain import plain
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.store import UnsafePath, json_beneath, open_beneath
+from scheduler.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove
 
@@ -118,7 +119,7 @@ def _answering_node(job: Job, *, sees_store: bool = False) -> str:
             hint="Predictions are made on such a node; an admin starts one, the portal's own machine will do.",
         )
     if not nodes:
-        raise Unavailable("No node is up.", hint="An admin starts a node's agent; see the pool page.")
+        raise Unavailable("No node is up.", hint=f"An admin starts a node's agent; see the pool page. {HOW_TO_JOIN}")
     attempt = job.attempts.order_by("-number").first()
     before = {rank["node"] for rank in attempt.plan.get("ranks", ())} if attempt else set()
 

@@ -14,6 +14,7 @@ from harness.accounts.models import Project, User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
 from harness.pool.models import Device, Node, Reservation
+from harness.pool.naming import node_named
 
 LONGEST = timedelta(days=366)
 """Longer is a mistake in the year: drain the node instead."""
@@ -40,9 +41,7 @@ def reservation_create(
         raise Invalid(
             "A reservation needs a purpose of at most 200 letters.", field="purpose", hint="Say what it is for."
         )
-    found = Node.objects.filter(name=node).first()
-    if found is None:
-        raise NotFound(f"There is no node {node[:60]}.", field="node")
+    found = node_named(node, field="node")
     kept = _device(found, device) if device else None
     with transaction.atomic():
         made = reservation_hold(

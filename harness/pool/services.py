@@ -18,6 +18,7 @@ from harness.errors import Conflict, Invalid, NotFound
 from harness.plain import INTEGER_MAX, plain
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, PoolSetting
+from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
 from harness.pool.terms import NODE_NAME
 
@@ -103,7 +104,7 @@ def node_undrain(*, user: User, name: str) -> Node:
 
 def _drain_set(user: User, name: str, *, wanted: bool) -> Node:
     require_admin(user)
-    node = _node(name)
+    node = node_named(name)
     old = NodeState.UP if wanted else NodeState.DRAIN
     new = NodeState.DRAIN if wanted else NodeState.UP
     Node.objects.filter(pk=node.pk).update(drain_wanted=wanted)
@@ -125,7 +126,7 @@ def device_slow(*, user: User, node: str, kind: str, index: int, factor: float) 
     if isinstance(factor, bool) or not 1.0 <= factor <= SLOWDOWN_MAX:
         raise Invalid(f"A device is declared 1 to {SLOWDOWN_MAX:g} times as slow.", field="factor")
     with transaction.atomic():
-        device = Device.objects.filter(node=_node(node), kind=kind, index=index).select_related("node").first()
+        device = Device.objects.filter(node=node_named(node), kind=kind, index=index).select_related("node").first()
         if device is None:
             raise NotFound(f"{node} has no device {kind}:{index}.", hint="See the pool page for its devices.")
         Device.objects.filter(pk=device.pk).update(slowdown=factor)
@@ -139,7 +140,7 @@ def device_slow(*, user: User, node: str, kind: str, index: int, factor: float) 
 def node_remove(*, user: User, name: str) -> None:
     """Take a node out of the pool. Raises `Forbidden`, `NotFound`; `Conflict` while it runs jobs or its agent lives."""
     require_admin(user)
-    node = _node(name)
+    node = node_named(name)
     if Device.objects.filter(node=node, allocation__isnull=False).exists():
         raise Conflict(f"Jobs run on {name}.", hint="Drain the node and wait, or cancel its jobs.")
     if node.heartbeat_at and timezone.now() - node.heartbeat_at < HEARTBEAT_LIMIT:
@@ -150,13 +151,6 @@ def node_remove(*, user: User, name: str) -> None:
         if node.secret_digest:
             transaction.on_commit(lambda: broker_user_remove(name), robust=True)
     publish_pool("node", {"node": name, "state": "removed"})
-
-
-def _node(name: str) -> Node:
-    node = Node.objects.filter(name=name).first()
-    if node is None:
-        raise NotFound(f"There is no node {name}.")
-    return node
 
 
 def node_report(report: dict[str, Any]) -> Node | None:

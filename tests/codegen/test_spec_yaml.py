@@ -47,6 +47,10 @@ def test_a_misspelt_field_is_named_with_its_line_and_a_hint():
     assert found == {"training.epoch": "line 3: unknown field; did you mean `epochs`?"}
 
 
+def test_every_close_field_is_suggested_the_closest_first():
+    assert problems("modle: mlp\n")["modle"] == "line 1: unknown field; did you mean `mode` or `model`?"
+
+
 def test_a_wrong_type_names_line_value_and_the_way_out():
     message = problems("training:\n  epochs: many\n")["training.epochs"]
     assert message.startswith("line 2: must be a whole number")

@@ -7,7 +7,7 @@ import pytest
 from scheduler.admit import admit
 from scheduler.policies import names
 from scheduler.simulate.pool import SimPool
-from scheduler.types import JobView, Option, Quota
+from scheduler.types import JobView, Option, PoolView, Quota
 
 POOL = SimPool.parse("2x4", spans_nodes=False).view
 
@@ -73,3 +73,11 @@ def test_a_quota_that_stands_in_the_way_is_named():
     found = admit(job("a", deadline_s=1_500.0, project="p"), [], POOL, 0.0, quotas=quotas)
     assert not found.accepted
     assert any("quota" in help_ for help_ in found.changes_that_would_help)
+
+
+def test_without_a_node_that_takes_work_the_answer_says_how_one_joins():
+    found = admit(job("a", deadline_s=8_000.0), [], PoolView(), 0.0)
+    assert not found.accepted and found.text == "No node takes work."
+    assert "dlh node join" in found.changes_that_would_help[0]
+    larger = admit(job("a", deadline_s=8_000.0, widths=(64,)), [], POOL, 0.0)
+    assert "wait for a larger node" in larger.changes_that_would_help[0]

@@ -93,6 +93,11 @@ def test_a_job_that_cannot_run_here_holds_back_nobody():
     assert code(decision, "giant") == WaitCode.TOO_MANY_DEVICES
 
 
+def test_an_empty_pool_says_how_a_node_joins():
+    remedy = place([job("a")], PoolView()).waits["a"].remedy
+    assert "make run" in remedy and "dlh node join" in remedy
+
+
 def test_each_reason_for_waiting_is_told():
     assert code(place([job("a")], PoolView()), "a") == WaitCode.NO_NODES
     assert code(place([job("a")], PoolView(nodes=(node(takes_work=False),))), "a") == WaitCode.NO_NODES

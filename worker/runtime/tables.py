@@ -32,6 +32,23 @@ _SAMPLE_ROWS = 200
 _DECIMAL_COMMA = b"decimal_comma"
 """Key of the metadata of a table whose numbers may be spelled `3,14`."""
 _FORMATS = "Use CSV, TSV, JSON, JSON lines or Parquet; for a file that was cut, send it again."
+_HEAD_BYTES = 16
+_PARQUET = b"PAR1"
+_FOREIGN = (
+    (b"PK\x03\x04", "a zip archive or an Excel file", "Unpack it, or save the sheet as CSV."),
+    (b"PK\x05\x06", "an empty zip archive", ""),
+    (b"\x1f\x8b", "compressed with gzip", "Unpack it."),
+    (b"BZh91AY&SY", "compressed with bzip2", "Unpack it."),
+    (b"\xfd7zXZ", "compressed with xz", "Unpack it."),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd", "Unpack it."),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "Unpack it."),
+    (b"\x89PNG", "a PNG picture", ""),
+    (b"\xff\xd8\xff", "a JPEG picture", ""),
+    (b"GIF8", "a GIF picture", ""),
+    (b"%PDF-", "a PDF document", ""),
+    (b"\xd0\xcf\x11\xe0", "an old Excel or Office file", "Save the sheet as CSV."),
+)
+"""(first bytes, what such a file is, what to do with it)"""
 _THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 _COMMA_SPELLED = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+$"
 
@@ -48,6 +65,7 @@ class InputError(Exception):
 def read_rows(path: Path) -> pa.Table:
     """A table from .csv, .tsv, .json, .jsonl or .parquet; texts stay texts. Raises `InputError`."""
     try:
+        _refuse_foreign(path)
         if path.suffix == ".parquet":
             return pq.read_table(path)
         text = _text(path)
@@ -57,6 +75,17 @@ def read_rows(path: Path) -> pa.Table:
     except (pa.ArrowInvalid, OSError, csv.Error) as error:
         said = str(error).replace(str(path), path.name).rstrip(".")
         raise InputError(f"{path.name} cannot be read: {said}.", _FORMATS) from None
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise `InputError` for a file that by its first bytes is something else than rows."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if head.startswith(_PARQUET) and path.suffix != ".parquet":
+        raise InputError(f"{path.name} is a Parquet file by its content.", "Give it a name that ends in .parquet.")
+    for magic, what, hint in _FOREIGN:
+        if head.startswith(magic):
+            raise InputError(f"{path.name} is {what}; this model takes rows of a table.", f"{hint} {_FORMATS}".strip())
 
 
 def _text(path: Path) -> str:

@@ -131,7 +131,7 @@ def node_join(
     else:
         _told(node["node"], folder, facts, report)
     if start:
-        agent_run(folder, node)
+        agent_run(folder, node, silent=as_json)
 
 
 def _joined(url: str, token: str, facts: Json) -> Json:
@@ -182,18 +182,22 @@ def service_words(home: Path) -> str:
     )
 
 
-def agent_run(home: Path, node: Json) -> None:
+def agent_run(home: Path, node: Json, *, silent: bool) -> None:
     """Become the agent, in the foreground; Ctrl-C ends it, and runs that it started go on."""
-    console().print(f"Running the agent of {node['node']}. Ctrl-C ends it.", markup=False)
+    if not silent:
+        console().print(f"Running the agent of {node['node']}. Ctrl-C ends it.", markup=False)
     sys.stdout.flush()
     os.execve(sys.executable, [sys.executable, "-m", "worker.agent"], environment(home, node))  # noqa: S606
 
 
 @app.command("start")
-def node_start(home: HomeOption = None) -> None:
-    """Run the agent of a machine that has joined, in the foreground."""
+def node_start(home: HomeOption = None, as_json: JsonFlag = False) -> None:
+    """Run the agent of a machine that has joined, in the foreground; with --json the node as JSON before it runs."""
     folder = node_home(home)
-    agent_run(folder, node_read(folder))
+    node = node_read(folder)
+    if as_json:
+        json_print({"node": node.get("node"), "home": str(folder), "url": node.get("url")})
+    agent_run(folder, node, silent=as_json)
 
 
 def doctor_run(home: Path, node: Json) -> Json:

@@ -49,7 +49,7 @@ def test_ragged_rows_are_left_out_and_their_lines_named(lab: Lab) -> None:
     profile = lab.profile("data.csv", "\n".join(lines))
     found = finding(profile, "ragged_rows")
     assert found.rows == (5, 21)
-    assert "line 5: 4 fields" in found.message and "line 21: 1 fields" in found.message
+    assert "line 5: 4 fields" in found.message and "line 21: 1 field)" in found.message
     assert profile.rows == 58
 
 

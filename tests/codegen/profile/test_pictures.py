@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -54,6 +55,21 @@ def test_files_of_operating_systems_are_ignored(lab: Lab) -> None:
     }
     profile = lab.profile("upload.zip", zip_of(files))
     assert profile.rows == 6 and not [entry for entry in profile.warnings if entry.code == "other_files"]
+
+
+@pytest.mark.parametrize("pack", [zip_of, tar_of])
+def test_pictures_in_folders_that_are_ignored_are_told(lab: Lab, pack: Callable[[dict[str, bytes]], bytes]) -> None:
+    junk = {".trash/1.png": picture(8), ".trash/2.png": picture(9), "cat/@eaDir/3.png": picture(10)}
+    junk |= {"__MACOSX/cat/._0.png": b"x", ".git/HEAD": b"x"}
+    profile = lab.profile("upload", pack({**two_classes(), **junk}))
+    assert profile.rows == 6 and dict(profile.classes) == {"cat": 3, "dog": 3}
+    said = finding(profile, "ignored_folders").message
+    assert said.endswith("left out: '.trash' (2 pictures), '@eaDir' (1 picture).")
+
+
+def test_an_archive_of_ignored_folders_alone_says_which(lab: Lab) -> None:
+    problem = lab.problem("upload.zip", zip_of({".Trash/cat/1.png": picture(1), ".Trash/dog/2.png": picture(2)}))
+    assert problem.code == "no_pictures" and "'.Trash' (2 pictures)" in problem.message
 
 
 def test_lossless_pictures_are_packed_without_loss_as_png(lab: Lab) -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from datetime import datetime
+from decimal import Decimal
 
 import numpy as np
 import polars as pl
@@ -148,7 +149,7 @@ def test_a_type_that_a_person_set_wins(lab: Lab) -> None:
 
 def test_words_set_to_numeric_are_told_as_unusable(lab: Lab) -> None:
     profile = lab.profile("a.csv", as_csv(), column_types={"city": ColumnType.NUMERIC})
-    assert "None of its 200 values" in finding(profile, "all_missing", "city").message
+    assert "Of its 200 values none" in finding(profile, "all_missing", "city").message
 
 
 def test_missing_markers_are_null_in_the_packed_table(lab: Lab) -> None:
@@ -252,6 +253,60 @@ def test_whole_numbers_too_large_to_be_exact_are_told(lab: Lab) -> None:
     profile = lab.profile("a.csv", body, column_types={"key": ColumnType.CATEGORY})
     assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
     assert lab.table()["key"][1].as_py() == str(2**60 + 1)
+
+
+def test_one_of_a_thing_is_told_in_the_singular(lab: Lab) -> None:
+    rows = [f"{i * 0.3},{i % 7},{'ab'[i % 2]}" for i in range(60)]
+    body = "x,z,label\n" + "\n".join([*rows[:59], f"inf,{'word'},b", rows[3], "1,2"]) + "\n"
+    profile = lab.profile("a.csv", body)
+    said = {found.code: found.message for found in profile.warnings}
+    assert said["duplicate_rows"].startswith("1 row repeats an earlier row")
+    assert said["ragged_rows"].startswith("1 line does not have the 3 fields")
+    assert "1 infinite or too large value." in said["infinite_values"]
+    assert "1 value is a word:" in said["mixed_types"]
+    assert "in 1 of 61 rows" in said["missing_values"]
+
+
+def test_one_column_left_out_of_parquet_is_told_in_the_singular(lab: Lab) -> None:
+    target = io.BytesIO()
+    pq.write_table(pa.table({"x": [1.5, 2.5] * 30, "parts": [[1], [2]] * 30, "label": ["a", "b"] * 30}), target)
+    profile = lab.profile("a.parquet", target.getvalue())
+    assert finding(profile, "unsupported_columns").message.startswith("1 column was left out: 'parts'")
+
+
+KEYS = {
+    "uint64": (pa.uint64(), 2**63),
+    "int64": (pa.int64(), 2**60),
+    "decimal of 18 digits": (pa.decimal128(18, 0), 10**17 + 1),
+    "decimal of 38 digits": (pa.decimal128(38, 0), 10**20 + 1),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_in_parquet_too_large_to_be_exact_are_told_and_kept_whole_as_categories(lab: Lab, kind: str) -> None:
+    arrow, first = KEYS[kind]
+    keys = [first + i // 2 for i in range(60)]
+    target = io.BytesIO()
+    values = pa.array([Decimal(key) for key in keys] if pa.types.is_decimal(arrow) else keys, arrow)
+    pq.write_table(pa.table({"key": values, "x": [i * 0.3 for i in range(60)], "label": ["a", "b"] * 30}), target)
+    assert "60 whole numbers" in finding(lab.profile("a.parquet", target.getvalue()), "inexact_numbers", "key").message
+    profile = lab.profile("a.parquet", target.getvalue(), column_types={"key": ColumnType.CATEGORY})
+    assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
+    assert lab.table()["key"].to_pylist() == [str(key) for key in keys]
+
+
+def test_small_numbers_of_wide_types_stay_whole_numbers(lab: Lab) -> None:
+    target = io.BytesIO()
+    numbers = [None, *(i % 7 for i in range(59))]
+    columns = {"u": pa.array(numbers, pa.uint64())}
+    for digits in (18, 38):
+        exact = [None if number is None else Decimal(number) for number in numbers]
+        columns[f"d{digits}"] = pa.array(exact, pa.decimal128(digits, 0))
+    pq.write_table(pa.table({**columns, "label": ["a", "b"] * 30}), target)
+    profile = lab.profile("a.parquet", target.getvalue())
+    assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
+    for name in columns:
+        assert lab.table()[name].type == pa.int64() and lab.table()[name][:3].to_pylist() == [None, 0, 1]
 
 
 def test_classes_in_two_spellings_are_told(lab: Lab) -> None:

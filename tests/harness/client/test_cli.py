@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import typer
 from django.conf import settings as django_settings
 
+from harness.client.cli.app import app
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Ended
 
@@ -374,3 +376,13 @@ def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: Simp
     assert "host/12" in shown and "1200 events wait" in shown
     found.pop(0)
     assert dlh("pool", "readers", "--json").json["error"]["code"] == "unavailable"
+
+
+def test_every_command_takes_json() -> None:
+    def without(command: Any, words: tuple[str, ...]) -> Iterator[str]:
+        for name, below in getattr(command, "commands", {}).items():
+            yield from without(below, (*words, name))
+        if not hasattr(command, "commands") and not any("--json" in option.opts for option in command.params):
+            yield " ".join(words)
+
+    assert list(without(typer.main.get_command(app), ("dlh",))) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,22 @@ def test_a_machine_with_a_cache_of_its_own_need_not_see_the_store(
 def test_what_has_not_joined_cannot_start(dlh: Dlh, tmp_path: Path) -> None:
     refused = dlh("node", "start", "--home", tmp_path)
     assert refused.code == 2 and "dlh node join" in refused.err
+
+
+def test_with_json_nothing_but_json_is_printed_before_the_agent_runs(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr(
+        os, "execve", lambda _path, argv, _env: became.append(argv)
+    )  # the agent would take this process
+    home = tmp_path / "node"
+    joined = dlh("node", "join", portal.url, token, "--home", home, "--json")
+    assert joined.code == 0 and joined.json["node"] == "node-2"
+    started = dlh("node", "start", "--home", home, "--json")
+    assert started.json == {"node": "node-2", "home": str(home), "url": portal.url}
+    assert "Running the agent of node-2" in dlh("node", "start", "--home", home).out
+    assert [argv[1:] for argv in became] == [["-m", "worker.agent"]] * 3
 
 
 def test_words_for_people_name_devices_links_and_what_is_to_be_done(

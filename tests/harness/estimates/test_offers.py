@@ -198,8 +198,9 @@ def test_a_node_that_never_answers_fails_the_offer_and_is_asked_again(job, node_
 
 
 def test_no_node_is_said_so(job, ask):
-    with pytest.raises(Unavailable, match="No node is up"):
+    with pytest.raises(Unavailable, match="No node is up") as refused:
         ask(job)
+    assert "make run" in refused.value.hint and "dlh node join" in refused.value.hint
 
 
 def test_zero_devices_are_refused(job, ask, node_make):

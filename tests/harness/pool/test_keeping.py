@@ -14,7 +14,7 @@ from harness.pool.power import device_power
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.selectors import pool_overview
-from harness.pool.services import pool_setting_update
+from harness.pool.services import node_drain, pool_setting_update
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)
@@ -81,6 +81,15 @@ def test_what_does_not_exist_cannot_be_reserved(people, node_make, more):
     node_make(cpus=1)
     with pytest.raises(NotFound):
         keep(people, **more)
+
+
+def test_a_node_of_another_name_is_told_with_how_one_joins(people):
+    with pytest.raises(NotFound, match="There is no node nobody") as refused:
+        keep(people, node="nobody")
+    assert refused.value.field == "node" and "dlh node join" in refused.value.hint
+    with pytest.raises(NotFound, match="There is no node nobody") as refused:
+        node_drain(user=people.admin, name="nobody")
+    assert "dlh node join" in refused.value.hint
 
 
 def test_only_admins_reserve_and_give_quotas(people, node_make):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
+import zipfile
 from datetime import datetime
 from pathlib import Path
 
@@ -135,6 +137,43 @@ def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, body: byt
         read_rows(tmp_path / name)
     assert str(tmp_path) not in caught.value.message
     assert caught.value.hint
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, body in files.items():
+            archive.writestr(name, body)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("name", ["input.csv", "input.zip", "input.json", "input.parquet"])
+@pytest.mark.parametrize(
+    ("body", "words", "step"),
+    [
+        (zipped({"cat/1.png": b"\x89PNG"}), "zip archive", "Unpack it"),
+        (zipped({}), "an empty zip archive", "Use CSV"),
+        (gzip.compress(b"a,b\n1,2\n"), "compressed with gzip", "Unpack it"),
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG picture", "Use CSV"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "a JPEG picture", "Use CSV"),
+    ],
+)
+def test_an_archive_or_picture_is_told_by_its_first_bytes(
+    tmp_path: Path, name: str, body: bytes, words: str, step: str
+) -> None:
+    (tmp_path / name).write_bytes(body)
+    with pytest.raises(InputError, match=f"^{name} is .*{words}.*; this model takes rows of a table") as caught:
+        read_rows(tmp_path / name)
+    assert caught.value.hint.startswith(step) and "CSV" in caught.value.hint
+
+
+def test_parquet_of_another_name_is_told_as_such(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "input.csv")
+    with pytest.raises(InputError, match="is a Parquet file") as caught:
+        read_rows(tmp_path / "input.csv")
+    assert ".parquet" in caught.value.hint
+    (tmp_path / "input.csv").rename(tmp_path / "input.parquet")
+    assert read_rows(tmp_path / "input.parquet")["a"].to_pylist() == [1, 2]
 
 
 def test_a_line_of_json_may_hold_signs_that_end_lines_elsewhere(tmp_path: Path) -> None:
