@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import pytest
 from django.conf import settings
-from django.db import connection
 
 from harness import broker as harness_broker
 from harness.database import DATABASE_AWAY
@@ -18,7 +17,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.models import Checkpoint, DeviceUse, Job, JobAttempt, JobEvent
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import queue, tick_later
-from tests.harness.jobs.test_kill_points import Client, Executioner, Killed, World, begin_anew, start_anew
+from tests.harness.jobs.kill_points import Killed, World, begin_anew, executed, start_anew
 from worker.events import lease_key
 from worker.plan import RunPaths
 
@@ -31,11 +30,7 @@ STRIDE = 3
 
 @pytest.fixture
 def executioner(broker, monkeypatch):
-    found = Executioner(cuts=False)
-    client = Client(harness_broker.client(), found)
-    monkeypatch.setattr(ingest_module, "client", lambda: client)
-    with monkeypatch.context() as patch, connection.execute_wrapper(found):
-        patch.setattr(harness_broker, "client", lambda: client)
+    with executed(cuts=False, monkeypatch=monkeypatch) as found:
         yield found
 
 

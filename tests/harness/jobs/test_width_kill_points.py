@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from django.db import connection
 
 from harness import broker as harness_broker
 from harness.database import DATABASE_AWAY
@@ -18,7 +17,7 @@ from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt
 from tests.harness.jobs.helpers import queue
-from tests.harness.jobs.test_kill_points import Client, Executioner, Killed, World, begin_anew, start_anew
+from tests.harness.jobs.kill_points import Killed, World, begin_anew, executed, start_anew
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CORES = 2
@@ -28,11 +27,7 @@ STRIDE = 5
 
 @pytest.fixture
 def executioner(broker, monkeypatch):
-    found = Executioner(cuts=False)
-    client = Client(harness_broker.client(), found)
-    monkeypatch.setattr(ingest_module, "client", lambda: client)
-    with monkeypatch.context() as patch, connection.execute_wrapper(found):
-        patch.setattr(harness_broker, "client", lambda: client)
+    with executed(cuts=False, monkeypatch=monkeypatch) as found:
         yield found
 
 
