@@ -98,6 +98,11 @@ def test_under_asgi_a_file_is_never_read_whole(tmp_path):
 
 
 def test_no_cell_of_a_csv_is_a_formula():
-    rows = [["=cmd|'/c calc'!A0", "+1", "-1", "@x", "\tx", -1.5, None, 'say "hi"']]
+    rows = [["=cmd|'/c calc'!A0", "+1+1", "-1-cmd", "@x", "\tx", -1.5, None, 'say "hi"']]
     text = b"".join(csv_chunks(["=head"], rows)).decode()
-    assert text == "'=head\n'=cmd|'/c calc'!A0,'+1,'-1,'@x,'\tx,-1.5,,\"say \"\"hi\"\"\"\n"
+    assert text == "'=head\n'=cmd|'/c calc'!A0,'+1+1,'-1-cmd,'@x,'\tx,-1.5,,\"say \"\"hi\"\"\"\n"
+
+
+def test_a_number_that_is_a_text_stays_as_it_is_in_a_csv():
+    text = b"".join(csv_chunks(["x"], [["+1"], ["-1.5e3"], ["-.5"], ["-"], ["+1e"]])).decode()
+    assert text.split() == ["x", "+1", "-1.5e3", "-.5", "'-", "'+1e"]

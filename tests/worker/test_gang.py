@@ -37,7 +37,9 @@ if os.environ["DLH_BACKEND"] == "torch":
 def test_two_ranks_add_up_inside_the_sandbox(job: JobFixture, backend: str, level: int, monkeypatch) -> None:
     monkeypatch.setenv("DLH_SANDBOX_MAX_LEVEL", str(level))
     exited = job.run(TRAIN + LEAVE, ranks=2, backend=backend)
-    assert exited.data == {"outcome": "succeeded", "failure": None, "node": "testnode"}, job.log(0) + job.log(1)
+    assert exited.data == {"outcome": "succeeded", "failure": None, "node": "testnode", "rescue": []}, job.log(
+        0
+    ) + job.log(1)
     wait_for(lambda: job.kinds()[-1:] == ["exited"])
     values = [(event.rank, event.data["values"]) for event in job.events() if event.kind == "metric"]
     assert sorted({rank for rank, _ in values}) == [0, 1]

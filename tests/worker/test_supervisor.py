@@ -31,7 +31,7 @@ sys.exit(75)
 
 def test_a_run_tells_its_whole_story_in_order(job: JobFixture) -> None:
     exited = job.run(STEPS)
-    assert exited.data == {"outcome": "succeeded", "failure": None, "node": "testnode"}
+    assert exited.data == {"outcome": "succeeded", "failure": None, "node": "testnode", "rescue": []}
     wait_for(lambda: job.kinds()[-1:] == ["exited"])
     kinds = job.kinds()
     assert kinds[0] == "started"
@@ -101,7 +101,7 @@ def test_a_pause_request_ends_the_attempt_as_paused(job: JobFixture) -> None:
     job.start(job.plan())
     wait_for(lambda: "running" in job.kinds())
     assert agent.attempt_stop(JOB_ID, 1, "pause")
-    assert job.exited().data == {"outcome": "paused", "failure": None, "node": "testnode"}
+    assert job.exited().data == {"outcome": "paused", "failure": None, "node": "testnode", "rescue": []}
 
 
 def test_a_killed_rank_means_lost_and_its_sibling_is_stopped(job: JobFixture) -> None:
