@@ -53,27 +53,22 @@ from worker.runtime.timing import MeasureRun
 def measure(program: Path, data: Path | None, options: argparse.Namespace, idle: int) -> dict[str, Any]:
     """The answer of this rank. Never raises for a fault of the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None, "workload": None}
-    try:
-        with ExitStack() as stack:
-            spec = load_spec(program / "spec.yaml")
-            rows, spec = _rows(stack, spec, data)
-            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="measure-")))
-            run = MeasureRun(
-                spec, rows.folder, work, options.batch,
-                steps=options.steps, visits=options.repeats, budget_s=options.budget, DLH_DEVICE=options.device,
-            )  # fmt: skip
-            set_up_torch(run.device, options.threads)
-            seed_all(run.seed)
-            drive(program, run)
-            answer |= _figures(run, idle)
-            if run.group is not None:
-                run.group.close()
-            if run.rank == 0:
-                answer |= _traced(program, data or rows.folder, run)  # the rows are counted, so not the few alone
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        answer["problem"] = tracing.problem_of(error, program, tracing=False)
+    with tracing.problem_told(answer, program), ExitStack() as stack:
+        spec = load_spec(program / "spec.yaml")
+        rows, spec = _rows(stack, spec, data)
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="measure-")))
+        run = MeasureRun(
+            spec, rows.folder, work, options.batch,
+            steps=options.steps, visits=options.repeats, budget_s=options.budget, DLH_DEVICE=options.device,
+        )  # fmt: skip
+        set_up_torch(run.device, options.threads)
+        seed_all(run.seed)
+        drive(program, run)
+        answer |= _figures(run, idle)
+        if run.group is not None:
+            run.group.close()
+        if run.rank == 0:
+            answer |= _traced(program, data or rows.folder, run)  # the rows are counted, so not the few alone
     return answer
 
 

@@ -49,17 +49,13 @@ def rate_test(program: Path, data: Path | None, options: argparse.Namespace) -> 
     """The answer. Never raises for a fault of the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None, "record": None}
     began_s = time.monotonic()
-    try:
+    with tracing.problem_told(answer, program):
         if data is None or not data.is_dir():
             raise DataError("A range test needs the program's data.", "Name their folder: --data FOLDER")
         with few_rows(data, DATA_BYTES) as rows:
             sweeps = _sweeps(program, rows.folder, rows.whole, options)
             answer["run_s"] = sweeps[0].run_s / rows.share
         answer |= _told(sweeps, options) | {"took_s": time.monotonic() - began_s}
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        answer["problem"] = tracing.problem_of(error, program, tracing=False)
     return answer
 
 

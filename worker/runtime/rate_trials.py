@@ -44,17 +44,13 @@ def rate_trials(program: Path, data: Path | None, options: argparse.Namespace) -
     """The answer. Never raises for a fault of the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None, "trials": None}
     began_s = time.monotonic()
-    try:
+    with tracing.problem_told(answer, program):
         if data is None or not data.is_dir():
             raise DataError("Trials need the program's data.", "Name their folder: --data FOLDER")
         with few_rows(data, DATA_BYTES) as rows:
             search = _Search(program, rows, options, began_s + options.budget)
             search.run()
         answer |= search.told() | {"ok": True, "took_s": time.monotonic() - began_s}
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        answer["problem"] = tracing.problem_of(error, program, tracing=False)
     return answer
 
 

@@ -27,7 +27,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +224,17 @@ def problem_of(error: BaseException, program: Path, *, tracing: bool) -> dict[st
         problem |= {"code": CANNOT_TRACE, "hint": HINT}
         problem["message"] = f"The program cannot be traced without running it: {problem['message']}"
     return problem
+
+
+@contextmanager
+def problem_told(answer: dict[str, Any], program: Path) -> Iterator[None]:
+    """What goes wrong inside becomes `answer["problem"]`, whatever the program raised; only Ctrl-C goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        answer["problem"] = problem_of(error, program, tracing=False)
 
 
 def main() -> None:

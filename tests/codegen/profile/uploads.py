@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -106,3 +108,43 @@ def two_classes(prefix: str = "", count: int = 3) -> dict[str, bytes]:
         for at, label in enumerate(("cat", "dog"))
         for number in range(count)
     }
+
+
+NAMES = ("id", "age", "city", "born", "notes", "same", "income")
+
+
+def people(rows: int = 200) -> list[tuple[object, ...]]:
+    rng = np.random.default_rng(3)
+    return [
+        (
+            1000 + row,
+            int(rng.integers(18, 90)),
+            ("Köln", "Paris", "Łódź")[row % 3],
+            f"19{50 + row % 40}-0{1 + row % 9}-1{row % 9}",
+            f'a longer note, number {row}, with words and "quotes"',
+            "x",
+            (">50K", "<=50K")[int(rng.random() < 0.7)],
+        )
+        for row in range(rows)
+    ]
+
+
+def as_csv(delimiter: str = ",", newline: str = "\n") -> str:
+    def cell(value: object) -> str:
+        text = str(value)
+        return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in (delimiter, '"', "\n")) else text
+
+    lines = [delimiter.join(NAMES), *(delimiter.join(cell(value) for value in row) for row in people())]
+    return newline.join(lines) + newline
+
+
+def as_json() -> str:
+    return "\n".join(json.dumps(dict(zip(NAMES, row, strict=True)), ensure_ascii=False) for row in people())
+
+
+def as_parquet() -> bytes:
+    target = io.BytesIO()
+    columns = dict(zip(NAMES, map(list, zip(*people(), strict=True)), strict=True))
+    columns["born"] = [datetime.fromisoformat(str(text)) for text in columns["born"]]
+    pq.write_table(pa.table(columns), target)
+    return target.getvalue()

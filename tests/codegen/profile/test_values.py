@@ -1,0 +1,172 @@
+"""How the values of a column are read: numbers, dates, codes, classes, what counts as missing, and what is told."""
+
+from __future__ import annotations
+
+import io
+from datetime import datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from codegen.profile.types import ColumnType, Severity
+from tests.codegen.profile.uploads import Lab, as_csv, finding
+
+
+def test_a_type_that_a_person_set_wins(lab: Lab) -> None:
+    profile = lab.profile("a.csv", as_csv(), column_types={"age": ColumnType.CATEGORY, "city": ColumnType.TEXT})
+    age = profile.column("age")
+    assert age and (age.type, age.guessed_type) == (ColumnType.CATEGORY, ColumnType.NUMERIC)
+    assert lab.table().schema.field("age").type == pa.string()
+
+
+def test_words_set_to_numeric_are_told_as_unusable(lab: Lab) -> None:
+    profile = lab.profile("a.csv", as_csv(), column_types={"city": ColumnType.NUMERIC})
+    assert "Of its 200 values none" in finding(profile, "all_missing", "city").message
+
+
+def test_missing_markers_are_null_in_the_packed_table(lab: Lab) -> None:
+    marks = ("", " ", "?", "NA", "null", "NaN", "N/A", "-")
+    body = "x,city,label\n" + "".join(
+        f"{marks[i % 8] if i % 2 else i},{marks[i % 8]},{'ab'[i % 2]}\n" for i in range(80)
+    )
+    profile = lab.profile("a.csv", body)
+    x, city = profile.column("x"), profile.column("city")
+    assert x and city and (x.type, x.missing, city.missing) == (ColumnType.NUMERIC, 40, 80)
+    missing = finding(profile, "missing_values", "x")
+    assert missing.rows == (2, 4, 6, 8, 10) and "median of the training rows" in missing.meaning
+
+
+def test_figures_of_a_numeric_column_are_right(lab: Lab) -> None:
+    values = np.random.default_rng(0).normal(1e6, 3, 5000).round(4)
+    profile = lab.profile("a.csv", "x,label\n" + "".join(f"{value},{'ab'[i % 2]}\n" for i, value in enumerate(values)))
+    column = profile.column("x")
+    assert column and column.mean == pytest.approx(values.mean(), rel=1e-12)
+    assert column.std == pytest.approx(values.std(), rel=1e-6)
+    assert (column.minimum, column.maximum) == (values.min(), values.max())
+    assert column.quantiles == pytest.approx(np.quantile(values, (0.05, 0.25, 0.5, 0.75, 0.95)))
+    assert sum(column.histogram_counts) == 5000 and len(column.histogram_edges) == len(column.histogram_counts) + 1
+    assert column.unique == len(np.unique(values)) and column.unique_is_exact
+
+
+def test_infinite_values_become_null_and_are_named(lab: Lab) -> None:
+    body = "x,label\n" + "".join(
+        f"{'inf' if i == 4 else '1e999' if i == 9 else i / 7},{'ab'[i % 2]}\n" for i in range(60)
+    )
+    profile = lab.profile("a.csv", body)
+    assert finding(profile, "infinite_values", "x").rows == (5, 10)
+    assert lab.table()["x"].null_count == 2
+
+
+def test_values_near_the_largest_float_do_not_break_the_figures(lab: Lab) -> None:
+    body = "x,label\n" + "".join(f"{'-' if i % 2 else ''}1.{i}e308,{'ab'[i % 2]}\n" for i in range(60))
+    column = lab.profile("a.csv", body).column("x")
+    assert column and column.type is ColumnType.NUMERIC and column.std is None
+
+
+def test_a_decimal_comma_is_read_where_semicolons_separate(lab: Lab) -> None:
+    body = "x;y2;label\n" + "".join(f"{i},{i % 10};{i};{'ab'[i % 2]}\n" for i in range(60))
+    profile = lab.profile("a.csv", body)
+    assert lab.table()["x"].to_pylist()[:3] == [0.0, 1.1, 2.2]
+    assert finding(profile, "number_style", "x")
+
+
+def test_thousands_marks_are_read(lab: Lab) -> None:
+    body = "price,z,label\n" + "".join(f'"{1000 + i * 37:,}",{i % 4},{"ab"[i % 2]}\n' for i in range(60))
+    lab.profile("a.csv", body)
+    assert lab.table()["price"].to_pylist()[:2] == [1000, 1037]
+
+
+def test_a_nought_before_a_comma_is_no_thousand(lab: Lab) -> None:
+    body = "price,z,label\n" + "".join(f'"{i % 9},{i:03d}",{i % 4},{"ab"[i % 2]}\n' for i in range(60))
+    profile = lab.profile("a.csv", body)
+    column = profile.column("price")
+    assert column and column.type is not ColumnType.NUMERIC
+    assert "'0,000'" in finding(profile, "numbers_as_words", "price").message
+
+
+@pytest.mark.parametrize("spelling", ["{}.5%", "${}", "{},25 €", "1 {:03d},50", "\u2212{}.5", "CHF"])
+def test_numbers_that_were_read_as_words_are_told(lab: Lab, spelling: str) -> None:
+    body = "rate\tz\tlabel\n" + "".join(f"{spelling.format(i % 40)}\t{i % 4}\t{'ab'[i % 2]}\n" for i in range(60))
+    codes = {found.code for found in lab.profile("a.tsv", body).warnings if found.column == "rate"}
+    assert ("numbers_as_words" in codes) == ("{" in spelling)
+
+
+def test_words_that_count_as_missing_are_named(lab: Lab) -> None:
+    body = "country,x,label\n" + "".join(
+        f"{('NA', 'DE', '')[i % 3]},{i * 0.3},{('None', 'mild', 'ill')[i % 3]}\n" for i in range(60)
+    )
+    profile = lab.profile("a.csv", body)
+    assert "'NA' (20)" in finding(profile, "missing_markers", "country").message
+    found = finding(profile, "missing_markers", "label")
+    assert "'None' (20)" in found.message and found.severity is Severity.WARNING
+
+
+def test_whole_numbers_too_large_to_be_exact_are_told(lab: Lab) -> None:
+    body = "key,x,label\n" + "".join(f"{2**60 + i},{i * 0.3},{'ab'[i % 2]}\n" for i in range(60))
+    assert "60 whole numbers" in finding(lab.profile("a.csv", body), "inexact_numbers", "key").message
+    profile = lab.profile("a.csv", body, column_types={"key": ColumnType.CATEGORY})
+    assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
+    assert lab.table()["key"][1].as_py() == str(2**60 + 1)
+
+
+KEYS = {
+    "uint64": (pa.uint64(), 2**63),
+    "int64": (pa.int64(), 2**60),
+    "decimal of 18 digits": (pa.decimal128(18, 0), 10**17 + 1),
+    "decimal of 38 digits": (pa.decimal128(38, 0), 10**20 + 1),
+}
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_keys_in_parquet_too_large_to_be_exact_are_told_and_kept_whole_as_categories(lab: Lab, kind: str) -> None:
+    arrow, first = KEYS[kind]
+    keys = [first + i // 2 for i in range(60)]
+    target = io.BytesIO()
+    values = pa.array([Decimal(key) for key in keys] if pa.types.is_decimal(arrow) else keys, arrow)
+    pq.write_table(pa.table({"key": values, "x": [i * 0.3 for i in range(60)], "label": ["a", "b"] * 30}), target)
+    assert "60 whole numbers" in finding(lab.profile("a.parquet", target.getvalue()), "inexact_numbers", "key").message
+    profile = lab.profile("a.parquet", target.getvalue(), column_types={"key": ColumnType.CATEGORY})
+    assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
+    assert lab.table()["key"].to_pylist() == [str(key) for key in keys]
+
+
+def test_small_numbers_of_wide_types_stay_whole_numbers(lab: Lab) -> None:
+    target = io.BytesIO()
+    numbers = [None, *(i % 7 for i in range(59))]
+    columns = {"u": pa.array(numbers, pa.uint64())}
+    for digits in (18, 38):
+        exact = [None if number is None else Decimal(number) for number in numbers]
+        columns[f"d{digits}"] = pa.array(exact, pa.decimal128(digits, 0))
+    pq.write_table(pa.table({**columns, "label": ["a", "b"] * 30}), target)
+    profile = lab.profile("a.parquet", target.getvalue())
+    assert not [found for found in profile.warnings if found.code == "inexact_numbers"]
+    for name in columns:
+        assert lab.table()[name].type == pa.int64() and lab.table()[name][:3].to_pylist() == [None, 0, 1]
+
+
+def test_classes_in_two_spellings_are_told(lab: Lab) -> None:
+    body = "x,z,label\n" + "".join(f"{i * 0.3},{i % 4},{('Yes', 'yes', 'no')[i % 3]}\n" for i in range(60))
+    assert "'Yes', 'yes'" in finding(lab.profile("a.csv", body), "similar_class_names").message
+
+
+def test_codes_with_leading_zeros_stay_text(lab: Lab) -> None:
+    body = "zip,z,label\n" + "".join(f"{(i % 9) * 1111:05d},{i % 4},{'ab'[i % 2]}\n" for i in range(60))
+    profile = lab.profile("a.csv", body)
+    column = profile.column("zip")
+    assert column and column.type is ColumnType.CATEGORY
+    assert lab.table()["zip"][1].as_py() == "01111"
+
+
+@pytest.mark.parametrize(
+    "pattern", ["%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S"]
+)
+def test_dates_are_read(lab: Lab, pattern: str) -> None:
+    days = [datetime(2020, 1 + i % 12, 1 + i % 28, 4, 5, 6) for i in range(60)]
+    body = "when,z,label\n" + "".join(f"{day:{pattern}},{i % 5},{'ab'[i % 2]}\n" for i, day in enumerate(days))
+    profile = lab.profile("a.csv", body)
+    column = profile.column("when")
+    assert column and column.type is ColumnType.DATE
+    assert [value.date() for value in lab.table()["when"].to_pylist()] == [day.date() for day in days]
