@@ -79,7 +79,7 @@ class _Assigner:
         self._jobs = {job.job_id: job for job in jobs}
         self._plan = plan
         self._paused = paused
-        self._spans = pool.spans_nodes
+        self._spans, self._span_level = pool.spans_nodes, pool.span_level
         self._nodes = {node.name: node for node in pool.nodes}
         levels = {node.sandbox_level for node in pool.nodes} if self._spans else ()
         self._zones = {"": EVERYWHERE} | {level_name(level): Zone(level) for level in levels}
@@ -194,7 +194,7 @@ class _Assigner:
             pick = room.pick(shelf, job, option, option.count, own)
             if pick:
                 return [pick]
-        may_span = self._spans and option.may_span(job.minimum_sandbox_level)
+        may_span = self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)
         return self._spanning(job, option, own, zone) if may_span else None
 
     def _likely(self, option: Option, first: Sequence[str], zone: Zone) -> Iterator[Shelf]:
@@ -219,7 +219,7 @@ class _Assigner:
             pick = room.pick_mixed(shelf, job, option, own)
             if pick:
                 return [pick]
-        if not (self._spans and option.may_span(job.minimum_sandbox_level)):
+        if not (self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)):
             return None
         found = [self._spanning(job, part, own, zone) for part in option.part_options()]
         return room.joined([pick for picks in found for pick in picks or ()], job, option) if all(found) else None

@@ -91,7 +91,7 @@ class _Sizes:
     """Which nodes there are, busy or not; alike questions are answered once."""
 
     def __init__(self, pool: PoolView) -> None:
-        self._spans = pool.spans_nodes
+        self._spans, self._span_level = pool.spans_nodes, pool.span_level
         self._nodes = [(node, node.counts) for node in pool.nodes if node.takes_work]
         self._levels: dict[int, dict[DeviceKey, int]] = {}
         for node, counts in self._nodes if self._spans else ():
@@ -106,7 +106,7 @@ class _Sizes:
             shape = (option.kind, option.model_name, option.count, option.memory_bytes, option.mode, level)
             fits = self._known.get(shape)
             if fits is None:
-                spans = self._spans and option.may_span(level)
+                spans = self._spans and option.may_span(level, self._span_level)
                 fits = self._known[shape] = self._fits(level, option, spans=spans)
             if fits:
                 found.append(option)

@@ -9,7 +9,7 @@ from codegen.modes import ONE_PROCESS
 from scheduler.kinds import Parts, checked_parts
 
 SPAN_LEVEL = 2
-"""Sandbox level that a run on several nodes reaches at most: it shares the network of its hosts."""
+"""Sandbox level that a run on several nodes reaches at most where it shares the network of its hosts."""
 DeviceKey = tuple[str, str]
 """(kind, model name) of a device."""
 
@@ -51,9 +51,9 @@ class Option:
         """Kind and model."""
         return (self.kind, self.model_name)
 
-    def may_span(self, minimum_sandbox_level: int) -> bool:
+    def may_span(self, minimum_sandbox_level: int, span_level: int) -> bool:
         """Whether its devices may lie on several nodes: it has a process for each, and need not be shut in too well."""
-        return self.mode not in ONE_PROCESS and minimum_sandbox_level <= SPAN_LEVEL
+        return self.mode not in ONE_PROCESS and minimum_sandbox_level <= span_level
 
     def takes(self, model_name: str) -> bool:
         """Whether devices of this model may be part of the gang."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from scheduler.job_view import DeviceKey
+from scheduler.job_view import SPAN_LEVEL, DeviceKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,3 +97,5 @@ class PoolView:
     nodes: tuple[NodeView, ...] = ()
     spans_nodes: bool = False
     """Whether one gang may use several nodes."""
+    span_level: int = SPAN_LEVEL
+    """Sandbox level that it has there at most."""

@@ -248,7 +248,12 @@ def report() -> dict[str, Any]:
         "memory_bytes": psutil.virtual_memory().total,
         "sandbox_level": int(host.level),
         "sandbox_reason": host.reason,
-        "description": {**devices.description(), "links": links(), **cache_report()},
+        "description": {
+            **devices.description(),
+            "links": links(),
+            "network_problem": sandbox.network_problem(),
+            **cache_report(),
+        },
         "running": [{"job_id": entry.job_id, "token": entry.token} for entry in sweep()],
     }
 

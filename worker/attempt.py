@@ -19,6 +19,7 @@ from worker.registry import sandbox_name, write_json
 from worker.sandbox import (
     EPHEMERAL_PORTS,
     PORTS_ABI,
+    Overlay,
     SandboxError,
     SandboxLevel,
     SandboxLimits,
@@ -29,9 +30,14 @@ from worker.sandbox import (
     python_environment,
     tree_remove,
 )
+from worker.sandbox.overlay import INTERFACE, PORT, inside_address
 
 SPARE_PROCESSES = 64
 LOOPBACK = "127.0.0.1"
+NETWORK_HINT = (
+    f"The ranks have a network of their own: let UDP port {PORT} through between the nodes, or let an administrator "
+    "turn it off (Pool, Settings)."
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,13 @@ class Attempt:
         return SUPERVISOR_RANK - self.plan.nodes.index(self.node)
 
     def address(self, node: str) -> str:
-        """Where a node is reached by the others. Raises `SandboxError` where nobody knows."""
+        """Where its ranks are reached by those of the others. Raises `SandboxError` where nobody knows."""
+        if self.plan.network:
+            return inside_address(self.plan.nodes.index(node))
+        return self._host_address(node)
+
+    def _host_address(self, node: str) -> str:
+        """Where the node itself is reached."""
         if not self.several_nodes:
             return LOOPBACK
         found = self.plan.addresses.get(node, "")
@@ -159,9 +171,9 @@ class Attempt:
             workdir=str(self.paths.program), requests=str(self.paths.requests(self.plan.token)), status_fd=status_fd,
             backend=self.plan.backend, hosts=[(host_name(node), count) for node, count in counts.items()],
             hostname=host_name(self.node), address=self.address(self.plan.nodes[0]),
-            interface=interface_of(self.address(self.node)), ranks=ranks,
+            interface=INTERFACE if self.plan.network else interface_of(self.address(self.node)), ranks=ranks,
             port_file=str(self.port_file) if self.several_nodes else None, least=self.plan.least,
-            started=len(self.local_ranks), word=self.plan.word,
+            started=len(self.local_ranks), word=self.plan.word, hint=NETWORK_HINT if self.plan.network else "",
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:
@@ -184,7 +196,8 @@ class Attempt:
             ),
             writable=(paths.work,), environment=python_environment(), limits=limits, hostname=host_name(self.node),
             loopback=max(plan.world_size, plan.most) > 1, gpus=self.gpus, pass_fds=pass_fds,
-            share_network=self.several_nodes, hosts=self._hosts(), peers=self._peers(),
+            overlay=self._overlay(), share_network=self.several_nodes and not plan.network,
+            hosts=self._hosts(), peers=self._peers(),
             minimum_level=plan.minimum_sandbox_level,
         )  # fmt: skip
 
@@ -194,12 +207,23 @@ class Attempt:
             return ()
         return tuple((self.address(node), host_name(node)) for node in self.plan.nodes)
 
+    def _overlay(self) -> Overlay | None:
+        """This node's end of the network that the attempt has for itself."""
+        if not self.plan.network:
+            return None
+        local = self._host_address(self.node)
+        others = tuple(self._host_address(node) for node in self.plan.nodes if node != self.node)
+        return Overlay(
+            number=self.plan.network, local=local, device=interface_of(local), inside=self.address(self.node),
+            peers=others,
+        )  # fmt: skip
+
     def _peers(self) -> tuple[str, ...]:
         """Where its ranks may connect to: the nodes, and what else this node's interface is called; empty: anywhere.
 
         Gloo tells the others the first address of the interface, be it that or not.
         """
-        if not self.several_nodes or os.environ.get("DLH_PEER_EGRESS") == "ports":
+        if not self.several_nodes or self.plan.network or os.environ.get("DLH_PEER_EGRESS") == "ports":
             return ()
         nodes = [self.address(node) for node in self.plan.nodes]
         return tuple(dict.fromkeys((*nodes, *interface_addresses(interface_of(self.address(self.node))))))
@@ -212,6 +236,11 @@ def host_name(node: str) -> str:
 
 def network_note(nodes: Sequence[str], process: SandboxProcess) -> str:
     """What a person should know of a run on several nodes: how far its programs reach."""
+    if process.network is not None:
+        return (
+            f"The ranks run on {', '.join(nodes)}, in a network that they share with nobody: a tunnel by UDP port "
+            f"{PORT} between these hosts."
+        )
     first = f"The ranks run on {', '.join(nodes)} and share the network of these hosts (sandbox L2 at most)."
     low, high = EPHEMERAL_PORTS
     if process.level >= SandboxLevel.L1 and process.peers_only:

@@ -77,6 +77,8 @@ class LaunchConfig:
     """So many of the ranks are started at first, the others when they are asked for (`worker.width`); 0: all."""
     word: str = ""
     """What the nodes of one elastic run show each other (`worker.branches`)."""
+    hint: str = ""
+    """What to look at where the first node cannot be reached."""
 
     def to_json(self) -> str:
         """JSON text."""
@@ -188,7 +190,8 @@ def await_port(config: LaunchConfig, port_file: str) -> int:
         except (OSError, ValueError) as error:
             problem = error
         time.sleep(0.05)
-    raise TimeoutError(f"The first node's rendezvous at {config.address} cannot be reached from here: {problem}")
+    message = f"The first node's rendezvous at {config.address} cannot be reached from here: {problem}"
+    raise TimeoutError(f"{message}. {config.hint}".rstrip(" ."))
 
 
 def die_with_parent() -> None:

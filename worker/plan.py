@@ -11,6 +11,9 @@ from worker.shares import Line, Planned
 
 PLAN_VERSION = 1
 
+_LATER = frozenset({"event_stream", "network"})
+"""Fields that nodes of an older release refuse."""
+
 EXIT_PAUSED = 75
 """Exit code of a rank that saved a checkpoint because it was asked to pause (EX_TEMPFAIL)."""
 EXIT_REPORTED = 65
@@ -91,6 +94,8 @@ class RunPlan:
     """Ranks that it may come to have while it runs, as control asks; 0: as many as it starts with, then as before."""
     word: str = ""
     """What the nodes of a run that may lose one show each other; empty on one node."""
+    network: int = 0
+    """Number of the network that its ranks have for themselves, where they lie on several nodes; 0: the hosts'."""
     event_stream: int = 0
     """Number of the stream that control reads its events from (`worker.events.control_stream`)."""
     version: int = PLAN_VERSION
@@ -122,9 +127,8 @@ class RunPlan:
         return "" if node == self.nodes[0] else node
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON or a Celery message. Nodes of a release with one stream of events read plans for it."""
-        body = asdict(self)
-        return body if self.event_stream else {name: value for name, value in body.items() if name != "event_stream"}
+        """Plain values for JSON or a Celery message. What an older release does not know is left out where it is 0."""
+        return {name: value for name, value in asdict(self).items() if value or name not in _LATER}
 
     @staticmethod
     def from_dict(body: dict[str, Any]) -> RunPlan:

@@ -149,7 +149,13 @@ class PoolForm(Tabler):
     span_nodes = forms.BooleanField(
         required=False,
         label="One job may use several nodes",
-        help_text="Where one has not devices enough. Its ranks then share their hosts' network (sandbox L2 at most).",
+        help_text="Where one has not devices enough.",
+        widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+    own_network = forms.BooleanField(
+        required=False,
+        label="Its ranks have a network of their own",
+        help_text="By UDP port 4789 between the nodes. Else they share the hosts' networks (sandbox L2 at most).",
         widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
     )
     max_restarts = forms.IntegerField(

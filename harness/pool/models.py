@@ -113,6 +113,8 @@ class PoolSetting(models.Model):
     """Watts where none can be measured, over the shipped ones: `{model name or kind: {"idle_w": .., "busy_w": ..}}`."""
     span_nodes = models.BooleanField(default=False)
     """Whether the ranks of one job may lie on several nodes, where one node has not devices enough."""
+    own_network = models.BooleanField(default=True)
+    """Whether such ranks have a network for themselves, where their nodes can make one."""
 
     def minimum_sandbox_level(self, *, own_code: bool) -> int:
         """Least level at which a program may run that people wrote or edited, or else one that was generated."""

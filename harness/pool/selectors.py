@@ -149,6 +149,24 @@ def span_problem(nodes: Iterable[Node]) -> str:
     return ""
 
 
+def network_problem(nodes: Iterable[Node]) -> str:
+    """Why ranks on these nodes cannot have a network for themselves; empty where they can."""
+    for node in sorted(nodes, key=lambda node: node.name):
+        if is_loopback(node.address):
+            return f"the address of {node.name} means its own machine only"
+        problem = node.description.get("network_problem", "its release knows no such networks")
+        if problem:
+            return f"{node.name} cannot make one: {problem}"
+    return ""
+
+
+def networks_everywhere() -> bool:
+    """Whether ranks on any nodes that are up could have a network for themselves."""
+    up = Node.objects.filter(state=NodeState.UP)
+    able = up.filter(description__network_problem="").values_list("address", flat=True)
+    return not any(map(is_loopback, able)) and len(able) == up.count()
+
+
 def hardware() -> Hardware:
     """The largest gang a job can get on one node that is up; a small machine where no node has joined yet.
 

@@ -67,9 +67,9 @@ def _setting_check(name: str, value: Any) -> None:
     elif name in _SETTING_CHOICES:
         if value not in _SETTING_CHOICES[name]:
             raise Invalid(f"The {name} is one of: {', '.join(_SETTING_CHOICES[name])}.", field=name)
-    elif name == "span_nodes":
+    elif name in {"span_nodes", "own_network"}:
         if not isinstance(value, bool):
-            raise Invalid("span_nodes is true or false.", field=name)
+            raise Invalid(f"{name} is true or false.", field=name)
     elif name == "co2_g_per_kwh":
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= CO2_MAX_G_PER_KWH:
             raise Invalid(f"{name} is grams per kWh, from 0 to {CO2_MAX_G_PER_KWH:.0f}.", field=name)

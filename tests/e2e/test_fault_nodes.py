@@ -69,6 +69,27 @@ def _second_attempt_runs(stack, job):
     return _attempts(stack, job)
 
 
+def test_ranks_on_both_machines_have_a_network_of_their_own_and_live_through_a_cut(far):
+    node, stack, digits = far
+    stack.request("PATCH", "/pool/settings", json={"span_nodes": True})
+    gang = {"mode": "sync", "resources": {"device": "cpu", "count": 2}, **SPEC}
+    made = stack.job_submit(digits, {"name": "on both", **gang})
+    stack.job_wait_step(made, 3)
+    assert sorted(_attempts(stack, made)[-1]["nodes"]) == ["far", "near"]
+    assert "in a network that they share with nobody" in _history(stack, made)
+    levels = [one["sandbox_level"] for one in stack.get("/pool")["nodes"]]
+    assert stack.job(made)["sandbox_level"] == min(levels)
+    node.cut()
+    time.sleep(CUT_S)
+    step = stack.job(made)["step"]
+    node.mend()
+    stack.job_wait_step(made, step + 20)
+    assert len(_attempts(stack, made)) == 1
+    stack.post(f"/jobs/{made}/cancel")
+    stack.job_wait(made, "cancelled", timeout_s=END_TIMEOUT_S)
+    stack.request("PATCH", "/pool/settings", json={"span_nodes": False})
+
+
 def test_a_network_that_is_away_for_five_seconds_costs_a_run_nothing(far, job):
     node, stack, _ = far
     made, _ = job

@@ -12,6 +12,7 @@ from pathlib import Path
 from worker import address as addresses
 from worker import sandbox
 from worker.doctor.findings import Finding, bad, ok, skip, warn
+from worker.sandbox.overlay import PORT
 
 CONNECT_S = 3.0
 PORTS_TRIED = 4
@@ -31,6 +32,7 @@ def network(peers: Sequence[dict[str, str]]) -> Iterator[Finding]:
     own = addresses.own_address()
     yield own_address(own, several=bool(peers))
     yield host_name(int(sandbox.host().level))
+    yield own_network(sandbox.network_problem())
     if own:
         yield own_ports(own)
     yield from reach(own, peers)
@@ -52,6 +54,15 @@ def own_address(own: str, *, several: bool) -> Finding:
         meaning = "Only nodes of this same machine reach it: good for tests, not for a pool of several machines."
         return warn(name, text, meaning, step) if several else ok(name, text, meaning)
     return ok(name, text)
+
+
+def own_network(problem: str) -> Finding:
+    """Whether ranks of a job on several nodes can have a network that they share with nobody."""
+    name = "network of ranks"
+    if not problem:
+        return ok(name, f"their own, by UDP port {PORT}", "That port must be open between the nodes.")
+    meaning = "Ranks of jobs on several nodes share this host's network here: two such jobs could reach each other."
+    return ok(name, f"the hosts': {problem}", meaning)
 
 
 def host_name(level: int) -> Finding:

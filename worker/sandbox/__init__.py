@@ -6,12 +6,14 @@ Imports nothing of the node's launch or supervision, so that control can profile
 from worker.sandbox.command import EPHEMERAL_PORTS, PORTS_ABI
 from worker.sandbox.model import (
     Completed,
+    Overlay,
     SandboxError,
     SandboxLevel,
     SandboxLimits,
     SandboxSpec,
     SandboxTooWeak,
 )
+from worker.sandbox.overlay import problem as network_problem
 from worker.sandbox.probe import Host, host
 from worker.sandbox.run import (
     SandboxProcess,
@@ -28,6 +30,7 @@ __all__ = [
     "PORTS_ABI",
     "Completed",
     "Host",
+    "Overlay",
     "SandboxError",
     "SandboxLevel",
     "SandboxLimits",
@@ -35,6 +38,7 @@ __all__ = [
     "SandboxSpec",
     "SandboxTooWeak",
     "host",
+    "network_problem",
     "package_folder",
     "python_environment",
     "remove_leftovers",

@@ -30,7 +30,7 @@ def command(bwrap: str, spec: SandboxSpec, *, etc: Path, as_root: bool) -> list[
     """argv up to and including `--`; the program follows. `etc`: folder of the files made for this sandbox."""
     argv = [bwrap, "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     argv += ["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--hostname", spec.hostname]
-    if not spec.share_network:
+    if not spec.share_network and spec.overlay is None:  # else it is started in that network
         argv += ["--unshare-net"]
     if as_root:
         argv += [part for name in KEPT_CAPABILITIES for part in ("--cap-add", name)]

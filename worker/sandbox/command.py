@@ -102,7 +102,8 @@ def _write_etc(spec: SandboxSpec, scratch: Path, uid: int | None) -> Path:
     etc = scratch / "etc"
     etc.mkdir(mode=0o755)
     number = os.getuid() if uid is None else uid
-    own = [] if spec.share_network else [("127.0.0.1", spec.hostname)]  # else it is among `spec.hosts`
+    several = spec.share_network or spec.overlay is not None
+    own = [] if several else [("127.0.0.1", spec.hostname)]  # else it is among `spec.hosts`
     hosts = [("127.0.0.1", "localhost"), *own, *spec.hosts]
     texts = {
         "hosts": "".join(f"{address} {name}\n" for address, name in hosts),

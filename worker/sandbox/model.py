@@ -40,6 +40,22 @@ class SandboxLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Overlay:
+    """One node's end of a network that the ranks of an attempt share with nobody."""
+
+    number: int
+    """Of the network: the same on all of its nodes."""
+    local: str
+    """Address of this host, at which the tunnel to the other nodes starts."""
+    device: str
+    """Interface of this host that has it."""
+    inside: str
+    """Address of this node's ranks in the network."""
+    peers: tuple[str, ...]
+    """Addresses of the other hosts."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SandboxSpec:
     """One program to run. Paths are the same inside and outside, at every level."""
 
@@ -55,6 +71,8 @@ class SandboxSpec:
     hostname: str = "sandbox"
     loopback: bool = False
     """The program talks to itself over loopback TCP (ranks). Below L2 sockets are closed otherwise."""
+    overlay: Overlay | None = None
+    """Ranks on several nodes, in a network of their own (`worker.sandbox.overlay`). Needs level 2 or more."""
     share_network: bool = False
     """Ranks on several nodes: the host's network is kept, which lowers L3 to L2. No datagrams; TCP connections go to
     the ports that ranks listen on only, where the kernel's landlock knows ports (6.7 or newer)."""

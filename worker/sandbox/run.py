@@ -19,7 +19,7 @@ from typing import IO
 import psutil
 
 from worker.home import REPOSITORY, run_dir
-from worker.sandbox import cgroup, command, egress, probe, trees, uids
+from worker.sandbox import cgroup, command, egress, overlay, probe, trees, uids
 from worker.sandbox.model import Completed, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
 
 OUTPUT_BYTES = 256 * 1024
@@ -42,6 +42,8 @@ class SandboxProcess:
     group: cgroup.Cgroup | None
     uid: uids.UidSlot | None
     writable: tuple[Path, ...]
+    network: overlay.Space | None = None
+    """That of `SandboxSpec.overlay`."""
     peers_only: bool = False
     """It connects to `SandboxSpec.peers` alone."""
     _closed: bool = False
@@ -96,6 +98,8 @@ class SandboxProcess:
         self._empty_group(give_up_s=GONE_S)
         if self.group:
             self.group.remove()
+        if self.network:
+            self.network.close()
         if self.uid:
             for path in self.writable if take_back else ():
                 trees.give_tree(path, os.getuid())
@@ -118,6 +122,9 @@ def start(
     if level < spec.minimum_level:
         raise SandboxTooWeak(level, spec.minimum_level, host.reason)
     own_uid = os.getuid() == 0 and (level >= SandboxLevel.L2 or host.uid_reaches_python)
+    if spec.overlay and level < SandboxLevel.L2:
+        raise SandboxTooWeak(level, SandboxLevel.L2, host.reason)
+    network = overlay.make(spec.overlay) if spec.overlay else None
     uid = uids.UidSlot() if own_uid else None
     scratch = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=run_dir("sandbox")))
     group = _group(spec) if os.getuid() == 0 else None
@@ -127,15 +134,16 @@ def start(
         if uid:
             _hand_over(spec, writable, uid.uid)
         argv = command.command(spec, level, host, scratch, uid.uid if uid else None, group)
+        argv = network.entered(argv) if network else argv
         environment = {"TMPDIR": "/tmp" if level >= SandboxLevel.L2 else str(scratch / "tmp"), **spec.environment}  # noqa: S108
         popen = subprocess.Popen(
             argv, env=environment, cwd="/" if level >= SandboxLevel.L2 else spec.workdir,
             stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, pass_fds=spec.pass_fds, start_new_session=True,
         )  # fmt: skip
     except BaseException:
-        _undo(scratch, group, uid)
+        _undo(scratch, group, uid, network)
         raise
-    return SandboxProcess(popen, level, scratch, group, uid, spec.writable, peers_only)
+    return SandboxProcess(popen, level, scratch, group, uid, spec.writable, network, peers_only)
 
 
 def _group(spec: SandboxSpec) -> cgroup.Cgroup | None:
@@ -155,7 +163,9 @@ def _limit_egress(spec: SandboxSpec, group: cgroup.Cgroup) -> bool:
     return True
 
 
-def _undo(scratch: Path, group: cgroup.Cgroup | None, uid: uids.UidSlot | None) -> None:
+def _undo(scratch: Path, group: cgroup.Cgroup | None, uid: uids.UidSlot | None, network: overlay.Space | None) -> None:
+    if network:
+        network.close()
     if group:
         group.remove()
     if uid:

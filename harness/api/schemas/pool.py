@@ -113,6 +113,7 @@ class PoolSettingsOut(Schema):
     co2_g_per_kwh: float = Field(description="Grams of CO2 per kWh of the electricity used.")
     power_table: dict[str, Any] = Field(description="Watts by device model or kind, over the shipped ones.")
     span_nodes: bool = Field(description="Whether the ranks of one job may lie on several nodes.")
+    own_network: bool = Field(description="Whether such ranks have a network for themselves (UDP 4789 between nodes).")
 
 
 class PoolSettingsIn(Strict):
@@ -126,6 +127,7 @@ class PoolSettingsIn(Strict):
     co2_g_per_kwh: float | None = Field(None, ge=0, le=5000, allow_inf_nan=False)
     power_table: dict[str, Any] | None = Field(None, description="`{name: {idle_w, busy_w}}`.")
     span_nodes: bool | None = None
+    own_network: bool | None = None
 
 
 class HealthOut(Schema):

@@ -11,7 +11,7 @@ from django.conf import settings
 from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
 from harness.jobs.control.gangs import MEASURED, shared_out
 from harness.jobs.control.saved import checkpoint_is_whole
-from harness.jobs.control.spread import addresses_of
+from harness.jobs.control.spread import addresses_of, network_of
 from harness.jobs.control.telemetry import number_of
 from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, ResourceSample
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
@@ -21,6 +21,7 @@ from scheduler.types import Option
 from worker.events import stream_number
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 
+NO_NETWORK = "The ranks have no network of their own: {}."
 MEMORY_SHARE = 0.9
 """Of a node's memory that jobs may take together."""
 MEMORY_FLOOR_BYTES = 3 << 30
@@ -41,6 +42,7 @@ def plan_make(
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     least, most = _elastic(job, mode, devices, backend)
     store, limits, addresses = settings.STORE, _limits(job, devices, most), addresses_of(devices)
+    network, problem = network_of(devices, addresses)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     return RunPlan(
         job_id=job.pk,
@@ -54,7 +56,8 @@ def plan_make(
         own_code=job.own_code,
         resume_from=resume_checkpoint(job),
         backend=backend,
-        note=note,
+        note=" ".join(part for part in (note, NO_NETWORK.format(problem) if problem else "") if part),
+        network=network,
         addresses=addresses,
         least=least if most or least < len(ranks) else 0,
         most=most,

@@ -7,6 +7,7 @@ by those that only lost their siblings.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,9 +24,11 @@ from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_tak
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.pool.models import Device, Node, NodeState
-from harness.pool.services import node_queue
+from harness.pool.selectors import network_problem
+from harness.pool.services import node_queue, pool_setting_get
 from worker.cause import left_early
 from worker.events import Event, EventKind, FailureCode, Outcome, lease_key
+from worker.sandbox.overlay import NUMBERS
 from worker.states import JobState
 
 END_KIND = "node_end"
@@ -47,6 +50,19 @@ def addresses_of(devices: Sequence[Device]) -> dict[str, str]:
     """Node -> address, where the devices lie on several; needs `device.node`."""
     found = {device.node.name: device.node.address for device in devices}
     return found if len(found) > 1 else {}
+
+
+def network_of(devices: Sequence[Device], addresses: Mapping[str, str]) -> tuple[int, str]:
+    """(number of a network for these nodes' ranks alone, why there is none); needs `device.node`.
+
+    Numbers are drawn from 16 million: should two living attempts on one node draw the same, the second starts again.
+    """
+    if not addresses:
+        return 0, ""
+    if not pool_setting_get().own_network:
+        return 0, "it is turned off"
+    problem = network_problem({device.node for device in devices})
+    return (0, problem) if problem else (1 + secrets.randbelow(NUMBERS - 1), "")
 
 
 def ends_take(attempt: JobAttempt, events: Sequence[Event]) -> None:

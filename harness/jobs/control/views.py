@@ -23,12 +23,14 @@ from harness.jobs.options import (
     work_left,
 )
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
-from harness.pool.selectors import span_problem
+from harness.pool.selectors import networks_everywhere, span_problem
 from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import MOST_S
+from scheduler.job_view import SPAN_LEVEL
 from scheduler.kinds import declared_name
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Reserved, Running
+from worker.sandbox import SandboxLevel
 from worker.states import JobState
 
 RESIZING = frozenset({"deadline_energy", "deadline", "edf"})
@@ -82,7 +84,7 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     return Facts(
         jobs={job.pk: job for job in [*queued, *running]},
         views=tuple(views),
-        pool=pool_view(now, may_span=setting.span_nodes, holding=holding),
+        pool=pool_view(now, setting, holding),
         quotas=quotas_view(),
         setting=setting,
         now_s=now.timestamp(),
@@ -165,13 +167,9 @@ def _running(job: Job, option: Option, held: Sequence[Held], now: datetime) -> R
     )
 
 
-def pool_view(
-    now: datetime | None = None, *, may_span: bool = False, holding: Sequence[Held] | None = None
-) -> PoolView:
-    """Nodes, devices, and what is reserved from now on. `may_span`: the setting `span_nodes`."""
-    now = now or timezone.now()
+def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> PoolView:
+    """Nodes, devices, and what is reserved from now on."""
     of_node, of_device = _reserved(now)
-    holding = held_read() if holding is None else holding
     memory, taken = _memory_held(holding), {one.device_id for one in holding}
     devices: dict[str, list[DeviceView]] = defaultdict(list)
     columns = ("pk", "node_id", "kind", "index", "model_name", "slowdown")
@@ -188,7 +186,8 @@ def pool_view(
         )
     nodes = list(Node.objects.defer("description", "running", "check_result"))
     return PoolView(
-        spans_nodes=may_span and not span_problem(nodes),
+        spans_nodes=setting.span_nodes and not span_problem(nodes),
+        span_level=SandboxLevel.L3 if setting.own_network and networks_everywhere() else SPAN_LEVEL,
         nodes=tuple(
             NodeView(
                 name=node.name,

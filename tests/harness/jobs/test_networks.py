@@ -1,0 +1,81 @@
+"""Which gangs get a network for themselves, and what a job is told where they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.jobs.control.tick import tick
+from harness.jobs.models import JobEvent
+from harness.pool.services import pool_setting_update
+from tests.harness.jobs.helpers import place_now, queue
+
+pytestmark = pytest.mark.django_db
+ABLE = {"description": {"network_problem": ""}}
+GANG = {"resources": {"device": "cpu", "count": 2}, "mode": "sync"}
+
+
+@pytest.fixture(autouse=True)
+def real_broker(broker, tasks_sent):
+    """Leases live in the broker; tasks are only noted."""
+
+
+@pytest.fixture
+def pair(people, node_make):
+    """Two nodes of one core each, with what they say of themselves."""
+
+    def make(*more, **setting):
+        pool_setting_update(user=people.admin, span_nodes=True, **setting)
+        for number, said in enumerate(more, 1):
+            node_make(f"node-{number}", cpus=1, **{"address": f"10.0.0.{number}", **said})
+
+    return make
+
+
+def told(job):
+    return " ".join(JobEvent.objects.filter(job=job, kind="note").values_list("message", flat=True))
+
+
+def test_ranks_on_nodes_that_can_make_one_get_a_network_of_their_own_each_attempt_another(pair, job_make):
+    pair(ABLE, ABLE)
+    attempt = place_now(job_make(**GANG))
+    assert 0 < attempt.plan["network"] < 1 << 24
+    assert "no network of their own" not in told(attempt.job)
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"description": {"network_problem": "the agent does not run as root"}}, "node-2 cannot make one: the agent"),
+        ({"description": {}}, "node-2 cannot make one: its release knows no such networks"),
+    ],
+)
+def test_where_a_node_cannot_they_share_the_hosts_networks_and_the_job_is_told_why(pair, job_make, other, why):
+    pair(ABLE, other)
+    attempt = place_now(job_make(**GANG))
+    assert "network" not in attempt.plan
+    assert f"The ranks have no network of their own: {why}" in told(attempt.job)
+
+
+def test_nodes_of_one_machine_at_loopback_share_its_network(pair, job_make):
+    local = [{**ABLE, "address": f"127.0.0.{number}"} for number in (2, 3)]
+    pair(*local)
+    assert "means its own machine only" in told(place_now(job_make(**GANG)).job)
+
+
+def test_an_admin_can_turn_it_off(pair, job_make):
+    pair(ABLE, ABLE, own_network=False)
+    assert "own: it is turned off." in told(place_now(job_make(**GANG)).job)
+
+
+def test_a_run_on_one_node_has_nothing_to_do_with_it(pair, node_make, job_make):
+    pair(ABLE, ABLE)
+    node_make("node-3", cpus=2, address="10.0.0.3")
+    attempt = place_now(job_make(**GANG))
+    assert "network" not in attempt.plan and not told(attempt.job)
+
+
+@pytest.mark.parametrize(("other", "started"), [(ABLE, 1), ({"description": {}}, 0)])
+def test_a_job_that_needs_level_3_lies_on_several_nodes_only_in_a_network_of_its_own(pair, job_make, other, started):
+    pair(ABLE, other, minimum_sandbox_level_generated=3)
+    queue(job_make(**GANG))
+    assert tick() == started

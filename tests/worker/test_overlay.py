@@ -1,0 +1,147 @@
+"""A network of ranks: real tunnels between two namespaces, real supervisors and ranks in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.worker.test_spread import NODES, SPACES, SUM, Pair, bridge, ip, namespaces  # noqa: F401
+from worker.sandbox import Overlay, SandboxError, overlay
+from worker.sandbox.overlay import inside_address
+
+OPEN = """
+import json, os, subprocess, sys
+from worker.sandbox import Overlay, overlay
+space = overlay.make(Overlay(**json.loads(sys.argv[1])))
+print("made", flush=True)
+subprocess.run(space.entered([sys.executable, "-u", "-c", sys.argv[2], *sys.argv[3:]]))
+"""
+LISTEN = """
+import socket
+with socket.create_server(("", 40000)) as server:
+    print("listens")
+    while True:
+        server.accept()[0].close()
+"""
+REACH = """
+import socket, sys
+for host in sys.argv[1:]:
+    try:
+        socket.create_connection((host, 40000), timeout=2.0).close()
+        print("reached")
+    except OSError as error:
+        print(type(error).__name__)
+"""
+LOOK = (
+    SUM
+    + """
+import socket
+def reach(host, port):
+    try:
+        socket.create_connection((host, port), timeout=2.0).close()
+        return "reached"
+    except OSError as error:
+        return type(error).__name__
+print("interfaces", sorted(name for _, name in socket.if_nameindex()), "broker", reach("BROKER", PORT), flush=True)
+"""
+)
+
+
+@given(index=st.integers(0, 65_533))
+def test_every_node_has_an_address_of_its_own(index: int) -> None:
+    assert inside_address(index) != inside_address((index + 1) % 65_534)
+
+
+@pytest.mark.parametrize("index", [-1, 65_534])
+def test_a_node_too_many_is_told(index: int) -> None:
+    with pytest.raises(ValueError, match=f"no address for node {index}"):
+        inside_address(index)
+
+
+@pytest.mark.skipif(overlay.problem() != "", reason=f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+def test_a_host_that_refuses_says_why() -> None:
+    wrong = Overlay(number=1, local="127.0.0.1", device="no-such-device", inside=inside_address(0), peers=())
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(SandboxError, match="no-such-device"):
+        overlay.make(wrong)
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
+class Ends:
+    """Processes in networks of ranks, on two nodes."""
+
+    def __init__(self, addresses: tuple[str, str]) -> None:
+        self.addresses = addresses
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self, node: int, *command: str) -> subprocess.Popen[str]:
+        on_node = ["ip", "netns", "exec", SPACES[NODES[node]], sys.executable, "-u", "-c", *command]
+        process = subprocess.Popen(on_node, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.running.append(process)
+        return process
+
+    def run(self, node: int, number: int, code: str, *arguments: str) -> subprocess.Popen[str]:
+        end = Overlay(
+            number=number, local=self.addresses[node], device="eth0", inside=inside_address(node),
+            peers=(self.addresses[1 - node],),
+        )  # fmt: skip
+        process = self.start(node, OPEN, json.dumps(asdict(end)), code, *arguments)
+        assert process.stdout and process.stdout.readline() == "made\n"
+        return process
+
+
+@pytest.fixture
+def ends(bridge: tuple[str, tuple[str, str]]) -> Iterator[Ends]:  # noqa: F811
+    if overlay.problem():
+        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+    found = Ends(bridge[1])
+    yield found
+    for process in found.running:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.ranks
+def test_ranks_of_two_attempts_on_the_same_nodes_do_not_reach_each_other_or_the_hosts(ends: Ends) -> None:
+    everywhere = ends.run(1, 5, LISTEN)
+    assert everywhere.stdout and everywhere.stdout.readline() == "listens\n"
+    there = inside_address(1)
+    assert ends.run(0, 5, REACH, there).communicate(timeout=60.0)[0].split() == ["reached"]
+    service = ends.start(1, LISTEN)
+    assert service.stdout and service.stdout.readline() == "listens\n"
+    ends.run(1, 6, "import time; time.sleep(60)")
+    told = ends.run(0, 6, REACH, there, *ends.addresses).communicate(timeout=60.0)[0].split()
+    assert told == ["ConnectionRefusedError", "OSError", "OSError"]
+
+
+@pytest.mark.ranks
+def test_a_network_ends_with_the_process_that_is_in_it(ends: Ends) -> None:
+    for _ in range(2):  # a second one of the same number would be refused while the first is there
+        process = ends.run(0, 5, "import os; os._exit(0)")
+        assert process.wait(60.0) == 0
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("backend", ["horovod", "torch"])
+def test_ranks_on_two_nodes_train_in_a_network_of_their_own(namespaces: Pair, backend: str) -> None:  # noqa: F811
+    if overlay.problem():
+        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+    host, _, port = namespaces.broker.rpartition("@")[2].removesuffix("/0").partition(":")
+    namespaces.start(LOOK.replace("BROKER", host).replace("PORT", port), network=77, backend=backend)
+    ended = [namespaces.ended(node) for node in NODES]
+    assert [end.data["outcome"] for end in ended] == ["succeeded", "succeeded"], namespaces.logs()
+    for rank, node in enumerate(NODES):
+        assert f"rank {rank} sum 3.0 on dlh-{node}" in namespaces.log(rank), namespaces.logs()
+        assert "interfaces ['lo', 'peers0'] broker OSError" in namespaces.log(rank), namespaces.logs()
