@@ -5,8 +5,9 @@ What every decision asks of a node is counted once and kept with it: most nodes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from scheduler.job_view import SPAN_LEVEL, DeviceKey
@@ -99,3 +100,22 @@ class PoolView:
     """Whether one gang may use several nodes."""
     span_level: int = SPAN_LEVEL
     """Sandbox level that it has there at most."""
+
+    def levelled(self, needed: Iterable[int]) -> PoolView:
+        """The same with one sandbox level for nodes that no level a job may need tells apart.
+
+        A gang over several nodes is planned on nodes of one level. `needed`: all that jobs may ask for, now or later,
+        so that nodes do not come apart under a gang that runs on them.
+        """
+        steps = sorted(set(needed))
+        classes: dict[int, list[int]] = {}
+        for level in sorted({node.sandbox_level for node in self.nodes}):
+            classes.setdefault(bisect_right(steps, level), []).append(level)
+        lowest = {level: levels[0] for levels in classes.values() for level in levels}
+        if len(classes) == len(lowest):
+            return self
+        return replace(self, nodes=tuple(_at_level(node, lowest[node.sandbox_level]) for node in self.nodes))
+
+
+def _at_level(node: NodeView, level: int) -> NodeView:
+    return node if node.sandbox_level == level else replace(node, sandbox_level=level)

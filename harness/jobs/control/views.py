@@ -185,7 +185,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
             )
         )
     nodes = list(Node.objects.defer("description", "running", "check_result"))
-    return PoolView(
+    view = PoolView(
         spans_nodes=setting.span_nodes and not span_problem(nodes),
         span_level=SandboxLevel.L3 if setting.own_network and networks_everywhere() else SPAN_LEVEL,
         nodes=tuple(
@@ -200,6 +200,8 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
             for node in nodes
         ),
     )
+    needed = (setting.minimum_sandbox_level_own_code, setting.minimum_sandbox_level_generated)
+    return view.levelled(needed) if view.spans_nodes else view
 
 
 def _memory_held(holding: Sequence[Held]) -> Mapping[str, Mapping[str, int]]:

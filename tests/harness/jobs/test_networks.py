@@ -79,3 +79,10 @@ def test_a_job_that_needs_level_3_lies_on_several_nodes_only_in_a_network_of_its
     pair(ABLE, other, minimum_sandbox_level_generated=3)
     queue(job_make(**GANG))
     assert tick() == started
+
+
+@pytest.mark.parametrize(("least", "started"), [(1, 1), (3, 0)])
+def test_nodes_of_unlike_sandboxes_hold_a_gang_where_no_setting_tells_them_apart(pair, job_make, least, started):
+    pair(ABLE, {**ABLE, "level": 2}, minimum_sandbox_level_own_code=least)
+    queue(job_make(**GANG))
+    assert tick() == started
