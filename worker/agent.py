@@ -1,4 +1,4 @@
-"""The agent of a node: starts and stops supervisors, reports the node's state, and cleans up after the dead.
+"""The agent of a node: starts and stops supervisors, and cleans up after the dead. `worker.heartbeat` reports for it.
 
 `python -m worker.agent` runs the node (the same Celery worker as `celery -A worker.celery_app:app worker -Q
 node.<name>`); `python -m worker.agent stop` ends every supervisor of this node, for whoever stops the whole stack.
@@ -6,36 +6,29 @@ node.<name>`); `python -m worker.agent stop` ends every supervisor of this node,
 
 from __future__ import annotations
 
-import compileall
 import contextlib
 import json
 import logging
 import os
 import subprocess
 import sys
-import threading
 import time
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import psutil
-import redis
-from kombu.exceptions import KombuError
 
-from worker import devices, registry, sandbox
-from worker.address import links, own_address
+from worker import registry, sandbox
 from worker.cause import failure
-from worker.celery_app import app, send_to_control
+from worker.celery_app import app
 from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcome
 from worker.forward import Forwarder
 from worker.home import node_name, redis_url, run_dir
 from worker.launch import CANCEL_FILE
 from worker.plan import RunPaths, RunPlan
 from worker.rescue import RESCUE_FILE
-from worker.transfer.depot import cache_report, depot_here
+from worker.transfer.depot import depot_here
 
-BEAT_S = 5.0
 STOP_WAIT_S = 8.0
 STALE_WAIT_S = 3.0
 SEND_WAIT_S = 5.0
@@ -232,70 +225,6 @@ def _send(event: Event, stream: int = 0) -> None:
     forwarder = Forwarder(redis_url(), event.job_id, event.token, stream=stream, leased=False)
     forwarder.send([event])
     forwarder.close(SEND_WAIT_S)
-
-
-def report() -> dict[str, Any]:
-    """What control wants to know of this node."""
-    host = sandbox.host()
-    found = devices.devices()
-    return {
-        "name": node_name(),
-        "boot_id": devices.boot_id(),
-        "address": own_address(),
-        "time_s": time.time(),
-        "devices": found,
-        "cpu_cores": devices.cpu_cores(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "sandbox_level": int(host.level),
-        "sandbox_reason": host.reason,
-        "description": {
-            **devices.description(),
-            "links": links(),
-            "network_problem": sandbox.network_problem(),
-            **cache_report(),
-        },
-        "running": [{"job_id": entry.job_id, "token": entry.token} for entry in sweep()],
-    }
-
-
-class Heartbeat:
-    """A thread beside the Celery worker that reports every few seconds and at once when told to."""
-
-    def __init__(self) -> None:
-        self._wake = threading.Event()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
-
-    def start(self) -> None:
-        """Begin to report."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop reporting."""
-        self._ended.set()
-        self._wake.set()
-
-    def now(self) -> None:
-        """Report at once."""
-        self._wake.set()
-
-    def _run(self) -> None:
-        compileall.compile_dir(sandbox.package_folder("worker"), quiet=2)  # ranks cannot write it, and start faster
-        while not self._ended.is_set():
-            self._wake.clear()
-            try:
-                send_to_control("control.node_report", [report()], expires_s=4 * BEAT_S)
-            except (KombuError, redis.RedisError, OSError) as error:
-                _log.warning("cannot report, the broker is away: %s", error)
-            except Exception:
-                _log.exception("cannot report")
-            self._wake.wait(BEAT_S)
-
-
-@lru_cache(maxsize=1)
-def heartbeat() -> Heartbeat:
-    """The heartbeat of this process."""
-    return Heartbeat()
 
 
 def main() -> int:

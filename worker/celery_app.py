@@ -59,16 +59,16 @@ def send_to_control(task: str, arguments: list[Any], *, expires_s: float | None 
 
 @worker_ready.connect
 def _start_heartbeat(**_: Any) -> None:
-    from worker import agent
+    from worker import heartbeat
 
-    agent.heartbeat().start()
+    heartbeat.heartbeat().start()
 
 
 @worker_shutdown.connect
 def _stop_heartbeat(**_: Any) -> None:
-    from worker import agent
+    from worker import heartbeat
 
-    agent.heartbeat().stop()
+    heartbeat.heartbeat().stop()
 
 
 @heartbeat_sent.connect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from worker import agent, inspection, programs, rate_range, resizing
+from worker import agent, heartbeat, inspection, programs, rate_range, resizing
 from worker.celery_app import app, send_to_control
 from worker.plan import RunPlan
 from worker.transfer.depot import run_paths
@@ -22,7 +22,7 @@ def start(plan: dict[str, Any]) -> bool:
     """Start this node's part of an attempt."""
     run_plan = RunPlan.from_dict(plan)
     started = agent.attempt_start(run_plan, run_paths(run_plan))
-    agent.heartbeat().now()
+    heartbeat.heartbeat().now()
     return started
 
 
@@ -41,7 +41,7 @@ def resize(job_id: str, token: int, number: int, slots: list[int]) -> bool:
 @app.task(name="node.probe")
 def probe() -> None:
     """Report the node's state now."""
-    agent.heartbeat().now()
+    heartbeat.heartbeat().now()
 
 
 @app.task(name="node.predict")

@@ -29,8 +29,8 @@ import redis
 
 from tests.benchmarks.scale_readers import Shared, broker_cpu_s, load_words, readers_compare
 from tests.benchmarks.scale_scene import installation, queue_fill, report_of
-from worker.agent import BEAT_S
 from worker.events import CONTROL_STREAM, Event, EventKind, job_stream
+from worker.heartbeat import BEAT_S
 
 STEPS_PER_S = 3
 EVENTS_PER_S = 2 * STEPS_PER_S + 2

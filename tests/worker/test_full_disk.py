@@ -11,7 +11,7 @@ import pytest
 
 from tests.small_disk import fill
 from tests.worker.conftest import JOB_ID, JobFixture, wait_for
-from worker import agent
+from worker import heartbeat
 from worker.events import EventKind
 from worker.logs import RankLog
 from worker.plan import RunPaths
@@ -42,7 +42,7 @@ def test_a_run_that_fills_the_disk_is_told_as_such_though_its_end_cannot_be_reco
     assert job_there.start(job_there.plan())
     data = ended(job_there)
     assert (data["outcome"], data["failure"]["code"]) == ("failed", "disk_full")
-    wait_for(lambda: agent.report()["running"] == [])
+    wait_for(lambda: heartbeat.report()["running"] == [])
     assert job_there.kinds().count("exited") == 1
     assert not job_there.processes()
 

@@ -1,0 +1,88 @@
+"""What a node says of itself to control, every few seconds."""
+
+from __future__ import annotations
+
+import compileall
+import logging
+import threading
+import time
+from functools import lru_cache
+from typing import Any
+
+import psutil
+import redis
+from kombu.exceptions import KombuError
+
+from worker import devices, sandbox
+from worker.address import links, own_address
+from worker.agent import sweep
+from worker.celery_app import send_to_control
+from worker.home import node_name
+from worker.transfer.depot import cache_report
+
+BEAT_S = 5.0
+_log = logging.getLogger(__name__)
+
+
+def report() -> dict[str, Any]:
+    """What control wants to know of this node."""
+    host = sandbox.host()
+    found = devices.devices()
+    return {
+        "name": node_name(),
+        "boot_id": devices.boot_id(),
+        "address": own_address(),
+        "time_s": time.time(),
+        "devices": found,
+        "cpu_cores": devices.cpu_cores(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "sandbox_level": int(host.level),
+        "sandbox_reason": host.reason,
+        "description": {
+            **devices.description(),
+            "links": links(),
+            "network_problem": sandbox.network_problem(),
+            **cache_report(),
+        },
+        "running": [{"job_id": entry.job_id, "token": entry.token} for entry in sweep()],
+    }
+
+
+class Heartbeat:
+    """A thread beside the Celery worker that reports every few seconds and at once when told to."""
+
+    def __init__(self) -> None:
+        self._wake = threading.Event()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reporting."""
+        self._ended.set()
+        self._wake.set()
+
+    def now(self) -> None:
+        """Report at once."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        compileall.compile_dir(sandbox.package_folder("worker"), quiet=2)  # ranks cannot write it, and start faster
+        while not self._ended.is_set():
+            self._wake.clear()
+            try:
+                send_to_control("control.node_report", [report()], expires_s=4 * BEAT_S)
+            except (KombuError, redis.RedisError, OSError) as error:
+                _log.warning("cannot report, the broker is away: %s", error)
+            except Exception:
+                _log.exception("cannot report")
+            self._wake.wait(BEAT_S)
+
+
+@lru_cache(maxsize=1)
+def heartbeat() -> Heartbeat:
+    """The heartbeat of this process."""
+    return Heartbeat()
