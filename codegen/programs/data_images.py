@@ -1,7 +1,8 @@
 """Reads the pictures, splits them and turns them into tensors.
 
-Pictures are cut to a square in their middle, scaled to one size and kept as bytes (uint8 [N, channels, height,
-width], a quarter of the memory of floats); the model turns them into floats with the mean and deviation of the
+The packed pictures are plain already: upright, grey or RGB with 8 bits, transparent parts on white (predict.py makes
+new ones alike). They are cut to a square in their middle, scaled to one size and kept as bytes (uint8 [N, channels,
+height, width], a quarter of the memory of floats); the model turns them into floats with the mean and deviation of the
 training pictures.
 """
 
@@ -83,10 +84,7 @@ def read_pictures(path: Path, channels: int, height: int, width: int) -> np.ndar
 
 
 def picture_array(picture: Image.Image, channels: int, height: int, width: int) -> np.ndarray:
-    """One picture as uint8 [channels, height, width], turned upright, its middle cut to the wanted proportions."""
-    picture = ImageOps.exif_transpose(picture)
-    if picture.mode.startswith("I"):  # 16-bit grey: `convert` would cut off bright values instead of scaling
-        picture = Image.fromarray((np.asarray(picture, dtype=np.float32) / 257).astype(np.uint8))
+    """One picture as uint8 [channels, height, width], its middle cut to the wanted proportions."""
     picture = picture.convert("L" if channels == 1 else "RGB")
     if picture.size != (width, height):
         picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
@@ -94,7 +92,7 @@ def picture_array(picture: Image.Image, channels: int, height: int, width: int) 
 
 
 def transform(preprocess: dict, records: list[Image.Image]) -> tuple[torch.Tensor, ...]:
-    """Prepare PIL pictures: (uint8 [N, channels, height, width],)."""
+    """Prepare pictures that are upright, 8 bits, grey or RGB: (uint8 [N, channels, height, width],)."""
     shape = preprocess["shape"]
     size = (shape["channels"], shape["height"], shape["width"])
     arrays = [picture_array(picture, *size) for picture in records]

@@ -250,19 +250,6 @@ def test_pictures_with_folders_of_parts_keep_them(tmp_path):
     assert dataset.test.rows.tolist() == list(range(2, 60, 3))
 
 
-@pytest.mark.parametrize("mode", ["P", "LA", "RGBA", "CMYK", "1", "I;16"])
-def test_pictures_of_odd_modes_are_read(mode):
-    picture = Image.new("L", (20, 10), 200)
-    if mode == "I;16":
-        picture = Image.fromarray(np.full((10, 20), 200 * 257, dtype=np.uint16))
-    elif mode != "L":
-        picture = picture.convert(mode)
-    array = IMAGES.picture_array(picture, 1, 8, 8)
-    assert array.shape == (1, 8, 8)
-    expected = 255 if mode == "1" else 200
-    assert abs(int(array.mean()) - expected) <= 60 if mode == "1" else abs(int(array.mean()) - expected) <= 3
-
-
 def test_a_shift_moves_whole_pictures_by_at_most_an_eighth():
     pictures = torch.zeros(64, 1, 16, 16, dtype=torch.uint8)
     pictures[:, :, 8, 8] = 255
