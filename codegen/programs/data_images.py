@@ -6,6 +6,7 @@ height, width], a quarter of the memory of floats); the model turns them into fl
 training pictures.
 """
 
+import hashlib
 import io
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +19,7 @@ from PIL import Image, ImageOps
 from worker.runtime.data import Dataset, Part
 from worker.runtime.split import split_rows
 
-STATISTICS_PICTURES = 5000  # training pictures that the mean and deviation are taken from
+STATISTICS_PICTURES = 5000  # the mean and deviation are taken from about so many training pictures
 
 
 def load(spec, folder: Path) -> Dataset:
@@ -34,9 +35,11 @@ def load(spec, folder: Path) -> Dataset:
     given = table["__split__"].to_pylist() if "__split__" in columns else None
     split = spec.data.split
     stratify = targets if split.stratify else None
-    parts = split_rows(len(targets), split.validation, split.test, spec.training.seed, stratify, given)
+    copies = same_pixels(pictures)  # a copy of a training picture would be no test
+    parts = split_rows(len(targets), split.validation, split.test, spec.training.seed, stratify, given, copies)
 
-    sample = pictures[parts["train"][:STATISTICS_PICTURES]] / np.float32(255)
+    every = max(1, round(len(parts["train"]) / STATISTICS_PICTURES))  # the file may be ordered by class
+    sample = pictures[parts["train"][::every]] / np.float32(255)
     shape = {
         "channels": spec.shape.channels,
         "height": spec.shape.height,
@@ -81,6 +84,12 @@ def read_pictures(path: Path, channels: int, height: int, width: int) -> np.ndar
                 pictures[done] = picture
                 done += 1
     return pictures
+
+
+def same_pixels(pictures: np.ndarray) -> np.ndarray:
+    """A number for each picture, int64 [N]: equal for pictures that are alike in every pixel."""
+    digests = np.array([hashlib.blake2b(picture, digest_size=16).digest() for picture in pictures])
+    return np.unique(digests, return_inverse=True)[1]
 
 
 def picture_array(picture: Image.Image, channels: int, height: int, width: int) -> np.ndarray:

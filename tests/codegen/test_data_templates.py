@@ -192,6 +192,31 @@ def test_a_class_with_one_row_stays_in_training():
         assert 40 in split_rows(41, 0.2, 0.2, seed, labels)["train"]
 
 
+@pytest.mark.parametrize("share", [0.15, 0.4])
+def test_every_class_keeps_a_row_to_learn_from(share):
+    labels = np.array([0] * 300 + [1, 1, 2, 2, 3, 3, 3])
+    for seed in range(50):
+        assert set(labels[split_rows(len(labels), share, share, seed, labels)["train"]]) == {0, 1, 2, 3}
+
+
+def test_rows_that_are_alike_go_to_the_same_part():
+    copies = np.arange(300) % 100
+    for given in (None, ["train"] * 200 + ["test"] * 100):
+        for labels in (None, copies % 3):
+            parts = split_rows(300, 0.2, 0.2, 0, labels, given, copies)
+            assert sorted(np.concatenate(list(parts.values()))) == list(range(300))
+            assert not set(copies[parts["train"]]) & set(copies[parts["val"]])
+            assert given or not set(copies[parts["train"]]) & set(copies[parts["test"]])
+            assert len(parts["val"]) == pytest.approx(40 if given else 60, abs=6)
+
+
+def test_rows_without_copies_are_split_as_ever():
+    labels = np.arange(200) % 4
+    for given in (None, ["train", "train", "test", "val"] * 50, ["train", "train", "train", "test"] * 50):
+        plain, told = (split_rows(200, 0.2, 0.1, 3, labels, given, copies) for copies in (None, np.arange(200)))
+        assert all(np.array_equal(plain[name], told[name]) for name in plain)
+
+
 def test_a_given_split_is_kept_and_a_lacking_part_comes_from_training():
     given = ["train"] * 80 + ["test"] * 20
     parts = split_rows(100, 0.25, 0.5, 0, None, given)
@@ -221,6 +246,30 @@ def load_pictures(folder, channels: int = 3, size: int = 8):
         "shape": {"channels": channels, "height": size, "width": size},
     }
     return IMAGES.load(program_spec(body), folder)
+
+
+def test_copies_of_a_picture_are_never_in_two_parts(tmp_path):
+    write_pictures(tmp_path)
+    table = pq.read_table(tmp_path / "images.parquet")
+    pq.write_table(pa.concat_tables([table, table]), tmp_path / "images.parquet")
+    dataset = load_pictures(tmp_path)
+    originals = [set((part.rows % 60).tolist()) for part in (dataset.train, dataset.val, dataset.test)]
+    assert all(originals)
+    assert sum(map(len, originals)) == len(set.union(*originals)) == 60
+
+
+def test_mean_and_deviation_are_those_of_all_classes_though_the_file_is_ordered_by_class(tmp_path, monkeypatch):
+    blobs = []
+    for grey in range(200):
+        out = io.BytesIO()
+        Image.fromarray(np.full((8, 8), grey, dtype=np.uint8)).save(out, "PNG")
+        blobs.append(out.getvalue())
+    labels = ["dark"] * 100 + ["light"] * 100
+    pq.write_table(pa.table({"image": blobs, "label": labels}), tmp_path / "images.parquet")
+    monkeypatch.setattr(IMAGES, "STATISTICS_PICTURES", 20)
+    shape = load_pictures(tmp_path, channels=1).shape
+    assert shape["channel_mean"] == pytest.approx([100 / 255], abs=0.04)
+    assert shape["channel_std"] == pytest.approx([58 / 255], abs=0.03)
 
 
 @pytest.mark.parametrize(("mode", "channels"), [("RGB", 3), ("L", 1), ("L", 3), ("RGB", 1)])
