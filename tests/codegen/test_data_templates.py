@@ -14,6 +14,9 @@ import pytest
 import torch
 from PIL import Image
 
+from codegen.profile.types import ColumnType
+from codegen.reading import table_shape
+from tests.codegen.model_profiles import column
 from tests.codegen.programs import module, program_spec
 from worker.runtime.split import split_rows
 
@@ -81,13 +84,37 @@ def test_the_split_is_the_same_for_the_same_seed_and_another_for_another(tmp_pat
 def test_inputs_have_one_column_per_feature_in_the_order_of_the_shape(tmp_path):
     dataset = load_table(tmp_path, make_table())
     numeric, categorical = dataset.train.inputs
-    assert numeric.shape == (len(dataset.train), 3 + 4 + 2)
+    assert numeric.shape == (len(dataset.train), 3 + 5 + 2)
     assert numeric.dtype == torch.float32
     assert categorical.shape == (len(dataset.train), 1)
     missing = torch.tensor([row % 10 == 0 for row in dataset.train.rows.tolist()])
     assert torch.equal(numeric[:, 1].bool(), missing)
     assert torch.isfinite(numeric).all()
     assert dataset.shape["cardinalities"] == [4]
+
+
+def test_the_inputs_of_a_row_are_those_that_the_spec_names(tmp_path):
+    table = make_table()
+    joined = [None if row % 7 == 0 else moment for row, moment in enumerate(table["joined"].to_pylist())]
+    note = [None if row % 5 == 0 else "a word" for row in range(ROWS)]
+    table = table.set_column(3, "joined", pa.array(joined)).set_column(4, "note", pa.array(note))
+    missing = {"age": ROWS // 10, "hours": 0, "joined": 58, "note": ROWS // 5}
+    kinds = {"age": "numeric", "hours": "numeric", "joined": "date", "note": "text"}
+    shape = table_shape([column(name, ColumnType(kinds[name]), missing=missing[name]) for name in kinds])
+    numeric = load_table(tmp_path, table, **shape).train.inputs[0]
+    assert numeric.shape[1] == len(shape["features"])
+    rows = load_table(tmp_path, table, **shape).train.rows
+    for name, every in (("age", 10), ("joined", 7), ("note", 5)):
+        told = numeric[:, shape["features"].index(f"{name}: missing")]
+        assert torch.equal(told.bool(), rows % every == 0)
+
+
+def test_the_hour_of_a_time_is_an_input_of_its_own(tmp_path):
+    moments = [dt.datetime(2020, 1, 1 + row // 48 % 28) + dt.timedelta(minutes=30 * (row % 48)) for row in range(ROWS)]
+    dataset = load_table(tmp_path, make_table().set_column(3, "joined", pa.array(moments)))
+    hours = dataset.train.inputs[0][:, 3 + 4]
+    order = (dataset.train.rows % 48).float()
+    assert torch.corrcoef(torch.stack([hours, order]))[0, 1] > 0.98
 
 
 def test_prediction_prepares_rows_exactly_as_training_did(tmp_path):
@@ -160,6 +187,12 @@ def test_text_in_a_number_column_is_named(tmp_path):
     records = make_table().slice(0, 1).set_column(1, "hours", pa.array(["many"]))
     with pytest.raises(ValueError, match=r"hours.*many"):
         TABULAR.transform(preprocess, records)
+
+
+def test_whole_numbers_beyond_the_exact_ones_are_read_as_those_of_training_were(tmp_path):
+    preprocess = load_table(tmp_path, make_table()).preprocess
+    records = make_table().slice(0, 1).set_column(1, "hours", pa.array([2**60 + 1]))
+    assert torch.isfinite(TABULAR.transform(preprocess, records)[0]).all()
 
 
 def test_numbers_and_dates_given_as_text_are_read(tmp_path):
