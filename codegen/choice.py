@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.catalog import FAMILIES, OWN, families_for
 from codegen.catalog.base import SIZES, Cost, Facts, Family
-from codegen.catalog.rates import rate_defaults
+from codegen.catalog.rates import rate_defaults, sgd_defaults
 from codegen.catalog.training import (
     LEAST_MICRO_ROWS,
     Defaults,
@@ -157,7 +157,10 @@ def _training(
 ) -> dict[str, Any]:
     defaults = training_defaults(family, facts, cost)
     wishes = spec.training.model_dump(mode="json") | {"batch_size": batch_wish}
-    defaults |= _rate_defaults(wishes, defaults, facts)
+    optimizer = defaults["optimizer"][0] if wishes["optimizer"] == "auto" else wishes["optimizer"]
+    if optimizer == "sgd":
+        defaults |= sgd_defaults(defaults)
+    defaults |= _rate_defaults(wishes, defaults, facts, optimizer)
     if wishes["rate_rule"] != "auto" and wishes["rate_rule"] != defaults["rate_rule"][0]:
         notes.note("training.rate_rule", *defaults["rate_rule"])
         wishes["rate_rule"] = defaults["rate_rule"][0]
@@ -183,10 +186,9 @@ def _training(
     return values
 
 
-def _rate_defaults(wishes: dict[str, Any], defaults: Defaults, facts: Facts) -> Defaults:
+def _rate_defaults(wishes: dict[str, Any], defaults: Defaults, facts: Facts, optimizer: str) -> Defaults:
     reference = min(defaults["batch_size"][0], facts.train_rows)
     batch = reference if wishes["batch_size"] == "auto" else min(wishes["batch_size"], facts.train_rows)
-    optimizer = defaults["optimizer"][0] if wishes["optimizer"] == "auto" else wishes["optimizer"]
     return rate_defaults(wishes, defaults["learning_rate"], batch, reference, optimizer)
 
 

@@ -14,6 +14,12 @@ from codegen.types import SpecError
 LEAST_ROWS = 10
 TASK_CODES = ("wrong_task", "target_not_numeric", "target_is_amount")
 """Problems of the task rather than of the target."""
+NUMBER_PARTS = {
+    ColumnType.NUMERIC: ("",),
+    ColumnType.DATE: ("days", "year", "month", "weekday", "hour"),
+    ColumnType.TEXT: ("characters", "words"),
+}
+"""Numbers that a column of a kind gives; an indicator of missing values stands behind the first of them."""
 UNUSED = {
     ColumnType.IDENTIFIER: "nearly every row has its own value: nothing to learn from",
     ColumnType.CONSTANT: "it has one value or none: nothing to learn from",
@@ -70,20 +76,17 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
 def table_shape(columns: list[ColumnProfile]) -> dict[str, Any]:
     """Names of inputs by kind, and of the numbers they give, in the order of the program's data.py."""
     of = {kind: [column for column in columns if column.type is kind] for kind in ColumnType}
-    numeric, dates, texts = of[ColumnType.NUMERIC], of[ColumnType.DATE], of[ColumnType.TEXT]
     categorical = [*of[ColumnType.CATEGORY], *of[ColumnType.IDENTIFIER]]
     features: list[str] = []
-    for column in numeric:
-        features += [column.name, f"{column.name}: missing"] if column.missing else [column.name]
-    for column in dates:
-        features += [f"{column.name}: {part}" for part in ("days", "year", "month", "weekday")]
-    for column in texts:
-        features += [f"{column.name}: {part}" for part in ("characters", "words")]
+    for kind, parts in NUMBER_PARTS.items():
+        for column in of[kind]:
+            first, *others = [f"{column.name}: {part}" if part else column.name for part in parts]
+            features += [first, *([f"{column.name}: missing"] if column.missing else []), *others]
     return {
-        "numeric": [column.name for column in numeric],
-        "dates": [column.name for column in dates],
-        "texts": [column.name for column in texts],
-        "indicators": [column.name for column in numeric if column.missing],
+        "numeric": [column.name for column in of[ColumnType.NUMERIC]],
+        "dates": [column.name for column in of[ColumnType.DATE]],
+        "texts": [column.name for column in of[ColumnType.TEXT]],
+        "indicators": [column.name for kind in NUMBER_PARTS for column in of[kind] if column.missing],
         "categorical": [column.name for column in categorical],
         "features": features,
         "cardinalities": [min(column.unique, 10_000) + 1 for column in categorical],

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from codegen.catalog.training import Defaults
+
 RateRule = Literal["none", "linear", "sqrt", "range", "trials"]
 MOST_FACTOR = 8.0
 """Rules of thumb hold near the batch they start from; further away only a range test tells."""
+SGD_RATE = 10.0
+"""Of SGD with momentum 0.9, over that of AdamW."""
+SGD_DECAY = 0.01
+"""At ten times the rate, and as momentum repeats each step ten times, weights shrink as fast as with AdamW's decay."""
 
 
 def rate_factor(rule: str, batch: int, reference_batch: int) -> float:
@@ -24,6 +30,15 @@ def rate_factor(rule: str, batch: int, reference_batch: int) -> float:
 def usual_rule(optimizer: str) -> RateRule:
     """What is usual for an optimizer: SGD's step grows with the gradient, AdamW's does not."""
     return "linear" if optimizer == "sgd" else "sqrt"
+
+
+def sgd_defaults(defaults: Defaults) -> Defaults:
+    """Rate and decay of the family, found with AdamW, for SGD: its steps are as small as the gradient."""
+    rate, decay = defaults["learning_rate"][0] * SGD_RATE, defaults["weight_decay"][0] * SGD_DECAY
+    return {
+        "learning_rate": (float(f"{rate:.3g}"), f"{SGD_RATE:.0f} times the usual peak with AdamW"),
+        "weight_decay": (float(f"{decay:.3g}"), "shrinks the weights as fast as the usual decay does with AdamW"),
+    }
 
 
 def rate_defaults(

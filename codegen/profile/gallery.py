@@ -139,7 +139,7 @@ class Gallery:
                 Severity.WARNING if len(self._copies) * 100 >= self.pictures else Severity.INFO,
                 self._copies,
                 "a picture repeats an earlier one of its class",
-                "Copies on both sides of a random split make the test figures too good. Remove them.",
+                "A random split keeps copies in one part, but each counts anew there. Remove what is a mistake.",
             ),
         )
         return [

@@ -1,10 +1,12 @@
 """Reads the pictures, splits them and turns them into tensors.
 
-Pictures are cut to a square in their middle, scaled to one size and kept as bytes (uint8 [N, channels, height,
-width], a quarter of the memory of floats); the model turns them into floats with the mean and deviation of the
+The packed pictures are plain already: upright, grey or RGB with 8 bits, transparent parts on white (predict.py makes
+new ones alike). They are cut to a square in their middle, scaled to one size and kept as bytes (uint8 [N, channels,
+height, width], a quarter of the memory of floats); the model turns them into floats with the mean and deviation of the
 training pictures.
 """
 
+import hashlib
 import io
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +19,7 @@ from PIL import Image, ImageOps
 from worker.runtime.data import Dataset, Part
 from worker.runtime.split import split_rows
 
-STATISTICS_PICTURES = 5000  # training pictures that the mean and deviation are taken from
+STATISTICS_PICTURES = 5000  # the mean and deviation are taken from about so many training pictures
 
 
 def load(spec, folder: Path) -> Dataset:
@@ -33,9 +35,11 @@ def load(spec, folder: Path) -> Dataset:
     given = table["__split__"].to_pylist() if "__split__" in columns else None
     split = spec.data.split
     stratify = targets if split.stratify else None
-    parts = split_rows(len(targets), split.validation, split.test, spec.training.seed, stratify, given)
+    copies = same_pixels(pictures)  # a copy of a training picture would be no test
+    parts = split_rows(len(targets), split.validation, split.test, spec.training.seed, stratify, given, copies)
 
-    sample = pictures[parts["train"][:STATISTICS_PICTURES]] / np.float32(255)
+    every = max(1, round(len(parts["train"]) / STATISTICS_PICTURES))  # the file may be ordered by class
+    sample = pictures[parts["train"][::every]] / np.float32(255)
     shape = {
         "channels": spec.shape.channels,
         "height": spec.shape.height,
@@ -82,11 +86,14 @@ def read_pictures(path: Path, channels: int, height: int, width: int) -> np.ndar
     return pictures
 
 
+def same_pixels(pictures: np.ndarray) -> np.ndarray:
+    """A number for each picture, int64 [N]: equal for pictures that are alike in every pixel."""
+    digests = np.array([hashlib.blake2b(picture, digest_size=16).digest() for picture in pictures])
+    return np.unique(digests, return_inverse=True)[1]
+
+
 def picture_array(picture: Image.Image, channels: int, height: int, width: int) -> np.ndarray:
-    """One picture as uint8 [channels, height, width], turned upright, its middle cut to the wanted proportions."""
-    picture = ImageOps.exif_transpose(picture)
-    if picture.mode.startswith("I"):  # 16-bit grey: `convert` would cut off bright values instead of scaling
-        picture = Image.fromarray((np.asarray(picture, dtype=np.float32) / 257).astype(np.uint8))
+    """One picture as uint8 [channels, height, width], its middle cut to the wanted proportions."""
     picture = picture.convert("L" if channels == 1 else "RGB")
     if picture.size != (width, height):
         picture = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
@@ -94,7 +101,7 @@ def picture_array(picture: Image.Image, channels: int, height: int, width: int) 
 
 
 def transform(preprocess: dict, records: list[Image.Image]) -> tuple[torch.Tensor, ...]:
-    """Prepare PIL pictures: (uint8 [N, channels, height, width],)."""
+    """Prepare pictures that are upright, 8 bits, grey or RGB: (uint8 [N, channels, height, width],)."""
     shape = preprocess["shape"]
     size = (shape["channels"], shape["height"], shape["width"])
     arrays = [picture_array(picture, *size) for picture in records]

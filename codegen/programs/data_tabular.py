@@ -7,7 +7,7 @@ same way.
 - Numbers: missing values become the median, with a 0/1 indicator beside them; then each column is mapped to a
   normal distribution by its ranks (large tables) or scaled by its quartiles with soft limits (small ones).
 - Categories: a vocabulary of the values seen at least twice; number 0 stands for missing or unknown.
-- Dates: days since 1970, year, month and weekday, each as a number.
+- Dates: days since 1970, year, month, weekday and hour of the day, each as a number.
 - Texts: their length in characters and in words, no more; the words themselves are not read.
 """
 
@@ -99,8 +99,8 @@ def fit(shape, table: pa.Table) -> dict:
     columns = [(name, kind) for kind in ("numeric", "dates", "texts") for name in getattr(shape, kind)]
     fitted = []
     for name, kind in columns:
-        for feature, values in raw_numbers(table, name, kind):
-            indicator = kind == "numeric" and name in shape.indicators
+        for number, (feature, values) in enumerate(raw_numbers(table, name, kind)):
+            indicator = number == 0 and name in shape.indicators  # one for all numbers of a column
             fitted.append(
                 {"column": name, "kind": kind, "feature": feature, "indicator": indicator}
                 | (fit_ranks(values) if ranks else fit_quartiles(values))
@@ -200,7 +200,7 @@ def raw_numbers(table: pa.Table, name: str, kind: str):
 
 
 def date_numbers(column, name: str):
-    """Days since 1970, year, month, weekday of a date column."""
+    """Days since 1970, year, month, weekday, hour of a date column."""
     try:
         moments = column.cast(pa.timestamp("us"), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -208,14 +208,14 @@ def date_numbers(column, name: str):
     days = to_numbers(moments.cast(pa.int64()), name) / 86_400e6
     numbers = [("days", days)]
     numbers += [(part.__name__, to_numbers(part(moments), name)) for part in (pc.year, pc.month)]
-    numbers += [("weekday", to_numbers(pc.day_of_week(moments), name))]
+    numbers += [("weekday", to_numbers(pc.day_of_week(moments), name)), ("hour", 24 * (days % 1))]
     return [(f"{name}: {part}", values) for part, values in numbers]
 
 
 def to_numbers(column, name: str) -> np.ndarray:
     """A column as float64 [N]; missing and infinite values as NaN."""
     try:
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
+        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).astype(np.float64)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"column {name!r}: numbers are needed: {error}") from error
     return np.where(np.isfinite(values), values, np.nan)

@@ -41,7 +41,7 @@ def main(options: argparse.Namespace) -> None:
     chunks = serving.table_inputs(data.transform, preprocess, table)
     #: endif
     with torch.no_grad():
-        outputs = torch.cat([net(*inputs).float() for inputs in chunks])
+        outputs = torch.cat([net(*inputs).double() for inputs in chunks])
 
     #: if classification
     classes = preprocess["classes"]

@@ -33,7 +33,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "results": body,
         "metric": _dict(body.get("metric")),
-        "verdict": verdict(job, _dict(metrics.get("test"))),
+        "verdict": verdict(job, _dict(metrics.get("test")), commonest_class(body)),
         "parts": parts,
         "metric_rows": [(name, [metrics[part].get(name) for part in parts]) for name in order],
         "timing": _dict(body.get("timing")),
@@ -46,18 +46,38 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def verdict(job: Job, test: dict[str, Any]) -> str:
-    """The test part in a sentence for people who do not know the metrics; empty where a figure is missing."""
+def verdict(job: Job, test: dict[str, Any], commonest: tuple[str, float] | None = None) -> str:
+    """The test part in a sentence for people who do not know the metrics; empty where a figure is missing.
+
+    `commonest`: the most frequent class and its share, what a model must beat.
+    """
     accuracy, mae, r2 = (_number(test.get(name)) for name in ("accuracy", "mae", "r2"))
     if accuracy is not None:
         what = "pictures" if job.task == "image_classification" else "rows"
-        return f"Of {what} it has never seen, it names the right class for {_percent(accuracy)}."
+        told = f"Of {what} it has never seen, it names the right class for {_percent(accuracy)}"
+        if commonest is None:
+            return f"{told}."
+        name, share = commonest
+        if accuracy <= share:
+            return f"{told}: no better than always answering '{name}', which is right for {_percent(share)}."
+        return f"{told}; always answering '{name}' is right for {_percent(share)}."
     if mae is None or r2 is None:
         return ""
     off = f"On rows it has never seen, its predictions are off by {figure(mae, 3)} on average"
     if r2 <= 0:
         return f"{off}: no better than always predicting the mean."
     return f"{off}, and explain {_percent(r2)} of what makes the values differ."
+
+
+def commonest_class(body: dict[str, Any]) -> tuple[str, float] | None:
+    """The most frequent class of the test part and its share of the rows, where the chart per class has all of them."""
+    for chart in _charts(body):
+        if chart.get("id") == "per_class" and chart.get("split") == "test" and not chart.get("note"):
+            rows = [row for row in chart["rows"] if isinstance(row, list) and len(row) > 1 and _number(row[1])]
+            if rows:
+                most = max(rows, key=lambda row: row[1])
+                return str(most[0]), most[1] / sum(row[1] for row in rows)
+    return None
 
 
 def _took(job: Job) -> list[tuple[str, str]]:

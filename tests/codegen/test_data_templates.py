@@ -14,6 +14,9 @@ import pytest
 import torch
 from PIL import Image
 
+from codegen.profile.types import ColumnType
+from codegen.reading import table_shape
+from tests.codegen.model_profiles import column
 from tests.codegen.programs import module, program_spec
 from worker.runtime.split import split_rows
 
@@ -81,13 +84,37 @@ def test_the_split_is_the_same_for_the_same_seed_and_another_for_another(tmp_pat
 def test_inputs_have_one_column_per_feature_in_the_order_of_the_shape(tmp_path):
     dataset = load_table(tmp_path, make_table())
     numeric, categorical = dataset.train.inputs
-    assert numeric.shape == (len(dataset.train), 3 + 4 + 2)
+    assert numeric.shape == (len(dataset.train), 3 + 5 + 2)
     assert numeric.dtype == torch.float32
     assert categorical.shape == (len(dataset.train), 1)
     missing = torch.tensor([row % 10 == 0 for row in dataset.train.rows.tolist()])
     assert torch.equal(numeric[:, 1].bool(), missing)
     assert torch.isfinite(numeric).all()
     assert dataset.shape["cardinalities"] == [4]
+
+
+def test_the_inputs_of_a_row_are_those_that_the_spec_names(tmp_path):
+    table = make_table()
+    joined = [None if row % 7 == 0 else moment for row, moment in enumerate(table["joined"].to_pylist())]
+    note = [None if row % 5 == 0 else "a word" for row in range(ROWS)]
+    table = table.set_column(3, "joined", pa.array(joined)).set_column(4, "note", pa.array(note))
+    missing = {"age": ROWS // 10, "hours": 0, "joined": 58, "note": ROWS // 5}
+    kinds = {"age": "numeric", "hours": "numeric", "joined": "date", "note": "text"}
+    shape = table_shape([column(name, ColumnType(kinds[name]), missing=missing[name]) for name in kinds])
+    numeric = load_table(tmp_path, table, **shape).train.inputs[0]
+    assert numeric.shape[1] == len(shape["features"])
+    rows = load_table(tmp_path, table, **shape).train.rows
+    for name, every in (("age", 10), ("joined", 7), ("note", 5)):
+        told = numeric[:, shape["features"].index(f"{name}: missing")]
+        assert torch.equal(told.bool(), rows % every == 0)
+
+
+def test_the_hour_of_a_time_is_an_input_of_its_own(tmp_path):
+    moments = [dt.datetime(2020, 1, 1 + row // 48 % 28) + dt.timedelta(minutes=30 * (row % 48)) for row in range(ROWS)]
+    dataset = load_table(tmp_path, make_table().set_column(3, "joined", pa.array(moments)))
+    hours = dataset.train.inputs[0][:, 3 + 4]
+    order = (dataset.train.rows % 48).float()
+    assert torch.corrcoef(torch.stack([hours, order]))[0, 1] > 0.98
 
 
 def test_prediction_prepares_rows_exactly_as_training_did(tmp_path):
@@ -162,6 +189,12 @@ def test_text_in_a_number_column_is_named(tmp_path):
         TABULAR.transform(preprocess, records)
 
 
+def test_whole_numbers_beyond_the_exact_ones_are_read_as_those_of_training_were(tmp_path):
+    preprocess = load_table(tmp_path, make_table()).preprocess
+    records = make_table().slice(0, 1).set_column(1, "hours", pa.array([2**60 + 1]))
+    assert torch.isfinite(TABULAR.transform(preprocess, records)[0]).all()
+
+
 def test_numbers_and_dates_given_as_text_are_read(tmp_path):
     table = make_table()
     preprocess = load_table(tmp_path, table).preprocess
@@ -190,6 +223,31 @@ def test_a_class_with_one_row_stays_in_training():
     labels = np.array([0] * 20 + [1] * 20 + [2])
     for seed in range(20):
         assert 40 in split_rows(41, 0.2, 0.2, seed, labels)["train"]
+
+
+@pytest.mark.parametrize("share", [0.15, 0.4])
+def test_every_class_keeps_a_row_to_learn_from(share):
+    labels = np.array([0] * 300 + [1, 1, 2, 2, 3, 3, 3])
+    for seed in range(50):
+        assert set(labels[split_rows(len(labels), share, share, seed, labels)["train"]]) == {0, 1, 2, 3}
+
+
+def test_rows_that_are_alike_go_to_the_same_part():
+    copies = np.arange(300) % 100
+    for given in (None, ["train"] * 200 + ["test"] * 100):
+        for labels in (None, copies % 3):
+            parts = split_rows(300, 0.2, 0.2, 0, labels, given, copies)
+            assert sorted(np.concatenate(list(parts.values()))) == list(range(300))
+            assert not set(copies[parts["train"]]) & set(copies[parts["val"]])
+            assert given or not set(copies[parts["train"]]) & set(copies[parts["test"]])
+            assert len(parts["val"]) == pytest.approx(40 if given else 60, abs=6)
+
+
+def test_rows_without_copies_are_split_as_ever():
+    labels = np.arange(200) % 4
+    for given in (None, ["train", "train", "test", "val"] * 50, ["train", "train", "train", "test"] * 50):
+        plain, told = (split_rows(200, 0.2, 0.1, 3, labels, given, copies) for copies in (None, np.arange(200)))
+        assert all(np.array_equal(plain[name], told[name]) for name in plain)
 
 
 def test_a_given_split_is_kept_and_a_lacking_part_comes_from_training():
@@ -223,6 +281,30 @@ def load_pictures(folder, channels: int = 3, size: int = 8):
     return IMAGES.load(program_spec(body), folder)
 
 
+def test_copies_of_a_picture_are_never_in_two_parts(tmp_path):
+    write_pictures(tmp_path)
+    table = pq.read_table(tmp_path / "images.parquet")
+    pq.write_table(pa.concat_tables([table, table]), tmp_path / "images.parquet")
+    dataset = load_pictures(tmp_path)
+    originals = [set((part.rows % 60).tolist()) for part in (dataset.train, dataset.val, dataset.test)]
+    assert all(originals)
+    assert sum(map(len, originals)) == len(set.union(*originals)) == 60
+
+
+def test_mean_and_deviation_are_those_of_all_classes_though_the_file_is_ordered_by_class(tmp_path, monkeypatch):
+    blobs = []
+    for grey in range(200):
+        out = io.BytesIO()
+        Image.fromarray(np.full((8, 8), grey, dtype=np.uint8)).save(out, "PNG")
+        blobs.append(out.getvalue())
+    labels = ["dark"] * 100 + ["light"] * 100
+    pq.write_table(pa.table({"image": blobs, "label": labels}), tmp_path / "images.parquet")
+    monkeypatch.setattr(IMAGES, "STATISTICS_PICTURES", 20)
+    shape = load_pictures(tmp_path, channels=1).shape
+    assert shape["channel_mean"] == pytest.approx([100 / 255], abs=0.04)
+    assert shape["channel_std"] == pytest.approx([58 / 255], abs=0.03)
+
+
 @pytest.mark.parametrize(("mode", "channels"), [("RGB", 3), ("L", 1), ("L", 3), ("RGB", 1)])
 def test_pictures_become_bytes_of_one_size(tmp_path, mode, channels):
     write_pictures(tmp_path, mode=mode)
@@ -248,19 +330,6 @@ def test_pictures_with_folders_of_parts_keep_them(tmp_path):
     write_pictures(tmp_path, split=("train", "train", "test"))
     dataset = load_pictures(tmp_path)
     assert dataset.test.rows.tolist() == list(range(2, 60, 3))
-
-
-@pytest.mark.parametrize("mode", ["P", "LA", "RGBA", "CMYK", "1", "I;16"])
-def test_pictures_of_odd_modes_are_read(mode):
-    picture = Image.new("L", (20, 10), 200)
-    if mode == "I;16":
-        picture = Image.fromarray(np.full((10, 20), 200 * 257, dtype=np.uint16))
-    elif mode != "L":
-        picture = picture.convert(mode)
-    array = IMAGES.picture_array(picture, 1, 8, 8)
-    assert array.shape == (1, 8, 8)
-    expected = 255 if mode == "1" else 200
-    assert abs(int(array.mean()) - expected) <= 60 if mode == "1" else abs(int(array.mean()) - expected) <= 3
 
 
 def test_a_shift_moves_whole_pictures_by_at_most_an_eighth():

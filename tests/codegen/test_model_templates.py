@@ -134,3 +134,20 @@ def test_a_table_model_can_learn_a_few_rows_by_heart(family):
         loss.backward()
         optimizer.step()
     assert (net(numeric, categorical).argmax(dim=1) == targets).all()
+
+
+@pytest.mark.parametrize("family", families_for(Task.TABULAR_CLASSIFICATION), ids=lambda family: family.name)
+def test_a_value_never_seen_says_nothing_unless_training_rows_teach_what_it_means(family):
+    """Untrained, an embedding drawn at random would answer as for some other category."""
+    facts = TABLES["mixed"]
+    params = family.defaults(facts, "small")
+    net = module(f"models/{family.template}").build(spec_of(facts, params))
+    embeddings = [part.weight for part in net.modules() if isinstance(part, torch.nn.Embedding)]
+    assert len(embeddings) == len(facts.cardinalities)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2, weight_decay=0.1)
+    for seen in ([1, 2, 2], [0, 1, 1]):
+        categorical = torch.tensor([seen] * ROWS)
+        optimizer.zero_grad()
+        net(torch.randn(ROWS, facts.features), categorical)[:, 0].sum().backward()
+        optimizer.step()
+        assert [weight[0].any().item() for weight in embeddings] == [value == 0 for value in seen]

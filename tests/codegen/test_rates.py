@@ -47,12 +47,22 @@ def test_trials_are_made_for_the_usual_batch_too() -> None:
     ],
 )
 def test_another_batch_has_its_rate_by_the_rule(training: dict, rule: str, factor: float) -> None:
-    usual = values()
+    usual = values(optimizer=training.get("optimizer", "auto"))
     told = resolved(batch_size=4 * usual["batch_size"], **training)
     got = told.spec["training"]
     assert got["rate_rule"] == rule
     assert got["learning_rate"] == pytest.approx(factor * usual["learning_rate"], rel=1e-2)
     assert "training.learning_rate" in {guess.field for guess in told.guesses}
+
+
+def test_sgd_has_a_rate_and_a_decay_of_its_own() -> None:
+    adamw, sgd = values(), values(optimizer="sgd")
+    assert sgd["learning_rate"] == pytest.approx(10 * adamw["learning_rate"])
+    assert sgd["weight_decay"] == pytest.approx(adamw["weight_decay"] / 100)
+    reasons = {guess.field: guess.reason for guess in resolved(optimizer="sgd").guesses}
+    assert "10 times" in reasons["training.learning_rate"]
+    given = values(optimizer="sgd", learning_rate=0.2, weight_decay=0.3)
+    assert (given["learning_rate"], given["weight_decay"]) == (0.2, 0.3)
 
 
 def test_a_given_rate_is_never_scaled() -> None:

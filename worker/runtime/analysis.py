@@ -96,14 +96,17 @@ def per_class_chart(true: NDArray[np.int64], best: NDArray[np.int64], names: lis
 
 
 def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], names: list[str]) -> list[Chart]:
-    """ROC and PR, one class against the rest, with the areas under them; two classes need only one curve."""
+    """ROC and PR, one class against the rest, with the areas under them; of two classes the rarer one's.
+
+    The precision of the more frequent one is high whatever the model does.
+    """
     from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
 
     counts = np.bincount(true, minlength=len(names))
     chosen = [index for index in np.argsort(-counts, kind="stable") if 0 < counts[index] < len(true)]
     if len(names) == 2:
-        chosen = [1] if 1 in chosen else []
-    notes = [] if len(chosen) <= CURVES_SHOWN else [f"The {CURVES_SHOWN} most frequent of {len(names)} classes."]
+        chosen = chosen[-1:]
+    which = f"The {CURVES_SHOWN} most frequent of {len(names)} classes. " if len(chosen) > CURVES_SHOWN else ""
     roc, pr, areas = [], [], []
     thinned = False
     for index in sorted(chosen[:CURVES_SHOWN]):
@@ -118,14 +121,15 @@ def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], na
         thinned = thinned or len(keep) < len(fpr) or len(kept) < len(precision)
         average = float(average_precision_score(is_class, score))
         areas.append([name, int(counts[index]), average, float(roc_auc_score(is_class, score))])
-    if thinned:
-        notes.append(f"Down-sampled to {CURVE_POINTS} points per class.")
-    note = " ".join(notes)
+    note = f"{which}Down-sampled to {CURVE_POINTS} points per class." if thinned else which.rstrip()
+    if len(areas) > 1:
+        average, roc_auc = np.mean([row[2:] for row in areas], axis=0)
+        which += f"Mean over these classes: average precision {average:.3f}, area under the ROC curve {roc_auc:.3f}."
     columns = ["class", "rows", "average_precision", "roc_auc"]
     return [
         chart("roc", "ROC", "curve", ["class", "fpr", "tpr", "threshold"], roc, note),
         chart("pr", "Precision and recall", "curve", ["class", "recall", "precision", "threshold"], pr, note),
-        chart("average_precision", "Average precision", "table", columns, areas, notes[0] if len(notes) > 1 else ""),
+        chart("average_precision", "Average precision", "table", columns, areas, which.rstrip()),
     ]
 
 

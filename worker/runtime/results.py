@@ -35,6 +35,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     """Predict all parts with the best weights and write the folder `results` (first rank only)."""
     timing = _timing(run, net)
     run.keeper.take_best(net)
+    run.autocast.exact = True  # as predict.py will compute
     parts = {"train": dataset.train, "val": dataset.val, "test": dataset.test}
     outputs = {name: run.outputs(net, part) for name, part in parts.items()}
     if run.rank != 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -21,7 +20,7 @@ from worker.runtime.batches import BatchPlan, epoch_order
 from worker.runtime.collective import Group, broadcast_bytes, join
 from worker.runtime.control import Control
 from worker.runtime.data import DataError, Dataset, Part
-from worker.runtime.device import choose_device, default_threads, set_up_torch
+from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
 from worker.runtime.evaluation import train_sample
 from worker.runtime.gradients import WISHES
 from worker.runtime.keeper import Keeper
@@ -62,8 +61,7 @@ class Run:
         self.device = choose_device(settings.device or str(spec.get("resources", {}).get("device", "auto")))
         self.generator = torch.Generator(self.device)
         """For random changes of a batch; seeded anew for every batch."""
-        half = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        self.autocast: Any = torch.autocast("cuda", torch.bfloat16) if half else contextlib.nullcontext()
+        self.autocast = Rounding(self.device)
         self.position = Position()
         self.teller = Teller(reporter, self.position, self.epochs_total, settings.started_s, self.world_size)
         self.keeper = Keeper(self)

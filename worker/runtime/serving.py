@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
 from worker.runtime.checkpoint import STATE_FILE
+from worker.runtime.pictures import plain_picture
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import as_trained
 from worker.runtime.tables import read_rows as read_rows
@@ -111,8 +112,7 @@ def _picture(name: str, body: bytes) -> Image.Image:
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            picture = Image.open(io.BytesIO(body), formats=FORMATS)
-            picture.load()
+            return plain_picture(Image.open(io.BytesIO(body), formats=FORMATS))
         except UnidentifiedImageError:
             raise InputError(f"{name} is no {', '.join(FORMATS)} picture.", _PICTURES) from None
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
@@ -120,7 +120,6 @@ def _picture(name: str, body: bytes) -> Image.Image:
             raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
         except Exception as error:
             raise InputError(f"{name} is not a picture that can be read ({error}).", _PICTURES) from None
-    return picture
 
 
 Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]

@@ -200,6 +200,7 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table) -> pa.Table:
     Texts that are neither stay: the program's own `transform` tells them with their row. Raises `InputError` for dates
     that can be read in two ways or do not fit the others.
     """
+    table = _as_spelled(preprocess, table)
     comma = (table.schema.metadata or {}).get(_DECIMAL_COMMA) == b"1"
     kinds = _kinds(preprocess)
     for at, field in enumerate(table.schema):
@@ -215,6 +216,20 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table) -> pa.Table:
     return table
 
 
+def _as_spelled(preprocess: Mapping[str, Any], table: pa.Table) -> pa.Table:
+    """Truth values (`true`, `True`, `TRUE`) as the training data spelled them: formats and programs differ in it."""
+    for column, vocabulary in _vocabularies(preprocess).items():
+        spelled = {value.lower(): value for value in vocabulary}
+        if not spelled or len(spelled) < len(vocabulary) or not spelled.keys() <= {"true", "false"}:
+            continue
+        for at in table.schema.get_all_field_indices(column):
+            texts = pc.utf8_lower(pc.utf8_trim_whitespace(table.column(at).cast(pa.string())))
+            for lower, value in spelled.items():
+                texts = pc.if_else(pc.equal(texts, lower), value, texts)
+            table = table.set_column(at, column, texts)
+    return table
+
+
 def _without_markers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     stripped = pc.utf8_trim_whitespace(column.cast(pa.string()))
     missing = pc.is_in(stripped, value_set=pa.array(MISSING))
@@ -226,6 +241,13 @@ def _kinds(preprocess: Mapping[str, Any]) -> dict[str, str]:
     noted = preprocess.get("numeric")
     entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
     return {str(entry.get("column")): str(entry.get("kind")) for entry in entries}
+
+
+def _vocabularies(preprocess: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Known values of each column of categories, as data.py notes them."""
+    noted = preprocess.get("categorical")
+    entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
+    return {str(entry.get("column")): [str(value) for value in entry.get("values") or ()] for entry in entries}
 
 
 def _plain_numbers(texts: pa.ChunkedArray, comma: bool) -> pa.ChunkedArray:

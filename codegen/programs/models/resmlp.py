@@ -90,6 +90,8 @@ class ResMLP(nn.Module):
         super().__init__()
         self.numbers = numbers
         self.embeddings = nn.ModuleList(nn.Embedding(size, embedding_size(size)) for size in cardinalities)
+        for embedding in self.embeddings:
+            nn.init.zeros_(embedding.weight[0])  # missing or unknown: says nothing, unless training rows teach it
         size = numbers.places + sum(embedding_size(size) for size in cardinalities)
         self.stem = nn.Linear(size, width)
         self.blocks = nn.Sequential(*(Block(width, dropout) for _ in range(blocks)))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.jobs.models import Job
-from harness.pages.results_view import verdict
+from harness.pages.results_view import commonest_class, verdict
 
 CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "classes of a table": (
@@ -41,3 +41,19 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_the_verdict_says_the_metrics_in_plain_words(case: str) -> None:
     task, metrics, words = CASES[case]
     assert verdict(Job(task=task), metrics) == words
+
+
+def shown(accuracy: float, rows: list[Any], **chart: Any) -> str:
+    """The verdict of a results page."""
+    per_class = {"id": "per_class", "split": "test", "columns": ["class", "rows"], "rows": rows, "note": "", **chart}
+    body = {"metrics": {"test": {"accuracy": accuracy}}, "charts": [per_class]}
+    return verdict(Job(task="tabular_classification"), body["metrics"]["test"], commonest_class(body))
+
+
+def test_what_always_answering_the_commonest_class_gives_stands_beside_the_accuracy() -> None:
+    rows = [["fraud", 50], ["legal", 950], ["gone", 0]]
+    said = "Of rows it has never seen, it names the right class for"
+    assert shown(0.98, rows) == f"{said} 98 %; always answering 'legal' is right for 95 %."
+    assert shown(0.95, rows) == f"{said} 95 %: no better than always answering 'legal', which is right for 95 %."
+    assert shown(0.98, rows, split="val") == shown(0.98, rows, note="Some of many.") == f"{said} 98 %."
+    assert shown(0.98, [["a"], 7, ["b", "c"]]) == f"{said} 98 %."

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -68,6 +69,35 @@ def test_rows_of_every_format_get_the_predictions_of_the_results(table: Path, tm
             lines = list(csv.DictReader(file))
         assert len(lines) == 5 and list(lines[0]) == ["row", "prediction", *rows.column_names]
         assert float(lines[4]["bmi"]) == pytest.approx(rows.column("bmi").to_pylist()[4])
+
+
+def test_a_model_trained_in_sixteen_bits_is_judged_as_exactly_as_it_predicts(tmp_path: Path) -> None:
+    samples.program(tmp_path, samples.diabetes(tmp_path / "data"), training={"epochs": 1}, model={"family": "mlp"})
+    train = (tmp_path / "train.py").read_text()
+    start = 'run = Run.start("spec.yaml")'
+    assert start in train
+    (tmp_path / "train.py").write_text(train.replace(start, f"{start}; run.autocast.exact = False"))
+    assert samples.python(tmp_path, "train.py").returncode == 0
+    rows, expected = known(tmp_path, 20)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    assert predict(tmp_path, tmp_path / "rows.parquet", tmp_path / "output.json").returncode == 0
+    body = json.loads((tmp_path / "output.json").read_text())
+    assert [row[1] for row in body["rows"]] == pytest.approx(expected, rel=1e-5)
+
+
+def test_large_amounts_are_predicted_to_the_last_digit(tmp_path: Path) -> None:
+    """Of times in seconds a float32 would keep every 128th."""
+    samples.program(tmp_path, samples.diabetes(tmp_path / "data"), training={"epochs": 1}, model={"family": "mlp"})
+    path = tmp_path / "data" / "table.parquet"
+    plain = pq.read_table(path)
+    at = plain.column_names.index("progression")
+    pq.write_table(plain.set_column(at, "progression", pc.add(plain["progression"], 1.7e9)), path)
+    assert samples.python(tmp_path, "train.py").returncode == 0
+    rows, expected = known(tmp_path, 20)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    assert predict(tmp_path, tmp_path / "rows.parquet", tmp_path / "output.json").returncode == 0
+    body = json.loads((tmp_path / "output.json").read_text())
+    assert [row[1] for row in body["rows"]] == pytest.approx(expected, abs=0.01)
 
 
 def test_a_column_of_the_input_is_told_apart_from_the_answers_own(tmp_path: Path) -> None:

@@ -99,6 +99,19 @@ def test_missing_values_are_marked_as_in_the_profile() -> None:
     assert set(MISSING) == set(PROFILE_MISSING)
 
 
+@pytest.mark.parametrize("vocabulary", [["True", "False"], ["true", "false"], ["FALSE", "TRUE"]])
+def test_truth_values_are_spelled_as_in_training_whatever_the_format(tmp_path: Path, vocabulary: list[str]) -> None:
+    noted = {"categorical": [{"column": "paid", "values": vocabulary}, {"column": "city", "values": ["True", "Rome"]}]}
+    (tmp_path / "a.csv").write_text("paid,city\nTrue,true\n false,Rome\n,Rome\n")
+    (tmp_path / "b.json").write_text('[{"paid": true, "city": "true"}, {"paid": false}, {"paid": null}]')
+    pq.write_table(pa.table({"paid": [True, False, None], "city": ["true"] * 3}), tmp_path / "c.parquet")
+    expected = [*sorted(vocabulary, key=str.lower, reverse=True), None]
+    for name in ("a.csv", "b.json", "c.parquet"):
+        read = as_trained(noted, read_rows(tmp_path / name))
+        assert read["paid"].to_pylist() == expected, name
+        assert read["city"].to_pylist()[0] == "true"
+
+
 def dated(*values: str) -> pa.Table:
     """A table of one column of dates, as a prediction takes it."""
     return as_trained({"numeric": [{"column": "when", "kind": "dates"}]}, pa.table({"when": list(values)}))

@@ -1,0 +1,65 @@
+"""A picture to predict for looks to the model like the same picture uploaded to train on."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from codegen.profile.pictures import MAX_SIDE as PACKED_SIDE
+from codegen.profile.pictures import picture_read
+from worker.runtime.pictures import MAX_SIDE
+from worker.runtime.serving import read_pictures
+
+TURNED = Image.Exif()
+TURNED[0x0112] = 6  # the camera was held upright
+
+
+def smooth(mode: str, size: tuple[int, int] = (60, 40)) -> Image.Image:
+    """A picture that JPEG changes little: colours and transparency rise in different directions."""
+    across, down = np.meshgrid(np.linspace(0, 255, size[0]), np.linspace(0, 255, size[1]))
+    if mode == "I;16":
+        return Image.fromarray((across * 257).astype(np.uint16))
+    bands = np.stack([across, down, (across + down) / 2, 255 - across], axis=2).astype(np.uint8)
+    picture = Image.fromarray(bands, "RGBA")
+    if mode == "P":
+        return picture.convert("RGB").quantize(16)
+    return picture if mode == "RGBA" else picture.convert("RGB" if mode == "CMYK" else mode).convert(mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "form", "options"),
+    [
+        ("RGBA", "PNG", {}),
+        ("LA", "PNG", {}),
+        ("RGBA", "WEBP", {"lossless": True}),
+        ("P", "PNG", {"transparency": 3}),
+        ("P", "GIF", {"transparency": 3}),
+        ("L", "PNG", {"transparency": 100}),
+        ("I;16", "PNG", {}),
+        ("1", "PNG", {}),
+        ("P", "PNG", {}),
+        ("L", "PNG", {}),
+        ("CMYK", "JPEG", {"quality": 95}),
+        ("RGB", "JPEG", {"exif": TURNED, "quality": 95}),
+    ],
+)
+@pytest.mark.parametrize("size", [(60, 40), (900, 700)], ids=["small", "large"])
+def test_a_picture_to_predict_for_has_the_pixels_of_the_packed_one(
+    tmp_path: Any, mode: str, form: str, options: dict[str, Any], size: tuple[int, int]
+) -> None:
+    path = tmp_path / "picture.png"
+    smooth(mode, size).save(path, form, **options)
+    packed = Image.open(io.BytesIO(picture_read(path.read_bytes()).encoded)).convert("RGB")
+    (read,) = read_pictures(path)[1]
+    assert read.mode in ("L", "RGB")
+    assert read.size == packed.size
+    difference = np.abs(np.asarray(read.convert("RGB"), dtype=int) - np.asarray(packed, dtype=int))
+    assert difference.max() <= (8 if form == "JPEG" else 0)  # a JPEG is encoded once more to be packed
+
+
+def test_pictures_are_made_small_alike() -> None:
+    assert MAX_SIDE == PACKED_SIDE

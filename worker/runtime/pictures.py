@@ -1,0 +1,30 @@
+"""Pictures to predict for, made plain as the packed ones to train on are (`codegen.profile.pictures`)."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image, ImageOps
+
+MAX_SIDE = 512
+"""Longer sides are scaled down to this first, as when pictures are packed."""
+
+
+def plain_picture(picture: Image.Image) -> Image.Image:
+    """An opened picture decoded, upright, grey or RGB with 8 bits, transparency on white, no side above `MAX_SIDE`."""
+    picture.draft(None, (2 * MAX_SIDE, 2 * MAX_SIDE))  # a large JPEG is decoded at a fraction of its size
+    picture.load()
+    plain = _plain(ImageOps.exif_transpose(picture))
+    if max(plain.size) > MAX_SIDE:
+        plain.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
+    return plain
+
+
+def _plain(picture: Image.Image) -> Image.Image:
+    if picture.mode.startswith("I") or picture.mode == "F":
+        high_byte = np.asarray(picture).astype(np.float64) / 257  # `convert` would cut bright values off
+        return Image.fromarray(np.clip(high_byte, 0, 255).round().astype(np.uint8))
+    if picture.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in picture.info:
+        layered = picture.convert("RGBA")
+        ground = Image.new("RGBA", layered.size, (255, 255, 255, 255))
+        return Image.alpha_composite(ground, layered).convert("RGB")
+    return picture.convert("L" if picture.mode in ("1", "L") else "RGB")
