@@ -64,7 +64,8 @@ class EventKind(StrEnum):
     """`step`, `steps_total`, `epoch`, `epochs`, `samples_per_s`, `eta_s` (null while measuring), `phase`; once the
     model was tried also `fitting_batch`: a batch size below the wished one that fits the memory (0: not even a row)."""
     METRIC = "metric"
-    """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`."""
+    """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
+    value it is a sign of life of long work that is no step."""
     CHECKPOINT = "checkpoint"
     """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged]."""
     SAMPLE = "sample"

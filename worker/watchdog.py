@@ -81,8 +81,10 @@ class Watchdog:
 
 def made_a_step(event: Event) -> bool:
     """Whether a rank's event shows that the training goes on."""
+    if event.kind is EventKind.METRIC:
+        return bool(event.data.get("values"))  # without any it is a sign of life
     step = event.data.get("step") if event.kind is EventKind.PROGRESS else 0
-    return event.kind in (EventKind.RUNNING, EventKind.METRIC) or (isinstance(step, (int, float)) and step >= 1)
+    return event.kind is EventKind.RUNNING or (isinstance(step, (int, float)) and step >= 1)
 
 
 def out_of_memory(limit_bytes: int, fitting_batch: int | None = None) -> Verdict:

@@ -96,6 +96,10 @@ class Teller:
         self._from_step = self.position.step
         self._steps = self._rows = 0
 
+    def alive(self) -> None:
+        """Tell that work goes on, though no step is made."""
+        self.metric(self.position.step, {})
+
     def points(self, points: list[LossPoint]) -> None:
         """Tell points of the curve of the loss."""
         for point in points:
@@ -119,7 +123,7 @@ class Teller:
         """
         if not self._first:
             if self._running_told:
-                self.metric(self.position.step, {})
+                self.alive()
             return
         self._last_progress = time.monotonic()
         position, planned = self.position, self.steps_per_epoch > 1 or self.position.step > 0
