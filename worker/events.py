@@ -20,6 +20,10 @@ knew no others. Field `event` holds `Event.to_json()`."""
 EVENT_STREAMS_MAX = 32
 """Control looks at so many streams, however many of them it has new attempts write to."""
 
+LIVE_KEEP_S = 24 * 3600
+"""A live stream in which nothing was said for so long goes: rows and files tell the rest, and a broker holds all
+that it has in memory."""
+
 SUPERVISOR_RANK = -1
 """`Event.rank` of an event that the supervisor itself made; of a run on several nodes that of the first node. Those
 of the others count on downwards, in the order of `RunPlan.nodes`."""
