@@ -11,6 +11,9 @@ from worker.plan import Limits
 
 ENTRIES_MAX = 50_000
 DEPTH_MAX = 32
+FROZEN_S = 20.0
+"""Who looks every second and has not looked for longer stood still, and with it most likely all else here: a virtual
+machine or a container that was paused. That time is no time without progress."""
 _ALIVE = frozenset({EventKind.METRIC, EventKind.CHECKPOINT, EventKind.RUNNING})
 
 
@@ -31,10 +34,11 @@ class Watchdog:
     started_s: float
     """Monotonic clock, as every time here."""
     _moved_s: float = field(init=False)
+    _looked_s: float = field(init=False)
     _last: tuple[object, ...] = ()
 
     def __post_init__(self) -> None:
-        self._moved_s = self.started_s
+        self._moved_s = self._looked_s = self.started_s
 
     def saw(self, event: Event, now_s: float) -> None:
         """Progress is a change of step, epoch or phase, a metric or a checkpoint; printing is not."""
@@ -53,7 +57,9 @@ class Watchdog:
 
     def check_time(self, now_s: float) -> Verdict | None:
         """Over the wall clock limit, or without progress for too long."""
-        limits = self.limits
+        limits, away_s, self._looked_s = self.limits, now_s - self._looked_s, now_s
+        if away_s > FROZEN_S:
+            self._moved_s = min(now_s, self._moved_s + away_s)
         if limits.wall_s is not None and now_s - self.started_s > limits.wall_s:
             return Verdict(
                 FailureCode.TIME_LIMIT,

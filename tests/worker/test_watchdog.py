@@ -35,6 +35,17 @@ def test_what_waits_for_other_nodes_does_not_stall_until_they_are_there() -> Non
     assert dog.check_time(37.1)
 
 
+def test_the_time_that_all_stood_still_is_no_time_without_progress() -> None:
+    dog = watchdog(stall_s=300.0)
+    dog.saw(event(EventKind.PROGRESS, step=1), 10.0)
+    assert dog.check_time(11.0) is None
+    frozen_s = 3600.0
+    assert dog.check_time(11.0 + frozen_s) is None
+    for second in range(12, 310):
+        assert dog.check_time(second + frozen_s) is None
+    assert dog.check_time(311.0 + frozen_s)
+
+
 def test_a_new_step_phase_metric_or_checkpoint_is_progress() -> None:
     dog = watchdog()
     dog.saw(event(EventKind.PROGRESS, step=1, phase="train"), 9.0)
