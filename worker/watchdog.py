@@ -14,6 +14,8 @@ DEPTH_MAX = 32
 FROZEN_S = 20.0
 """Who looks every second and has not looked for longer stood still, and with it most likely all else here: a virtual
 machine or a container that was paused. That time is no time without progress."""
+PAUSE_MOST = 8
+"""Times the usual limit, that ranks which were asked to pause may take if they say that they get on."""
 _ALIVE = frozenset({EventKind.METRIC, EventKind.CHECKPOINT, EventKind.RUNNING})
 
 
@@ -85,10 +87,43 @@ class Watchdog:
         return None
 
 
+@dataclass
+class PauseWatch:
+    """How long ranks that were asked to pause may take to save and leave.
+
+    They can do so between steps alone: an evaluation that has begun is waited for as long as it says that it gets on.
+    """
+
+    limit_s: float
+    _asked_s: float | None = None
+    _busy_s: float = float("-inf")
+
+    def asked(self, now_s: float) -> None:
+        """They know it from now on."""
+        self._asked_s = now_s
+
+    def saw(self, event: Event, now_s: float) -> None:
+        """A rank has said something."""
+        if _is_sign_of_life(event):
+            self._busy_s = now_s
+
+    def is_overdue(self, now_s: float) -> bool:
+        """Whether they are not waited for any more."""
+        if self._asked_s is None:
+            return False
+        most_s = self._asked_s + PAUSE_MOST * self.limit_s
+        return now_s > min(most_s, max(self._asked_s, self._busy_s) + self.limit_s)
+
+
+def _is_sign_of_life(event: Event) -> bool:
+    """Of long work that is no step."""
+    return event.kind is EventKind.METRIC and not event.data.get("values")
+
+
 def made_a_step(event: Event) -> bool:
     """Whether a rank's event shows that the training goes on."""
     if event.kind is EventKind.METRIC:
-        return bool(event.data.get("values"))  # without any it is a sign of life
+        return not _is_sign_of_life(event)
     step = event.data.get("step") if event.kind is EventKind.PROGRESS else 0
     return event.kind is EventKind.RUNNING or (isinstance(step, (int, float)) and step >= 1)
 
