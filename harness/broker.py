@@ -22,7 +22,7 @@ from kombu.exceptions import OperationalError
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
-from worker.events import finite, job_stream
+from worker.events import LIVE_KEEP_S, finite, job_stream
 
 AWAY_S = 3.0
 """After a failure nothing is sent for so long: nobody who waits for an answer need wait for a broker that is away."""
@@ -137,10 +137,13 @@ def publish_all(words: Sequence[tuple[str, str, dict[str, Any]]], *, length: int
         try:
             if len(bodies) == 1:
                 client().xadd(bodies[0][0], {"event": bodies[0][1]}, maxlen=length, approximate=True)
+                client().expire(bodies[0][0], LIVE_KEEP_S)
                 return
             with client().pipeline(transaction=False) as pipe:
                 for stream, body in bodies:
                     pipe.xadd(stream, {"event": body}, maxlen=length, approximate=True)
+                for stream in {stream for stream, _ in bodies}:
+                    pipe.expire(stream, LIVE_KEEP_S)
                 pipe.execute()
         except redis.RedisError as error:
             _log.warning("cannot publish to %s: %s", bodies[0][0], error)

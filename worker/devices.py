@@ -46,7 +46,10 @@ def cpu_model() -> str:
 
 
 def devices() -> list[dict[str, Any]]:
-    """One entry per CPU core and GPU: `kind`, `index`, `model_name`, `memory_bytes`."""
+    """One entry per CPU core and GPU: `kind`, `index`, `model_name`, `memory_bytes`.
+
+    A GPU that does not answer is left out: what else is here must go on being reported.
+    """
     cores = cpu_cores()
     share_bytes = psutil.virtual_memory().total // cores
     found: list[dict[str, Any]] = [
@@ -55,16 +58,10 @@ def devices() -> list[dict[str, Any]]:
     ]
     nvml = _nvml()
     for index in range(nvml.nvmlDeviceGetCount() if nvml else 0):
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
-        found.append(
-            {
-                "kind": "cuda",
-                "index": index,
-                "model_name": text_of(nvml.nvmlDeviceGetName(handle)),
-                "memory_bytes": memory,
-            }
-        )
+        with contextlib.suppress(nvml.NVMLError):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            name, memory = text_of(nvml.nvmlDeviceGetName(handle)), nvml.nvmlDeviceGetMemoryInfo(handle).total
+            found.append({"kind": "cuda", "index": index, "model_name": name, "memory_bytes": memory})
     return found
 
 
@@ -75,9 +72,9 @@ def gpu_samples(indices: tuple[int, ...]) -> list[dict[str, Any]]:
         return []
     samples = []
     for index in indices:
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
         sample: dict[str, Any] = {"index": index, "utilization_percent": None, "memory_bytes": None, "power_w": None}
         with contextlib.suppress(nvml.NVMLError):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
             sample["memory_bytes"] = nvml.nvmlDeviceGetMemoryInfo(handle).used
             sample["utilization_percent"] = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
             sample["power_w"] = nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0

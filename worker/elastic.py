@@ -30,6 +30,7 @@ from worker.chairs import Chair
 from worker.crew import Crew
 from worker.launch import LaunchConfig
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
+from worker.recent import Recent
 from worker.seating import Rendezvous
 from worker.width import Width, WidthFile
 
@@ -37,9 +38,9 @@ LOST_CODES = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGABRT, EXIT_PEER_LOST)
 """How a rank ends that may come back: killed from outside, or (by Gloo, too) because of a sibling that was. All other
 ends are the program's own and would come again."""
 RETURNS_MAX = 3
-"""A rank that was lost more often than this stays away: something here does not let it live."""
+"""A rank that was lost more often than this of late stays away: something here does not let it live."""
 UNEXPLAINED_MAX = 3
-"""Generations that may break although nobody was lost; then it is the program that parts its ranks."""
+"""Generations that may break of late although nobody was lost; then it is the program that parts its ranks."""
 SEATING_LIMIT_S = 120.0
 """After a loss the others have so long to come for a new place. A step in between may be long."""
 LEAVE_LIMIT_S = 60.0
@@ -59,12 +60,12 @@ class ElasticGang(Crew):
         self._unstarted: set[int] = set()
         """Those of them that are still to be started."""
         self._width_told = self._met_told = 0
-        self._returns: dict[int, int] = {}
-        """Slot -> how often it was lost."""
+        self._returns = Recent()
+        """Slots that were lost."""
         self._broken_at_s: float | None = None
         """A rank of this generation was lost then."""
         self._called = False
-        self._unexplained = 0
+        self._unexplained = Recent()
         self._rendezvous = Rendezvous(config)
 
     def _decide(self) -> None:
@@ -95,8 +96,8 @@ class ElasticGang(Crew):
 
     def _lose(self, slot: int, code: int, *, seated: bool) -> None:
         """A rank is lost: the others go on without it if enough are left, and it comes back."""
-        self._returns[slot] = self._returns.get(slot, 0) + 1
-        may_return = slot in self.wish.slots and self._returns[slot] <= RETURNS_MAX
+        often = self._returns.again(slot) > RETURNS_MAX
+        may_return = slot in self.wish.slots and not often
         if self._too_few(seated, may_return):
             self._record(slot, code)
             self._give_up()
@@ -164,7 +165,7 @@ class ElasticGang(Crew):
         there = {slot: chair for slot, chair in self.chairs.items() if chair.leave_by_s is None}
         self._unstarted = set(asked.slots) - set(there)
         for slot in self._unstarted:
-            self._returns.pop(slot, None)
+            self._returns.forget(slot)
         coming = {slot for slot, chair in there.items() if chair.place is None and slot not in self._returns}
         self.wish, self._new = asked, self._unstarted | (coming & set(asked.slots))
 
@@ -220,9 +221,8 @@ class ElasticGang(Crew):
             if self._is_late():
                 self._give_up()
             return  # the one that writes for all is on its way back
-        if self._broken_at_s is None and not self._called:
-            self._unexplained += 1
-        if self._unexplained > UNEXPLAINED_MAX:
+        unexplained = self._broken_at_s is None and not self._called
+        if unexplained and self._unexplained.again(0) > UNEXPLAINED_MAX:
             self._give_up()
         else:
             self._seat(waiting)
@@ -262,7 +262,7 @@ class ElasticGang(Crew):
         """Why places are taken anew, for those who tell people; empty: nobody was lost, and none came back."""
         if self._broken_at_s is not None:
             return "lost"
-        return "back" if any(chair.place is None and self._returns.get(chair.slot) for chair in chairs) else ""
+        return "back" if any(chair.place is None and chair.slot in self._returns for chair in chairs) else ""
 
     def _close(self) -> None:
         """The ranks are leaving; who is not among them is too late."""

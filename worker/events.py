@@ -20,6 +20,10 @@ knew no others. Field `event` holds `Event.to_json()`."""
 EVENT_STREAMS_MAX = 32
 """Control looks at so many streams, however many of them it has new attempts write to."""
 
+LIVE_KEEP_S = 24 * 3600
+"""A live stream in which nothing was said for so long goes: rows and files tell the rest, and a broker holds all
+that it has in memory."""
+
 SUPERVISOR_RANK = -1
 """`Event.rank` of an event that the supervisor itself made; of a run on several nodes that of the first node. Those
 of the others count on downwards, in the order of `RunPlan.nodes`."""
@@ -64,7 +68,8 @@ class EventKind(StrEnum):
     """`step`, `steps_total`, `epoch`, `epochs`, `samples_per_s`, `eta_s` (null while measuring), `phase`; once the
     model was tried also `fitting_batch`: a batch size below the wished one that fits the memory (0: not even a row)."""
     METRIC = "metric"
-    """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`."""
+    """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
+    value it is a sign of life of long work that is no step."""
     CHECKPOINT = "checkpoint"
     """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged]."""
     SAMPLE = "sample"

@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 
-from worker.events import Event, EventKind, control_stream, job_stream, lease_key
+from worker.events import LIVE_KEEP_S, Event, EventKind, control_stream, job_stream, lease_key
 
 CONTROL_LENGTH = 100_000
 JOB_LENGTH = 20_000
@@ -118,6 +118,7 @@ class Forwarder:
             if event.kind is not EventKind.LOG:  # log files are the truth; a flood must not push events out
                 pipe.xadd(self._stream, fields, maxlen=CONTROL_LENGTH, approximate=True)
             pipe.xadd(job_stream(self.job_id), fields, maxlen=JOB_LENGTH, approximate=True)
+        pipe.expire(job_stream(self.job_id), LIVE_KEEP_S)
         pipe.execute()
         with self._lock:
             for event in batch:

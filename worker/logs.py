@@ -79,8 +79,9 @@ class RankLog:
                 return True
         except OSError:
             pass
-        self._file.truncate(start)
-        self._file.seek(start)
+        with contextlib.suppress(OSError):
+            self._file.truncate(start)
+            self._file.seek(start)
         return False
 
     def close(self) -> None:

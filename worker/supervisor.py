@@ -29,12 +29,12 @@ from worker.monitor import Monitor
 from worker.rescue import rescued
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
 from worker.tail import EventTail
-from worker.watchdog import Verdict, Watchdog, folder_bytes, made_a_step
+from worker.watchdog import PauseWatch, Verdict, Watchdog, folder_bytes, made_a_step
 from worker.width import WidthWatch
 
 PAUSE_FILE = "pause"
 PAUSE_S = float(os.environ.get("DLH_PAUSE_S", "120"))
-"""Time the ranks have to save and leave."""
+"""Time the ranks have to save and leave; more where they evaluate (`PauseWatch`)."""
 LOOP_S, BREATH_S = 0.1, 0.02
 """Longest wait and least length of a loop: the second bounds what a flood of output can cost."""
 DRAIN_S, DRAIN_LIMIT_S = 0.5, 5.0
@@ -71,7 +71,7 @@ class Supervisor:
         self._channels = Channels(self._lines, self._status)
         self._seq = 0
         self._running = False
-        self._pause_s: float | None = None
+        self.pause = PauseWatch(PAUSE_S)
         self._cancel_s: float | None = None
         self._kill_s: float | None = None
         self._next_sample_s = self._next_disk_s = 0.0
@@ -171,6 +171,7 @@ class Supervisor:
         for tail in self.tails:
             for event in tail.poll():
                 self.watchdog.saw(event, now_s)
+                self.pause.saw(event, now_s)
                 events += self._accept(event)
         self.forwarder.send(events)
 
@@ -185,13 +186,14 @@ class Supervisor:
         folder = self.paths.requests(self.plan.token)
         if self._cancel_s is None and (folder / CANCEL_FILE).exists():
             self._cancel_s, self.seen.cancelled = now_s, True
-        if self._pause_s is None and (folder / PAUSE_FILE).exists():
-            self._pause_s, self.seen.pause_wanted = now_s, True
+        if not self.seen.pause_wanted and (folder / PAUSE_FILE).exists():
+            self.seen.pause_wanted = True
+            self.pause.asked(now_s)
 
     def _requests(self, now_s: float) -> None:
         assert self.sandbox  # noqa: S101 - only called while it runs
         self._notice_requests(now_s)
-        if self._pause_s is not None and now_s - self._pause_s > PAUSE_S:
+        if self.pause.is_overdue(now_s):
             self.seen.pause_overdue = True
         if self.forwarder.fenced.is_set():
             self.seen.shut_down = True
@@ -252,7 +254,7 @@ class Supervisor:
         if dropped:
             self.emit(EventKind.NOTE, message=f"{dropped} events of the program were not valid and were left out.")
         if self.seen.pause_overdue:
-            self.emit(EventKind.NOTE, message=f"The run did not save within {PAUSE_S:.0f} s of the pause request.")
+            self.emit(EventKind.NOTE, message="The run did not save in time after the pause request, and was ended.")
         self.seen.sandbox_text = self._channels.launcher_text.decode(errors="replace")
         return judge(self.seen)
 

@@ -11,6 +11,11 @@ from worker.plan import Limits
 
 ENTRIES_MAX = 50_000
 DEPTH_MAX = 32
+FROZEN_S = 20.0
+"""Who looks every second and has not looked for longer stood still, and with it most likely all else here: a virtual
+machine or a container that was paused. That time is no time without progress."""
+PAUSE_MOST = 8
+"""Times the usual limit, that ranks which were asked to pause may take if they say that they get on."""
 _ALIVE = frozenset({EventKind.METRIC, EventKind.CHECKPOINT, EventKind.RUNNING})
 
 
@@ -31,10 +36,11 @@ class Watchdog:
     started_s: float
     """Monotonic clock, as every time here."""
     _moved_s: float = field(init=False)
+    _looked_s: float = field(init=False)
     _last: tuple[object, ...] = ()
 
     def __post_init__(self) -> None:
-        self._moved_s = self.started_s
+        self._moved_s = self._looked_s = self.started_s
 
     def saw(self, event: Event, now_s: float) -> None:
         """Progress is a change of step, epoch or phase, a metric or a checkpoint; printing is not."""
@@ -53,7 +59,9 @@ class Watchdog:
 
     def check_time(self, now_s: float) -> Verdict | None:
         """Over the wall clock limit, or without progress for too long."""
-        limits = self.limits
+        limits, away_s, self._looked_s = self.limits, now_s - self._looked_s, now_s
+        if away_s > FROZEN_S:
+            self._moved_s = min(now_s, self._moved_s + away_s)
         if limits.wall_s is not None and now_s - self.started_s > limits.wall_s:
             return Verdict(
                 FailureCode.TIME_LIMIT,
@@ -79,10 +87,45 @@ class Watchdog:
         return None
 
 
+@dataclass
+class PauseWatch:
+    """How long ranks that were asked to pause may take to save and leave.
+
+    They can do so between steps alone: an evaluation that has begun is waited for as long as it says that it gets on.
+    """
+
+    limit_s: float
+    _asked_s: float | None = None
+    _busy_s: float = float("-inf")
+
+    def asked(self, now_s: float) -> None:
+        """They know it from now on."""
+        self._asked_s = now_s
+
+    def saw(self, event: Event, now_s: float) -> None:
+        """A rank has said something."""
+        if _is_sign_of_life(event):
+            self._busy_s = now_s
+
+    def is_overdue(self, now_s: float) -> bool:
+        """Whether they are not waited for any more."""
+        if self._asked_s is None:
+            return False
+        most_s = self._asked_s + PAUSE_MOST * self.limit_s
+        return now_s > min(most_s, max(self._asked_s, self._busy_s) + self.limit_s)
+
+
+def _is_sign_of_life(event: Event) -> bool:
+    """Of long work that is no step."""
+    return event.kind is EventKind.METRIC and not event.data.get("values")
+
+
 def made_a_step(event: Event) -> bool:
     """Whether a rank's event shows that the training goes on."""
+    if event.kind is EventKind.METRIC:
+        return not _is_sign_of_life(event)
     step = event.data.get("step") if event.kind is EventKind.PROGRESS else 0
-    return event.kind in (EventKind.RUNNING, EventKind.METRIC) or (isinstance(step, (int, float)) and step >= 1)
+    return event.kind is EventKind.RUNNING or (isinstance(step, (int, float)) and step >= 1)
 
 
 def out_of_memory(limit_bytes: int, fitting_batch: int | None = None) -> Verdict:

@@ -17,6 +17,7 @@ import torch
 from PIL import Image, ImageOps
 
 from worker.runtime.data import Dataset, Part
+from worker.runtime.pulse import pulse
 from worker.runtime.split import split_rows
 
 STATISTICS_PICTURES = 5000  # the mean and deviation are taken from about so many training pictures
@@ -83,6 +84,7 @@ def read_pictures(path: Path, channels: int, height: int, width: int) -> np.ndar
             for picture in arrays:
                 pictures[done] = picture
                 done += 1
+            pulse.beat()  # many pictures take minutes: the run lives
     return pictures
 
 

@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from harness import broker as module
+from worker.events import LIVE_KEEP_S, job_stream
 
 
 class Away:
@@ -57,3 +58,15 @@ def test_after_a_failure_no_task_is_tried_for_a_while_and_then_again(
     monkeypatch.setattr(module, "_tasks", module._Gate())
     assert [module.task_send("control.tick") for _ in range(2)] == [False] * 2
     assert away.asked == 3
+
+
+@pytest.mark.django_db
+def test_live_words_do_not_stay_in_the_brokers_memory_for_ever(
+    broker: redis.Redis, django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        module.publish_job("project", "job", "state", {})
+        module.publish_all([("one", "kind", {}), ("two", "kind", {})])
+    for stream in (module.project_stream("project"), job_stream("job"), "one", "two"):
+        assert broker.xlen(stream) == 1
+        assert 0 < int(str(broker.ttl(stream))) <= LIVE_KEEP_S

@@ -16,7 +16,17 @@ from hypothesis import strategies as st
 
 from tests.worker.conftest import JobFixture, wait_for
 from worker import agent, registry
-from worker.events import CONTROL_STREAM, EVENT_STREAMS_MAX, Event, control_stream, stream_number
+from worker.events import (
+    CONTROL_STREAM,
+    EVENT_STREAMS_MAX,
+    LIVE_KEEP_S,
+    Event,
+    EventKind,
+    control_stream,
+    job_stream,
+    stream_number,
+)
+from worker.forward import Forwarder
 from worker.plan import RunPlan
 
 FOREVER = """
@@ -97,3 +107,15 @@ def test_the_end_that_the_agent_tells_for_a_killed_supervisor_follows_what_that_
     wait_for(lambda: not agent.sweep())
     assert heard(job, STREAM)[-1].kind == "exited" and heard(job, STREAM)[-1].data["outcome"] == "lost"
     assert not heard(job, 0)
+
+
+def test_the_live_words_of_a_job_that_says_no_more_do_not_stay_in_the_brokers_memory(broker_url: str) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    forwarder = Forwarder(broker_url, "job", 1)
+    told = Event(kind=EventKind.NOTE, job_id="job", token=1, rank=0, seq=0, time_s=0.0, data={"message": "m"})
+    forwarder.send([told])
+    assert forwarder.close(60.0)
+    assert client.xlen(job_stream("job")) == 1
+    assert 0 < client.ttl(job_stream("job")) <= LIVE_KEEP_S
+    assert client.ttl(CONTROL_STREAM) == -1, "what control has still to read must stay"

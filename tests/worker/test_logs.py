@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -68,3 +69,23 @@ def test_beyond_the_limit_only_the_last_lines_are_kept(tmp_path: Path) -> None:
     assert text.endswith("line 998\nline 999\n")
     assert "lines left out" in text
     assert len(text) < 1500
+
+
+class Gone:
+    """A file whose disk has gone away: nothing can be done to it."""
+
+    def tell(self) -> int:
+        return 0
+
+    def write(self, body: bytes) -> int:
+        raise OSError(errno.ESTALE, "stale")
+
+    def truncate(self, size: int) -> int:
+        raise OSError(errno.ESTALE, "stale")
+
+
+def test_a_log_that_cannot_be_written_at_all_ends_nothing(tmp_path: Path) -> None:
+    log = RankLog(0, tmp_path / "rank.log")
+    log._file = Gone()  # type: ignore[assignment]
+    assert log.add(["one", "two"]) == 0
+    assert list(log.tail) == ["one", "two"]

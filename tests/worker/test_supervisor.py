@@ -104,6 +104,25 @@ def test_a_pause_request_ends_the_attempt_as_paused(job: JobFixture) -> None:
     assert job.exited().data == {"outcome": "paused", "failure": None, "node": "testnode", "rescue": []}
 
 
+def test_a_pause_waits_for_an_evaluation_that_gets_on(job: JobFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLH_PAUSE_S", "2")
+    body = """
+tell("progress", step=1, phase="train")
+while not paused(): time.sleep(0.05)
+for _ in range(60):
+    tell("metric", step=1, epoch=0.1, values={})
+    time.sleep(0.1)
+open(os.environ["DLH_WORK"] + "/saved", "w").close()
+sys.exit(75)
+"""
+    job.program(body)
+    job.start(job.plan())
+    wait_for(lambda: "running" in job.kinds())
+    assert agent.attempt_stop(JOB_ID, 1, "pause")
+    assert job.exited().data["outcome"] == "paused"
+    assert (job.paths.work / "saved").exists(), "it was ended before it could save"
+
+
 def test_a_killed_rank_means_lost_and_its_sibling_is_stopped(job: JobFixture) -> None:
     job.program('tell("progress", step=1)\nwhile True: time.sleep(0.1)\n')
     job.start(job.plan(ranks=2, backend="torch"))

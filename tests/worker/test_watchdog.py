@@ -6,7 +6,7 @@ from typing import Any
 
 from worker.events import Event, EventKind
 from worker.plan import Limits
-from worker.watchdog import Watchdog, folder_bytes
+from worker.watchdog import PAUSE_MOST, PauseWatch, Watchdog, folder_bytes
 
 
 def watchdog(**limits: Any) -> Watchdog:
@@ -35,6 +35,17 @@ def test_what_waits_for_other_nodes_does_not_stall_until_they_are_there() -> Non
     assert dog.check_time(37.1)
 
 
+def test_the_time_that_all_stood_still_is_no_time_without_progress() -> None:
+    dog = watchdog(stall_s=300.0)
+    dog.saw(event(EventKind.PROGRESS, step=1), 10.0)
+    assert dog.check_time(11.0) is None
+    frozen_s = 3600.0
+    assert dog.check_time(11.0 + frozen_s) is None
+    for second in range(12, 310):
+        assert dog.check_time(second + frozen_s) is None
+    assert dog.check_time(311.0 + frozen_s)
+
+
 def test_a_new_step_phase_metric_or_checkpoint_is_progress() -> None:
     dog = watchdog()
     dog.saw(event(EventKind.PROGRESS, step=1, phase="train"), 9.0)
@@ -42,6 +53,31 @@ def test_a_new_step_phase_metric_or_checkpoint_is_progress() -> None:
     dog.saw(event(EventKind.METRIC), 27.0)
     dog.saw(event(EventKind.CHECKPOINT), 36.0)
     assert dog.check_time(45.9) is None
+
+
+def test_who_was_asked_to_pause_has_so_long_and_longer_where_an_evaluation_gets_on() -> None:
+    pause = PauseWatch(100.0)
+    assert not pause.is_overdue(1e9)
+    pause.saw(event(EventKind.METRIC, values={}), 5.0)  # long before
+    pause.asked(1000.0)
+    assert not pause.is_overdue(1100.0)
+    assert pause.is_overdue(1101.0)
+    pause.saw(event(EventKind.METRIC, values={}), 1090.0)
+    assert not pause.is_overdue(1190.0)
+    assert pause.is_overdue(1191.0)
+
+
+def test_who_makes_steps_or_gets_on_for_ever_is_not_waited_for() -> None:
+    pause = PauseWatch(100.0)
+    pause.asked(0.0)
+    for now_s in range(0, 10_000, 10):
+        pause.saw(event(EventKind.PROGRESS, step=now_s), now_s)
+        pause.saw(event(EventKind.METRIC, values={"train/loss": 1.0}), now_s)
+    assert pause.is_overdue(101.0)
+    for now_s in range(0, 10_000, 10):
+        pause.saw(event(EventKind.METRIC, values={}), now_s)
+    assert not pause.is_overdue(100.0 * PAUSE_MOST)
+    assert pause.is_overdue(100.0 * PAUSE_MOST + 1)
 
 
 def test_a_note_is_no_progress() -> None:

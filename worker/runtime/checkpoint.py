@@ -83,6 +83,8 @@ class CheckpointStore:
         self.token = token
         self.keep = max(1, keep)
         self.larger_is_better = larger_is_better
+        self._damaged: set[str] = set()
+        """Names that were passed over: they must not push good ones out."""
 
     def claim(self) -> None:
         """From now on no older attempt writes here. Raises `Superseded` where a newer one does."""
@@ -108,7 +110,7 @@ class CheckpointStore:
         found = []
         for path in sorted(self.folder.glob("step-*")):
             manifest = _manifest(path)
-            if manifest is not None:
+            if manifest is not None and path.name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
                 known = {key: manifest[key] for key in ("step", "epoch", "metric")}
                 found.append(Saved(name=path.name, bytes=size, **known))
@@ -136,6 +138,7 @@ class CheckpointStore:
             _flush_folder(making)
             self.check()  # it may have taken long
             self._put(making, self.folder / name)
+            self._damaged.discard(name)
         except BaseException:
             shutil.rmtree(making, ignore_errors=True)
             self.check()  # a newer attempt clears away what it finds half written: then that is the cause
@@ -188,6 +191,7 @@ class CheckpointStore:
                 return saved.name, self.load(saved.name)
             except CorruptCheckpoint as error:
                 note(f"Checkpoint passed over, it is damaged: {error}")
+                self._damaged.add(saved.name)
         return None
 
     def _put(self, making: Path, place: Path) -> None:

@@ -17,6 +17,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from worker.runtime.arrival import all_arrived
+
 CYCLE_SHARE = 0.04
 """Horovod's thread wakes once per cycle and takes the core from the backward pass; a cycle of this share of a step
 keeps both that cost and the wait for the next cycle small."""
@@ -57,6 +59,8 @@ def join(backend: str, step_s: float, device: torch.device) -> Group:
     """Meet the other ranks; `step_s` is the expected time of a step, from which the cycle time follows."""
     if backend == "torch":
         return TorchGroup(device)
+    with _peers():
+        all_arrived()
     return HorovodGroup(step_s, device)
 
 
@@ -71,7 +75,7 @@ def _peers() -> Iterator[None]:
     """Name the failure of a collective call for what it is."""
     try:
         yield
-    except (RuntimeError, ValueError) as error:  # hvd.init() tells of a rank that never came by ValueError
+    except (RuntimeError, ValueError, ConnectionError) as error:  # hvd.init(): of a rank that never came a ValueError
         raise PeerLost((str(error) or type(error).__name__).splitlines()[0]) from error
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from worker.runtime.collective import Group
 from worker.runtime.data import Part
+from worker.runtime.pulse import pulse
 
 SAMPLE_ROWS = 1000
 """At most this many training rows (and not more than there are validation rows) are evaluated per epoch."""
@@ -46,6 +47,7 @@ def outputs(
         rows = slice(first, min(stop, first + rows_at_once))
         with autocast:
             pieces.append(net(*(tensor[rows].to(device) for tensor in part.inputs)).float().cpu())
+        pulse.beat()
     if not pieces:  # fewer rows than ranks: this rank has none, but must know the width
         pieces.append(net(*(tensor[:2].to(device) for tensor in part.inputs)).float().cpu()[:0])
     net.train(was_training)

@@ -18,6 +18,7 @@ from worker.runtime.collective import PeerLost
 from worker.runtime.data import Part
 from worker.runtime.modes.base import Criterion
 from worker.runtime.pipeline_blocks import Boundary
+from worker.runtime.pulse import pulse
 from worker.stages import ONE_F_ONE_B, StagePlan
 
 LOST_WORDS = ("gloo", "NCCL", "Connection", "peer", "timed out")
@@ -86,6 +87,7 @@ class Pipeline:
             for first in range(start, stop, rows_at_once):
                 last = min(stop, first + rows_at_once)
                 output = shell(*self._came(part, first, last))
+                pulse.beat()
                 if self.is_last:
                     pieces.append(output.float().cpu())
                     continue

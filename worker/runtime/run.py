@@ -29,6 +29,7 @@ from worker.runtime.metrics import part_metrics, told_values
 from worker.runtime.modes.whole import Whole
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position
+from worker.runtime.pulse import pulse
 from worker.runtime.report import Reporter
 from worker.runtime.results import write_preprocess, write_results
 from worker.runtime.rng import batch_seed, seed_all
@@ -100,6 +101,7 @@ class Run:
         set_up_torch(run.device, settings.threads or default_threads(run.spec, run.world_size))
         seed_all(run.seed)
         run.control.listen()
+        pulse.listen(run.teller.alive)
         run.teller.progress("loading")
         return run
 

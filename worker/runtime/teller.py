@@ -15,8 +15,9 @@ from worker.runtime.report import Reporter
 
 SYNC_S = 0.3
 """Losses are read and progress is told this often."""
-RATE_S = 1.0
-"""Samples per second of each rank are told this often."""
+RATE_S, RATE_MOST_S, RATE_SHARE = 1.0, 10.0, 1e-3
+"""Samples per second of each rank are told this often: every second at first, in a long run each time so much of it is
+over, for each is a row that stays. Other nodes know by them that they live: never more seldom than the second."""
 
 
 class Teller:
@@ -39,6 +40,7 @@ class Teller:
         """What else this rank tells with its pace."""
         self._first = reporter.rank == 0
         self._running_told = False
+        self._began = time.monotonic()
         self._last_rate = 0.0
         self._last_progress = 0.0
         self.reset_clock()
@@ -81,7 +83,7 @@ class Teller:
             made = self.position.step - self._from_step
             rows = made * self.rows_per_step or round(self._rows * self.rows_factor)
             self.meter.steps(made, rows, elapsed)
-            if now - self._last_rate >= RATE_S:
+            if now - self._last_rate >= min(RATE_MOST_S, max(RATE_S, (now - self._began) * RATE_SHARE)):
                 self._last_rate = now
                 rate = {f"rank{self.reporter.rank}/samples_per_s": self._rows / elapsed}
                 self.metric(self.position.step, rate | self.rank_values())
@@ -95,6 +97,10 @@ class Teller:
         self._next_sync = self._clock + SYNC_S
         self._from_step = self.position.step
         self._steps = self._rows = 0
+
+    def alive(self) -> None:
+        """Tell that work goes on, though no step is made."""
+        self.metric(self.position.step, {})
 
     def points(self, points: list[LossPoint]) -> None:
         """Tell points of the curve of the loss."""
@@ -119,7 +125,7 @@ class Teller:
         """
         if not self._first:
             if self._running_told:
-                self.metric(self.position.step, {})
+                self.alive()
             return
         self._last_progress = time.monotonic()
         position, planned = self.position, self.steps_per_epoch > 1 or self.position.step > 0

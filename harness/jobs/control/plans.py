@@ -20,6 +20,7 @@ from harness.pool.models import Device, DeviceKind, Node
 from scheduler.types import Option
 from worker.events import stream_number
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+from worker.watchdog import folder_bytes
 
 NO_NETWORK = "The ranks have no network of their own: {}."
 MEMORY_SHARE = 0.9
@@ -145,9 +146,11 @@ def _limits(job: Job, devices: Sequence[Device], most: int) -> Limits:
     time_s = job.resolved.get("spec", {}).get("budget", {}).get("time_s")
     budgeted = isinstance(time_s, (int, float))
     free_bytes = max(0, settings.STORE.free_bytes() - settings.DISK_RESERVE_BYTES)
+    # What attempts before have made counts too, and is not free any more.
+    held_bytes = folder_bytes(settings.STORE.job(job.pk).work) or 0
     return Limits(
         memory_bytes=wanted_memory_bytes(job) or share,
-        disk_bytes=min(settings.JOB_DISK_BYTES, max(free_bytes // 2, 64 << 20)),
+        disk_bytes=min(settings.JOB_DISK_BYTES, held_bytes + max(free_bytes // 2, 64 << 20)),
         wall_s=time_s * WALL_FACTOR + WALL_EXTRA_S if budgeted else None,
         stall_s=float(settings.STALL_S),
     )

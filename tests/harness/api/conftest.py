@@ -29,7 +29,9 @@ def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None
     from harness import broker
     from harness.pool import broker_users
 
-    silent = SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True, execute_command=lambda *_: True)
+    silent = SimpleNamespace(
+        xadd=lambda *_, **__: None, expire=lambda *_: None, ping=lambda: True, execute_command=lambda *_: True
+    )
     monkeypatch.setattr(broker, "client", lambda: silent)
     monkeypatch.setattr(broker_users, "client", lambda: silent)
 

@@ -16,7 +16,9 @@ def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None
     """Nothing here needs the broker; live words are dropped."""
     from harness import broker
 
-    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+    monkeypatch.setattr(
+        broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, expire=lambda *_: None, ping=lambda: True)
+    )
 
 
 @pytest.fixture

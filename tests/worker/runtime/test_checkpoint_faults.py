@@ -110,6 +110,24 @@ def test_a_file_cut_anywhere_is_refused_and_the_older_one_is_used(two: Path, sha
     older_is_used(two, body[: int(share * len(body))])
 
 
+def test_a_damaged_one_pushes_no_good_one_out_and_is_replaced_when_its_step_comes_again(tmp_path: Path) -> None:
+    store = CheckpointStore(tmp_path, keep=1, larger_is_better=True)
+    store.save(state(10), step=10, epoch=1.0, metric=0.1)
+    store.save(state(20), step=20, epoch=2.0, metric=0.9)
+    damaged = tmp_path / "step-00000020" / "state.pt"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    again = CheckpointStore(tmp_path, keep=1, larger_is_better=True)
+    found = again.newest_good(lambda message: None)
+    assert found is not None and found[0] == "step-00000010"
+    again.save(state(15), step=15, epoch=1.5, metric=0.5)
+    assert again.purge() == ["step-00000010"], "the one that was just made was removed"
+    best = again.best()
+    assert best is not None and best.step == 15
+    again.save(state(20), step=20, epoch=2.0, metric=0.9)
+    assert [saved.step for saved in again.saved()] == [15, 20]
+    assert again.load("step-00000020")["step"] == 20
+
+
 def test_a_disk_that_is_really_full_keeps_the_last_good_one_and_takes_the_next_when_there_is_room(disk: Path) -> None:
     store = store_of(disk / "checkpoints")
     store.save(state(1), step=1, epoch=0.1, metric=None)

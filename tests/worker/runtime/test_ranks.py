@@ -35,6 +35,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples.program(folder, samples.wine(folder / "data"), own_model=own, training=training)
 
 
+NAP_S, GLOO_LIMIT_S = 9, 5
+
+
 def weights(work: Path) -> dict[str, torch.Tensor]:
     """Final weights of a run."""
     return load_file(work / "results" / "model.safetensors")
@@ -46,6 +49,17 @@ def alone(program: Path) -> dict[str, torch.Tensor]:
     ranks = Ranks(program, 1, DLH_WORK=str(program / "alone"))
     assert ranks.wait() == [0], ranks.log()
     return weights(program / "alone")
+
+
+def test_ranks_meet_however_much_longer_one_of_them_reads_its_data(program: Path, tmp_path: Path) -> None:
+    slow = tmp_path / "program"
+    shutil.copytree(program, slow, ignore=shutil.ignore_patterns("work", "alone"))
+    train, place = (slow / "train.py").read_text(), "dataset = data.load("
+    assert train.count(place) == 1
+    nap = f"if run.rank == 1:\n    __import__('time').sleep({NAP_S})\n"
+    (slow / "train.py").write_text(train.replace(place, nap + place))
+    ranks = Ranks(slow, 2, HOROVOD_GLOO_TIMEOUT_SECONDS=str(GLOO_LIMIT_S))
+    assert ranks.wait() == [0, 0], ranks.log()
 
 
 @pytest.mark.parametrize("backend", ["horovod", "torch"])

@@ -1,0 +1,49 @@
+"""How much a run tells of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from worker.events import EventKind
+from worker.runtime import teller as module
+from worker.runtime.position import Position
+from worker.runtime.report import Reporter
+
+SPAN_S = 30_000
+
+
+class Kept(Reporter):
+    """Keeps what is told in a list."""
+
+    def __init__(self, folder: Path, clock: SimpleNamespace) -> None:
+        super().__init__(folder / "events.jsonl", job_id="j", token=1, rank=0)
+        self.clock, self.rates_s = clock, list[float]()
+
+    def emit(self, kind: EventKind, **data: Any) -> None:
+        """When a pace was told."""
+        if "rank0/samples_per_s" in data.get("values", {}):
+            self.rates_s.append(self.clock.now_s)
+
+
+def test_the_pace_of_a_long_run_is_told_ever_more_seldom_but_never_seldom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = SimpleNamespace(now_s=1000.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now_s, time=lambda: clock.now_s))
+    position, reporter = Position(), Kept(tmp_path, clock)
+    teller = module.Teller(reporter, position, 1, 0.0, 1)
+    teller.plan(SPAN_S, 0.1)
+    for _ in range(SPAN_S):
+        clock.now_s += 1.0
+        position.step += 1
+        teller.step(0.5, None, 10)
+        teller.sync()
+    first = [told_s for told_s in reporter.rates_s if told_s <= 1000.0 + 600.0]
+    assert len(first) == 600
+    assert 4_000 < len(reporter.rates_s) < 6_500
+    gaps_s = [after - before for before, after in zip(reporter.rates_s, reporter.rates_s[1:], strict=False)]
+    assert max(gaps_s) <= module.RATE_MOST_S + 1.0

@@ -1,0 +1,50 @@
+"""What a host tells of its devices while one of them is broken."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from worker import devices
+
+GIB = 1 << 30
+
+
+class NVMLError(Exception):
+    """As NVML's own."""
+
+
+def handle_of(index: int) -> int:
+    if index == 1:
+        raise NVMLError("GPU is lost")
+    return index
+
+
+@pytest.fixture
+def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of which the second has fallen off the bus."""
+    nvml: Any = SimpleNamespace(
+        NVMLError=NVMLError,
+        nvmlDeviceGetCount=lambda: 3,
+        nvmlDeviceGetHandleByIndex=handle_of,
+        nvmlDeviceGetName=lambda handle: f"GPU {handle}",
+        nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(total=8 * GIB, used=GIB),
+        nvmlDeviceGetUtilizationRates=lambda _handle: SimpleNamespace(gpu=50),
+        nvmlDeviceGetPowerUsage=lambda _handle: 100_000,
+    )
+    monkeypatch.setattr(devices, "_nvml", lambda: nvml)
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_a_gpu_that_does_not_answer_keeps_no_other_device_from_being_reported() -> None:
+    found = devices.devices()
+    assert [device["index"] for device in found if device["kind"] == "cuda"] == [0, 2]
+    assert any(device["kind"] == "cpu" for device in found)
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_what_a_gpu_that_does_not_answer_uses_is_not_known_and_the_others_is() -> None:
+    power_w = {sample["index"]: sample["power_w"] for sample in devices.gpu_samples((0, 1, 2))}
+    assert power_w == {0: 100.0, 1: None, 2: 100.0}

@@ -1,0 +1,35 @@
+"""Signs of life of long work that is no step: reading pictures, predicting rows.
+
+A run of which nothing is heard for minutes is ended (`worker.watchdog`). Whoever works through many rows says after
+each block of them that it gets on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+BEAT_S = 10.0
+"""It is told this often at most."""
+
+
+class Pulse:
+    """Of this process; silent until somebody listens."""
+
+    def __init__(self) -> None:
+        self._tell: Callable[[], None] = lambda: None
+        self._told_s = float("-inf")
+
+    def listen(self, tell: Callable[[], None]) -> None:
+        """From now on `tell` is called while work goes on."""
+        self._tell = tell
+
+    def beat(self) -> None:
+        """A piece of work is done."""
+        now_s = time.monotonic()
+        if now_s - self._told_s >= BEAT_S:
+            self._told_s = now_s
+            self._tell()
+
+
+pulse = Pulse()
