@@ -9,7 +9,7 @@ from django.utils import timezone
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import job_key, workload_check
-from harness.estimates.pricing import openings_read
+from harness.estimates.openings import openings_read
 from harness.estimates.selectors import offer_get, offer_priced
 from harness.estimates.services import (
     Asked,
@@ -23,8 +23,11 @@ from harness.estimates.services import (
 )
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_submit, program_file_write
+from harness.pool.models import Device, Node
+from harness.pool.reservations import reservation_hold
 from scheduler.offers import Mark
 from tests.harness.estimates.factories import answer, workload_make
+from tests.harness.jobs.helpers import run_now
 
 
 def named(tasks_sent, name):
@@ -116,7 +119,6 @@ def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
 
 
 def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, node_make, offered):
-    from harness.pool.models import Device
 
     node_make("node-1", cpus=2)
     offer = offered(job, count=2, mode="sync")
@@ -291,7 +293,6 @@ def test_a_job_that_came_before_any_node_is_estimated_once_one_is_up(job, node_m
 
 def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
     from harness.jobs.models import Allocation, JobAttempt
-    from harness.pool.models import Device
 
     node_make("node-1", cpus=1)
     other = job_make()
@@ -306,10 +307,27 @@ def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
     assert any("rest on a guess" in note for note in offered(job).notes)
 
 
-def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
-    from harness.pool.models import Device
-    from harness.pool.reservations import reservation_hold
+def test_jobs_on_devices_that_are_not_offered_put_no_start_off(job, job_make, node_make, offered):
+    node_make("node-1", cpus=1)
+    run_now(job_make(name="other"))
+    node_make("node-2", cpus=1)
+    Node.objects.filter(name="node-1").update(state="drain")
+    line = offer_priced(offered(job)).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp(), abs=60)
 
+
+def test_a_run_is_offered_behind_a_reservation_that_it_would_reach_into(job, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    day = timedelta(days=1)
+    begins_at, ends_at = timezone.now() + timedelta(seconds=2), timezone.now() + 2 * day
+    kept = reservation_hold(target=Node.objects.get(), starts_at=begins_at, ends_at=ends_at, purpose="Course")
+    assert {line.start_s for line in offer_priced(offered(job)).lines} == {ends_at.timestamp()}
+    type(kept).objects.update(project=people.project)
+    line = offer_priced(offered(job)).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp(), abs=60)
+
+
+def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
     node_make("node-1", cpus=2)
     ends_at = timezone.now() + timedelta(hours=1)
     reservation_hold(target=Device.objects.get(index=0), ends_at=ends_at, purpose="Calibration")
