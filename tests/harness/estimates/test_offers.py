@@ -291,6 +291,20 @@ def test_a_job_that_came_before_any_node_is_estimated_once_one_is_up(job, node_m
     assert jobs_estimate() == 0
 
 
+def test_a_job_of_fixed_devices_is_kept_off_those_without_the_memory_for_it(job_make, node_make):
+    for name, memory_bytes in (("large", 16 << 30), ("small", 601 << 20)):
+        node_make(name, cpus=1, gpus=1)
+        Device.objects.filter(node__name=name, kind="cuda").update(model_name=name, memory_bytes=memory_bytes)
+    job = job_make(resources={"device": "cuda", "count": 1})
+    Inspection.objects.create(
+        key=job_key(job), state="done", workload=workload_make().to_dict(), sent_at=timezone.now()
+    )
+    job_submit(user=job.owner, job=job)
+    job_estimate(job.pk)
+    job.refresh_from_db()
+    assert {option.model_name for option in options_of(job)} == {"large"}
+
+
 def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
     from harness.jobs.models import Allocation, JobAttempt
 
