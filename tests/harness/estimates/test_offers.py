@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.test import TestCase
 from django.utils import timezone
 
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
@@ -25,6 +26,7 @@ from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_submit, program_file_write
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_hold
+from harness.pool.services import pool_setting_update
 from scheduler.offers import Mark
 from tests.harness.estimates.factories import answer, workload_make
 from tests.harness.jobs.helpers import run_now
@@ -78,6 +80,18 @@ def test_an_uncalibrated_pool_is_said_to_be_assumed(job, node_make, offered):
     node_make("node-1")
     (note,) = offered(job).notes
     assert note.startswith("No calibration of core yet: its figures are assumed")
+
+
+def test_watts_that_an_admin_entered_are_those_of_offers(job, people, node_make, offered, tasks_sent):
+    node_make("node-1", cpus=2, gpus=1)
+    table = {"core": {"idle_w": 1.0, "busy_w": 20.0}, "cuda": {"idle_w": 5.0, "busy_w": 50.0}}
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        pool_setting_update(user=people.admin, power_table=table)
+    assert named(tasks_sent, "control.estimates_renew")
+    for line in offer_priced(offered(job)).lines:
+        assert line.estimate.power_w == (50.0 if line.allocation.kind == "cuda" else 20.0 * line.allocation.count)
+        assert line.estimate.energy_basis == "assumed"
+        assert "power from the pool's power table" in line.estimate.note
 
 
 def test_a_deadline_nobody_can_keep_names_the_earliest_that_can(job, node_make, offered):
