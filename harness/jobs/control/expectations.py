@@ -117,8 +117,11 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
 
 def _warning(job: Job, expected: Expected | None, from_policy: str, now_s: float) -> str:
     """What to say about the promise: the policy's words, else what the times say by themselves."""
-    if job.promised_at is None or job.state == JobState.PAUSING:
+    if job.promised_at is None:
         return ""
+    if job.state == JobState.PAUSING:
+        # Saving itself to go on otherwise makes a promise neither safe nor less so.
+        return job.warning
     promised_s = job.promised_at.timestamp()
     if now_s > promised_s:
         return "The promised finish has passed and it is not done yet."

@@ -280,7 +280,11 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
     tick()
     job.refresh_from_db()
     assert job.warning
-    Job.objects.filter(pk=job.pk).update(eta_s=300.0)
+    Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
+    tick()
+    job.refresh_from_db()
+    assert job.warning, "it is saved to go on with other devices"
+    Job.objects.filter(pk=job.pk).update(state="running", preempted=False, eta_s=300.0)
     tick()
     job.refresh_from_db()
     assert not job.warning
