@@ -198,7 +198,7 @@ def offer_compute(
 
     offer = recommend(
         ways, estimate_of=lambda way: estimates[way.allocation], start_of=start_of, now_s=now_s,
-        deadline_s=deadline_s, wish=wish, epochs=workload.epochs,
+        deadline_s=deadline_s, wish=wish, epochs=workload.epochs, epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
     notes = _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
     notes += _reserved_note(project)
