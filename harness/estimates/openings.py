@@ -92,7 +92,8 @@ def _usable(project: Project | None, now: datetime) -> dict[str, Key]:
     """Devices that are offered, by id: of nodes that take work, without those that are reserved now for others."""
     reserved = [row.node_id or row.device_id for row in reservations_now(project, now)]
     rows = Device.objects.filter(node__state=NodeState.UP).exclude(Q(pk__in=reserved) | Q(node__in=reserved))
-    return {pk: device_key(*key) for pk, *key in rows.values_list("pk", "kind", "model_name", "slowdown")}
+    columns = rows.values_list("pk", "kind", "model_name", "slowdown")
+    return {pk: device_key(kind, model_name, slowdown) for pk, kind, model_name, slowdown in columns}
 
 
 def _kept_later(project: Project | None, now: datetime, usable: Mapping[str, Key]) -> Iterator[tuple[Key, Holding]]:
