@@ -10,6 +10,8 @@ from scheduler.estimates import Basis
 from scheduler.kinds import declared_name
 
 DEVICE_MODEL_VERSION = 1
+POOL_TABLE = "the pool's power table"
+"""Source of watts that an admin entered."""
 Coefficients = Mapping[str, tuple[float, ...]]
 """By group of terms (`features.LAYOUTS`): w of amount * exp(w . phi), in log seconds per FLOP, byte or piece."""
 

@@ -13,7 +13,7 @@ from statistics import median
 
 from codegen.modes import STAGED
 from codegen.words import counted
-from scheduler.device_model import DeviceModel
+from scheduler.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimates import Allocation, Basis, Estimate, Interval
 from scheduler.fit_memory import peak_interval
 from scheduler.intervals import LEVEL, log_range
@@ -270,7 +270,7 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
     if model.correction.n_jobs:
         said.append(counted(model.correction.n_jobs, "finished job"))
     if model.power.basis is Basis.ASSUMED:
-        said.append("power from a data sheet")
+        said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
     if model.slowdown > 1.0:
         said.append(f"emulated: steps are drawn out to {model.slowdown:g} times their length, as an admin declared")
     if len(allocation.batch_split) > 1 and model.link.basis is Basis.ASSUMED:

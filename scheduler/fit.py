@@ -137,20 +137,24 @@ def groups_of(families: Sequence[str]) -> npt.NDArray[np.intp]:
 
 
 def cross_validate(data: Timed, folds: npt.NDArray[np.intp], members: int = FOLD_MEMBERS) -> HeldOut:
-    """Predict every fold from the others; points of the fold `STAYS` are never held out, their error stays 0."""
+    """Predict every fold from the others, however few these are; points of the fold `STAYS` are never held out, their
+    error stays 0."""
     error, disagreement = np.zeros(len(folds)), np.zeros(len(folds))
     for fold in np.unique(folds[folds != STAYS]):
         out, rest = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
-        if len(rest) < LEAST_POINTS:
-            continue
-        found = fit_members(
-            subset(data.table, rest.tolist()), data.step_s[rest], data.prior, members=members, tightness=data.tightness
-        )
+        found = _fit_rest(data, rest, members)
         table = subset(data.table, out.tolist())
         logs = np.array([np.log(member_seconds(table, member)) for member in found])
         error[out] = np.log(data.step_s[out]) - logs.mean(axis=0)
         disagreement[out] = logs.std(axis=0)
     return HeldOut(error, disagreement)
+
+
+def _fit_rest(data: Timed, rest: npt.NDArray[np.intp], members: int) -> tuple[Coefficients, ...]:
+    if not len(rest):
+        return (data.prior,)
+    table = subset(data.table, rest.tolist())
+    return fit_members(table, data.step_s[rest], data.prior, members=members, tightness=data.tightness)
 
 
 def choose_tightness(data: Timed, folds: npt.NDArray[np.intp], groups: npt.NDArray[np.intp]) -> float:
@@ -168,9 +172,11 @@ def choose_tightness(data: Timed, folds: npt.NDArray[np.intp], groups: npt.NDArr
 
 
 def _spread(prior: Spread, near: HeldOut, far: HeldOut | None, distance: float) -> Spread:
-    """Scores of what was held out; few points keep the prior's."""
+    """Scores of what was held out; few points keep those of the prior, at their own scale."""
     if len(near.error) < LEAST_HELD_OUT:
-        return replace(prior, floor=max(LEAST_FLOOR, float(np.std(near.error)) * 1.5), near_distance=distance)
+        return replace(
+            prior, floor=max(LEAST_FLOOR, 1.5 * float(np.sqrt(np.mean(near.error**2)))), near_distance=distance
+        )
     floor = max(LEAST_FLOOR, float(np.median(np.abs(near.error))) * 1.5)
 
     def scores(found: HeldOut) -> tuple[float, ...]:

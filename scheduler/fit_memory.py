@@ -65,15 +65,15 @@ def fit_memory(
 
 
 def _held_out_ratios(inputs: Vector, measured: Vector, groups: Sequence[str], start: Vector) -> Vector:
-    """Measured over predicted, each predicted without its own group."""
+    """Measured over predicted, each predicted without its own group; where there is no other, by the prior."""
     names = sorted(set(groups))
     fold_of = {name: number % FOLDS for number, name in enumerate(np.random.default_rng(0).permutation(names))}
     folds = np.array([fold_of[name] for name in groups])
     ratios = np.ones(len(measured))
     for fold in range(FOLDS):
         out = folds == fold
-        if out.any() and not out.all():
-            weights = np.exp(_solve(inputs[~out], measured[~out], start))
+        if out.any():
+            weights = np.exp(start if out.all() else _solve(inputs[~out], measured[~out], start))
             ratios[out] = measured[out] / (inputs[out] @ weights)
     return ratios
 

@@ -124,6 +124,11 @@ class Candidate:
     """Of a mixture: the same for the ranks on each model."""
 
 
+def finish_told_s(earliest_s: float) -> float:
+    """The earliest finish as people are told it: a whole minute, and one more in which to set it as the deadline."""
+    return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OfferLine:
     """One way to run the job and what it costs."""
@@ -177,6 +182,11 @@ class Offer:
     def chosen(self) -> OfferLine | None:
         """The recommended line; None where no way keeps the deadline."""
         return self.marked(Mark.RECOMMENDED)
+
+    @property
+    def earliest_told_s(self) -> float | None:
+        """`earliest_finish_s` as people are told it."""
+        return None if self.earliest_finish_s is None else finish_told_s(self.earliest_finish_s)
 
     def marked(self, mark: Mark) -> OfferLine | None:
         """The line with that mark."""

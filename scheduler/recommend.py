@@ -123,8 +123,12 @@ def recommend(
     deadline_s: float | None = None,
     wish: Wish | None = None,
     epochs: int = 1,
+    epoch_steps: int = 0,
 ) -> Offer:
-    """Price every candidate and mark the recommended, the fastest and the cheapest. `epochs` is for the words only."""
+    """Price every candidate and mark the recommended, the fastest and the cheapest.
+
+    `epochs` and the steps of one (0: not known) are for the words only.
+    """
     wish = wish or Wish()
     priced = [_line(way, estimate_of, start_of, now_s) for way in ways]
     lines = _marked([_judged(line, way, deadline_s, wish) for line, way in zip(priced, ways, strict=True)])
@@ -138,7 +142,7 @@ def recommend(
         lines=tuple(sorted(lines, key=_reading_order)),
         text=way_words(chosen) if chosen else refusal_text(lines, now_s, deadline_s, earliest),
         earliest_finish_s=earliest,
-        changes=() if chosen else changes_of(lines, now_s, deadline_s, wish, epochs),
+        changes=() if chosen else changes_of(lines, now_s, deadline_s, wish, epochs, epoch_steps=epoch_steps),
     )
 
 

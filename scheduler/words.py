@@ -128,7 +128,13 @@ def refusal_text(
 
 
 def changes_of(
-    lines: Sequence[OfferLine], now_s: float, deadline_s: float | None, wish: Wish, epochs: int
+    lines: Sequence[OfferLine],
+    now_s: float,
+    deadline_s: float | None,
+    wish: Wish,
+    epochs: int,
+    *,
+    epoch_steps: int = 0,
 ) -> tuple[str, ...]:
     """What would let it be offered, the smallest change first. Each holds by itself."""
     found: list[str] = []
@@ -137,7 +143,7 @@ def changes_of(
         best = min(late, key=lambda line: line.latest_s)
         within = duration_words(best.latest_s - now_s)
         found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would keep it.")
-        found += _fewer_epochs(late, now_s, deadline_s, epochs)
+        found += _fewer_epochs(late, now_s, deadline_s, epochs, epoch_steps)
     found += _other_devices(lines, deadline_s, wish)
     if any(line.hindrance is Hindrance.QUOTA for line in lines):
         found.append("Ask an admin for a larger quota of the project.")
@@ -156,16 +162,23 @@ def _more_memory(lines: Sequence[OfferLine]) -> list[str]:
     return [f"Take a smaller batch or a smaller model: it must fit into {room} per rank."]
 
 
-def _fewer_epochs(late: list[OfferLine], now_s: float, deadline_s: float | None, epochs: int) -> list[str]:
-    """How many epochs would be done in time on the best of the late ways, by its upper run time."""
+def _fewer_epochs(
+    late: list[OfferLine], now_s: float, deadline_s: float | None, epochs: int, epoch_steps: int
+) -> list[str]:
+    """How many epochs would be done in time on the best of the late ways, by its upper run time.
+
+    What is no step (start, evaluation, end) is taken to last as long with fewer of them.
+    """
     if deadline_s is None or deadline_s <= now_s or epochs < 2:
         return []
 
-    def share(line: OfferLine) -> float:
-        return (deadline_s - (line.start_s or now_s)) / line.estimate.run_s.high if line.estimate.run_s.high else 0.0
+    def in_time(line: OfferLine) -> float:
+        run_s = line.estimate.run_s.high
+        epoch_s = min(line.estimate.step_s.high * epoch_steps or math.inf, run_s / epochs)
+        left_s = deadline_s - (line.start_s or now_s) - (run_s - epochs * epoch_s)
+        return left_s / epoch_s if epoch_s else 0.0
 
-    best = max(late, key=share)
-    done = math.floor(epochs * share(best))
+    done = math.floor(max(map(in_time, late)))
     return [f"Train {done} epochs instead of {epochs}: they are done in time."] if 1 <= done < epochs else []
 
 

@@ -22,7 +22,8 @@ class Monitor:
     memory_bytes: int = 0
     """Resident memory of the whole sandbox at the last sample."""
     _processes: dict[int, tuple[psutil.Process, int | None]] = field(default_factory=dict)
-    _cpu_s: dict[int, float] = field(default_factory=dict)
+    _cpu_s: dict[psutil.Process, float] = field(default_factory=dict)
+    """Time that each had taken at the last sample; a process, not its id, which another one may have by now."""
     _sampled_s: float = field(default_factory=time.monotonic)
 
     def sample(self, processes: Iterable[psutil.Process]) -> dict[str, Any]:
@@ -33,19 +34,19 @@ class Monitor:
         self._remember(processes)
         ranks: dict[int, dict[str, float]] = {}
         self.memory_bytes = 0
-        for pid, (process, rank) in self._processes.items():
+        before_s, self._cpu_s = self._cpu_s, {}
+        for process, rank in self._processes.values():
             try:
                 with process.oneshot():
                     times = process.cpu_times()
                     memory = process.memory_info()
             except psutil.Error:
-                self._cpu_s.pop(pid, None)
                 continue
             # shared pages (libraries) would be counted once per rank
             self.memory_bytes += max(0, memory.rss - getattr(memory, "shared", 0))
             used_s = times.user + times.system
-            spent_s = used_s - self._cpu_s.get(pid, used_s)
-            self._cpu_s[pid] = used_s
+            spent_s = used_s - before_s.get(process, used_s)
+            self._cpu_s[process] = used_s
             if rank is not None:
                 entry = ranks.setdefault(rank, {"rank": rank, "cpu_percent": 0.0, "rss_bytes": 0})
                 entry["cpu_percent"] += round(100.0 * spent_s / span_s, 1)

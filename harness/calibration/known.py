@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
-from scheduler.device_model import DeviceModel
-from scheduler.estimates import Allocation
+from harness.pool.power import table_power
+from harness.pool.services import pool_setting_get
+from scheduler.device_model import POOL_TABLE, DeviceModel
+from scheduler.estimates import Allocation, Basis
 from scheduler.kinds import real_name
 from scheduler.learning import RECENT, Finished
 from scheduler.prior import prior_for
@@ -37,12 +40,22 @@ def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
     real = {(kind, name): real_name(name) for kind, name in keys}
     rows = DeviceModelRow.objects.filter(model_name__in={name for name, _ in real.values()})
     known = {(row.kind, row.model_name): DeviceModel.from_dict(row.model) for row in rows}
+    table = pool_setting_get().power_table
     found = {}
     for key, (name, slowdown) in real.items():
         kind, _ = key
         model = known.setdefault((kind, name), prior_of(kind, name))
-        found[key] = replace(model, slowdown=slowdown) if slowdown > 1.0 else model
+        found[key] = replace(_powered(model, table), slowdown=max(1.0, slowdown))
     return found
+
+
+def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
+    """With the watts that an admin entered, where none were measured: offers and bills count by the same table."""
+    entered = table_power(model.kind, model.model_name, table) if model.power.basis is Basis.ASSUMED else None
+    if entered is None:
+        return model
+    power = replace(model.power, idle_w=entered.idle_w, busy_w=entered.busy_w, source=POOL_TABLE)
+    return replace(model, power=power)
 
 
 def finished_of(kind: str, model_name: str) -> list[Finished]:

@@ -72,7 +72,8 @@ def job_learn(job_id: str) -> bool:
 
 
 def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
-    uses = list(DeviceUse.objects.filter(job=job, token=attempt.number))
+    all_uses = list(DeviceUse.objects.filter(job=job))
+    uses = [use for use in all_uses if use.token == attempt.number]
     ranks = attempt.plan.get("ranks") or [{}]
     on_gpu = str(ranks[0].get("device")).startswith(DeviceKind.CUDA)
     kind = uses[0].device_kind if uses else (DeviceKind.CUDA if on_gpu else DeviceKind.CPU).value
@@ -80,7 +81,7 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     count = attempt.world_size if attempt.width else len(uses) or attempt.world_size
     mode = str(attempt.plan.get("mode") or "")
     timing = _timing(job)
-    energy_j, energy_basis = _energy(uses)
+    energy_j, energy_basis = _energy(all_uses)
     priced_as = _priced_as(attempt, model_name)
     predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode)
     return {
@@ -94,7 +95,7 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
         "allocation": predicted.get("allocation") or {},
         "step_s": step_s_of(job, timing, shared=mode not in STAGED),
         "start_s": _start_s(job, attempt),
-        "run_s": _run_s(attempt),
+        "run_s": _run_s(job),
         "peak_bytes": _positive(timing.get("peak_bytes")),
         "energy_j": energy_j,
         "energy_basis": energy_basis,
@@ -162,11 +163,14 @@ def _start_s(job: Job, attempt: JobAttempt) -> float | None:
     return _positive(event.data.get("start_s")) if event else None
 
 
-def _run_s(attempt: JobAttempt) -> float | None:
-    """From the start of the ranks to the end of the attempt."""
-    start, end = attempt.started_at or attempt.created_at, attempt.ended_at
-    seconds = (end - start).total_seconds() if end else 0.0
-    return seconds if seconds > 0 else None
+def _run_s(job: Job) -> float | None:
+    """From the start of the ranks to the end, over all attempts: what was lost was spent as well."""
+    spans = [
+        (attempt.ended_at - (attempt.started_at or attempt.created_at)).total_seconds()
+        for attempt in job.attempts.all()
+        if attempt.ended_at is not None
+    ]
+    return sum(seconds for seconds in spans if seconds > 0) or None
 
 
 def _energy(uses: list[DeviceUse]) -> tuple[float | None, str]:

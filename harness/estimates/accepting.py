@@ -210,5 +210,7 @@ def estimate_fixed(job: Job, workload: Workload) -> JobEstimate | None:
     found = Inspection.objects.filter(key=job_key(job)).first()
     probes = probes_of(found) if found else None
     estimates = estimates_of(workload, ways, probes, even=wish.even)
-    priced = sorted(estimates.values(), key=lambda item: item.run_s.mid)
+    # Where some devices have the memory for it, the scheduler must not take others.
+    fitting = [item for item in estimates.values() if item.fits] or estimates.values()
+    priced = sorted(fitting, key=lambda item: item.run_s.mid)
     return estimate_keep(job, priced[0], priced[1:]) if priced else None

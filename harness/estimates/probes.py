@@ -125,7 +125,8 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
     )
     rows = rows.filter(kind=kind) if kind else rows
     rows = rows.filter(model_name=real_name(model_name)[0]) if model_name else rows
-    live = Reservation.objects.filter(cancelled_at=None, starts_at__lte=now, ends_at__gt=now)
+    until = now + timedelta(seconds=ANSWER_LIMIT_S)
+    live = Reservation.objects.filter(cancelled_at=None, starts_at__lt=until, ends_at__gt=now)
     taken = {row.device_id or row.node_id for row in live}
     idle = [
         device for device in rows.order_by("node__name", "kind", "index") if not {device.pk, device.node_id} & taken

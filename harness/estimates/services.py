@@ -58,6 +58,8 @@ __all__ = [
 
 
 JOBS_AT_ONCE = 20
+_OFFERED = (JobState.DRAFT, JobState.QUEUED)
+"""Later nobody takes an offer any more."""
 _STILL_OPEN = (JobState.QUEUED, JobState.PLACED, JobState.RUNNING)
 """On an idle pool a job begins before its program is read; its estimate is kept all the same, to be learnt from."""
 
@@ -155,20 +157,23 @@ def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str 
 
 
 def measure_answer(report: dict[str, Any]) -> None:
-    """Take in a node's answer to a probe: every offer of its program that is still open is priced anew."""
+    """Take in a node's answer to a probe: of every job with its program the newest offer is priced anew."""
     probe = probe_done(report)
     if probe is None:
         return
     rows = OfferRow.objects.filter(inspection=probe.inspection).exclude(state=OfferState.ACCEPTED).exclude(job=None)
-    newest = rows.select_related("job__dataset", "job__project", "project").order_by("-created_at").first()
-    if newest is None or newest.job is None:
-        return
-    probe_complete(probe, newest.job)
-    if probe.state == AskState.DONE:
-        OfferRow.objects.filter(pk=newest.pk).update(state=OfferState.WAITING)
-        newest.refresh_from_db()
-        offer_settle(newest)
-    probe_told(probe, newest.job)
+    newest: dict[str, OfferRow] = {}
+    for offer in rows.select_related("job__dataset", "job__project", "project").order_by("created_at"):
+        newest[offer.job_id or ""] = offer
+    for offer in newest.values():
+        if offer.job is None or offer.job.state not in _OFFERED:
+            continue
+        probe_complete(probe, offer.job)
+        if probe.state == AskState.DONE:
+            OfferRow.objects.filter(pk=offer.pk).update(state=OfferState.WAITING)
+            offer.refresh_from_db()
+            offer_settle(offer)
+        probe_told(probe, offer.job)
 
 
 def offer_refresh(offer: OfferRow) -> OfferRow:

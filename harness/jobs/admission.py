@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from harness.jobs.options import has_estimate, option_words, options_of
 from harness.jobs.states import job_note
 from harness.pool.models import Quota
 from scheduler.admit import admit
+from scheduler.offers import finish_told_s
 from scheduler.types import Admission
 from worker.states import JobState
 
@@ -109,6 +111,9 @@ def promise_give(job: Job) -> bool:
 def _ask(job: Job, now: datetime) -> Admission:
     facts = facts_read(with_delayed=True)
     view = job_view(job, facts.setting, now)
+    if job.state != JobState.QUEUED:
+        # It joins the queue now: a draft of last week, or a job paused for days, has not waited in it.
+        view = replace(view, submitted_s=facts.now_s)
     return admit(view, facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
@@ -128,7 +133,8 @@ def _promised(deadline_at: datetime, found: Admission, now: datetime) -> dict[st
 
 
 def _refused(found: Admission) -> Invalid:
-    earliest = datetime.fromtimestamp(found.earliest_finish_s, UTC) if found.earliest_finish_s else None
+    told_s = finish_told_s(found.earliest_finish_s) if found.earliest_finish_s else None
+    earliest = datetime.fromtimestamp(told_s, UTC) if told_s else None
     can = f" The earliest finish that can be kept is {_utc(earliest)}." if earliest else ""
     return Invalid(
         f"{found.text}{can}",

@@ -46,7 +46,7 @@ class Delayed:
     job: Job
     finish_before: datetime | None
     finish_after: datetime | None
-    """None with `why`: it would not start at all while the node is drained."""
+    """None with `why`: it would not start while the node is drained, or nobody can tell when."""
     why: str
     breaks_promise: bool
 
@@ -99,6 +99,7 @@ def _decide(facts: Facts, without: str = "") -> Decision:
 def _delayed(facts: Facts, name: str) -> tuple[Delayed, ...]:
     """Waiting jobs that would finish later without the node, or not start at all."""
     before, after = _decide(facts), _decide(facts, without=name)
+    starting = {placement.job_id for placement in before.placements}
     found = []
     for view in facts.views:
         if view.is_running:
@@ -108,7 +109,9 @@ def _delayed(facts: Facts, name: str) -> tuple[Delayed, ...]:
         stuck = reason is not None and reason.code in STUCK
         was_stuck = (old := before.waits.get(view.job_id)) is not None and old.code in STUCK
         later = was is not None and will is not None and will[1] - was[1] > LATER_S
-        if not later and not (stuck and not was_stuck):
+        # It would wait behind jobs of which nobody knows when they end.
+        lost = reason is not None and will is None and (was is not None or view.job_id in starting)
+        if not later and not lost and not (stuck and not was_stuck):
             continue
         job = facts.jobs[view.job_id]
         finish = _time(will) if not stuck else None
@@ -118,7 +121,7 @@ def _delayed(facts: Facts, name: str) -> tuple[Delayed, ...]:
                 job=job,
                 finish_before=_time(was),
                 finish_after=finish,
-                why=reason.text if stuck and reason else "",
+                why=reason.text if finish is None and reason else "",
                 breaks_promise=late,
             )
         )

@@ -26,14 +26,19 @@ class DevicePower:
         return self.idle_w + (self.busy_w - self.idle_w) * min(1.0, max(0.0, load))
 
 
-def device_power(kind: str, model_name: str, table: Mapping[str, Any]) -> DevicePower:
-    """The admin's entry for the model or the kind, else what the maker's data sheet says (`scheduler.device_table`)."""
+def table_power(kind: str, model_name: str, table: Mapping[str, Any]) -> DevicePower | None:
+    """The admin's entry for the model or the kind; None where there is none."""
     for key in (model_name, kind):
         entry = table.get(key)
         if entry:
             return DevicePower(idle_w=float(entry["idle_w"]), busy_w=float(entry["busy_w"]))
+    return None
+
+
+def device_power(kind: str, model_name: str, table: Mapping[str, Any]) -> DevicePower:
+    """The admin's entry, else what the maker's data sheet says (`scheduler.device_table`)."""
     shipped = figures_for(kind, model_name)
-    return DevicePower(idle_w=shipped.idle_w, busy_w=shipped.busy_w)
+    return table_power(kind, model_name, table) or DevicePower(idle_w=shipped.idle_w, busy_w=shipped.busy_w)
 
 
 def power_table_check(table: Any) -> None:

@@ -81,8 +81,9 @@ class PoolOverview:
 
     @property
     def free(self) -> int:
-        """Devices a job could get now: idle ones of nodes that are up."""
-        return sum(len(node.devices) - node.busy for node in self.nodes if node.state == NodeState.UP)
+        """Devices a job could get now: idle ones of nodes that are up, without those that are reserved."""
+        up = (node for node in self.nodes if node.state == NodeState.UP)
+        return sum(device.job_id is None and not device.reserved for node in up for device in node.devices)
 
 
 def pool_overview() -> PoolOverview:

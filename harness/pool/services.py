@@ -50,6 +50,8 @@ def pool_setting_update(*, user: User, **changes: Any) -> PoolSetting:
     with transaction.atomic():
         setting.save(update_fields=list(changes))
         audit_write(user, "pool_setting_update", "pool", **changes)
+        if "power_table" in changes:
+            task_send_on_commit("control.estimates_renew")
         task_send_on_commit("control.tick")
     return setting
 

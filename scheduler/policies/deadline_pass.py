@@ -286,10 +286,12 @@ class DeadlinePass:
         slot = self._out.slots[job.job_id]
         if slot.start_s > self._now_s or not job.can_pause:
             return
-        found = self._ways[job.job_id].next_faster(slot.option)
+        ways = self._ways[job.job_id]
+        found = ways.next_faster(slot.option)
         # What is free now only becomes less.
         if found is None or slot.room.devices.free_now < found[0].count - slot.option.count:
             return
         option, worth = found
-        if worth >= max(self._set.least_gain, 1e-9):
+        # Shortly before its end a run loses more by the change than it gains.
+        if worth >= max(self._set.least_gain, 1e-9) and ways.run_s(option) < ways.run_s(slot.option):
             heapq.heappush(heap, (-worth, job.job_id, option))

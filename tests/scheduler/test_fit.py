@@ -85,6 +85,24 @@ def test_without_points_the_prior_stands_and_says_so() -> None:
     assert "nothing measured" in found.note
 
 
+@pytest.mark.parametrize("count", [6, 7, 12])
+def test_intervals_of_a_few_points_hold_what_they_say(count, unseen) -> None:
+    held = 0
+    for seed in (10, 11):
+        made = fit_device_model(points(count, seed=seed))
+        for point_ in unseen:
+            found = estimate(point_.workload, allocation(rows=(point_.batch_size,)), made).step_s
+            held += found.low <= point_.typical_s <= found.high
+    assert held >= 0.75 * 2 * len(unseen)
+
+
+def test_points_of_one_architecture_claim_no_accuracy_for_others() -> None:
+    same = [replace(made, params={}) for made in points(12)]
+    made = fit_device_model(same)
+    assert made.spread.floor > 0.1
+    assert made.memory.low_ratio < 0.9
+
+
 def test_too_few_points_leave_the_prior() -> None:
     made = fit_device_model(points(3))
     assert made.members == prior_for(KIND, NAME).members and made.n_points == 0

@@ -53,11 +53,13 @@ def priced(way, *, work_s=100.0, overhead=0.3, watts=10.0, peak_bytes=GIB // 2, 
     )  # fmt: skip
 
 
-def offer(groups, *, deadline_s=None, wish=None, batch=32, start_of=lambda way, run_s: NOW_S, epochs=10, **cost):
+def offer(
+    groups, *, deadline_s=None, wish=None, batch=32, start_of=lambda way, run_s: NOW_S, epochs=10, epoch_steps=0, **cost
+):
     ways = candidates(workload(batch=batch), groups, wish=wish)
     return recommend(
         ways, estimate_of=lambda way: priced(way, **cost), start_of=start_of, now_s=NOW_S,
-        deadline_s=deadline_s, wish=wish, epochs=epochs,
+        deadline_s=deadline_s, wish=wish, epochs=epochs, epoch_steps=epoch_steps,
     )  # fmt: skip
 
 
@@ -104,6 +106,13 @@ def test_a_refusal_names_the_earliest_finish_that_can_be_kept_and_what_would_hav
     assert "28 s later" in found.text
     assert found.changes[0].startswith("Set the deadline 78 s from now or later")
     assert found.changes[1] == "Train 6 epochs instead of 10: they are done in time."
+
+
+def test_fewer_epochs_save_their_steps_and_not_the_start_of_the_run():
+    # up to 78 s of which steps are six tenths: 31.2 s remain, and 4.68 s for each epoch
+    found = offer([cpus(2)], deadline_s=NOW_S + 50, epoch_steps=60)
+    assert found.changes[1] == "Train 4 epochs instead of 10: they are done in time."
+    assert not any("epochs" in change for change in offer([cpus(2)], deadline_s=NOW_S + 35, epoch_steps=60).changes)
 
 
 def test_the_change_of_deadline_that_a_refusal_names_is_enough():

@@ -178,7 +178,7 @@ def _out(offer: OfferRow) -> dict[str, Any]:
         "wish": offer.wish,
         "text": priced.text if priced else "",
         "changes": list(priced.changes) if priced else [],
-        "earliest_finish": _time(priced.earliest_finish_s) if priced else None,
+        "earliest_finish": _time(priced.earliest_told_s) if priced else None,
         "recommended": next((view.place for view in views if "recommended" in view.line.marks), None),
         "lines": [_line(view) for view in views],
         "notes": offer.notes,

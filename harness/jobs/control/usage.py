@@ -70,7 +70,9 @@ def use_of(
     until = max(until, allocation.created_at)
     # On several nodes each tells of its own ranks alone, and says so.
     here = [sample for sample in samples if sample.get("node", device.node.name) == device.node.name]
-    power = power_of(device.kind, device.index, device.model_name, here, held, table)
+    # Of a run that was wider or narrower, what all of its ranks did says nothing of those that are there now.
+    rank = allocation.rank if allocation.attempt.width else None
+    power = power_of(device.kind, device.index, device.model_name, here, held, table, rank=rank)
     return DeviceUse(
         device=device,
         node_name=device.node.name,
@@ -92,11 +94,19 @@ def use_of(
 
 
 def power_of(
-    kind: str, index: int, model_name: str, samples: Sequence[Mapping[str, Any]], held: int, table: Mapping[str, Any]
+    kind: str,
+    index: int,
+    model_name: str,
+    samples: Sequence[Mapping[str, Any]],
+    held: int,
+    table: Mapping[str, Any],
+    *,
+    rank: int | None = None,
 ) -> Power:
     """Mean power of one device: read from it where it tells; else the table's, at the load that was measured.
 
-    `samples` are of its node; `held`: devices of the attempt there.
+    `samples` are of its node; `held`: devices of the attempt there, which share the load of its ranks. `rank`: the
+    device bears the load of this one alone.
     """
     told, loads = [], []
     for sample in samples:
@@ -106,9 +116,10 @@ def power_of(
             percent = gpu.get("utilization_percent")
             loads += [percent / 100] if isinstance(percent, (int, float)) else []
         else:
-            percents = [rank.get("cpu_percent") for rank in sample.get("ranks") or ()]
+            told_of = [one for one in sample.get("ranks") or () if rank is None or one.get("rank") == rank]
+            percents = [one.get("cpu_percent") for one in told_of]
             known = [percent for percent in percents if isinstance(percent, (int, float))]
-            loads += [sum(known) / 100 / max(1, held)] if known else []
+            loads += [sum(known) / 100 / (max(1, held) if rank is None else 1)] if known else []
     if told:
         return Power(watts=sum(told) / len(told), basis=Basis.MEASURED)
     assumed = device_power(kind, model_name, table)

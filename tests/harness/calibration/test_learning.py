@@ -156,6 +156,26 @@ def test_a_resumed_job_is_not_compared_by_its_run(ended: Callable[..., Job]) -> 
     assert selectors.compared(row, "run_s") is None and selectors.compared(row, "step_s") is not None
 
 
+def test_what_was_spent_before_a_pause_or_a_fault_is_part_of_the_cost(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    attempt, use = job.attempts.get(), job.uses.get()
+    hour = timedelta(hours=1)
+    JobAttempt.objects.filter(pk=attempt.pk).update(number=2)
+    JobAttempt.objects.create(
+        job=job, number=1, plan=attempt.plan, started_at=timezone.now() - 3 * hour, ended_at=timezone.now() - 2 * hour
+    )
+    use.token = 2
+    use.save()
+    first_j = use.energy_j
+    use.pk, use.token, use.energy_j = None, 1, 7000.0
+    use.save()
+    job_learn(job.pk)
+    row = FinishedJobRow.objects.get()
+    assert row.run_s == pytest.approx(3660.0, abs=5.0)
+    assert row.energy_j == pytest.approx(first_j + 7000.0)
+    assert not row.run_comparable
+
+
 def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., Job]) -> None:
     changed = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(12)]
     from scheduler.calibration import CalibrationPoint

@@ -241,6 +241,20 @@ def test_a_later_sweep_goes_on_where_the_first_ended(
     assert len({request["request_id"].partition("-")[2].partition("-")[2] for request in measures()}) == len(measures())
 
 
+def test_a_clock_that_is_set_takes_no_more_than_one_point_of_the_budget(
+    start: Callable[..., Any], commit: Commit, measures: Measures
+) -> None:
+    run = start(budget_s=600.0)
+    advance(commit, 2)
+    run.refresh_from_db()
+    for sent in run.pending.values():
+        sent["sent_s"] = time.time() - 10_000
+    run.save()
+    commit(measure_done, answer(measures()[0]))
+    run.refresh_from_db()
+    assert run.measured == 1 and run.used_s < 600.0
+
+
 def test_it_stops_at_its_budget_and_asks_for_a_fit_first(
     start: Callable[..., Any], commit: Commit, measures: Measures, tasks_sent: list[Any]
 ) -> None:

@@ -4,12 +4,13 @@ import time
 from datetime import timedelta
 
 import pytest
+from django.test import TestCase
 from django.utils import timezone
 
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import job_key, workload_check
-from harness.estimates.pricing import openings_read
+from harness.estimates.openings import openings_read
 from harness.estimates.selectors import offer_get, offer_priced
 from harness.estimates.services import (
     Asked,
@@ -23,8 +24,12 @@ from harness.estimates.services import (
 )
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_submit, program_file_write
+from harness.pool.models import Device, Node
+from harness.pool.reservations import reservation_hold
+from harness.pool.services import pool_setting_update
 from scheduler.offers import Mark
 from tests.harness.estimates.factories import answer, workload_make
+from tests.harness.jobs.helpers import run_now
 
 
 def named(tasks_sent, name):
@@ -77,6 +82,18 @@ def test_an_uncalibrated_pool_is_said_to_be_assumed(job, node_make, offered):
     assert note.startswith("No calibration of core yet: its figures are assumed")
 
 
+def test_watts_that_an_admin_entered_are_those_of_offers(job, people, node_make, offered, tasks_sent):
+    node_make("node-1", cpus=2, gpus=1)
+    table = {"core": {"idle_w": 1.0, "busy_w": 20.0}, "cuda": {"idle_w": 5.0, "busy_w": 50.0}}
+    with TestCase.captureOnCommitCallbacks(execute=True):
+        pool_setting_update(user=people.admin, power_table=table)
+    assert named(tasks_sent, "control.estimates_renew")
+    for line in offer_priced(offered(job)).lines:
+        assert line.estimate.power_w == (50.0 if line.allocation.kind == "cuda" else 20.0 * line.allocation.count)
+        assert line.estimate.energy_basis == "assumed"
+        assert "power from the pool's power table" in line.estimate.note
+
+
 def test_a_deadline_nobody_can_keep_names_the_earliest_that_can(job, node_make, offered):
     node_make("node-1")
     offer = offered(job, deadline_at=timezone.now() + timedelta(seconds=1))
@@ -116,7 +133,6 @@ def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
 
 
 def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, node_make, offered):
-    from harness.pool.models import Device
 
     node_make("node-1", cpus=2)
     offer = offered(job, count=2, mode="sync")
@@ -289,9 +305,22 @@ def test_a_job_that_came_before_any_node_is_estimated_once_one_is_up(job, node_m
     assert jobs_estimate() == 0
 
 
+def test_a_job_of_fixed_devices_is_kept_off_those_without_the_memory_for_it(job_make, node_make):
+    for name, memory_bytes in (("large", 16 << 30), ("small", 601 << 20)):
+        node_make(name, cpus=1, gpus=1)
+        Device.objects.filter(node__name=name, kind="cuda").update(model_name=name, memory_bytes=memory_bytes)
+    job = job_make(resources={"device": "cuda", "count": 1})
+    Inspection.objects.create(
+        key=job_key(job), state="done", workload=workload_make().to_dict(), sent_at=timezone.now()
+    )
+    job_submit(user=job.owner, job=job)
+    job_estimate(job.pk)
+    job.refresh_from_db()
+    assert {option.model_name for option in options_of(job)} == {"large"}
+
+
 def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
     from harness.jobs.models import Allocation, JobAttempt
-    from harness.pool.models import Device
 
     node_make("node-1", cpus=1)
     other = job_make()
@@ -306,10 +335,27 @@ def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
     assert any("rest on a guess" in note for note in offered(job).notes)
 
 
-def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
-    from harness.pool.models import Device
-    from harness.pool.reservations import reservation_hold
+def test_jobs_on_devices_that_are_not_offered_put_no_start_off(job, job_make, node_make, offered):
+    node_make("node-1", cpus=1)
+    run_now(job_make(name="other"))
+    node_make("node-2", cpus=1)
+    Node.objects.filter(name="node-1").update(state="drain")
+    line = offer_priced(offered(job)).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp(), abs=60)
 
+
+def test_a_run_is_offered_behind_a_reservation_that_it_would_reach_into(job, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    day = timedelta(days=1)
+    begins_at, ends_at = timezone.now() + timedelta(seconds=2), timezone.now() + 2 * day
+    kept = reservation_hold(target=Node.objects.get(), starts_at=begins_at, ends_at=ends_at, purpose="Course")
+    assert {line.start_s for line in offer_priced(offered(job)).lines} == {ends_at.timestamp()}
+    type(kept).objects.update(project=people.project)
+    line = offer_priced(offered(job)).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp(), abs=60)
+
+
+def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
     node_make("node-1", cpus=2)
     ends_at = timezone.now() + timedelta(hours=1)
     reservation_hold(target=Device.objects.get(index=0), ends_at=ends_at, purpose="Calibration")

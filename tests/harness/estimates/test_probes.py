@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from harness.errors import Conflict, Unavailable
 from harness.estimates import probes
 from harness.estimates.models import ProbeRow
 from harness.estimates.services import inspection_answer, measure_answer, offer_probe
 from harness.jobs.services import program_file_write
-from harness.pool.models import Reservation, SchedulerTurn
+from harness.pool.models import Device, Reservation, SchedulerTurn
 from harness.pool.quotas import quota_set
+from harness.pool.reservations import reservation_hold
 from tests.harness.jobs.helpers import place_now
 
 DEEP: list = []
@@ -50,6 +54,25 @@ def test_no_device_that_runs_a_job_is_taken(job, job_make, people, node_make, of
     place_now(job_make(name="runs"))
     with pytest.raises(Unavailable):
         offer_probe(user=people.owner, offer=offer)
+
+
+def test_a_device_that_is_reserved_in_a_moment_is_left_alone(job, people, node_make, offered):
+    node_make("node-1", cpus=2)
+    offer, soon = offered(job), timezone.now() + timedelta(seconds=30)
+    first = Device.objects.get(index=0)
+    reservation_hold(target=first, starts_at=soon, ends_at=soon + timedelta(hours=1), purpose="Course")
+    offer_probe(user=people.owner, offer=offer)
+    assert Reservation.objects.filter(device__index=1).exists()
+
+
+def test_every_job_with_the_program_is_priced_anew(job, job_make, people, node_make, offered):
+    node_make("node-1", cpus=2)
+    mine, theirs = offered(job), offered(job_make(name="the same"))
+    probe = offer_probe(user=people.owner, offer=mine)
+    measure_answer({"request_id": f"{probes.PREFIX}{probe.pk}", "ok": True, "step_s": [0.1, 0.1, 0.1]})
+    for offer in (mine, theirs):
+        offer.refresh_from_db()
+        assert "measured" in {line["estimate"]["time_basis"] for line in offer.body["lines"]}
 
 
 def test_a_probe_counts_against_a_quota_that_is_hard(job, job_make, people, node_make, offered):

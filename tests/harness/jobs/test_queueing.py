@@ -152,6 +152,22 @@ def test_a_drain_names_jobs_that_could_not_start_any_more(job_make, people, node
 
 
 @pytest.mark.django_db
+def test_a_drain_names_jobs_that_would_wait_for_nobody_knows_how_long(job_make, people, node_make):
+    node_make("known", cpus=1)
+    job_options_set(known := job_make(name="known"), [Option(kind="cpu", count=1, rate_per_s=1 / 3600)], slowdown=1.2)
+    queue(known)
+    tick()
+    node_make("unknown", cpus=1)
+    queue(job_make(name="unknown"))
+    tick()
+    job_options_set(waits := job_make(name="waits"), [Option(kind="cpu", count=1, rate_per_s=1 / 60)], slowdown=1.2)
+    queue(waits)
+    (delayed,) = drain_consequences(user=people.admin, name="known").delayed
+    assert (delayed.job.name, delayed.finish_after) == ("waits", None)
+    assert delayed.finish_before is not None and "needs 1 CPU core" in delayed.why
+
+
+@pytest.mark.django_db
 def test_what_devices_did_is_kept_with_energy_and_basis(job, people, node_make):
     node_make(cpus=2)
     attempt = place_now(job)

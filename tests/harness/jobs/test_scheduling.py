@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 
 import pytest
 from django.utils import timezone
@@ -218,12 +218,25 @@ def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, peo
     job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
     with pytest.raises(Invalid) as refused:
         services.job_submit(user=people.owner, job=job)
+    told = refused.value.message.partition("can be kept is ")[2].rstrip(".")
     later = Job.objects.get(pk=job.pk)
     Job.objects.filter(pk=job.pk).update(
-        deadline_at=timezone.datetime.fromisoformat(refused.value.details["earliest_finish"]) + timedelta(seconds=30)
+        deadline_at=timezone.datetime.strptime(told, "%Y-%m-%d %H:%M %Z").replace(tzinfo=UTC)
     )
     services.job_submit(user=people.owner, job=later)
-    assert later.promised_at is not None
+    assert later.promised_at.isoformat() == refused.value.details["earliest_finish"]
+
+
+def test_a_draft_that_lay_for_days_is_promised_nothing_before_those_who_wait(job_make, people, node_make):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": "fifo"})
+    node_make(cpus=1)
+    queue(estimated(job_make(name="runs"), run_s=1200))
+    tick()
+    queue(estimated(job_make(name="waits"), run_s=3600))
+    draft = estimated(job_make(name="old", **wish(timezone.now() + HOUR)), run_s=1200)
+    Job.objects.filter(pk=draft.pk).update(created_at=timezone.now() - 240 * HOUR)
+    with pytest.raises(Invalid):
+        services.job_submit(user=people.owner, job=Job.objects.get(pk=draft.pk))
 
 
 def test_two_people_are_not_promised_the_same_hour(job_make, people, node_make):
@@ -267,7 +280,11 @@ def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, peo
     tick()
     job.refresh_from_db()
     assert job.warning
-    Job.objects.filter(pk=job.pk).update(eta_s=300.0)
+    Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
+    tick()
+    job.refresh_from_db()
+    assert job.warning, "it is saved to go on with other devices"
+    Job.objects.filter(pk=job.pk).update(state="running", preempted=False, eta_s=300.0)
     tick()
     job.refresh_from_db()
     assert not job.warning

@@ -107,6 +107,21 @@ def test_an_urgent_job_takes_a_core_and_the_other_goes_on_and_grows_back(wide, u
     assert not Allocation.objects.exists()
 
 
+def test_energy_is_that_of_the_ranks_that_were_there(wide, urgent, ticks):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"power_table": {"cpu": {"idle_w": 0.0, "busy_w": 100.0}}})
+    hour = timedelta(hours=1)
+    Allocation.objects.filter(job=wide).update(created_at=timezone.now() - 2 * hour)
+    for number in range(20):
+        there = [0, 1] if number < 10 else [0]
+        loads = [{"rank": rank, "cpu_percent": 40.0 if rank == 0 else 80.0} for rank in there]
+        ResourceSample.objects.create(job=wide, token=1, time_s=float(number), data={"ranks": loads})
+    ticks()
+    answer(wide, 1, 1, 0)
+    events_apply(wide.pk, [event(wide, "exited", 9, outcome="succeeded", failure=None)])
+    energy_j = dict(DeviceUse.objects.filter(job=wide).values_list("device_index", "energy_j"))
+    assert energy_j == pytest.approx({0: 40.0 * 7200, 1: 80.0 * 7200}, rel=0.02)
+
+
 @pytest.mark.parametrize(("used_gib", "left_gib"), [(20.0, 16.0), (8.0, 18.0), (35.9, 3.0)])
 def test_who_gets_its_core_may_take_the_memory_that_it_has_left(wide, urgent, ticks, used_gib, left_gib):
     """Its one rank takes the batch of both, and its limit stays: together they must fit the node."""

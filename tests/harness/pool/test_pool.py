@@ -8,6 +8,7 @@ from django.utils import timezone
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pool import selectors, services
 from harness.pool.models import Device, Node
+from harness.pool.reservations import reservation_hold
 from tests.harness.jobs.helpers import place_now
 
 pytestmark = pytest.mark.django_db
@@ -129,6 +130,12 @@ def test_the_overview_takes_the_same_queries_for_any_number_of_nodes(node_make, 
     assert (len(one.nodes), len(five.nodes)) == (1, 5)
     assert five.busy == job.allocations.count() and five.free == 10 - five.busy
     assert five.nodes[0].devices[0].job_id == job.pk
+
+
+def test_what_is_reserved_is_not_free(node_make):
+    node_make(cpus=2)
+    reservation_hold(target=Device.objects.get(index=0), ends_at=timezone.now() + timedelta(hours=1), purpose="Course")
+    assert (selectors.pool_overview().free, selectors.pool_overview().busy) == (1, 0)
 
 
 def test_hardware_is_the_largest_gang_of_one_node(node_make):

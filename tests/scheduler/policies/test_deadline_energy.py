@@ -66,6 +66,16 @@ def test_marginal_efficiency_is_one_where_speed_grows_like_power():
     assert gain(wide, replace(wide, power_w=2 * wide.power_w)) == pytest.approx(0.0)
 
 
+def test_a_run_grows_only_where_the_change_costs_less_than_it_gains():
+    job = view("a", 1000.0, power=1.0)
+    held = Running(
+        option=job.options[0], nodes=("p0n00000",), device_ids=("p0n00000d0",), started_s=0.0, last_change_s=0.0
+    )
+    policy = DeadlineEnergy(rescale=Rescale(fixed_s=5.0, per_doubling_s=2.0))
+    assert counts(planned([replace(job, running=held, work_left=0.5)], policy)) == {"a": 4}
+    assert counts(planned([replace(job, running=held, work_left=0.01)], policy)) == {"a": 1}
+
+
 def test_a_deadline_gets_the_narrowest_width_that_keeps_it():
     assert counts(planned([view("a", 1000.0, 1200.0, power=0.5)])) == {"a": 1}
     assert counts(planned([view("a", 1000.0, 800.0, power=0.5)])) == {"a": 2}
