@@ -182,9 +182,25 @@ async def test_a_stream_ends_when_the_right_to_it_does(job, people, broker, monk
     assert name == "end"
 
 
-async def test_a_last_event_id_that_is_none_of_ours_is_refused(job, people, broker):
-    response = await opened(people.owner, "pool", **{"Last-Event-ID": "x@y"})
+@pytest.mark.parametrize("last_id", ["x@y", "@-5", "@1_0-0", "@ 7-0", f"@{2**64}-0", f"@1-{2**64}", "@1-2-3", "@"])
+async def test_a_last_event_id_that_is_none_of_ours_is_refused(last_id, job, people, broker):
+    response = await opened(people.owner, "pool", **{"Last-Event-ID": last_id})
     assert response.status_code == 422
+
+
+async def test_nobody_silences_a_stream_for_others_by_claiming_to_be_ahead(job, people, broker):
+    ahead = await opened(people.viewer, f"job:{job.pk}", **{"Last-Event-ID": f"@{2**64 - 1}-0"})
+    waiting = asyncio.create_task(hear(ahead, 1))
+    while job_stream(job.pk) not in live_hub.hub()._watchers:
+        await asyncio.sleep(0.01)
+    late = asyncio.create_task(hear(await opened(people.mate, f"job:{job.pk}"), 1))
+    watchers = live_hub.hub()._watchers[job_stream(job.pk)]
+    while len(watchers) < 2 or any(watcher._behind for watcher in watchers):  # until both wait for the reader
+        await asyncio.sleep(0.01)
+    broker.xadd(job_stream(job.pk), sent(job.pk, 0))
+    ((name, _, body),) = await late
+    assert (name, body["seq"]) == ("metric", 0)
+    waiting.cancel()
 
 
 def test_of_progress_that_waits_only_the_newest_of_each_run_is_told():
