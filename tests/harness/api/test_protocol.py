@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 
 from harness.api.app import api
-from harness.api.limits import CHUNK_LIMIT_BYTES, JSON_LIMIT_BYTES, BodyLimit
+from harness.api.limits import JSON_LIMIT_BYTES, BodyLimit
 from harness.api.query import operations
 from tests.harness.api.conftest import API
 
@@ -190,7 +190,19 @@ def test_a_body_above_its_limit_is_413_unread(caller: Client) -> None:
     assert answer.status_code == 413 and is_error(answer)
 
 
-async def test_the_asgi_guard_stops_a_body_without_a_length() -> None:
+@pytest.mark.parametrize(
+    ("path", "most_mib"),
+    [
+        (f"{API}/uploads/abc", 64),
+        (f"{API}/projects", 4),
+        ("/login", 64),
+        ("/jobs/abc/predict/", 33),
+        ("/pool/calibration/import/", 68),
+        ("/no/such/page/api/v1/uploads", 64),
+        ("/api/v1/jobs/api/v1/uploads", 4),
+    ],
+)
+async def test_the_asgi_guard_stops_a_body_without_a_length(path: str, most_mib: int) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         while (await receive())["more_body"]:
             pass
@@ -201,15 +213,17 @@ async def test_the_asgi_guard_stops_a_body_without_a_length() -> None:
     async def receive() -> Any:
         nonlocal served
         served += 1
+        assert served < 100, "nobody stops it"
         return {"type": "http.request", "body": bytes(1 << 20), "more_body": True}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "path": f"{API}/uploads/abc", "headers": []}
-    await BodyLimit(app)(scope, receive, send)
-    assert sent[0]["status"] == 413 and json.loads(sent[1]["body"])["error"]["code"] == "too_large"
-    assert served == (CHUNK_LIMIT_BYTES >> 20) + 1
+    await BodyLimit(app)({"type": "http", "path": path, "headers": []}, receive, send)
+    assert sent[0]["status"] == 413 and served == most_mib + 1
+    text = sent[1]["body"].decode()
+    assert (json.loads(text)["error"]["code"] if path.startswith("/api/") else "too_large") == "too_large"
+    assert f"larger than {most_mib} MiB" in text
 
 
 def test_weights_are_sent_in_ranges(caller: Client, finished_job: Any) -> None:
