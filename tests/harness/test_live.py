@@ -11,7 +11,7 @@ from django.test import AsyncClient
 
 from harness import live_hub
 from harness.accounts.models import Membership
-from harness.accounts.services import token_create
+from harness.accounts.services import token_create, user_update
 from harness.broker import POOL_STREAM, project_stream
 from worker.events import Event, EventKind, job_stream
 
@@ -178,6 +178,22 @@ async def test_a_stream_ends_when_the_right_to_it_does(job, people, broker, monk
     monkeypatch.setattr("harness.live.RECHECK_S", 0.0)
     response = await opened(people.mate, f"job:{job.pk}")
     await Membership.objects.filter(user=people.mate).adelete()
+    ((name, *_),) = await hear(response, 1)
+    assert name == "end"
+
+
+@pytest.mark.parametrize("how", ["signed out", "another password", "switched off"])
+async def test_a_stream_ends_with_the_session_that_opened_it(how, job, people, broker, monkeypatch):
+    monkeypatch.setattr("harness.live.RECHECK_S", 0.0)
+    client = AsyncClient()
+    await client.aforce_login(people.mate)
+    response = await client.get(f"/live?topics=job:{job.pk}")
+    if how == "signed out":
+        await client.alogout()
+    elif how == "another password":
+        await sync_to_async(user_update)(actor=None, user=people.mate, password="another long one 7")
+    else:
+        await sync_to_async(user_update)(actor=None, user=people.mate, is_active=False)
     ((name, *_),) = await hear(response, 1)
     assert name == "end"
 
