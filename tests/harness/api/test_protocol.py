@@ -165,6 +165,25 @@ def test_a_body_of_another_form_is_refused_in_the_one_shape(caller: Client, body
     assert answer.status_code in {400, 422} and is_error(answer)
 
 
+@pytest.mark.parametrize("tag", [rb"\ud800", rb"\UDC00".replace(b"U", b"u"), b"\xed\xa0\x80", b"\xff"])
+def test_text_that_no_page_could_show_is_refused(caller: Client, finished_job: Any, tag: bytes) -> None:
+    body = b'{"tags": ["' + tag + b'"]}'
+    answer = caller.patch(f"{API}/jobs/{finished_job.pk}", body, "application/json")
+    assert answer.status_code == 400 and is_error(answer)
+    finished_job.refresh_from_db()
+    assert finished_job.tags == []
+
+
+def test_a_letter_spelt_in_two_halves_is_that_letter(caller: Client, finished_job: Any) -> None:
+    answer = caller.patch(f"{API}/jobs/{finished_job.pk}", rb'{"tags": ["\ud83c\udf38"]}', "application/json")
+    assert answer.json()["tags"] == ["\U0001f338"]
+
+
+def test_a_row_that_lies_beyond_all_numbers_is_refused(caller: Client, dataset: Any) -> None:
+    answer = caller.get(f"{API}/datasets/{dataset.pk}/rows?offset={10**30}")
+    assert answer.status_code == 422 and is_error(answer)
+
+
 def test_a_wrong_method_and_an_unknown_address_answer_in_the_one_shape(caller: Client) -> None:
     wrong = caller.put(f"{API}/me")
     assert wrong.status_code == 405 and is_error(wrong) and "GET" in wrong["Allow"]
