@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            alias = self.get_event()
+            alias = self.get_event()  # type: ignore[no-untyped-call]
             problem = f"*{alias.anchor} stands for values written elsewhere; write them out"
             raise ComposerError(None, None, problem, alias.start_mark)
         return super().compose_node(parent, index)

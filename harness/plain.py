@@ -1,4 +1,4 @@
-"""Values that others wrote: of their programs made safe to keep (finite, storable, not too deep), of requests refused."""
+"""Values that others wrote: of programs made safe to keep (finite, storable, not deep), of requests refused if unfit."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def run(arguments: Sequence[str]) -> int:
         # A file or folder that was named: no such folder, no right to write, no space left.
         place = f"{error.filename}: " if error.filename else ""
         return _told(BadInput(f"{place}{error.strerror or error}.", hint="Check the path and the disk."), as_json)
-    except UnicodeError as error:
+    except (UnicodeEncodeError, UnicodeDecodeError) as error:
         # A file's name, or an argument, in the bytes of another encoding.
         return _told(BadInput(f"This is no UTF-8: {ascii(error.object)[:200]}.", hint="Rename the file."), as_json)
     return int(code) if isinstance(code, int) else ExitCode.OK
