@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import sync_to_async
+from django.contrib.auth import get_user
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
@@ -30,7 +31,7 @@ from worker.events import EventKind, job_stream
 
 PING_S = 15.0
 RECHECK_S = 30.0
-"""Somebody who lost a role, a token or the account hears nothing after this."""
+"""Somebody who lost a role, a token, the session or the account hears nothing after this."""
 REPLAY_MS = 5_000
 """A new stream starts this far back: what happened between the page and its stream. Events are absolute."""
 TOPICS_MAX = 20
@@ -86,13 +87,15 @@ def _topics(user: User, name: str) -> list[Topic]:
 
 
 def _user_of(request: HttpRequest) -> User | None:
-    """The person of a session or a bearer token, read anew: a user who was switched off is nobody."""
+    """The person of a session or a bearer token, read anew: who was switched off, signed out or got another password
+    is nobody."""
     header = request.headers.get("Authorization", "")
     if header:
         token = token_find(header.removeprefix("Bearer ").strip())
         return token.user if token else None
-    user = request.user
-    return User.objects.filter(pk=user.pk, is_active=True).first() if user.is_authenticated else None
+    request.session = type(request.session)(request.session.session_key)
+    user = get_user(request)
+    return user if isinstance(user, User) else None
 
 
 def _resolve(request: HttpRequest) -> list[Topic] | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -25,6 +27,9 @@ BLOCK_MS = 500
 RETRY_S = 1.0
 QUEUE_LENGTH = 2000
 _READ_COUNT = 500
+_BEHIND_MS = 5_000
+_ID = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
+_NUMBER_MAX = 2**64 - 1
 _log = logging.getLogger(__name__)
 
 
@@ -39,9 +44,18 @@ class Entry:
 
 
 def id_key(entry_id: str) -> tuple[int, int]:
-    """Stream ids in their order: milliseconds, then number. Raises `ValueError`."""
-    milliseconds, _, number = entry_id.partition("-")
-    return int(milliseconds), int(number or 0)
+    """Stream ids in their order: milliseconds, then number. Raises `ValueError` for what the broker takes for none."""
+    match = _ID.fullmatch(entry_id)
+    key = (int(match[1]), int(match[2] or 0)) if match else (-1, -1)
+    if not 0 <= min(key) <= max(key) <= _NUMBER_MAX:
+        raise ValueError(f"{entry_id[:40]!r} is no id of a stream")
+    return key
+
+
+def not_to_come(entry_id: str) -> str:
+    """The id, or a moment ago where it lies after that."""
+    moment_ago = f"{max(0, int(time.time() * 1000) - _BEHIND_MS)}-0"
+    return min(entry_id, moment_ago, key=id_key)
 
 
 class Subscriber:
@@ -112,7 +126,8 @@ class Hub:
         subscriber = Subscriber(self, positions)
         for stream, position in positions.items():
             self._watchers[stream].add(subscriber)
-            self._positions.setdefault(stream, position)
+            # All who watch the stream share this position, and browsers name theirs: none may lie in the future.
+            self._positions.setdefault(stream, not_to_come(position))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._read_on(), name="live-reader")
         return subscriber

@@ -1,13 +1,27 @@
-"""Values that other people's programs wrote, made safe to keep: finite, storable, of bounded depth."""
+"""Values that others wrote: of programs made safe to keep (finite, storable, not deep), of requests refused if unfit."""
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 DEPTH_MAX = 32
 INTEGER_MAX = 2**63 - 1
 """Larger whole numbers fit no column and no float that we compare them with."""
+
+
+def json_read(body: bytes | str) -> Any:
+    """The JSON of a request. Raises `ValueError` for what is none, and for text that no page could be made of: half
+    letters (lone surrogates), which JSON can spell."""
+    text = body.decode("utf-8-sig") if isinstance(body, bytes) else body
+    try:
+        value = json.loads(text)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+    return value
 
 
 def plain(value: Any, depth: int = 0) -> Any:

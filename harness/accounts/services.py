@@ -67,14 +67,18 @@ def user_update(
         "is_active": is_active,
         "password": None if password is None else "changed",
     }
+    written = ["password"] if password is not None else []
     with transaction.atomic():
         if is_admin is False or is_active is False:
             _keep_an_operator(user)
         if is_admin is not None:
             user.is_superuser = user.is_staff = is_admin
+            written += ["is_superuser", "is_staff"]
         if is_active is not None:
             user.is_active = is_active
-        user.save()
+            written.append("is_active")
+        # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
+        user.save(update_fields=written)
         told = {name: value for name, value in changes.items() if value is not None}
         audit_write(actor, "user_update", user.username, **told)
     return user
@@ -177,6 +181,11 @@ def token_create(
         raise Forbidden("A token cannot make a token wider than itself.", hint="Sign in to make this token.")
     if held and held.project_id and (project is None or project.pk != held.project_id):
         raise Forbidden("This token is for one project only.", hint="Sign in to make this token.")
+    if held and held.expires_at and (expires_at is None or expires_at > held.expires_at):
+        raise Forbidden(
+            f"This token expires at {held.expires_at:%Y-%m-%d %H:%M} UTC, and cannot make one that is good for longer.",
+            hint="Give an earlier date, or sign in to make this token.",
+        )
     if project is not None:
         require(user, project, Role.VIEWER)
     text = TOKEN_PREFIX + secrets.token_urlsafe(32)

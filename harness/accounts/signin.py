@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from django.conf import settings
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -13,6 +14,8 @@ from harness.accounts.models import SignInFailure
 WINDOW = timedelta(minutes=15)
 TRIES_PER_ADDRESS = 8
 """For one name from one address."""
+TRIES_FROM_ADDRESS = 100
+"""For all names together: one password tried on every name, and the processor time that each refusal takes."""
 TRIES_PER_NAME = 60
 """For one name from anywhere: slows guessing from many addresses, and takes a stranger long to lock somebody out."""
 
@@ -28,9 +31,12 @@ def client_address(request: HttpRequest) -> str:
 
 def signin_wait(*, name: str, address: str) -> timedelta | None:
     """How long this name must wait at this address; None: it may try."""
-    recent = SignInFailure.objects.filter(name=_name(name), at__gt=timezone.now() - WINDOW).order_by("-at")
+    recent = SignInFailure.objects.filter(at__gt=timezone.now() - WINDOW).order_by("-at")
+    of_name, from_there = Q(name=_name(name)), Q(address=address[:64])
+    limits = ((of_name & from_there, TRIES_PER_ADDRESS), (from_there, TRIES_FROM_ADDRESS), (of_name, TRIES_PER_NAME))
     waits = []
-    for rows, tries in ((recent.filter(address=address[:64]), TRIES_PER_ADDRESS), (recent, TRIES_PER_NAME)):
+    for which, tries in limits:
+        rows = recent.filter(which)
         oldest_that_counts = next(iter(rows.values_list("at", flat=True)[tries - 1 : tries]), None)
         if oldest_that_counts is not None:
             waits.append(oldest_that_counts + WINDOW - timezone.now())

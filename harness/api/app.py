@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from django.http import HttpRequest
 from ninja import NinjaAPI
+from ninja.parser import Parser
 
 from harness.api.auth import BearerToken, SessionWithCsrf
 from harness.api.errors import error_handlers_add
 from harness.api.query import unknown_parameters_refuse
 from harness.api.routes import ROUTERS
+from harness.plain import json_read
 
 DESCRIPTION = """
 Upload a dataset, get models suggested, run a generated program on the pool, watch it, download the result.
@@ -22,7 +27,17 @@ What you may not see answers 404.
 **Uploads** speak tus 1.0 at `/uploads`. **Live** events come from `/live` (server-sent events).
 """
 
+
+class BodyParser(Parser):
+    """Reads bodies that can be stored and shown again; a refusal answers 400."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        """The values of a JSON body. Raises `ValueError`."""
+        return json_read(request.body)
+
+
 api = NinjaAPI(
+    parser=BodyParser(),
     title="Deep learning harness",
     version="1",
     description=DESCRIPTION,

@@ -17,14 +17,14 @@ JSON_LIMIT_BYTES = 4 * MIB
 CHUNK_LIMIT_BYTES = 64 * MIB
 """One PATCH of a resumable upload; clients send 8 MiB."""
 _MULTIPART_ROOM_BYTES = MIB
-_UPLOADS = re.compile(r"/api/v1/uploads(/[^/]*)?/?$")
-_POINTS = re.compile(r"/api/v1/pool/calibration/points/?$")
+_UPLOADS = re.compile(r"/api/v1/uploads(/[^/]*)?/?")
+_POINTS = re.compile(r"/api/v1/pool/calibration/points/?|/pool/calibration/import/")
 POINTS_LIMIT_BYTES = 68 * MIB
 """A file of measured points, as text in JSON."""
-_PIECES = re.compile(r"/api/v1/node/runs/[^/]+/[^/]+/(pieces|logs/[^/]+)/?$")
+_PIECES = re.compile(r"/api/v1/node/runs/[^/]+/[^/]+/(pieces|logs/[^/]+)/?")
 PIECE_LIMIT_BYTES = 9 * MIB
 """Of what a node returns; nodes send 8 MiB."""
-_PREDICTIONS = re.compile(r"/api/v1/jobs/[^/]+/predictions/?$")
+_PREDICTIONS = re.compile(r"/api/v1/jobs/[^/]+/predictions/?|/jobs/[^/]+/predict/")
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -33,19 +33,21 @@ Send = Callable[[Message], Awaitable[None]]
 AsgiApp = Callable[..., Awaitable[None]]
 
 
-def body_limit(path: str) -> int | None:
-    """Bytes that a body sent to this path may have; None where the portal's pages decide."""
-    if "/api/" not in path:
-        return None
-    if _UPLOADS.search(path):
+def body_limit(path: str) -> int:
+    """Bytes that a body sent to this path may have, of whomever: Django writes all of it to the disk unasked."""
+    if _UPLOADS.fullmatch(path):
         return CHUNK_LIMIT_BYTES
-    if _PIECES.search(path):
+    if _PIECES.fullmatch(path):
         return PIECE_LIMIT_BYTES
-    if _POINTS.search(path):
+    if _POINTS.fullmatch(path):
         return POINTS_LIMIT_BYTES
-    if _PREDICTIONS.search(path):
-        return settings.PREDICTION_LIMIT_BYTES + _MULTIPART_ROOM_BYTES
-    return JSON_LIMIT_BYTES
+    if _PREDICTIONS.fullmatch(path):
+        return int(settings.PREDICTION_LIMIT_BYTES) + _MULTIPART_ROOM_BYTES
+    return JSON_LIMIT_BYTES if _is_api(path) else int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+def _is_api(path: str) -> bool:
+    return path.startswith("/api/")
 
 
 def too_large(limit_bytes: int) -> TooLarge:
@@ -69,12 +71,13 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        limit = body_limit(scope.get("path", "")) if scope["type"] == "http" else None
-        if limit is None:
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        path = scope.get("path", "")
+        limit = body_limit(path)
         if _content_length(scope) > limit:
-            await _refuse(send, limit)
+            await _refuse(send, path, limit)
             return
         seen = 0
         answered = False
@@ -96,7 +99,7 @@ class BodyLimit:
             await self.app(scope, counted, watched)
         except _BodyTooLarge:
             if not answered:
-                await _refuse(send, limit)
+                await _refuse(send, path, limit)
 
 
 def _content_length(scope: Scope) -> int:
@@ -106,11 +109,14 @@ def _content_length(scope: Scope) -> int:
     return 0
 
 
-async def _refuse(send: Send, limit_bytes: int) -> None:
+async def _refuse(send: Send, path: str, limit_bytes: int) -> None:
     error = too_large(limit_bytes)
-    body = json.dumps({"error": error.to_dict()}).encode()
+    kind, text = "application/json", json.dumps({"error": error.to_dict()})
+    if not _is_api(path):
+        kind, text = "text/plain; charset=utf-8", f"{error.message}\n"
+    body = text.encode()
     headers = [
-        (b"content-type", b"application/json"),
+        (b"content-type", kind.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
     ]

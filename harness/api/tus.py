@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +18,7 @@ from django.utils.http import http_date
 from harness.api.limits import CHUNK_LIMIT_BYTES, too_large
 from harness.datasets.models import Upload
 from harness.errors import HarnessError, Invalid
+from harness.plain import json_read
 from harness.store import CHUNK_BYTES
 
 VERSION = "1.0.0"
@@ -101,7 +101,7 @@ def options_read(text: str) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        body = json.loads(text)
+        body = json_read(text)
     except ValueError as error:
         raise Invalid("options is not JSON.", field="options") from error
     if not isinstance(body, dict):

@@ -22,7 +22,7 @@ def _guarded(view: View) -> View:
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         limit = body_limit(request.path)
         length = request.META.get("CONTENT_LENGTH") or "0"
-        if limit is not None and str(length).isdigit() and int(length) > limit:
+        if str(length).isdigit() and int(length) > limit:
             return error_response(too_large(limit))
         try:
             response = view(request, *args, **kwargs)

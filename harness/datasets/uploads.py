@@ -107,6 +107,7 @@ def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes]) -> int:
                 view = memoryview(piece)
                 if position + len(view) > upload.size_bytes:
                     raise TooLarge(f"More bytes than the {upload.size_bytes} that were announced.")
+                space_check(len(view))  # at its beginning there was room for this upload, not for all at once
                 while view:
                     written = os.pwrite(descriptor, view, position)
                     position += written

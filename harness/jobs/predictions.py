@@ -16,6 +16,7 @@ from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import publish_job, task_send_on_commit
 from harness.bucket.wanted import wanted_check
+from harness.datasets.content import space_check
 from harness.errors import Conflict, Invalid, TooLarge, Unavailable
 from harness.ids import new_id
 from harness.jobs import programs
@@ -46,7 +47,7 @@ ANSWER_LIMIT_S = 300.0
 def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, checkpoint: str = "") -> Prediction:
     """Have a node predict for the rows or pictures in `data`, with the final weights or those of a checkpoint.
 
-    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `Conflict` (no weights yet), `Unavailable` (no
+    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `NoSpace`, `Conflict` (no weights yet), `Unavailable` (no
     node; or what it needs was lost, and comes back).
     """
     require(user, job.project, Role.MEMBER)
@@ -61,6 +62,7 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
         raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")
     if len(data) > settings.PREDICTION_LIMIT_BYTES:
         raise TooLarge(f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.")
+    space_check(len(data))
     _weights_check(job, checkpoint)
     wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
     node = _answering_node(job, sees_store=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from codegen import spec_yaml
@@ -120,3 +122,25 @@ def test_a_mistake_inside_a_part_is_told_once():
 
 def test_a_word_for_a_part_asks_for_fields():
     assert "a mapping of fields" in problems("data: {split: nonsense}")["data.split"]
+
+
+def test_a_few_lines_cannot_stand_for_more_values_than_memory_holds() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{chr(98 + step)}: &{chr(98 + step)} [{', '.join(['*' + chr(97 + step)] * 9)}]" for step in range(8)]
+    with pytest.raises(SpecError, match=r"line 2: .*write them out"):
+        spec_yaml.load("\n".join(lines))
+
+
+@pytest.mark.parametrize("text", ["a: &a [*a]", "base: &base {x: 1}\ntraining:\n  <<: *base"])
+def test_a_name_for_values_elsewhere_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(SpecError, match=rf"line {text.count(chr(10)) + 1}: .*\*(a|base) stands for"):
+        spec_yaml.load(text)
+
+
+def test_values_that_lie_too_deep_are_refused() -> None:
+    body: dict[str, Any] = {}
+    inner = body
+    for _ in range(5000):
+        inner["a"] = inner = {}
+    with pytest.raises(SpecError, match="too deep"):
+        spec_yaml.from_dict(body)

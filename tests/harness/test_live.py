@@ -11,7 +11,7 @@ from django.test import AsyncClient
 
 from harness import live_hub
 from harness.accounts.models import Membership
-from harness.accounts.services import token_create
+from harness.accounts.services import token_create, user_update
 from harness.broker import POOL_STREAM, project_stream
 from worker.events import Event, EventKind, job_stream
 
@@ -182,9 +182,41 @@ async def test_a_stream_ends_when_the_right_to_it_does(job, people, broker, monk
     assert name == "end"
 
 
-async def test_a_last_event_id_that_is_none_of_ours_is_refused(job, people, broker):
-    response = await opened(people.owner, "pool", **{"Last-Event-ID": "x@y"})
+@pytest.mark.parametrize("how", ["signed out", "another password", "switched off"])
+async def test_a_stream_ends_with_the_session_that_opened_it(how, job, people, broker, monkeypatch):
+    monkeypatch.setattr("harness.live.RECHECK_S", 0.0)
+    client = AsyncClient()
+    await client.aforce_login(people.mate)
+    response = await client.get(f"/live?topics=job:{job.pk}")
+    if how == "signed out":
+        await client.alogout()
+    elif how == "another password":
+        await sync_to_async(user_update)(actor=None, user=people.mate, password="another long one 7")
+    else:
+        await sync_to_async(user_update)(actor=None, user=people.mate, is_active=False)
+    ((name, *_),) = await hear(response, 1)
+    assert name == "end"
+
+
+@pytest.mark.parametrize("last_id", ["x@y", "@-5", "@1_0-0", "@ 7-0", f"@{2**64}-0", f"@1-{2**64}", "@1-2-3", "@"])
+async def test_a_last_event_id_that_is_none_of_ours_is_refused(last_id, job, people, broker):
+    response = await opened(people.owner, "pool", **{"Last-Event-ID": last_id})
     assert response.status_code == 422
+
+
+async def test_nobody_silences_a_stream_for_others_by_claiming_to_be_ahead(job, people, broker):
+    ahead = await opened(people.viewer, f"job:{job.pk}", **{"Last-Event-ID": f"@{2**64 - 1}-0"})
+    waiting = asyncio.create_task(hear(ahead, 1))
+    while job_stream(job.pk) not in live_hub.hub()._watchers:
+        await asyncio.sleep(0.01)
+    late = asyncio.create_task(hear(await opened(people.mate, f"job:{job.pk}"), 1))
+    watchers = live_hub.hub()._watchers[job_stream(job.pk)]
+    while len(watchers) < 2 or any(watcher._behind for watcher in watchers):  # until both wait for the reader
+        await asyncio.sleep(0.01)
+    broker.xadd(job_stream(job.pk), sent(job.pk, 0))
+    ((name, _, body),) = await late
+    assert (name, body["seq"]) == ("metric", 0)
+    waiting.cancel()
 
 
 def test_of_progress_that_waits_only_the_newest_of_each_run_is_told():

@@ -18,6 +18,7 @@ from harness.datasets import selectors, services
 from harness.datasets.content import content_key, source_name_clean
 from harness.datasets.models import Dataset, DatasetState
 from harness.paging import page_of
+from harness.plain import INTEGER_MAX
 from harness.responses import file_response
 
 router = Router()
@@ -112,7 +113,7 @@ def dataset_profile(request: HttpRequest, dataset_id: str) -> dict[str, Any]:
 def dataset_rows(
     request: HttpRequest,
     dataset_id: str,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    offset: Annotated[int, Query(ge=0, le=INTEGER_MAX)] = 0,
     limit: Annotated[int, Query(ge=1, le=selectors.ROWS_MAX)] = 50,
 ) -> dict[str, Any]:
     """Rows as they were understood, from `offset` (0-based)."""

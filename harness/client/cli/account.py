@@ -36,7 +36,7 @@ def login(
     """Store the portal's address and a token (readable by you only)."""
     if token == "-" or (not token and not sys.stdin.isatty()):  # noqa: S105  (reads it from stdin)
         token = sys.stdin.readline().strip()
-    if not token:
+    elif not token:
         token = typer.prompt("Token", hide_input=True)
     if not token:
         raise BadInput("There is no token.", hint="Make one on the portal's page Account.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -88,6 +89,9 @@ def run(arguments: Sequence[str]) -> int:
         # A file or folder that was named: no such folder, no right to write, no space left.
         place = f"{error.filename}: " if error.filename else ""
         return _told(BadInput(f"{place}{error.strerror or error}.", hint="Check the path and the disk."), as_json)
+    except (UnicodeEncodeError, UnicodeDecodeError) as error:
+        # A file's name, or an argument, in the bytes of another encoding.
+        return _told(BadInput(f"This is no UTF-8: {ascii(error.object)[:200]}.", hint="Rename the file."), as_json)
     return int(code) if isinstance(code, int) else ExitCode.OK
 
 
@@ -98,4 +102,7 @@ def _told(error: ClientError, as_json: bool) -> int:
 
 def main() -> None:
     """Entry point of the `dlh` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a letter that the terminal does not know ends no command
     raise SystemExit(run(sys.argv[1:]))

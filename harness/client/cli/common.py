@@ -50,7 +50,7 @@ def project_of(context: typer.Context) -> str:
 def transfer_bar(*, quiet: bool) -> Progress:
     """A bar for bytes on standard error."""
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -87,7 +87,7 @@ def dataset_upload(
 def dataset_ready(client: Client, dataset: Json, *, quiet: bool = False) -> Json:
     """Wait until a dataset has been read. Raises `DataFailed` with its problem."""
     if dataset["state"] == "profiling":
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
         with Progress(*columns, console=notes(), disable=quiet, transient=True) as bar:
             task = bar.add_task(f"Reading {dataset['name']}", total=1.0)
             ready = client.dataset_wait(

@@ -11,7 +11,8 @@ from enum import IntEnum
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -40,14 +41,25 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+class _Console(Console):
+    """Prints no control character of a name or text: a terminal would obey it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(segment.text.translate(_CONTROLS), segment.style)
+
+
+_CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+
+
 def console() -> Console:
     """Standard output for people; wide where it goes into a file or a pipe, so that no cell is cut there."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return _Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def notes() -> Console:
     """Standard error: progress and remarks, so that standard output stays clean."""
-    return Console(file=sys.stderr, highlight=False)
+    return _Console(file=sys.stderr, highlight=False)
 
 
 def json_print(value: Any) -> None:

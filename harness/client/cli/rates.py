@@ -215,7 +215,7 @@ def _read(answer: Json) -> Json:
 
 
 def _bar(*, quiet: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     return Progress(*columns, console=notes(), disable=quiet, transient=True)
 
 

@@ -37,7 +37,12 @@ def watch_and_print(client: Client, job_id: str, *, as_json: bool, quiet: bool =
             if as_json:
                 json_line(job)
         return job
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[note]}"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
+    )
     updates = job_updates(client, job_id)
     first = next(updates)
     with Progress(*columns, console=notes()) as bar:

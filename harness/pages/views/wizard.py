@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
@@ -20,6 +19,7 @@ from harness.jobs.selectors import job_get
 from harness.jobs.services import job_create, job_suggest, spec_check
 from harness.pages.spec_fields import spec_groups
 from harness.pages.web import can, page, person, project_chosen, show
+from harness.plain import json_read
 
 BODY_BYTES_MAX = 1 << 20
 
@@ -93,7 +93,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
     if len(request.body) > BODY_BYTES_MAX:
         raise Invalid("This spec is too large.", hint="A spec has a few kilobytes.")
     try:
-        body = json.loads(request.body)
+        body = json_read(request.body)
     except ValueError as error:
         raise Invalid("This is not JSON.") from error
     if not isinstance(body, dict):

@@ -112,6 +112,25 @@ def test_a_token_of_somebody_who_was_switched_off_is_dead(people):
     assert selectors.token_find(text) is None
 
 
+def test_a_token_makes_none_that_outlives_it(people):
+    end = timezone.now() + timedelta(days=1)
+    brief = token_user(people.owner, expires_at=end)
+    for later in (None, end + timedelta(seconds=1)):
+        with pytest.raises(Forbidden, match="longer"):
+            services.token_create(user=brief, name="later", expires_at=later)
+    made, _ = services.token_create(user=brief, name="sooner", expires_at=end)
+    assert made.expires_at == end
+
+
+def test_a_new_password_gives_no_right_back_that_was_taken_meanwhile(people):
+    seen_before = User.objects.get(pk=people.admin.pk)
+    User.objects.filter(pk=people.admin.pk).update(is_active=False, is_superuser=False)
+    services.user_update(actor=seen_before, user=seen_before, password=PASSWORD)
+    now = User.objects.get(pk=people.admin.pk)
+    assert now.check_password(PASSWORD)
+    assert not now.is_active and not now.is_superuser
+
+
 def test_a_token_makes_no_wider_token(people):
     narrow = token_user(people.owner, scope=Scope.WRITE, project=people.project)
     for options in ({"scope": Scope.ADMIN, "project": people.project}, {"scope": Scope.WRITE}):

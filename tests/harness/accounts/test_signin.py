@@ -10,7 +10,14 @@ from django.test import Client
 from django.utils import timezone
 
 from harness.accounts.models import SignInFailure, User
-from harness.accounts.signin import TRIES_PER_ADDRESS, TRIES_PER_NAME, WINDOW, signin_failed, signin_wait
+from harness.accounts.signin import (
+    TRIES_FROM_ADDRESS,
+    TRIES_PER_ADDRESS,
+    TRIES_PER_NAME,
+    WINDOW,
+    signin_failed,
+    signin_wait,
+)
 
 RIGHT = "a long passphrase 7"
 
@@ -35,6 +42,13 @@ def test_other_addresses_and_other_names_may_still_try(ann: User, client: Client
     for number in range(TRIES_PER_ADDRESS):
         sign_in(client, f"guess {number}")
     assert sign_in(client, "wrong", name="bob") == 200
+    assert sign_in(client, RIGHT, address="10.0.0.2") == 302
+
+
+def test_one_password_tried_on_many_names_waits_too(ann: User, client: Client) -> None:
+    for number in range(TRIES_FROM_ADDRESS):
+        signin_failed(name=f"person {number}", address="10.0.0.1")
+    assert sign_in(client, RIGHT) == 429
     assert sign_in(client, RIGHT, address="10.0.0.2") == 302
 
 

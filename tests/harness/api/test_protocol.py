@@ -14,7 +14,7 @@ from django.conf import settings as django_settings
 from django.test import Client
 
 from harness.api.app import api
-from harness.api.limits import CHUNK_LIMIT_BYTES, JSON_LIMIT_BYTES, BodyLimit
+from harness.api.limits import JSON_LIMIT_BYTES, BodyLimit
 from harness.api.query import operations
 from tests.harness.api.conftest import API
 
@@ -165,6 +165,25 @@ def test_a_body_of_another_form_is_refused_in_the_one_shape(caller: Client, body
     assert answer.status_code in {400, 422} and is_error(answer)
 
 
+@pytest.mark.parametrize("tag", [rb"\ud800", rb"\UDC00".replace(b"U", b"u"), b"\xed\xa0\x80", b"\xff"])
+def test_text_that_no_page_could_show_is_refused(caller: Client, finished_job: Any, tag: bytes) -> None:
+    body = b'{"tags": ["' + tag + b'"]}'
+    answer = caller.patch(f"{API}/jobs/{finished_job.pk}", body, "application/json")
+    assert answer.status_code == 400 and is_error(answer)
+    finished_job.refresh_from_db()
+    assert finished_job.tags == []
+
+
+def test_a_letter_spelt_in_two_halves_is_that_letter(caller: Client, finished_job: Any) -> None:
+    answer = caller.patch(f"{API}/jobs/{finished_job.pk}", rb'{"tags": ["\ud83c\udf38"]}', "application/json")
+    assert answer.json()["tags"] == ["\U0001f338"]
+
+
+def test_a_row_that_lies_beyond_all_numbers_is_refused(caller: Client, dataset: Any) -> None:
+    answer = caller.get(f"{API}/datasets/{dataset.pk}/rows?offset={10**30}")
+    assert answer.status_code == 422 and is_error(answer)
+
+
 def test_a_wrong_method_and_an_unknown_address_answer_in_the_one_shape(caller: Client) -> None:
     wrong = caller.put(f"{API}/me")
     assert wrong.status_code == 405 and is_error(wrong) and "GET" in wrong["Allow"]
@@ -190,7 +209,19 @@ def test_a_body_above_its_limit_is_413_unread(caller: Client) -> None:
     assert answer.status_code == 413 and is_error(answer)
 
 
-async def test_the_asgi_guard_stops_a_body_without_a_length() -> None:
+@pytest.mark.parametrize(
+    ("path", "most_mib"),
+    [
+        (f"{API}/uploads/abc", 64),
+        (f"{API}/projects", 4),
+        ("/login", 64),
+        ("/jobs/abc/predict/", 33),
+        ("/pool/calibration/import/", 68),
+        ("/no/such/page/api/v1/uploads", 64),
+        ("/api/v1/jobs/api/v1/uploads", 4),
+    ],
+)
+async def test_the_asgi_guard_stops_a_body_without_a_length(path: str, most_mib: int) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         while (await receive())["more_body"]:
             pass
@@ -201,15 +232,17 @@ async def test_the_asgi_guard_stops_a_body_without_a_length() -> None:
     async def receive() -> Any:
         nonlocal served
         served += 1
+        assert served < 100, "nobody stops it"
         return {"type": "http.request", "body": bytes(1 << 20), "more_body": True}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "path": f"{API}/uploads/abc", "headers": []}
-    await BodyLimit(app)(scope, receive, send)
-    assert sent[0]["status"] == 413 and json.loads(sent[1]["body"])["error"]["code"] == "too_large"
-    assert served == (CHUNK_LIMIT_BYTES >> 20) + 1
+    await BodyLimit(app)({"type": "http", "path": path, "headers": []}, receive, send)
+    assert sent[0]["status"] == 413 and served == most_mib + 1
+    text = sent[1]["body"].decode()
+    assert (json.loads(text)["error"]["code"] if path.startswith("/api/") else "too_large") == "too_large"
+    assert f"larger than {most_mib} MiB" in text
 
 
 def test_weights_are_sent_in_ranges(caller: Client, finished_job: Any) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +16,9 @@ from typing import Any
 import pytest
 import typer
 from django.conf import settings as django_settings
+from rich.console import Console
 
+from harness.client.cli import common
 from harness.client.cli.app import app
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Ended
@@ -358,6 +364,48 @@ def test_names_given_by_people_are_printed_as_text(dlh: Dlh, job: Any) -> None:
     Job.objects.filter(pk=job.pk).update(name="[bold]x[/] [link=file:///etc]y[/link]")
     assert "[bold]x[/]" in dlh("show", job.pk).out
     assert dlh("jobs").code == 0
+
+
+def test_no_name_gives_orders_to_a_terminal(dlh: Dlh, job: Any, dataset: Any) -> None:
+    state_set(job, "failed", name="a\x1b]0;title\x07b\x9b2J", failure={"message": "\x1b[31mred", "hint": ""})
+    type(dataset).objects.filter(pk=dataset.pk).update(name="c\x1b[2J")
+    told = [dlh("jobs"), dlh("show", job.pk), dlh("watch", job.pk), dlh("data", "show", dataset.pk)]
+    for ended in told:
+        assert "\ufffd" in ended.out
+        assert not {"\x1b", "\x07", "\x9b"} & {*ended.out, *ended.err}
+
+
+def test_a_bar_shows_a_name_as_text(monkeypatch: Any) -> None:
+    ready, terminal = {"state": "ready", "name": "x[/red] y"}, io.StringIO()
+    monkeypatch.setattr(common, "notes", lambda: Console(file=terminal, force_terminal=True, width=120))
+    client: Any = SimpleNamespace(dataset_wait=lambda *_, **__: ready)
+    assert common.dataset_ready(client, {**ready, "id": "a", "state": "profiling"})["state"] == "ready"
+    assert "x[/red] y" in terminal.getvalue()
+
+
+def test_a_name_in_another_encoding_is_bad_input(dlh: Dlh, flowers_csv: Path, tmp_path: Path) -> None:
+    file = tmp_path / "caf\udce9.csv"
+    file.write_bytes(flowers_csv.read_bytes())
+    ended = dlh("data", "add", str(file), "--json")
+    assert (ended.code, ended.json["error"]["code"]) == (2, "bad_input")
+    assert "caf" in ended.json["error"]["message"]
+
+
+def test_a_terminal_that_does_not_know_a_letter_ends_no_command(portal: SimpleNamespace, job: Any) -> None:
+    state_set(job, "queued", name="Bl\u00fcten \U0001f338")
+    code = "import sys; from harness.client.cli.app import main; sys.argv = ['dlh', 'jobs']; main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Bl?ten" in done.stdout) == (0, True), done.stderr
+
+
+def test_without_a_terminal_and_without_a_token_nobody_is_asked(
+    dlh: Dlh, portal: SimpleNamespace, monkeypatch: Any
+) -> None:
+    monkeypatch.delenv("DLH_TOKEN")
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    ended = dlh("login", portal.url, "--json")
+    assert (ended.code, ended.json["error"]["message"]) == (2, "There is no token.")
 
 
 def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: SimpleNamespace, monkeypatch: Any) -> None:

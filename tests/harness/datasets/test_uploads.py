@@ -95,6 +95,15 @@ def test_a_full_disk_is_told_and_loses_nothing(upload, monkeypatch):
     assert services.upload_append(upload=upload, offset=10, chunk=[BODY[10:]]) == len(BODY)
 
 
+def test_uploads_that_were_all_let_in_leave_the_disks_reserve_alone(upload, settings):
+    services.upload_append(upload=upload, offset=0, chunk=[BODY[:10]])
+    enough, settings.DISK_RESERVE_BYTES = settings.DISK_RESERVE_BYTES, 1 << 60  # others have filled the disk meanwhile
+    with pytest.raises(NoSpace, match="reserve"):
+        services.upload_append(upload=upload, offset=10, chunk=[BODY[10:]])
+    settings.DISK_RESERVE_BYTES = enough
+    assert services.upload_append(upload=upload, offset=10, chunk=[BODY[10:]]) == len(BODY)
+
+
 def test_more_bytes_than_announced_are_refused(upload):
     with pytest.raises(TooLarge):
         services.upload_append(upload=upload, offset=0, chunk=[BODY, b"more"])

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError
 
-from harness.errors import Conflict, Invalid
+from harness.errors import Conflict, Invalid, NoSpace
 from harness.jobs import selectors, services
 from harness.jobs.models import Checkpoint, JobEvent, Prediction
 
@@ -55,6 +55,17 @@ def test_a_prediction_is_downloaded_with_its_input_and_without_formulas(job, peo
     (folder / "output.csv").unlink()
     (folder / "output.csv").symlink_to("/etc/passwd")
     assert b"".join(selectors.prediction_csv(found)).startswith(b"row,prediction\n1,")
+
+
+def test_inputs_of_predictions_leave_the_disks_reserve_alone(job, people, node_make, settings):
+    node_make()
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    settings.DISK_RESERVE_BYTES = 1 << 60
+    with pytest.raises(NoSpace, match="reserve"):
+        services.prediction_create(
+            user=people.mate, job=job, input_name="a.csv", data=b"a\n1\n", checkpoint="step-00000010"
+        )
+    assert not Prediction.objects.exists()
 
 
 def test_a_prediction_that_cannot_be_kept_leaves_no_folder(job, people, node_make, monkeypatch):

@@ -188,3 +188,9 @@ def test_what_is_no_number_in_the_address_is_passed_over(world: SimpleNamespace,
     ):
         given = dict.fromkeys(("page", "offset", "rank", "attempt", "line"), number)
         assert owner.get(address, given).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["job_new_check", "job_new_models"])
+def test_json_that_is_nested_without_end_is_refused(world: SimpleNamespace, owner: Client, name: str) -> None:
+    answer = owner.post(reverse(name, args=[world.wine.pk]), "[" * 100_000, "application/json")
+    assert answer.status_code == 422
