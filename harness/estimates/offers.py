@@ -12,6 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from codegen.modes import MODES, STAGED
+from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.broker import publish_job
@@ -24,7 +25,7 @@ from harness.estimates.pricing import offer_compute
 from harness.estimates.probes import probes_of
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import wanted_memory_bytes
+from harness.jobs.options import wanted_deadline, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain
 from harness.pool.selectors import hardware
@@ -64,10 +65,19 @@ class Asked:
                 f"{error}".capitalize() + ".", field="count", hint="Leave it out, or give 1 or more."
             ) from error
 
+    @staticmethod
+    def wished(spec: Mapping[str, Any], **given: Any) -> Asked:
+        """Kind and number of devices and deadline as the spec fixes them; what is `given` counts more, None is open."""
+        read = TaskSpec.model_validate(spec)
+        fixed = {"kind": read.resources.device, "count": read.resources.count, "deadline_at": wanted_deadline(read)}
+        return Asked(**{**{name: None if value == "auto" else value for name, value in fixed.items()}, **given})
+
     def of_spec(self, spec: Mapping[str, Any]) -> Asked:
-        """With a mode that the spec names and that is not offered unasked, and how it shares out rows and stages."""
+        """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, and
+        how it shares out rows and stages."""
         named, stages = spec.get("mode"), spec.get("pipeline", {}).get("stages")
-        mode = str(named) if self.mode is None and named in MODES - OFFERED else self.mode
+        counts = MODES if self.count is not None and self.count > 1 else MODES - OFFERED
+        mode = str(named) if self.mode is None and named in counts else self.mode
         known = stages if isinstance(stages, int) and mode in STAGED else None
         return replace(
             self, mode=mode, stages=self.stages or known, even=spec.get("resources", {}).get("split") == "even"

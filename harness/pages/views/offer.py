@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
@@ -51,7 +50,7 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
     """What the form fixes; the first time, when there is no form yet, what the job's spec wishes."""
     given = request.POST
     if "asked" not in given:
-        return Asked(deadline_at=job.deadline_at, **_spec_wish(job))
+        return Asked.wished(job.spec)
     count = given.get("count", "").strip()
     if count and number_read(count) is None:
         raise Invalid(
@@ -62,13 +61,6 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
         kind=given.get("kind") or None,
         count=number_read(count),
     )
-
-
-def _spec_wish(job: Job) -> dict[str, Any]:
-    """Devices that the person fixed in the spec."""
-    resources = job.spec.get("resources", {})
-    kind, count = resources.get("device", "auto"), resources.get("count", "auto")
-    return {"kind": None if kind == "auto" else kind, "count": None if count == "auto" else count}
 
 
 def _deadline(text: str) -> datetime | None:
