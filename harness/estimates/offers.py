@@ -37,6 +37,8 @@ from worker.states import JobState
 
 OFFERED = frozenset({"single", "sync"})
 """Modes that every offer has lines for."""
+OFFERABLE = (JobState.DRAFT, JobState.QUEUED, JobState.PAUSED)
+"""States in which a job's devices can still be chosen: before it starts, or before it goes on."""
 _OPERATORS_MAX = 100_000
 """A workload from outside with more is no training step."""
 
@@ -100,13 +102,13 @@ def job_key(job: Job) -> str:
 
 
 def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> OfferRow:
-    """An offer for a draft, or for a job that waits; priced at once where its program was read before.
+    """An offer for a draft, or a job that waits or is paused; priced at once where its program was read before.
 
     With `again` a program that could not be read is tried once more.
     Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `Unavailable` (no node).
     """
     require(user, job.project, Role.MEMBER)
-    if job.deleted_at or job.state not in {JobState.DRAFT, JobState.QUEUED}:
+    if job.deleted_at or job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}: there is nothing to offer any more.", hint="Clone it.")
     row = asked.of_spec(job.spec).row()
     if job.state != JobState.DRAFT:

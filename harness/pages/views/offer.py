@@ -23,6 +23,12 @@ from harness.pages.offer_view import offer_context
 from harness.pages.web import can, number_read, page, person, show
 from harness.responses import chunks_response
 
+_TAKEN = {
+    "draft": "Taken. The spec has these devices now; submit the job when you like.",
+    "queued": "Taken. The job waits for these devices now.",
+    "paused": "Taken. The job goes on with these devices when you resume it.",
+}
+
 
 def _fragment(request: HttpRequest, job: Job, offer: OfferRow, refused: HarnessError | None = None) -> HttpResponseBase:
     may_change = can(person(request), job.project, Role.MEMBER)
@@ -104,7 +110,7 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
         offer = _offer(request, job, offer_id)
         job = offer_accept(user=user, offer=offer, line=line, elastic=bool(request.POST.get("elastic")))
         if not request.POST.get("submit") or job.state != "draft":
-            messages.success(request, "Taken. The spec has these devices now; submit the job when you like.")
+            messages.success(request, _TAKEN[job.state])
             return here
         job_submit(user=user, job=job)
     except (Conflict, Invalid) as error:
