@@ -116,7 +116,10 @@ def _workload(path: Path) -> Json:
         raise BadInput(f"{path} holds no JSON.", hint="Write it by `python -m worker.runtime.trace`.") from error
     found = body.get("workload", body) if isinstance(body, dict) else None
     if not isinstance(found, dict):
-        raise BadInput(f"{path} holds no workload.", hint="See whether the program could be traced.")
+        problem = (body.get("problem") if isinstance(body, dict) else None) or {}
+        said = f" The program could not be traced: {problem['message']}" if problem.get("message") else ""
+        hint = str(problem.get("hint") or "See whether the program could be traced.")
+        raise BadInput(f"{path} holds no workload.{said}", hint=hint)
     return found
 
 

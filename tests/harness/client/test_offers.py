@@ -95,3 +95,7 @@ def test_a_file_that_holds_no_workload_is_bad_input(dlh: Dlh, tmp_path: Path) ->
     for text in ("", "not json", "[1]", '{"workload": {"version": 1}}'):
         file.write_text(text)
         assert dlh("offer", "--workload", str(file)).code == 2
+    problem = {"message": "model.py, line 3: no such layer", "hint": "Correct that line."}
+    file.write_text(json.dumps({"ok": False, "workload": None, "problem": problem}))
+    refused = dlh("offer", "--workload", str(file), "--json").json["error"]
+    assert "model.py, line 3: no such layer" in refused["message"] and refused["hint"] == "Correct that line."
