@@ -133,7 +133,7 @@ class Attempt:
             "DLH_EVENTS": str(paths.rank_events(plan.token, rank.rank)),
             "DLH_REQUESTS": str(paths.requests(plan.token)),
             "DLH_JOB": plan.job_id,
-            "DLH_TOKEN": str(plan.token),
+            "DLH_ATTEMPT": str(plan.token),
             "DLH_RANK": str(rank.rank),
             "DLH_DEVICE": device,
             "DLH_THREADS": str(rank.threads),

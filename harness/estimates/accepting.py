@@ -14,7 +14,7 @@ from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.errors import Conflict, Invalid
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
-from harness.estimates.offers import Asked, job_key, offer_make
+from harness.estimates.offers import OFFERABLE, Asked, job_key, offer_make
 from harness.estimates.pricing import estimates_of, groups_read
 from harness.estimates.probes import probes_of
 from harness.jobs.admission import job_admit_again
@@ -36,8 +36,8 @@ from worker.states import JobState
 def offer_accept(*, user: User, offer: OfferRow, line: int | None = None, elastic: bool = True) -> Job:
     """Give the job the devices of one line (its place in the offer; None: the recommended one).
 
-    A draft's spec is changed; of a job that waits only what the scheduler may choose from. With `elastic` the
-    scheduler may also use other numbers of the same devices, where that keeps promises.
+    A draft's spec is changed; of a job that waits or is paused only what the scheduler may choose from. With `elastic`
+    the scheduler may also use other numbers of the same devices, where that keeps promises.
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
     promise; or devices or program changed since, then with a new offer: `details.offer`).
     """
@@ -46,7 +46,7 @@ def offer_accept(*, user: User, offer: OfferRow, line: int | None = None, elasti
         raise Invalid("This offer belongs to no job.", hint="Make a job of the spec, and ask for its offer.")
     require(user, job.project, Role.MEMBER)
     job.refresh_from_db()
-    if job.state not in {JobState.DRAFT, JobState.QUEUED}:
+    if job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
     chosen = line_of(offer, line)
     _fresh(user, job, offer, chosen)

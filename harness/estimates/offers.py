@@ -12,6 +12,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from codegen.modes import MODES, STAGED
+from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.broker import publish_job
@@ -24,7 +25,7 @@ from harness.estimates.pricing import offer_compute
 from harness.estimates.probes import probes_of
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import wanted_memory_bytes
+from harness.jobs.options import wanted_deadline, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain
 from harness.pool.selectors import hardware
@@ -36,6 +37,8 @@ from worker.states import JobState
 
 OFFERED = frozenset({"single", "sync"})
 """Modes that every offer has lines for."""
+OFFERABLE = (JobState.DRAFT, JobState.QUEUED, JobState.PAUSED)
+"""States in which a job's devices can still be chosen: before it starts, or before it goes on."""
 _OPERATORS_MAX = 100_000
 """A workload from outside with more is no training step."""
 
@@ -64,10 +67,19 @@ class Asked:
                 f"{error}".capitalize() + ".", field="count", hint="Leave it out, or give 1 or more."
             ) from error
 
+    @staticmethod
+    def wished(spec: Mapping[str, Any], **given: Any) -> Asked:
+        """Kind and number of devices and deadline as the spec fixes them; what is `given` counts more, None is open."""
+        read = TaskSpec.model_validate(spec)
+        fixed = {"kind": read.resources.device, "count": read.resources.count, "deadline_at": wanted_deadline(read)}
+        return Asked(**{**{name: None if value == "auto" else value for name, value in fixed.items()}, **given})
+
     def of_spec(self, spec: Mapping[str, Any]) -> Asked:
-        """With a mode that the spec names and that is not offered unasked, and how it shares out rows and stages."""
+        """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, and
+        how it shares out rows and stages."""
         named, stages = spec.get("mode"), spec.get("pipeline", {}).get("stages")
-        mode = str(named) if self.mode is None and named in MODES - OFFERED else self.mode
+        counts = MODES if self.count is not None and self.count > 1 else MODES - OFFERED
+        mode = str(named) if self.mode is None and named in counts else self.mode
         known = stages if isinstance(stages, int) and mode in STAGED else None
         return replace(
             self, mode=mode, stages=self.stages or known, even=spec.get("resources", {}).get("split") == "even"
@@ -90,13 +102,13 @@ def job_key(job: Job) -> str:
 
 
 def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> OfferRow:
-    """An offer for a draft, or for a job that waits; priced at once where its program was read before.
+    """An offer for a draft, or a job that waits or is paused; priced at once where its program was read before.
 
     With `again` a program that could not be read is tried once more.
     Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`, `Unavailable` (no node).
     """
     require(user, job.project, Role.MEMBER)
-    if job.deleted_at or job.state not in {JobState.DRAFT, JobState.QUEUED}:
+    if job.deleted_at or job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}: there is nothing to offer any more.", hint="Clone it.")
     row = asked.of_spec(job.spec).row()
     if job.state != JobState.DRAFT:

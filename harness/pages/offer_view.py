@@ -9,6 +9,7 @@ from typing import Any
 from django.urls import reverse
 
 from harness.estimates.models import PROGRAM_FAULTS, OfferRow
+from harness.estimates.offers import OFFERABLE
 from harness.estimates.probes import batch_size
 from harness.estimates.selectors import (
     LineView,
@@ -52,7 +53,6 @@ _COLUMNS = (
     "what",
     "why",
 )
-OFFERABLE = (JobState.DRAFT, JobState.QUEUED)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,16 +140,18 @@ def test_a_download_runs_alone_with_the_same_curve_as_on_the_platform(task: Task
     profile = MAKERS[task](folder / "data")
     samples.program(folder, profile, alone=True, training={"epochs": 2})
     assert set(runtime_files()) <= {str(path.relative_to(folder)) for path in folder.rglob("*.py")}
+    # in the shell of somebody who uses `dlh` there as well
+    signed_in = {**samples.BARE, "DLH_URL": "http://127.0.0.1:8000", "DLH_TOKEN": "dlh_text"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", "import sys; sys.path.insert(0, '.'); sys.argv=['train.py'];"
          "import runpy; runpy.run_path('train.py', run_name='__main__'); import worker; print(worker.__file__)"],
-        cwd=folder, env=samples.BARE, capture_output=True, text=True, timeout=240,
+        cwd=folder, env=signed_in, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(str(folder))
 
     platform = tmp_path / "platform"
-    surroundings = {"DLH_WORK": str(platform), "DLH_DATA": str(folder / "data"), "DLH_JOB": "j", "DLH_TOKEN": "3"}
+    surroundings = {"DLH_WORK": str(platform), "DLH_DATA": str(folder / "data"), "DLH_JOB": "j", "DLH_ATTEMPT": "3"}
     surroundings |= {"DLH_EVENTS": str(platform / "e.jsonl"), "DLH_DEVICE": "cpu", "DLH_THREADS": "1"}
     assert samples.python(folder, "train.py", **surroundings).returncode == 0
     weights = [work / "results" / "model.safetensors" for work in (folder / "work", platform)]

@@ -133,7 +133,7 @@ SAVER = """
 import torch
 from pathlib import Path
 from worker.runtime.checkpoint import CheckpointStore
-token = int(os.environ["DLH_TOKEN"])
+token = int(os.environ["DLH_ATTEMPT"])
 store = CheckpointStore(Path(os.environ["DLH_WORK"], "checkpoints"), 3, True, token)
 store.claim()
 step = max([saved.step for saved in store.saved()], default=0)

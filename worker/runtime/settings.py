@@ -75,7 +75,7 @@ class Settings:
             fresh=given.fresh,
             epochs=given.epochs,
             job_id=environment.get("DLH_JOB", "local"),
-            token=int(environment.get("DLH_TOKEN", "0")),
+            token=int(environment.get("DLH_ATTEMPT", "0")),
             started_s=float(environment.get("DLH_STARTED_S", PROCESS_STARTED_S)),
             mode=environment.get("DLH_MODE") or None,
             split=Planned.read(environment.get("DLH_SPLIT")),

@@ -28,6 +28,7 @@ from harness.errors import Conflict, NotFound
 from harness.estimates import selectors, services
 from harness.estimates.models import PROGRAM_FAULTS, Inspection, OfferRow, OfferState, ProbeRow
 from harness.jobs import services as job_services
+from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
 from harness.responses import chunks_response
 
@@ -35,9 +36,13 @@ router = Router()
 jobs_router = Router()
 
 
-def _asked(body: AskedIn) -> services.Asked:
-    return services.Asked(
-        deadline_at=body.deadline, kind=body.device, model_name=body.device_model, count=body.count, mode=body.mode
+_FIELDS = {"deadline": "deadline_at", "device": "kind", "device_model": "model_name", "count": "count", "mode": "mode"}
+
+
+def _asked(body: AskedIn, spec: dict[str, Any]) -> services.Asked:
+    """What the body says, null included; of what it leaves out what the spec wishes."""
+    return services.Asked.wished(
+        spec, **{_FIELDS[name]: getattr(body, name) for name in body.model_fields_set & _FIELDS.keys()}
     )
 
 
@@ -52,15 +57,16 @@ def offer_make(request: HttpRequest, body: SpecOfferIn) -> Status[Any]:
     if body.workload is not None:
         project = project_get(user=user, slug=body.project) if body.project else None
         offer = services.offer_make_workload(
-            user=user, workload=body.workload, project=project, title=body.title, asked=_asked(body)
+            user=user, workload=body.workload, project=project, title=body.title, asked=_asked(body, {})
         )
         return Status(201, _out(offer))
     try:
         dataset = dataset_get(user=user, dataset_id=body.dataset or "")
     except NotFound as error:
         raise NotFound(error.message, hint=error.hint, field="dataset") from error
+    spec = spec_read(body.wish).model_dump(mode="json")
     offer = services.offer_make_spec(
-        user=user, dataset=dataset, spec=body.wish, own_model=body.model, asked=_asked(body)
+        user=user, dataset=dataset, spec=spec, own_model=body.model, asked=_asked(body, spec)
     )
     return Status(201, _out(offer))
 
@@ -116,7 +122,7 @@ def job_offer(request: HttpRequest, job_id: str, body: Annotated[JobOfferIn | No
     """What a draft, or a job that waits, would cost on every kind of device of the pool."""
     user, body = person(request), body or JobOfferIn.model_validate({})
     job = job_get(user=user, job_id=job_id)
-    return Status(201, _out(services.offer_make(user=user, job=job, asked=_asked(body), again=body.again)))
+    return Status(201, _out(services.offer_make(user=user, job=job, asked=_asked(body, job.spec), again=body.again)))
 
 
 @jobs_router.get("/{job_id}/estimate", response=EstimateOut, summary="Predicted and actual cost")

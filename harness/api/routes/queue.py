@@ -30,7 +30,7 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, queueing, timelines
+from harness.jobs import drain, history, queueing, timelines
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.selectors import job_get
@@ -228,6 +228,13 @@ def timeline_csv(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> 
     person(request)
     rows = timelines.pool_timeline(timelines.window_of(query.span))
     return _csv(request, timelines.BUCKET_COLUMNS, map(timelines.bucket_cells, rows), f"pool-{query.span}.csv")
+
+
+@pool_router.get("/history.csv", summary="Ended jobs as a trace")
+def history_csv(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> HttpResponseBase:
+    """What has run on the pool, of the projects that the caller sees, as `dlh simulate` replays it."""
+    rows = history.trace_rows(user=person(request), window=timelines.window_of(query.span))
+    return _csv(request, history.TRACE_COLUMNS, rows, f"history-{query.span}.csv")
 
 
 def _csv(

@@ -13,12 +13,12 @@ from harness.api.schemas.jobs import SpecIn
 
 
 class AskedIn(Strict):
-    """What is wanted of an offer; all of it may be left open."""
+    """What is wanted of an offer. Deadline, device, count and mode that are left out are those of the spec."""
 
     deadline: datetime | None = Field(None, description="Wished finish; null: none. Without a zone: UTC.")
-    device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device.")
+    device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device; null: any.")
     device_model: str | None = Field(None, max_length=120, description="Fix the device as its maker names it.")
-    count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices.")
+    count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")
     mode: Literal["single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] | None = Field(
         None, description="Fix how the devices work together, as in the spec; only single and sync are offered unasked."
     )

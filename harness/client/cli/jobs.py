@@ -82,14 +82,15 @@ def _row(job: Json) -> tuple[object, ...]:
 
 
 def show(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
-    """One job: state, progress, metrics, why it waits or failed."""
+    """One job: state, progress, metrics, promise, checkpoints, why it waits or failed."""
     with open_client(context) as client:
         body = client.job(job)
         url = f"{client.transport.url}/jobs/{body['id']}"
-    json_print({**body, "url": url}) if as_json else _show(body, url)
+        kept = [] if as_json else client.job_part(job, "checkpoints")["items"]
+    json_print({**body, "url": url}) if as_json else _show(body, kept, url)
 
 
-def _show(job: Json, url: str) -> None:
+def _show(job: Json, kept: list[Json], url: str) -> None:
     names = ("id", "name", "project", "owner", "state", "waiting_text", "task", "family", "notes")
     failure = job["failure"] or {}
     metrics = ", ".join(f"{key} {number(value)}" for key, value in job["last_values"].items())
@@ -100,9 +101,13 @@ def _show(job: Json, url: str) -> None:
             ("Tags", ", ".join(job["tags"])),
             ("Progress", f"{job['progress']:.0%} ({job['step']}/{job['steps_total']} steps)"),
             ("Left", duration(job["eta_s"])),
+            ("Deadline", when(job["deadline_at"])),
+            ("Promised", when(job["promised_at"]) or (job["promise"] or {}).get("text")),
+            ("Warning", job["warning"]),
             ("Newest values", metrics),
             (f"Best {job['metric_name']}", number(job["metric_best"])),
             (f"Test {job['metric_name']}", number(job["metric_test"])),
+            ("Checkpoints", ", ".join(f"{item['name']}{' (best)' if item['best'] else ''}" for item in kept)),
             ("Program", "edited" if job["program_edited"] else "own model" if job["program_own"] else "generated"),
             ("Sandbox", f"L{job['sandbox_level']}" if job["sandbox_level"] is not None else ""),
             ("Created", when(job["created_at"])),

@@ -24,6 +24,8 @@ from harness.client.transport import Transport
 
 app = typer.Typer(help="This machine as a node of the pool.", no_args_is_help=True)
 STORE_MARK = ".dlh-store"
+STACK_HOME = Path(__file__).resolve().parents[3] / "var"
+"""Where `make run` keeps everything if nobody names a folder."""
 DOCTOR_TIMEOUT_S = 180.0
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 HomeOption = Annotated[
@@ -220,7 +222,7 @@ def doctor(
     as_json: JsonFlag = False,
 ) -> None:
     """Look this machine over: clock, names, ports, bandwidth, disk, sandbox, versions. Exit 1 if something is wrong."""
-    folder = node_home(home)
+    folder = _looked_at(home)
     report = doctor_run(folder, {**_known(folder), **({"url": url.rstrip("/")} if url else {})})
     if (line := store.finding()) is not None:
         report["findings"].append(line)
@@ -233,12 +235,25 @@ def doctor(
         raise typer.Exit(1)
 
 
+def _looked_at(home: Path | None) -> Path:
+    """The home of the node that joined from this machine; where none did, and none is named, of this clone's stack."""
+    folder = node_home(home)
+    named = home is not None or bool(os.environ.get("DLH_HOME"))
+    if named or node_file(folder).exists() or not _stack_file(STACK_HOME).exists():
+        return folder
+    return STACK_HOME
+
+
+def _stack_file(home: Path) -> Path:
+    return home / "run" / "stack.json"
+
+
 def _known(home: Path) -> Json:
     """What the home tells: of a node that joined, else of a portal's own stack."""
     if node_file(home).exists():
         return node_read(home)
     try:
-        stack: Json = json.loads((home / "run" / "stack.json").read_text())
+        stack: Json = json.loads(_stack_file(home).read_text())
     except (OSError, ValueError):
         return {"url": os.environ.get("DLH_URL", "")}
     store = os.environ.get("DLH_STORE") or str(home / "store")

@@ -17,9 +17,13 @@ from harness.client.client import Client, Json
 from harness.client.errors import BadInput, WaitTimeout
 from harness.client.transport import segment
 
-DeadlineOption = Annotated[str, typer.Option(help="Done by, such as 2030-01-31T18:00 (this machine's time).")]
-DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu or cuda.")]
-CountOption = Annotated[int, typer.Option(min=0, help="Fix the number of devices; 0: any.")]
+DeadlineOption = Annotated[
+    str, typer.Option(help="Done by, such as 2030-01-31T18:00 (this machine's time); none; else as the spec says.")
+]
+DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; else as the spec says.")]
+CountOption = Annotated[
+    int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; else as the spec says.")
+]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every line with every figure to this file.")]
 ALL_LINES = 12
 _WAIT_S = 300.0
@@ -42,7 +46,7 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     ] = None,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
-    count: CountOption = 0,
+    count: CountOption = None,
     csv: CsvOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -63,7 +67,7 @@ def job_offer(  # noqa: PLR0913
     job: JobArgument,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
-    count: CountOption = 0,
+    count: CountOption = None,
     take: Annotated[str, typer.Option(help="Take a line: its number, or `recommended`.")] = "",
     submit: Annotated[bool, typer.Option("--submit", help="Queue the job with the line that is taken.")] = False,
     probe: Annotated[bool, typer.Option("--probe", help="Try a few real steps on an idle device first.")] = False,
@@ -87,17 +91,20 @@ def job_offer(  # noqa: PLR0913
     _end(found, as_json=as_json)
 
 
-def _wishes(deadline: str, device: str, count: int) -> Json:
+def _wishes(deadline: str, device: str, count: int | None) -> Json:
+    """What was given; null leaves open what the spec fixes. Raises `BadInput`."""
     body: Json = {}
-    if deadline:
+    if deadline == "none":
+        body["deadline"] = None
+    elif deadline:
         try:
             body["deadline"] = datetime.fromisoformat(deadline).astimezone().isoformat()
         except ValueError as error:
             raise BadInput(f"{deadline!r} is no date and time.", hint="Give it like 2030-01-31T18:00.") from error
     if device:
-        body["device"] = device
-    if count:
-        body["count"] = count
+        body["device"] = None if device == "any" else device
+    if count is not None:
+        body["count"] = count or None
     return body
 
 
@@ -109,7 +116,10 @@ def _workload(path: Path) -> Json:
         raise BadInput(f"{path} holds no JSON.", hint="Write it by `python -m worker.runtime.trace`.") from error
     found = body.get("workload", body) if isinstance(body, dict) else None
     if not isinstance(found, dict):
-        raise BadInput(f"{path} holds no workload.", hint="See whether the program could be traced.")
+        problem = (body.get("problem") if isinstance(body, dict) else None) or {}
+        said = f" The program could not be traced: {problem['message']}" if problem.get("message") else ""
+        hint = str(problem.get("hint") or "See whether the program could be traced.")
+        raise BadInput(f"{path} holds no workload.{said}", hint=hint)
     return found
 
 

@@ -108,7 +108,7 @@ def pool_commands_add(pool: typer.Typer) -> None:
     """Add the commands on reservations, quotas and use to `dlh pool`."""
     for name, command in (
         ("reserve", reserve), ("release", release), ("reservations", reservations), ("quota", quota),
-        ("quotas", quotas), ("use", use), ("consequences", consequences),
+        ("quotas", quotas), ("use", use), ("history", history), ("consequences", consequences),
     ):  # fmt: skip
         pool.command(name)(command)
 
@@ -228,6 +228,18 @@ def use(
 
 def _use_row(row: Json) -> tuple[Any, ...]:
     return row["name"], number(row["device_hours"]), number(row["kwh"]), number(row["co2_g"] / 1000), row["basis"]
+
+
+def history(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file to write.")],
+    span: SpanOption = "year",
+    as_json: JsonFlag = False,
+) -> None:
+    """Write the jobs that ended, as a trace: `dlh simulate FILE --pool 1x2:cpu` replays it by any policy."""
+    with open_client(context) as client:
+        client.transport.download("/pool/history.csv", file, params={"span": span})
+    json_print({"out": str(file)}) if as_json else console().print(f"Written: {file}", markup=False, soft_wrap=True)
 
 
 def consequences(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +12,7 @@ from django.db.models import Exists, OuterRef
 from harness.jobs.control.wanted import wanted_read
 from harness.jobs.models import Allocation, JobAttempt
 from harness.jobs.options import option_read
+from scheduler.kinds import real_name
 from scheduler.types import Option
 
 
@@ -57,3 +60,25 @@ def held_read() -> list[Held]:
         if attempt_id in told  # else it has just given them back
         for option, since, wanted in [told[attempt_id]]
     ]
+
+
+def names_at_start(holding: Sequence[Held], names: Mapping[str, str]) -> dict[str, str]:
+    """Names of devices, those that are held as they were when their runs began: a declaration stops none of them."""
+    found, changed = dict(names), []
+    wanted: dict[str, Counter[str]] = {}
+    for one in holding:
+        if one.option is None or not (one.option.model_name or one.option.parts):
+            continue  # any model would do
+        parts = one.option.parts or ((one.option.model_name, one.option.count),)
+        left = wanted.setdefault(one.job_id, Counter(dict(parts)))
+        name = names.get(one.device_id, "")
+        if left[name] <= 0:
+            changed.append(one)
+        left[name] -= 1
+    for one in changed:
+        left, like = wanted[one.job_id], real_name(names.get(one.device_id, ""))[0]
+        was = next((name for name, count in left.items() if count > 0 and real_name(name)[0] == like), None)
+        if was is not None:
+            found[one.device_id] = was
+            left[was] -= 1
+    return found

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
-from harness.jobs.control.held import Held, held_read
+from harness.jobs.control.held import Held, held_read, names_at_start
 from harness.jobs.models import Checkpoint, Job
 from harness.jobs.options import (
     options_narrower,
@@ -173,14 +173,16 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     memory, taken = _memory_held(holding), {one.device_id for one in holding}
     devices: dict[str, list[DeviceView]] = defaultdict(list)
     columns = ("pk", "node_id", "kind", "index", "model_name", "slowdown")
-    for device_id, node_id, kind, index, model_name, slowdown in Device.objects.values_list(*columns):
+    rows = list(Device.objects.values_list(*columns))
+    names = names_at_start(holding, {row[0]: declared_name(*row[4:]) for row in rows})
+    for device_id, node_id, kind, index, *_ in rows:
         devices[node_id].append(
             DeviceView(
                 device_id=device_id,
                 kind=kind,
                 index=index,
                 free=device_id not in taken,
-                model_name=declared_name(model_name, slowdown),
+                model_name=names[device_id],
                 reserved=(*of_node[node_id], *of_device[device_id]),
             )
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
@@ -23,6 +22,12 @@ from harness.jobs.services import job_submit
 from harness.pages.offer_view import offer_context
 from harness.pages.web import can, number_read, page, person, show
 from harness.responses import chunks_response
+
+_TAKEN = {
+    "draft": "Taken. The spec has these devices now; submit the job when you like.",
+    "queued": "Taken. The job waits for these devices now.",
+    "paused": "Taken. The job goes on with these devices when you resume it.",
+}
 
 
 def _fragment(request: HttpRequest, job: Job, offer: OfferRow, refused: HarnessError | None = None) -> HttpResponseBase:
@@ -51,7 +56,7 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
     """What the form fixes; the first time, when there is no form yet, what the job's spec wishes."""
     given = request.POST
     if "asked" not in given:
-        return Asked(deadline_at=job.deadline_at, **_spec_wish(job))
+        return Asked.wished(job.spec)
     count = given.get("count", "").strip()
     if count and number_read(count) is None:
         raise Invalid(
@@ -62,13 +67,6 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
         kind=given.get("kind") or None,
         count=number_read(count),
     )
-
-
-def _spec_wish(job: Job) -> dict[str, Any]:
-    """Devices that the person fixed in the spec."""
-    resources = job.spec.get("resources", {})
-    kind, count = resources.get("device", "auto"), resources.get("count", "auto")
-    return {"kind": None if kind == "auto" else kind, "count": None if count == "auto" else count}
 
 
 def _deadline(text: str) -> datetime | None:
@@ -112,7 +110,7 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
         offer = _offer(request, job, offer_id)
         job = offer_accept(user=user, offer=offer, line=line, elastic=bool(request.POST.get("elastic")))
         if not request.POST.get("submit") or job.state != "draft":
-            messages.success(request, "Taken. The spec has these devices now; submit the job when you like.")
+            messages.success(request, _TAKEN[job.state])
             return here
         job_submit(user=user, job=job)
     except (Conflict, Invalid) as error:

@@ -118,6 +118,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/pool/use.csv"): "look",
     ("GET", "/pool/timeline"): "look",
     ("GET", "/pool/timeline.csv"): "look",
+    ("GET", "/pool/history.csv"): "look",
     ("POST", "/offers"): "write",
     ("GET", "/offers/{offer_id}"): "read",
     ("GET", "/offers/{offer_id}/lines.csv"): "read",

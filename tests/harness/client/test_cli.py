@@ -236,7 +236,8 @@ def test_a_job_is_cancelled_paused_and_resumed(dlh: Dlh, job: Any) -> None:
     state_set(job, "running")
     assert dlh("pause", job.pk, "--json").json["state"] == "pausing"
     state_set(job, "paused")
-    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0)
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0, best=True)
+    assert "step-00000010 (best)" in dlh("show", job.pk).out
     assert dlh("resume", job.pk, "--checkpoint", "step-00000099", "--json").code == 3
     assert dlh("resume", job.pk, "--checkpoint", "step-00000010", "--json").json["resume_from"] == "step-00000010"
     assert dlh("cancel", job.pk).out.strip().endswith("cancelled")

@@ -127,3 +127,29 @@ def test_pool_add_of_a_living_node_is_refused(
     node_make("node-2")
     refused = dlh("pool", "add", "node-2")
     assert refused.code == 2 and "alive" in refused.err
+
+
+def test_the_doctor_finds_the_stack_of_this_clone_without_being_told_where(
+    dlh: Dlh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import node
+
+    stack, joined = tmp_path / "var", tmp_path / "joined"
+    looked: list[tuple[Path, str]] = []
+    report = {"ok": True, "findings": []}
+    monkeypatch.setattr(node, "STACK_HOME", stack)
+    monkeypatch.setattr(node, "doctor_run", lambda home, known: looked.append((home, known["url"])) or report)
+    monkeypatch.setenv("DLH_HOME", "")
+    monkeypatch.setattr(node, "node_home", lambda given: given or joined)
+    monkeypatch.setenv("DLH_URL", "http://told")
+    dlh("doctor")
+    (stack / "run").mkdir(parents=True)
+    (stack / "run" / "stack.json").write_text('{"url": "http://stack"}')
+    dlh("doctor")
+    dlh("doctor", "--home", tmp_path)
+    joined.mkdir()
+    (joined / "node.json").write_text('{"url": "http://joined", "node": "node-2"}')
+    dlh("doctor")
+    assert looked == [
+        (joined, "http://told"), (stack, "http://stack"), (tmp_path, "http://told"), (joined, "http://joined")
+    ]  # fmt: skip

@@ -70,3 +70,10 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     found = dlh("pool", "consequences", "node-1", "--json").json
     assert (found["node"], found["running"], found["delayed"]) == ("node-1", [], [])
     assert "Nothing runs there" in dlh("pool", "consequences", "node-1").out
+
+
+def test_what_has_run_is_written_as_a_trace(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:
+    target = tmp_path / "history.csv"
+    assert dlh("pool", "history", str(target), "--json").json == {"out": str(target)}
+    assert target.read_text().startswith("job_id,submitted_s,deadline_s,kind,count,run_s,power_w,project,priority\n")
+    assert dlh("pool", "history", str(tmp_path / "nowhere" / "history.csv")).code == 2

@@ -52,6 +52,32 @@ def test_a_line_of_a_jobs_offer_is_taken(dlh: Dlh, job: Any, node_make: Any) -> 
     assert job.options
 
 
+FIXED = {
+    "budget": {"deadline": "2090-01-31T18:00:00Z"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"
+}  # fmt: skip
+
+
+def test_what_the_spec_fixes_is_asked_for_and_kept(dlh: Dlh, job_make: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    job = job_make(**FIXED)
+    offer_make(job.owner, job)
+    ended = dlh("jobs", "offer", job.pk, "--take", "recommended", "--json")
+    taken = ended.json["lines"][ended.json["recommended"]]
+    assert (taken["count"], taken["mode"], ended.json["deadline"]) == (2, "sync", "2090-01-31T18:00:00Z")
+    job.refresh_from_db()
+    assert (job.spec["resources"]["count"], job.spec["mode"]) == (2, "sync")
+    assert job.deadline_at is not None and job.deadline_at.isoformat() == "2090-01-31T18:00:00+00:00"
+
+
+def test_what_the_spec_fixes_may_be_left_open_by_name(dlh: Dlh, job_make: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=2)
+    job = job_make(**FIXED)
+    offer_make(job.owner, job)
+    shown = dlh("jobs", "offer", job.pk, "--deadline", "none", "--device", "any", "--count", "0", "--json").json
+    assert shown["deadline"] is None
+    assert {line["count"] for line in shown["lines"] if line["offered"]} == {1, 2}
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -69,3 +95,7 @@ def test_a_file_that_holds_no_workload_is_bad_input(dlh: Dlh, tmp_path: Path) ->
     for text in ("", "not json", "[1]", '{"workload": {"version": 1}}'):
         file.write_text(text)
         assert dlh("offer", "--workload", str(file)).code == 2
+    problem = {"message": "model.py, line 3: no such layer", "hint": "Correct that line."}
+    file.write_text(json.dumps({"ok": False, "workload": None, "problem": problem}))
+    refused = dlh("offer", "--workload", str(file), "--json").json["error"]
+    assert "model.py, line 3: no such layer" in refused["message"] and refused["hint"] == "Correct that line."

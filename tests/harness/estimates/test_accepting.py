@@ -11,6 +11,8 @@ from harness.errors import Conflict
 from harness.estimates import accepting
 from harness.estimates.services import offer_accept
 from harness.jobs.models import Job
+from harness.jobs.options import options_of
+from harness.jobs.services import job_pause, job_resume
 from tests.harness.jobs.helpers import queue
 
 
@@ -56,3 +58,13 @@ def test_a_job_that_began_meanwhile_keeps_its_own_devices(job, node_make, offere
     assert refused.value.code == "wrong_state"
     job.refresh_from_db()
     assert job.options == before
+
+
+def test_a_paused_job_goes_on_with_the_devices_of_another_line(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    queue(job)
+    job_pause(user=job.owner, job=job)
+    offer = offered(job, count=2, mode="sync")
+    assert offer_accept(user=job.owner, offer=offer, elastic=False).state == "paused"
+    (way,) = options_of(job_resume(user=job.owner, job=Job.objects.get(pk=job.pk)))
+    assert (way.count, way.mode) == (2, "sync")

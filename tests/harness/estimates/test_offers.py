@@ -258,6 +258,16 @@ def test_a_workload_from_outside_is_priced_at_once_and_seen_by_its_owner_only(pe
         offer_get(user=people.mate, offer_id=offer.pk)
 
 
+def test_of_a_spec_and_what_is_given_beside_it_the_latter_counts():
+    spec = {"budget": {"deadline": "2090-01-31T18:00:00"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"}
+    fixed = Asked.wished(spec)
+    assert (fixed.kind, fixed.count, str(fixed.deadline_at)) == ("cpu", 2, "2090-01-31 18:00:00+00:00")
+    assert Asked.wished(spec, count=None, deadline_at=None) == Asked(kind="cpu")
+    assert Asked.wished({}) == Asked()
+    assert fixed.of_spec(spec).mode == "sync"
+    assert Asked.wished(spec, count=1).of_spec(spec).mode is None, "one device has one mode only"
+
+
 @pytest.mark.parametrize(
     "change",
     [{"version": 2}, {"operators": []}, {"train_rows": 0}, {"epochs": "many"}, {"activation_bytes": -1.0}, {"more": 1}],

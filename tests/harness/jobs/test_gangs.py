@@ -17,10 +17,11 @@ from harness.jobs.options import job_options_set
 from harness.pages.ranks_view import ranks_of
 from harness.pool import services
 from harness.pool.models import Device
+from scheduler.kinds import mixed_name
 from scheduler.types import Option
 from scheduler.workload import at_batch
 from tests.factory_offers import workload_make
-from tests.harness.jobs.helpers import event, queue
+from tests.harness.jobs.helpers import event, queue, run_now
 from worker.plan import RunPlan
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -147,3 +148,27 @@ def test_a_device_is_slowed_down_and_named_as_emulated_by_page_and_api(node_make
     assert [device["slowdown"] for device in body["devices"]] == [1.0, 1.0]
     client.post(reverse("device_slow"), {"device": "node-1 cpu:1", "factor": "much"})
     assert Device.objects.get(index=1).slowdown == 1.0
+
+
+MIXED = (("core", 1), ("core, declared 3 times as slow", 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "option"),
+    [
+        ((3.0, 3.0), (1.0, 1.0), Option(kind="cpu", count=1, model_name="core, declared 3 times as slow")),
+        ((1.0, 1.0), (3.0, 3.0), Option(kind="cpu", count=1, model_name="core")),
+        ((1.0, 3.0), (1.0, 5.0), Option(kind="cpu", count=2, model_name=mixed_name(MIXED), mode="sync", parts=MIXED)),
+    ],
+)
+def test_a_declaration_stops_no_run_under_way(job, node_make, people, before, after, option):
+    node_make(cpus=2)
+    for index, factor in enumerate(before):
+        slow(people.admin, index, factor)
+    job_options_set(job, [replace(option, rate_per_s=0.01)], slowdown=1.2)
+    run_now(job)
+    for index, factor in enumerate(after):
+        slow(people.admin, index, factor)
+    tick()
+    job.refresh_from_db()
+    assert (job.state, job.attempts.count()) == ("running", 1)

@@ -1,0 +1,52 @@
+"""Read what has run as a trace that `dlh simulate` replays: what the pool would have done by another policy."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from django.db.models import F, Min, Q
+from django.db.models.functions import Coalesce
+
+from harness.accounts.access import visible_projects
+from harness.accounts.models import User
+from harness.jobs.models import DeviceUse, Job
+from harness.jobs.timelines import Window
+from worker.states import TERMINAL, JobState
+
+TraceRow = tuple[str | float | int | None, ...]
+TRACE_COLUMNS = ("job_id", "submitted_s", "deadline_s", "kind", "count", "run_s", "power_w", "project", "priority")
+"""As `scheduler.simulate.traces` reads them; times are seconds since 1970."""
+
+
+def trace_rows(*, user: User, window: Window) -> list[TraceRow]:
+    """Jobs that held devices and ended in the window, in the order of their first submission.
+
+    Only those of projects the person sees.
+    """
+    first_queued_at = Min("events__at", filter=Q(events__new_state=JobState.QUEUED.value))
+    jobs = (
+        Job.objects.filter(project__in=visible_projects(user), state__in=[state.value for state in TERMINAL])
+        .filter(finished_at__gt=window.since, finished_at__lte=window.until)
+        .annotate(submitted_at=Coalesce(first_queued_at, "created_at"))
+        .order_by("submitted_at", "pk")
+        .values_list("pk", "submitted_at", "deadline_at", "project__slug", "priority")
+    )
+    uses: dict[str, list[DeviceUse]] = defaultdict(list)
+    # What its attempts held may reach back before the window.
+    for use in DeviceUse.objects.filter(job__finished_at__gt=window.since, ended_at__gt=F("started_at")):
+        uses[str(use.job_id)].append(use)
+    return [
+        (pk, at.timestamp(), until.timestamp() if until else None, *_held(uses[pk]), slug, priority)
+        for pk, at, until, slug, priority in jobs
+        if pk in uses
+    ]
+
+
+def _held(uses: list[DeviceUse]) -> tuple[str, int, float, float]:
+    """(kind, count, seconds, watts): the most devices it had in an attempt, for as long as all of it took."""
+    held: dict[int, set[tuple[str, int]]] = defaultdict(set)
+    for use in uses:
+        held[use.token].add((use.node_name, use.device_index))
+    count = max(map(len, held.values()))
+    run_s = sum((use.ended_at - use.started_at).total_seconds() for use in uses) / count
+    return uses[0].device_kind, count, run_s, sum(use.energy_j for use in uses) / run_s

@@ -1,0 +1,85 @@
+"""What has run is written as a trace that the simulator replays."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.csv import csv_chunks
+from harness.jobs.history import TRACE_COLUMNS, trace_rows
+from harness.jobs.models import DeviceUse, Job, JobEvent
+from harness.jobs.timelines import window_of
+from scheduler.simulate.pool import SimPool
+from scheduler.simulate.run import simulate
+from scheduler.simulate.traces import read_trace
+from tests.harness.jobs.helpers import queue
+from worker.states import JobState
+
+pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
+NOW = timezone.now().replace(microsecond=0)
+
+
+def use_make(job, device, *, token, minutes, seconds, watts=10.0):
+    """What a device did for a job, so many minutes ago."""
+    start = NOW - timedelta(minutes=minutes)
+    return DeviceUse.objects.create(
+        device=device, node_name=device.node.name, device_kind=device.kind, device_index=device.index, job=job,
+        job_name=job.name, project=job.project, project_name=job.project.name, owner=job.owner, owner_name="owner",
+        token=token, started_at=start, ended_at=start + timedelta(seconds=seconds), energy_j=watts * seconds,
+        energy_basis="assumed",
+    )  # fmt: skip
+
+
+def ended(job, *, minutes, state=JobState.SUCCEEDED, **fields):
+    """The job as it was when it ended, so many minutes ago."""
+    at = NOW - timedelta(minutes=minutes)
+    Job.objects.filter(pk=job.pk).update(state=state.value, finished_at=at, **fields)
+
+
+def queued(job, *, minutes):
+    """Queue it, as if so many minutes ago."""
+    queue(job)
+    at = NOW - timedelta(minutes=minutes)
+    JobEvent.objects.filter(job=job, new_state=JobState.QUEUED.value).update(at=at)
+    return at.timestamp()
+
+
+def test_jobs_that_ended_can_be_replayed(job_make, people, node_make, tmp_path):
+    first, second = node_make(cpus=2).devices.order_by("index")
+    wide, later = job_make(name="wide"), job_make(name="later")
+    began_s, later_s = queued(wide, minutes=60), queued(later, minutes=50)
+    deadline = NOW + timedelta(minutes=5)
+    use_make(wide, first, token=1, minutes=58, seconds=100)
+    for device in (first, second):
+        use_make(wide, device, token=2, minutes=50, seconds=300)
+    use_make(later, first, token=1, minutes=40, seconds=120)
+    ended(wide, minutes=45, deadline_at=deadline, priority=7)
+    ended(later, minutes=38, state=JobState.FAILED)
+
+    path = tmp_path / "history.csv"
+    path.write_bytes(b"".join(csv_chunks(TRACE_COLUMNS, trace_rows(user=people.viewer, window=window_of("day")))))
+
+    one, two = read_trace(path)
+    assert (one.job_id, one.submitted_s, one.count, one.run_s) == (wide.pk, began_s, 2, 350.0)
+    assert (one.deadline_s, one.kind, one.priority) == (deadline.timestamp(), "cpu", 7)
+    assert (one.power_w, one.project) == (20.0, people.project.slug)
+    assert (two.job_id, two.submitted_s, two.count, two.run_s) == (later.pk, later_s, 1, 120.0)
+    assert two.deadline_s is None
+    replay = simulate(path, SimPool.parse("1x2:cpu"), "deadline_energy", overheads=False)
+    assert [outcome.finished_s is not None for outcome in replay.outcomes] == [True, True]
+
+
+def test_who_never_held_a_device_ended_before_or_is_of_others_is_left_out(job_make, people, node_make):
+    device = node_make(cpus=1).devices.get()
+    idle, old, running = (job_make(name=name) for name in ("idle", "old", "running"))
+    for job in (old, running):
+        queued(job, minutes=60)
+        use_make(job, device, token=1, minutes=50, seconds=60)
+    ended(idle, minutes=1, state=JobState.CANCELLED)
+    ended(old, minutes=3 * 24 * 60)
+    assert trace_rows(user=people.owner, window=window_of("day")) == []
+    ended(running, minutes=1)
+    assert [row[0] for row in trace_rows(user=people.owner, window=window_of("day"))] == [running.pk]
+    assert trace_rows(user=people.outsider, window=window_of("day")) == []
