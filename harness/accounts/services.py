@@ -175,17 +175,8 @@ def token_create(
         raise Invalid("A token needs a name of at most 80 letters.", field="name", hint="Say what it is for.")
     if expires_at and expires_at <= timezone.now():
         raise Invalid("The token would have expired already.", field="expires_at", hint="Give a date to come.")
-    held = token_of(user)
-    order = list(Scope.values)
-    if held and (order.index(scope) > order.index(held.scope) or held.scope == Scope.READ):
-        raise Forbidden("A token cannot make a token wider than itself.", hint="Sign in to make this token.")
-    if held and held.project_id and (project is None or project.pk != held.project_id):
-        raise Forbidden("This token is for one project only.", hint="Sign in to make this token.")
-    if held and held.expires_at and (expires_at is None or expires_at > held.expires_at):
-        raise Forbidden(
-            f"This token expires at {held.expires_at:%Y-%m-%d %H:%M} UTC, and cannot make one that is good for longer.",
-            hint="Give an earlier date, or sign in to make this token.",
-        )
+    if held := token_of(user):
+        _no_wider(held, scope, project, expires_at)
     if project is not None:
         require(user, project, Role.VIEWER)
     text = TOKEN_PREFIX + secrets.token_urlsafe(32)
@@ -201,6 +192,20 @@ def token_create(
         )
         audit_write(user, "token_create", token.prefix, project=project, name=token.name, scope=str(Scope(scope).value))
     return token, text
+
+
+def _no_wider(held: ApiToken, scope: Scope | str, project: Project | None, expires_at: datetime | None) -> None:
+    """Pass for a token that is worth no more than the one it is made with. Raises `Forbidden`."""
+    order = list(Scope.values)
+    if order.index(scope) > order.index(held.scope) or held.scope == Scope.READ:
+        raise Forbidden("A token cannot make a token wider than itself.", hint="Sign in to make this token.")
+    if held.project_id and (project is None or project.pk != held.project_id):
+        raise Forbidden("This token is for one project only.", hint="Sign in to make this token.")
+    if held.expires_at and (expires_at is None or expires_at > held.expires_at):
+        raise Forbidden(
+            f"This token expires at {held.expires_at:%Y-%m-%d %H:%M} UTC, and cannot make one that is good for longer.",
+            hint="Give an earlier date, or sign in to make this token.",
+        )
 
 
 def token_digest(text: str) -> str:
