@@ -84,6 +84,11 @@ class PoolOverview:
         """Devices a job could get now: idle ones of nodes that are up."""
         return sum(len(node.devices) - node.busy for node in self.nodes if node.state == NodeState.UP)
 
+    @property
+    def away(self) -> int:
+        """Idle devices that no job could get: of nodes that drain or are down."""
+        return self.devices - self.busy - self.free
+
 
 def pool_overview() -> PoolOverview:
     """Nodes, devices, holders and reservations in three queries, plus the queue's length."""
