@@ -6,6 +6,8 @@ import { axis, base, legend, narrow } from "./parts.js";
 const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
 const FAR = 4; // times the latest finish: from there on the deadline is not drawn
 const NAMED = ["recommended", "fastest", "cheapest"];
+const CORNERS = [[1, 1], [-1, 1], [1, -1], [-1, -1]]; // to the right or left of a point, above or below it
+const [LETTER, GAP] = [8, 14]; // pixels
 const SYMBOLS = { recommended: "diamond", fastest: "triangle", cheapest: "rect", both: "diamond" };
 
 const fields = ([devices, early, finish, late, least, energy, most, what, why]) => ({ devices, early, finish, late, least, energy, most, what, why });
@@ -23,10 +25,11 @@ function neat(value, round) {
   return round === Math.floor ? steps.filter((step) => step <= value).at(-1) : steps.find((step) => step >= value);
 }
 
-// Three quarters along the axis, which is logarithmic where times differ much: from there words would leave the chart.
-function edgeOf(times) {
-  const [low, high] = [Math.min(...times), Math.max(...times)];
-  return high / low > WIDE ? low * (high / low) ** 0.75 : 0.75 * high;
+// Where values lie along an axis of so many pixels; near enough to find room for words.
+function placer(scale, values, pixels) {
+  const high = scale.max ?? Math.max(...values);
+  const share = scale.type === "log" ? (value) => Math.log(value / scale.min) / Math.log(high / scale.min) : (value) => value / high;
+  return (value) => pixels * share(value);
 }
 
 function kindOf(point) {
@@ -55,14 +58,26 @@ function named(points) {
   return [...new Set(points.map((point) => point.what))].map((what) => dots(points.filter((point) => point.what === what), what, color(0), false));
 }
 
-// The same in words beside the points where there is room: above the lines of ranges that cross there, below other points.
-function words(points, edge) {
+// The same in words beside the points where there is room: between the lines of ranges that cross there, off other points.
+function words(marked, points, xOf, yOf, width) {
   const { text, surface } = ink();
-  const plate = { show: true, color: text, fontWeight: 600, backgroundColor: surface, padding: [1, 4], borderRadius: 3, verticalAlign: "bottom" };
-  const placed = (point) => ({ position: point.finish > edge ? "left" : "right", offset: [point.finish > edge ? -3 : 3, -5] });
+  const plate = { show: true, color: text, fontWeight: 600, backgroundColor: surface, padding: [1, 4], borderRadius: 3 };
+  const placed = (point) => {
+    const length = LETTER * point.what.length + GAP;
+    const isFree = ([side, height]) => {
+      const end = xOf(point.finish) + side * length;
+      const near = (other) => {
+        const [across, up] = [side * (xOf(other.finish) - xOf(point.finish)), height * (yOf(other.energy) - yOf(point.energy))];
+        return other !== point && across > 0 && across < length && up > -GAP / 2 && up < 2 * GAP;
+      };
+      return end > 0 && end < width && !points.some(near);
+    };
+    const [side, height] = CORNERS.find(isFree) ?? CORNERS[0];
+    return { position: side > 0 ? "right" : "left", offset: [3 * side, -5 * height], verticalAlign: height > 0 ? "bottom" : "top" };
+  };
   return {
     type: "scatter", silent: true, z: 2, symbolSize: 15, itemStyle: { color: "transparent" }, labelLayout: { moveOverlap: "shiftY" },
-    data: narrow() ? [] : points.map((point) => ({ value: [point.finish, point.energy], label: { ...plate, ...placed(point), formatter: point.what } })),
+    data: narrow() ? [] : marked.map((point) => ({ value: [point.finish, point.energy], label: { ...plate, ...placed(point), formatter: point.what } })),
   };
 }
 
@@ -89,7 +104,7 @@ function tip(chart, { point }) {
   return [...lines, point.what, point.why].filter(Boolean).join("\n");
 }
 
-function offer(chart) {
+function offer(chart, _mode, node) {
   const points = chart.rows.map(fields).filter((point) => typeof point.finish === "number");
   const energies = points.flatMap((point) => [point.least, point.most]);
   const ways = points.flatMap((point) => [point.early, point.late]);
@@ -99,6 +114,7 @@ function offer(chart) {
   const { named: marked = [], open = [], late = [], never = [] } = groups;
   const marks = named(marked);
   const faint = ink().faint;
+  const [x, y, width] = [scaleOf(times), scaleOf(energies), node.clientWidth - 140];
   const series = [
     whiskers([...late, ...never], "range, not offered", faint),
     whiskers([...open, ...marked], "range (8 of 10)", color(0)),
@@ -108,7 +124,7 @@ function offer(chart) {
     dots(late, "too late", faint, true),
     dots(open, "possible", color(0), false),
     ...marks,
-    words(marked, edgeOf(times)),
+    words(marked, points, placer(x, times, width), placer(y, energies, node.clientHeight - 110), width),
   ].filter(({ data }) => data.length);
   return {
     ...base(),
@@ -116,8 +132,8 @@ function offer(chart) {
     legend: { ...legend(), formatter: null, data: series.map(({ name }) => name).filter(Boolean).reverse() },
     grid: { left: 30, right: 28, top: 40, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
-    xAxis: axis(`done in, ${chart.time_unit}`, { ...scaleOf(times), axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
-    yAxis: axis(`energy, ${chart.energy_unit}`, { ...scaleOf(energies), nameGap: 46, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
+    xAxis: axis(`done in, ${chart.time_unit}`, { ...x, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
+    yAxis: axis(`energy, ${chart.energy_unit}`, { ...y, nameGap: 46, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
     series,
   };
 }
