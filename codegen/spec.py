@@ -6,11 +6,11 @@ value with its reason.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, model_validator
 
 Auto = Literal["auto"]
 MOST = 10_000_000
@@ -24,11 +24,17 @@ def _no_flag(value: object) -> object:
     return value
 
 
+def _in_a_zone(moment: datetime) -> datetime:
+    """One without a zone is taken for UTC, so that whoever reads it need not guess."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 Number = BeforeValidator(_no_flag)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
 Count = Annotated[int, Field(ge=1, le=MOST), Number]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Moment = Annotated[datetime, AfterValidator(_in_a_zone)]
 
 
 class Task(StrEnum):
@@ -93,7 +99,7 @@ class Objective(Part):
 class Budget(Part):
     """What the person is willing to spend."""
 
-    deadline: datetime | Auto = Field(default="auto", description="Wished finish time.")
+    deadline: Moment | Auto = Field(default="auto", description="Wished finish time.")
     time_s: Positive | Auto = Field(
         default="auto", description="Training stops, with its best checkpoint, after this long."
     )

@@ -20,10 +20,12 @@ MOST_CHARACTERS = 200_000
 COMMENT_COLUMN = 34
 _AUTO_WANTED = "must be 'auto'"
 _WHOLE, _NUMBER, _MAPPING = "a whole number", "a number", "a mapping of fields"
+_MOMENT = "a date with a time, such as 2030-01-31T18:00:00Z"
 _WORDS = {
     "int_type": _WHOLE, "int_parsing": _WHOLE, "int_from_float": _WHOLE, "int_parsing_size": _WHOLE,
     "float_type": _NUMBER, "float_parsing": _NUMBER, "finite_number": "a finite number",
     "model_type": _MAPPING, "model_attributes_type": _MAPPING, "dict_type": _MAPPING,
+    "datetime_type": _MOMENT, "datetime_parsing": _MOMENT, "datetime_from_date_parsing": _MOMENT,
     "string_type": "a text", "list_type": "a list", "bool_type": "true or false", "bool_parsing": "true or false",
 }  # fmt: skip
 """Plain words for pydantic's types of errors."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from codegen.modes import MODES
@@ -63,11 +63,9 @@ def wanted_memory_bytes(job: Job) -> int:
 
 
 def wanted_deadline(spec: TaskSpec) -> datetime | None:
-    """The wished finish time; one without a zone is taken for UTC."""
+    """The wished finish time."""
     wished = spec.budget.deadline
-    if not isinstance(wished, datetime):
-        return None
-    return wished if wished.tzinfo else wished.replace(tzinfo=UTC)
+    return wished if isinstance(wished, datetime) else None
 
 
 def has_estimate(job: Job) -> bool:

@@ -104,7 +104,9 @@ def accuracy_charts(rows: list[FinishedJobRow]) -> list[dict[str, Any]]:
         columns = ["finished", "error %", "mean of the last jobs %", "what"]
         note = f"Time of the run. The line is the mean of the last {selectors.LAST_JOBS} jobs."
         csv = reverse("accuracy_chart", args=["over_time"])
-        charts.append(chart_card("over_time", "Error over time", "over_time", columns, over_time, csv=csv, note=note))
+        charts.append(
+            chart_card("over_time", "Error over time", "over_time", columns, over_time, csv=csv, note=note, wide=True)
+        )
     charts += [card for card in (_by(rows, "family", "Error by family"), _by(rows, "kind", "Error by kind")) if card]
     return charts
 

@@ -101,7 +101,7 @@ def curves_source(job: Job) -> dict[str, Any]:
         )
         if spec_value(job, path) not in off
     ]
-    note = f"Training loss is measured with {' and '.join(softened)}, validation loss without." if softened else ""
+    note = f"Training loss is measured with {', '.join(softened)}; validation loss without." if softened else ""
     return {
         "id": job.pk,
         "name": job.name,

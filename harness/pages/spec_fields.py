@@ -21,7 +21,7 @@ class SpecField:
     """Dotted name in the spec."""
     label: str
     kind: str
-    """`choice`, `number`, `text` or `list` (comma-separated)."""
+    """`choice`, `number`, `text`, `list` (comma-separated) or `moment` (in the reader's own time)."""
     hint: str
     choices: tuple[tuple[str, str], ...] = ()
     step: str = "any"
@@ -46,6 +46,7 @@ class SpecGroup:
 _LABELS = {
     "data.split.validation": "Validation share",
     "data.split.test": "Test share",
+    "budget.deadline": "Done by (your time)",
     "budget.time_s": "Time limit (s)",
     "resources.memory_gib": "Memory (GiB)",
     "resources.count": "Number of devices",
@@ -70,7 +71,7 @@ _WHOLE_NUMBERS = {
     "stages", "micro_batches", "least", "commit_steps",
 }  # fmt: skip
 _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
-    ("What to learn", True, ("name", "task", "data.target", "objective.metric")),
+    ("What to learn, and by when", True, ("name", "task", "data.target", "objective.metric", "budget.deadline")),
     ("Data", False, ("data.features", "data.exclude", "data.split.validation", "data.split.test")),
     (
         "Training",
@@ -145,6 +146,8 @@ def _field(path: str, profile: DatasetProfile) -> SpecField:
         return SpecField(path=path, label=label, hint=hint, kind="choice", choices=choices)
     if path in {"data.features", "data.exclude"}:
         return SpecField(path=path, label=label, hint=f"{hint} Separate names by commas.", kind="list")
+    if path == "budget.deadline":
+        return SpecField(path=path, label=label, hint=f"{hint} Left open, nothing is promised.", kind="moment")
     if path == "name":
         return SpecField(path=path, label=label, hint=hint, kind="text")
     whole = path.rsplit(".", 1)[-1] in _WHOLE_NUMBERS

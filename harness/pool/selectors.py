@@ -85,6 +85,11 @@ class PoolOverview:
         up = (node for node in self.nodes if node.state == NodeState.UP)
         return sum(device.job_id is None and not device.reserved for node in up for device in node.devices)
 
+    @property
+    def away(self) -> int:
+        """Idle devices that no job could get: of nodes that drain or are down."""
+        return self.devices - self.busy - self.free
+
 
 def pool_overview() -> PoolOverview:
     """Nodes, devices, holders and reservations in three queries, plus the queue's length."""

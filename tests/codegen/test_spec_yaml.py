@@ -53,6 +53,14 @@ def test_every_close_field_is_suggested_the_closest_first():
     assert problems("modle: mlp\n")["modle"] == "line 1: unknown field; did you mean `mode` or `model`?"
 
 
+def test_a_finish_time_without_a_zone_is_taken_for_utc_and_a_wrong_one_is_told_by_example():
+    spec = spec_yaml.load("budget: {deadline: 2030-01-31T18:00:00}")
+    assert spec == spec_yaml.load("budget: {deadline: 2030-01-31T19:00:00+01:00}")
+    assert "deadline: '2030-01-31T18:00:00Z'" in spec_yaml.dump(spec)
+    message = problems("budget: {deadline: soon}")["budget.deadline"]
+    assert message.startswith("line 1: must be a date with a time, such as 2030-01-31T18:00:00Z, not 'soon'")
+
+
 def test_a_wrong_type_names_line_value_and_the_way_out():
     message = problems("training:\n  epochs: many\n")["training.epochs"]
     assert message.startswith("line 2: must be a whole number")

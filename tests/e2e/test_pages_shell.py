@@ -158,11 +158,35 @@ def test_a_deadline_that_has_passed_is_said_at_its_line_before_the_draft_is_made
     until(page, "document.querySelector('[data-problems]').innerText.includes('has passed')")
     page.wait_for_selector(".cm-content .cm-lintRange-error")
     until(page, "document.querySelector('[data-go]').disabled")
-    assert page.inner_text("[data-go] + span") == "First correct budget.deadline."
+    assert page.inner_text("[data-go] + span") == "First correct “Done by (your time)”."
+    assert "has passed" in page.inner_text("[data-problem='budget.deadline']")
     page.click(".cm-content")
     page.keyboard.press("Control+a")
     page.keyboard.insert_text("budget:\n  deadline: auto\n")
     until(page, "!document.querySelector('[data-go]').disabled")
+
+
+def test_a_finish_is_wished_for_in_the_readers_own_time_and_a_past_one_is_said_at_once(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["spec"])
+    page.wait_for_selector(".model-card")
+    page.fill("#spec-budget-deadline", "2020-01-31T18:30")
+    until(page, "document.querySelector('[data-problem=\"budget.deadline\"]').innerText.includes('has passed')")
+    assert page.is_disabled("[data-go]")
+    page.fill("#spec-budget-deadline", "2120-01-31T18:30")
+    until(page, "!document.querySelector('[data-go]').disabled")
+    wanted = page.evaluate("new Date('2120-01-31T18:30').toISOString()").replace(".000Z", "Z")
+    until(page, f"document.querySelector('.cm-content').innerText.includes('{wanted}')")
+    page.click(".cm-content")
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("budget:\n  deadline: 2120-02-01T09:00:30\n")
+    shown = "new Date(document.querySelector('#spec-budget-deadline').value).toISOString()"
+    until(page, f"{shown} === '2120-02-01T09:00:00.000Z'")
+    page.fill("#spec-name", "a name")
+    until(page, "document.querySelector('.cm-content').innerText.includes('name: a name')")
+    assert "2120-02-01T09:00:30Z" in page.inner_text(".cm-content")
 
 
 def test_an_offer_is_asked_for_with_a_deadline_in_the_readers_own_time(

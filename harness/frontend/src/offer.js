@@ -1,11 +1,5 @@
 // The table of an offer: lines that stand out first, all on demand; the deadline in the reader's own time.
-const pad = (value) => String(value).padStart(2, "0");
-
-function localInput(iso) {
-  const date = new Date(iso);
-  if (Number.isNaN(date.getTime())) return "";
-  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}T${pad(date.getHours())}:${pad(date.getMinutes())}`;
-}
+import { localInput } from "./time.js";
 
 export function mount(node) {
   for (const field of node.querySelectorAll("input[data-local]")) field.value = localInput(field.dataset.local);

@@ -4,6 +4,7 @@ import { alertBox, clear, debounce, el } from "./dom.js";
 import { ApiError, json, request } from "./net.js";
 import { Editor } from "./editor.js";
 import { number } from "./format.js";
+import { ago, localInput } from "./time.js";
 
 const WAIT_MS = 350;
 const LINE = /line (\d+)/;
@@ -29,10 +30,29 @@ function shown(value) {
   return typeof value === "number" ? number(value) : String(value);
 }
 
-// What the schema says about a number, told before anything is sent. Empty: nothing to complain about.
+// A value of the spec as its field shows it, and back.
+function textOf(field, value) {
+  if (value === undefined || value === null || value === "auto") return "";
+  if (field.dataset.kind === "moment") return localInput(value);
+  return Array.isArray(value) ? value.join(", ") : String(value);
+}
+
+function valueOf(field, text) {
+  const { kind, spec: path } = field.dataset;
+  if (text === "") return path.startsWith("data.split.") ? undefined : path === "name" ? "" : path === "data.exclude" ? [] : "auto";
+  if (kind === "number") return Number(text);
+  if (kind === "moment") return new Date(text).toISOString();
+  return kind === "list" ? text.split(",").map((part) => part.trim()).filter(Boolean) : text;
+}
+
+// What is wrong with a moment or a number, told before anything is sent. Empty: nothing to complain about.
 function fault(field) {
-  if (field.validity.badInput) return "Write a number, such as 0.5.";
   const text = field.value.trim();
+  if (field.dataset.kind === "moment") {
+    if (field.validity.badInput) return "Give the whole date and the time.";
+    return text && new Date(text) <= new Date() ? "This time has passed: choose a later one, or leave it open." : "";
+  }
+  if (field.validity.badInput) return "Write a number, such as 0.5.";
   if (field.dataset.kind !== "number" || text === "") return "";
   const { ge, gt, le, lt } = field.dataset;
   const value = Number(text);
@@ -80,12 +100,8 @@ export function mount(form) {
     for (const field of fields) {
       const text = field.value.trim();
       const path = field.dataset.spec;
-      if (text === "") {
-        if (path.startsWith("data.split.")) put(wish, path, undefined);
-        else put(wish, path, path === "name" ? "" : path === "data.exclude" ? [] : "auto");
-      } else if (field.dataset.kind === "number") put(wish, path, Number(text));
-      else if (field.dataset.kind === "list") put(wish, path, text.split(",").map((part) => part.trim()).filter(Boolean));
-      else put(wish, path, text);
+      // What nobody touched stays as it was written, a moment with its seconds.
+      if (text !== textOf(field, get(spec, path))) put(wish, path, valueOf(field, text));
     }
     if (wish.data?.split && typeof wish.data.split === "object" && Object.keys(wish.data.split).length === 0) wish.data.split = "auto";
     return wish;
@@ -94,8 +110,7 @@ export function mount(form) {
   function toForm() {
     for (const field of fields) {
       if (field === document.activeElement) continue;
-      const value = get(spec, field.dataset.spec);
-      const text = value === undefined || value === "auto" || value === null ? "" : Array.isArray(value) ? value.join(", ") : String(value);
+      const text = textOf(field, get(spec, field.dataset.spec));
       if (field.value !== text) field.value = text;
     }
     const family = spec.model?.family ?? "auto";
@@ -108,7 +123,8 @@ export function mount(form) {
       const path = field.dataset.spec;
       const guess = byField.get(path) ?? (path.startsWith("data.split.") ? nested(byField.get("data.split"), path) : null);
       const hint = document.getElementById(`${field.id}-hint`);
-      hint.textContent = guess && field.value === "" ? sentence(guess.reason) : hint.dataset.hint;
+      const told = field.value === "" ? guess?.reason : field.dataset.kind === "moment" && ago(new Date(field.value));
+      hint.textContent = told ? sentence(told) : hint.dataset.hint;
       if (field.tagName === "SELECT") field.options[0].textContent = guess ? `auto (${optionText(field, guess.value)})` : "auto";
       else if (path !== "name") field.placeholder = guess ? `auto (${shown(guess.value)})` : "auto";
     }
@@ -125,13 +141,20 @@ export function mount(form) {
     for (const place of form.querySelectorAll("[data-problem]")) {
       const own = problems.find((problem) => problem.field === place.dataset.problem);
       place.textContent = own ? own.message : "";
+      if (own) place.closest("details").open = true;
       place.parentElement.querySelector("[data-spec]")?.setAttribute("aria-invalid", String(Boolean(own)));
     }
     clear(form.querySelector("[data-problems]"), ...problems.map((problem) => alertBox({ message: problem.field || "The spec", hint: problem.message })));
     editor.mark(problems.map((problem) => ({ line: Number(LINE.exec(problem.message)?.[1]) || lineOf(problem.field), message: problem.message })).filter(({ line }) => line));
     go.disabled = problems.length > 0;
-    if (note) note.textContent = problems.length ? `First correct ${problems.map((problem) => problem.field || "the spec").join(", ")}.` : noteText;
+    if (note) note.textContent = problems.length ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.` : noteText;
     status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Checks out";
+  }
+
+  // As the form calls it, else as the YAML does.
+  function nameOf(path) {
+    const label = fields.find((field) => field.dataset.spec === path)?.labels[0];
+    return label ? `“${label.textContent}”` : path || "the spec";
   }
 
   function lineOf(field) {

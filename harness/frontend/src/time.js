@@ -15,6 +15,15 @@ export function ago(date, now = new Date()) {
   return nearTime(date, now);
 }
 
+const pad = (value) => String(value).padStart(2, "0");
+
+// A moment as a datetime-local field holds it: in the reader's zone, to the minute.
+export function localInput(iso) {
+  const date = new Date(iso);
+  if (Number.isNaN(date.getTime())) return "";
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}T${pad(date.getHours())}:${pad(date.getMinutes())}`;
+}
+
 const STYLES = { ago, near: nearTime };
 
 export function localise(root = document) {

@@ -72,6 +72,7 @@ def test_a_form_offers_the_columns_and_tasks_of_its_data() -> None:
     assert [value for value, _ in table["data.target"].choices] == ["a", "b"]
     assert {value for value, _ in table["task"].choices} == {"tabular_classification", "tabular_regression"}
     assert "training.augment" not in table
+    assert table["budget.deadline"].kind == "moment"
     pictures = {
         field.path for group in spec_groups(DatasetProfile(kind=DataKind.IMAGES, rows=3)) for field in group.fields
     }

@@ -146,7 +146,7 @@ export function mount(node) {
   if (!chart || !MAKERS[chart.kind]) return;
   let mode = "count";
   const plot = echarts.init(node, null, { renderer: "canvas" });
-  const draw = () => plot.setOption(MAKERS[chart.kind](chart, mode), true);
+  const draw = () => plot.setOption(MAKERS[chart.kind](chart, mode, node), true);
   draw();
   onTheme(draw);
   new ResizeObserver(() => plot.resize()).observe(node);

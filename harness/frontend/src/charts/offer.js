@@ -4,7 +4,10 @@ import { color, ink } from "./palette.js";
 import { axis, base, legend, narrow } from "./parts.js";
 
 const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
+const FAR = 4; // times the latest finish: from there on the deadline is not drawn
 const NAMED = ["recommended", "fastest", "cheapest"];
+const CORNERS = [[1, 1], [-1, 1], [1, -1], [-1, -1]]; // to the right or left of a point, above or below it
+const [LETTER, GAP] = [8, 14]; // pixels
 const SYMBOLS = { recommended: "diamond", fastest: "triangle", cheapest: "rect", both: "diamond" };
 
 const fields = ([devices, early, finish, late, least, energy, most, what, why]) => ({ devices, early, finish, late, least, energy, most, what, why });
@@ -22,10 +25,11 @@ function neat(value, round) {
   return round === Math.floor ? steps.filter((step) => step <= value).at(-1) : steps.find((step) => step >= value);
 }
 
-// Three quarters along the axis, which is logarithmic where times differ much: from there words would leave the chart.
-function edgeOf(times) {
-  const [low, high] = [Math.min(...times), Math.max(...times)];
-  return high / low > WIDE ? low * (high / low) ** 0.75 : 0.75 * high;
+// Where values lie along an axis of so many pixels; near enough to find room for words.
+function placer(scale, values, pixels) {
+  const high = scale.max ?? Math.max(...values);
+  const share = scale.type === "log" ? (value) => Math.log(value / scale.min) / Math.log(high / scale.min) : (value) => value / high;
+  return (value) => pixels * share(value);
 }
 
 function kindOf(point) {
@@ -40,21 +44,40 @@ function whiskers(points, name, shade) {
   return { type: "line", name, data, symbol: "none", silent: true, connectNulls: false, lineStyle: { color: shade, width: 1.25, opacity: 0.55 }, itemStyle: { color: shade }, z: 1 };
 }
 
-function markOf(point, edge) {
-  const first = NAMED.find((name) => point.what.includes(name));
-  // Words stand on the side where there is room.
-  const label = { position: narrow() ? "bottom" : point.finish > edge ? "left" : "right" };
-  return { value: [point.finish, point.energy], point, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9, label };
+function dots(points, name, shade, hollow) {
+  const first = NAMED.find((mark) => name.includes(mark));
+  return {
+    type: "scatter", name, z: first ? 4 : 3, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9,
+    data: points.map((point) => ({ value: [point.finish, point.energy], point })),
+    itemStyle: hollow ? { color: ink().surface, borderColor: shade, borderWidth: 1.5 } : { color: shade },
+  };
 }
 
-function dots(points, name, shade, hollow, edge = Infinity) {
-  const labels = edge < Infinity;
+// What stands out, each with a mark of its own in the legend.
+function named(points) {
+  return [...new Set(points.map((point) => point.what))].map((what) => dots(points.filter((point) => point.what === what), what, color(0), false));
+}
+
+// The same in words beside the points where there is room: between the lines of ranges that cross there, off other points.
+function words(marked, points, xOf, yOf, width) {
+  const { text, surface } = ink();
+  const plate = { show: true, color: text, fontWeight: 600, backgroundColor: surface, padding: [1, 4], borderRadius: 3 };
+  const placed = (point) => {
+    const length = LETTER * point.what.length + GAP;
+    const isFree = ([side, height]) => {
+      const end = xOf(point.finish) + side * length;
+      const near = (other) => {
+        const [across, up] = [side * (xOf(other.finish) - xOf(point.finish)), height * (yOf(other.energy) - yOf(point.energy))];
+        return other !== point && across > 0 && across < length && up > -GAP / 2 && up < 2 * GAP;
+      };
+      return end > 0 && end < width && !points.some(near);
+    };
+    const [side, height] = CORNERS.find(isFree) ?? CORNERS[0];
+    return { position: side > 0 ? "right" : "left", offset: [3 * side, -5 * height], verticalAlign: height > 0 ? "bottom" : "top" };
+  };
   return {
-    type: "scatter", name, z: labels ? 4 : 3,
-    data: points.map((point) => markOf(point, edge)),
-    itemStyle: hollow ? { color: ink().surface, borderColor: shade, borderWidth: 1.5 } : { color: shade },
-    label: { show: labels, color: ink().text, fontWeight: 600, formatter: ({ data }) => data.point.what, textBorderColor: ink().surface, textBorderWidth: 3 },
-    labelLayout: { hideOverlap: true, moveOverlap: "shiftY" },
+    type: "scatter", silent: true, z: 2, symbolSize: 15, itemStyle: { color: "transparent" }, labelLayout: { moveOverlap: "shiftY" },
+    data: narrow() ? [] : marked.map((point) => ({ value: [point.finish, point.energy], label: { ...plate, ...placed(point), formatter: point.what } })),
   };
 }
 
@@ -66,11 +89,12 @@ function frontier(points) {
   return { type: "line", name: "frontier", data: steps.map((point) => [point.finish, point.energy]).sort((a, b) => a[0] - b[0]), symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
 }
 
-function deadlineLine(chart, energies) {
+// One that is far away is named only: to show it, all ways would be pressed into a corner.
+function deadlineLine(chart, energies, isNear) {
   if (typeof chart.deadline !== "number") return [];
   const high = Math.max(...energies) * 1.4;
   const low = Math.min(...energies.filter((value) => value > 0)) / 1.4;
-  return [{ type: "line", name: "deadline", data: [[chart.deadline, low], [chart.deadline, high]], symbol: "none", silent: true, lineStyle: { color: color(1), width: 2 }, itemStyle: { color: color(1) } }];
+  return [{ type: "line", name: isNear ? "deadline" : "deadline, far to the right", data: [[chart.deadline, low], [chart.deadline, high]], symbol: "none", silent: true, lineStyle: { color: color(1), width: 2 }, itemStyle: { color: color(1) } }];
 }
 
 function tip(chart, { point }) {
@@ -80,30 +104,37 @@ function tip(chart, { point }) {
   return [...lines, point.what, point.why].filter(Boolean).join("\n");
 }
 
-function offer(chart) {
+function offer(chart, _mode, node) {
   const points = chart.rows.map(fields).filter((point) => typeof point.finish === "number");
   const energies = points.flatMap((point) => [point.least, point.most]);
-  const times = points.flatMap((point) => [point.early, point.late]).concat(typeof chart.deadline === "number" ? [chart.deadline] : []);
+  const ways = points.flatMap((point) => [point.early, point.late]);
+  const isNear = typeof chart.deadline === "number" && chart.deadline < FAR * Math.max(...ways);
+  const times = isNear ? [...ways, chart.deadline] : ways;
   const groups = Object.groupBy ? Object.groupBy(points, kindOf) : points.reduce((found, point) => ({ ...found, [kindOf(point)]: [...(found[kindOf(point)] ?? []), point] }), {});
-  const { named = [], open = [], late = [], never = [] } = groups;
+  const { named: marked = [], open = [], late = [], never = [] } = groups;
+  const marks = named(marked);
   const faint = ink().faint;
+  const [x, y, width] = [scaleOf(times), scaleOf(energies), node.clientWidth - 140];
+  const series = [
+    whiskers([...late, ...never], "range, not offered", faint),
+    whiskers([...open, ...marked], "range (8 of 10)", color(0)),
+    frontier(points),
+    ...deadlineLine(chart, energies, isNear),
+    dots(never, "not possible", faint, true),
+    dots(late, "too late", faint, true),
+    dots(open, "possible", color(0), false),
+    ...marks,
+    words(marked, points, placer(x, times, width), placer(y, energies, node.clientHeight - 110), width),
+  ].filter(({ data }) => data.length);
   return {
     ...base(),
-    legend: legend(),
+    // What stands out comes first: on a phone the rest is on the legend's next page.
+    legend: { ...legend(), formatter: null, data: series.map(({ name }) => name).filter(Boolean).reverse() },
     grid: { left: 30, right: 28, top: 40, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
-    xAxis: axis(`done in, ${chart.time_unit}`, { ...scaleOf(times), axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
-    yAxis: axis(`energy, ${chart.energy_unit}`, { ...scaleOf(energies), nameGap: 46, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
-    series: [
-      whiskers([...late, ...never], "range, not offered", faint),
-      whiskers([...open, ...named], "range (8 of 10)", color(0)),
-      frontier(points),
-      ...deadlineLine(chart, energies),
-      dots(never, "not possible", faint, true),
-      dots(late, "too late", faint, true),
-      dots(open, "possible", color(0), false),
-      dots(named, "named here", color(0), false, edgeOf(times)),
-    ].filter((series) => series.data.length),
+    xAxis: axis(`done in, ${chart.time_unit}`, { ...x, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
+    yAxis: axis(`energy, ${chart.energy_unit}`, { ...y, nameGap: 46, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
+    series,
   };
 }
 
