@@ -1,4 +1,4 @@
-"""Values that others wrote: of programs made safe to keep (finite, storable, not deep), of requests refused if unfit."""
+"""Values that others wrote: made safe to keep (finite, storable, not too deep); those of requests are refused."""
 
 from __future__ import annotations
 
