@@ -1,4 +1,4 @@
-"""Values that others wrote: those of programs made fit to keep (finite, storable, not deep), unfit requests refused."""
+"""Values that others wrote: made safe to keep (finite, storable, not too deep); those of requests are refused."""
 
 from __future__ import annotations
 

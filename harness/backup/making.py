@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from django.conf import settings
 from django.db import connection
@@ -27,6 +27,7 @@ from harness.release import release
 
 DATABASE = "database.jsonl"
 STORE = "store"
+_RUNS = Path(STORE) / "jobs"
 KEY_FILE = "secrets/secret_key"
 """The broker's password is not kept: the next start makes another."""
 
@@ -116,6 +117,19 @@ def _manifest(counts: dict[str, int], *, with_secrets: bool) -> dict[str, object
     }
 
 
+class _Filled:
+    """A file of a run, which its program may cut while it is read: what is missing then is zeros, as `tar` has it."""
+
+    def __init__(self, stream: BinaryIO, size_bytes: int) -> None:
+        self._stream, self._left = stream, size_bytes
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        chunk = self._stream.read(wanted).ljust(wanted, b"\0")
+        self._left -= wanted
+        return chunk
+
+
 def _tree_add(writer: ArchiveWriter, tree: Path) -> None:
     for folder, names, files, descriptor in os.fwalk(tree):
         relative = Path(STORE) / Path(folder).relative_to(tree)
@@ -128,9 +142,10 @@ def _tree_add(writer: ArchiveWriter, tree: Path) -> None:
             inner = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=descriptor)
             with os.fdopen(inner, "rb") as stream:
                 known = os.fstat(inner)
+                source = cast(BinaryIO, _Filled(stream, known.st_size)) if relative.is_relative_to(_RUNS) else stream
                 writer.add_file(
                     str(relative / name),
-                    stream,
+                    source,
                     size_bytes=known.st_size,
                     mode=known.st_mode,
                     mtime_s=known.st_mtime,
