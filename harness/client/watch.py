@@ -13,6 +13,8 @@ REFRESH_S = 0.5
 """The job is asked for at most this often, however many events come."""
 POLL_S = 2.0
 _STREAM_FAILURES_MAX = 3
+LEVELS = ("", "info", "warning", "error")
+"""Of log lines, the least first; "" is all of them."""
 _LINES_PER_PAGE = 5000
 
 
@@ -113,5 +115,4 @@ def log_follow(
 
 
 def _at_least(found: str, wanted: str) -> bool:
-    order = ("", "info", "warning", "error")
-    return order.index(found) >= order.index(wanted)
+    return LEVELS.index(found) >= LEVELS.index(wanted)

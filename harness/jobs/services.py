@@ -178,7 +178,9 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
     kept = Checkpoint.objects.filter(job=job, removed_at=None)
     chosen = kept.filter(name=checkpoint).first() if checkpoint else None
     if checkpoint and chosen is None:
-        raise NotFound(f"There is no checkpoint {checkpoint}.", field="checkpoint", hint="See the list of checkpoints.")
+        raise NotFound(
+            f"There is no checkpoint {checkpoint}.", field="checkpoint", hint="The job's page and dlh show list them."
+        )
     olds = [JobState.PAUSED]
     if kept.exists():
         olds += [JobState.FAILED, JobState.CANCELLED]

@@ -11,7 +11,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from harness.client.cli.common import JobArgument, finish, open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_line, notes, number
 from harness.client.client import Client, Json
-from harness.client.watch import job_updates, log_follow, log_lines
+from harness.client.errors import BadInput
+from harness.client.watch import LEVELS, job_updates, log_follow, log_lines
 
 _MOVING = frozenset({"queued", "placed", "running", "pausing", "cancelling"})
 
@@ -94,6 +95,8 @@ def logs(
     as_json: JsonFlag = False,
 ) -> None:
     """What the ranks printed; with --json one line of JSON per line."""
+    if level not in LEVELS:
+        raise BadInput(f"There is no level {level!r}.", hint=f"Take {', '.join(LEVELS[1:-1])} or {LEVELS[-1]}.")
     with open_client(context) as client:
         several = rank is None and len(client.job_part(job, "logs", limit=1)["ranks"]) > 1
         if follow:

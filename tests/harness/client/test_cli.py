@@ -279,6 +279,9 @@ def test_logs_are_printed_searched_and_followed(dlh: Dlh, ended_job: Any) -> Non
     assert dlh("logs", ended_job.pk).out.splitlines()[0] == "line 1"
     assert dlh("logs", ended_job.pk, "--grep", "LINE 3").out == "line 3\n"
     assert dlh("logs", ended_job.pk, "--level", "error").out == "Error: no\n"
+    for more in ((), ("--follow",)):
+        refused = dlh("logs", ended_job.pk, "--level", "loud", *more)
+        assert refused.code == 2 and "info, warning or error" in refused.err.replace("\n", " ")
     assert dlh("logs", ended_job.pk, "-n", 2).out == "line 7\nError: no\n"
     assert len(dlh("logs", ended_job.pk, "-f").out.splitlines()) == 8
     lines = [json.loads(line) for line in dlh("logs", ended_job.pk, "--json").out.splitlines()]
