@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from harness.datasets.samples import sample_file
+from tests.e2e.held import job_hold, job_let_go
 from tests.e2e.stack import END_TIMEOUT_S, REPOSITORY, RunningStack, items, processes_of, wait_for
 
 pytestmark = pytest.mark.stack
-TRAINING = {"epochs": 15, "seed": 1, "patience": 0}
 
 
 def _sign_in(stack):
@@ -33,10 +33,8 @@ def ended(stack, tmp_path_factory):
     try:
         first.wait_running()
         signed_in = _sign_in(first)
-        dataset = first.upload(sample_file("digits", folder), "digits")
-        spec = {"name": "outlives the stack", "training": TRAINING, "checkpoints": {"every_epochs": 1}}
-        job = first.job_submit(dataset, spec)
-        first.job_wait_step(job, 1)
+        wine = first.upload(sample_file("wine", folder), "wine")
+        job = job_hold(first, wine, name="outlives the stack")
         first.job_wait_checkpoint(job)
         url, exited = first.url, first.stop(signal.SIGINT)
         wait_for(lambda: not processes_of(first.home), timeout_s=END_TIMEOUT_S, what="every process has ended")
@@ -44,23 +42,20 @@ def ended(stack, tmp_path_factory):
         told = subprocess.run(command, cwd=REPOSITORY, env=first.environment, capture_output=True).returncode
     finally:
         first.kill()
-    return SimpleNamespace(
-        stack=first, url=url, signed_in=signed_in, dataset=dataset, job=job, exited=exited,
-        told=told,
-    )  # fmt: skip
+    return SimpleNamespace(stack=first, url=url, signed_in=signed_in, wine=wine, job=job, exited=exited, told=told)
 
 
 @pytest.fixture(scope="module")
 def killed(ended):
     """The same home started again, and killed while another job trained."""
     ended.stack.output.unlink()
+    job_let_go(ended.stack, ended.job)
     again = RunningStack(ended.stack.home)
     try:
         again.wait_running()
         resumed = again.job_wait(ended.job, "succeeded")
         attempts = items(again.get(f"/jobs/{ended.job}/attempts"))
-        job = again.job_submit(ended.dataset, {"name": "outlives a kill", "training": TRAINING})
-        again.job_wait_step(job, 1)
+        job = job_hold(again, ended.wine, name="outlives a kill")
         text = again.text()
         again.process.kill()
         again.process.wait()
@@ -92,6 +87,7 @@ def test_a_killed_stack_leaves_the_run_alone_and_finds_it_again(killed):
     once_more = RunningStack(killed.stack.home)
     try:
         once_more.wait_running()
+        job_let_go(once_more, killed.job)
         once_more.job_wait(killed.job, "succeeded")
     finally:
         once_more.kill()
