@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -25,17 +24,9 @@ from harness.jobs.control.turn import TurnLost, facts_change, turn_again, turn_e
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.pool.models import SchedulerTurn
 from tests.harness.jobs.helpers import queue
+from tests.waiting import wait_for
 
 CONTROLS = 3
-
-
-def until(holds, limit_s=60.0):
-    """Wait for it."""
-    for _ in range(int(limit_s / 0.02)):
-        if holds():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never came")
 
 
 @pytest.mark.django_db
@@ -103,7 +94,7 @@ def test_a_decision_that_takes_long_keeps_its_turn(job, node_make, tasks_sent, m
         """Longer than a turn that nobody renews lasts."""
         for _ in range(2):
             before = SchedulerTurn.objects.get().taken_at
-            until(lambda before=before: SchedulerTurn.objects.get().taken_at > before)
+            wait_for(lambda before=before: SchedulerTurn.objects.get().taken_at > before)
         others.append(turn_take())
         # Somebody asked for a turn: the next decision need not be slow.
         monkeypatch.setattr(tick_module, "place", real)
