@@ -1,6 +1,6 @@
-"""A small job that stands still in the middle of its training until the test lets it go on.
+"""Small jobs that are still there when something is done to them, however slow all is, though they train little.
 
-Whatever is done to it comes in time however slow all is, and nothing is trained only for it to be still there.
+One stands still in the middle of its training until the test lets it go on; another takes its time for each step.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ SPEC: dict[str, Any] = {
     "checkpoints": {"every_epochs": 1},
 }
 """For the wines."""
-MODEL = f"""
+LONG: dict[str, Any] = {**SPEC, "training": {**SPEC["training"], "epochs": 3000}}
+"""With `NAPPING` 20 minutes and more: nobody waits for its end."""
+NET = """
 import os
 import time
 from pathlib import Path
 
 from torch import nn
 
-WORK = Path(os.environ.get("DLH_WORK", "/nowhere"))
+WORK = Path(os.environ.get("DLH_WORK", "/nowhere"))  # none where the program is only read or measured
 
 
 class Net(nn.Module):
@@ -34,21 +36,31 @@ class Net(nn.Module):
 
     def forward(self, numeric, categorical):
         self.steps += self.training
-        if self.training and self.steps == {HELD_AT} and os.environ.get("DLH_RANK") == "0":
-            (WORK / "held").touch()
-            while not (WORK / "let-go").exists():
-                time.sleep(0.02)
+        if self.training and WORK.is_dir():
+            self.wait()
         return self.layer(numeric)
+
+    def wait(self):
+        WAIT
 
 
 def build(spec):
     return Net(len(spec.shape.features), spec.shape.outputs)
 """
+HELD = NET.replace(
+    "WAIT",
+    f"""if self.steps == {HELD_AT} and os.environ.get("DLH_RANK") == "0":
+            (WORK / "held").touch()
+            while not (WORK / "let-go").exists():
+                time.sleep(0.02)""",
+)
+NAPPING = NET.replace("WAIT", "time.sleep(0.05)")
+"""Trains for as long as it is told to, and leaves the processor to others meanwhile."""
 
 
 def job_hold(stack: RunningStack, wine: str, **spec: Any) -> str:
     """Submit the job and wait until it stands still; its id. Parts of the spec are put over those here."""
-    job = stack.job_submit(wine, SPEC | spec, model=MODEL)
+    job = stack.job_submit(wine, SPEC | spec, model=HELD)
     wait_held(stack, job)
     return job
 

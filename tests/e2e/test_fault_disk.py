@@ -12,7 +12,7 @@ from tests.e2e.faults import (
     never_at_once,
     newest_state,
 )
-from tests.e2e.held import MODEL, SPEC, job_let_go, wait_held
+from tests.e2e.held import HELD, SPEC, job_let_go, wait_held
 from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, wait_for
 from tests.small_disk import NO_MOUNT, fill, small_disk
 
@@ -27,7 +27,7 @@ DISK_MIB = 24
 
 def test_a_run_on_a_full_disk_says_so_and_goes_on_from_its_last_checkpoint_when_there_is_room(stack, wine):
     spec = {"name": "no room", "resources": ONE, **SPEC}
-    job = stack.post("/jobs", {"project": stack.project, "dataset": wine, "spec": spec, "model": MODEL})["id"]
+    job = stack.post("/jobs", {"project": stack.project, "dataset": wine, "spec": spec, "model": HELD})["id"]
     work = job_folder(stack, job) / "work"
     try:
         disk = small_disk(work, DISK_MIB)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.faults import at_rest, attempts, broker_forget, cores_of, database_locked, never_at_once
 from tests.e2e.held import job_hold, job_let_go
-from tests.e2e.stack import wait_for
+from tests.e2e.stack import END_TIMEOUT_S, wait_for
 
 pytestmark = pytest.mark.stack
 
@@ -53,5 +53,9 @@ def test_a_locked_database_is_told_as_such_and_costs_no_run(stack, wine):
     assert len(attempts(stack, job)) == 1 and stack.job(job)["restarts"] == 0
     assert stack.job(draft)["state"] == "draft"
     stack.post(f"/jobs/{draft}/cancel")
-    wait_for(lambda: stack.job(draft)["state"] == "cancelled", timeout_s=30, what="the database takes writes again")
+    wait_for(
+        lambda: stack.job(draft)["state"] == "cancelled",
+        timeout_s=END_TIMEOUT_S,
+        what="the database takes writes again",
+    )
     at_rest(stack, job)
