@@ -141,7 +141,7 @@ def test_control_processes_that_tick_at_once_start_every_job_once(job_make, node
 
     def control():
         try:
-            barrier.wait(30)
+            barrier.wait(180)
             for _ in range(4):
                 started.append(tick())
         except Exception as error:
@@ -153,7 +153,7 @@ def test_control_processes_that_tick_at_once_start_every_job_once(job_make, node
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(300)
     assert not problems
     assert not any(overlaps)
     placed = list(Job.objects.filter(state="placed").values_list("pk", flat=True))
