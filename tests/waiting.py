@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 PAUSE_S = (0.02, 0.5)
-"""Between two questions, first and at most: one that is put to a portal works 17 ms of the processor here and there."""
+"""Between two questions, first and at most: one to a portal takes some 15 ms of the processor, here and there."""
 T = TypeVar("T")
 
 
