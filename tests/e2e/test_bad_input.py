@@ -273,4 +273,5 @@ def test_the_command_line_says_what_is_wrong_and_ends_with_its_code(stack, datas
     assert (code, json.loads(text)["error"]["field"]) == (2, "training.epochs")
     (tmp_path / "empty.csv").write_bytes(b"")
     code, text = dlh(stack, "data", "add", tmp_path / "empty.csv")
-    assert (code, "is empty" in text, "Traceback" in text) == (2, True, False), text
+    words = " ".join(text.split())  # the lines are broken where the path of the file is long
+    assert (code, "is empty" in words, "Traceback" in words) == (2, True, False), text
