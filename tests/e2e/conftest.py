@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from harness.datasets.samples import sample_file
+from tests.e2e.portal import Portal
 from tests.e2e.stack import END_TIMEOUT_S, RunningStack, processes_of, wait_for
 
 NO_BROWSER = "NO BROWSER TESTS: there is no Chromium here (Debian/Ubuntu: apt-get install chromium fonts-dejavu-core)"
@@ -54,6 +55,15 @@ def stack(tmp_path_factory):
     finally:
         stack.kill()
         shutil.rmtree(stack.home / "store", ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory, broker_url):
+    """The seeded world, made once: (its home, of which portals take copies, ids)."""
+    home = tmp_path_factory.mktemp("world") / "home"
+    portal = Portal(home, broker_url)
+    portal.seed()
+    return home, portal.ids()
 
 
 @pytest.fixture(scope="session")

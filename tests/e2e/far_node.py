@@ -9,7 +9,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any
 
 import psutil
 
+from tests.e2e.people import DLH
 from tests.e2e.stack import START_TIMEOUT_S, RunningStack, clean_environment, processes_of, wait_for
 
 NO_NAMESPACES = "NO NAMESPACES: needs root and `ip netns`; networks between machines cannot be cut here"
-DLH = [sys.executable, "-c", "from harness.client.cli import main; main()"]
 AS_BOOTED = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"'
 """`ip netns exec` gives the command a mount namespace of its own."""
 

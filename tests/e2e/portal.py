@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from tests.waiting import wait_for
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -56,14 +58,15 @@ class Portal:
             "--timeout-graceful-shutdown", "1", "--log-level", "warning",
         ]  # fmt: skip
         self.process = subprocess.Popen(command, cwd=ROOT, env=self.env)
-        deadline = time.monotonic() + 180
-        while True:
-            try:
-                httpx.get(f"{self.url}/login", timeout=5)
-                return
-            except httpx.HTTPError:
-                assert time.monotonic() < deadline and self.process.poll() is None, "the portal does not start"
-                time.sleep(0.1)
+        wait_for(self._answers, what="the portal answers")
+
+    def _answers(self) -> bool:
+        assert self.process is not None and self.process.poll() is None, "the portal has ended"
+        try:
+            httpx.get(f"{self.url}/login", timeout=5)
+        except httpx.HTTPError:
+            return False
+        return True
 
     def kill(self) -> None:
         if self.process is not None:

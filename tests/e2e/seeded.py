@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +15,21 @@ from tests.factories import PASSWORD
 
 
 @pytest.fixture(scope="module")
-def portal(tmp_path_factory: pytest.TempPathFactory, broker_url: str) -> Iterator[Portal]:
-    found = Portal(tmp_path_factory.mktemp("pages"), broker_url)
-    found.seed()
+def portal(
+    world: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory, broker_url: str
+) -> Iterator[Portal]:
+    """A portal over a copy of the world, which the tests of a file may change."""
+    home = shutil.copytree(world[0], tmp_path_factory.mktemp("pages") / "home")
+    found = Portal(home, broker_url)
     found.start()
     yield found
     found.kill()
 
 
 @pytest.fixture(scope="module")
-def ids(portal: Portal) -> dict[str, str]:
-    return portal.ids()
+def ids(world: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    """Of jobs by state and of datasets by file."""
+    return world[1]
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,14 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import psutil
 
 from tests.postgres import database_of
+from tests.waiting import wait_for
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 START_TIMEOUT_S = 240.0
@@ -29,16 +28,6 @@ ENDED = {"succeeded", "failed", "cancelled"}
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Trusts nobody: a stack speaks plain HTTP. Without it each request reads all authorities of the machine, which takes
 ten times as long as the request, and tests ask ten times a second."""
-T = TypeVar("T")
-
-
-def wait_for(condition: Callable[[], T], *, timeout_s: float, what: str) -> T:
-    """Poll until the condition gives something true; fail with `what` after `timeout_s`."""
-    end_s = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < end_s, f"{what}: not within {timeout_s:.0f} s"
-        time.sleep(0.1)
-    return value
 
 
 def clean_environment(home: Path, **more: str) -> dict[str, str]:
@@ -182,10 +171,10 @@ class RunningStack:
         wait_for(ready, timeout_s=START_TIMEOUT_S, what=f"the dataset {name} is ready")
         return dataset
 
-    def job_submit(self, dataset: str, spec: dict[str, Any]) -> str:
-        """Make and submit a job; its id."""
+    def job_submit(self, dataset: str, spec: dict[str, Any], model: str | None = None) -> str:
+        """Make and submit a job, of an own model if one is given; its id."""
         body = {"project": self.project, "dataset": dataset, "spec": spec}
-        job = self.post("/jobs", body)["id"]
+        job = self.post("/jobs", body | ({"model": model} if model else {}))["id"]
         self.post(f"/jobs/{job}/submit")
         return str(job)
 

@@ -1,32 +1,15 @@
 """An installation moves: people, data, a finished job, and one under way, to another home, while the first runs on."""
 
-import contextlib
 import shutil
-import subprocess
-import sys
 
-import httpx
 import pytest
 
 from harness.datasets.samples import sample_file
-from tests.e2e.stack import REPOSITORY, START_TIMEOUT_S, clean_environment, items, wait_for
+from tests.e2e.held import LONG, NAPPING
+from tests.e2e.people import dlh, signed_in
+from tests.e2e.stack import START_TIMEOUT_S, clean_environment, items, wait_for
 
 pytestmark = pytest.mark.stack
-DLH = "import sys; from harness.client.cli import main; sys.exit(main())"
-
-
-def dlh(home, *arguments):
-    command = [sys.executable, "-c", DLH, *map(str, arguments)]
-    return subprocess.run(command, cwd=REPOSITORY, env=clean_environment(home), capture_output=True, text=True)
-
-
-def sign_in(stack, user, password):
-    browser = httpx.Client(base_url=stack.url, follow_redirects=True, timeout=60)
-    browser.get("/login")
-    token = next(value for name, value in browser.cookies.items() if name.startswith("dlh_csrf"))
-    form = {"username": user, "password": password, "csrfmiddlewaretoken": token}
-    browser.post("/login", data=form, headers={"Referer": f"{stack.url}/login"})
-    return browser
 
 
 def predicted(stack, job, file):
@@ -47,21 +30,20 @@ def test_a_running_installation_moves_to_another_home_with_all_that_it_has(make_
     data = first.upload(wine, "wine")
     done = first.job_submit(data, {"name": "done before", "training": {"epochs": 2, "seed": 1}})
     first.job_wait(done, "succeeded")
-    long = {"training": {"epochs": 2000, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
-    running = first.job_submit(data, {"name": "under way", **long})
+    running = first.job_submit(data, {"name": "under way", **LONG}, NAPPING)
     first.job_wait_checkpoint(running)
 
-    made = dlh(first.home, "backup", tmp_path / "all.dlh")
+    made = dlh(first.environment, "backup", tmp_path / "all.dlh")
     assert made.returncode == 0, made.stderr
     assert first.stop() == 0
-    back = dlh(tmp_path / "new", "restore", tmp_path / "all.dlh")
+    back = dlh(clean_environment(tmp_path / "new"), "restore", tmp_path / "all.dlh")
     assert back.returncode == 0, back.stderr
     assert "1 runs were under way" in back.stdout
     shutil.rmtree(first.home)
 
     new = make_stack(tmp_path / "new").wait_running()
     assert new.text().count("as set before") == 1
-    with contextlib.closing(sign_in(new, first.user, first.password)) as browser:
+    with signed_in(new, first.user, first.password) as browser:
         page = browser.get(f"/jobs/{done}/")
         assert page.status_code == 200 and "done before" in page.text
     assert new.get(f"/jobs/{done}/results")["metric"]["value_test"] > 0

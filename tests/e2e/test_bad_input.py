@@ -3,8 +3,6 @@
 import html
 import json
 import re
-import subprocess
-import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +12,9 @@ import pytest
 from harness.client.transport import Transport
 from harness.client.upload import Upload, UploadMemory
 from tests.e2e.bad_files import REFUSED, WARNED, table
-from tests.e2e.stack import ENDED, REPOSITORY, items, wait_for
+from tests.e2e.people import client_environment, signed_in
+from tests.e2e.people import dlh as run
+from tests.e2e.stack import ENDED, items, wait_for
 
 pytestmark = pytest.mark.stack
 TRACES = ("Traceback", 'File "/')
@@ -236,11 +236,7 @@ def test_a_bad_input_of_a_prediction_is_told(stack, jobs, name, body, words):
 @pytest.fixture
 def browser(stack):
     """A signed-in person's browser, without the browser."""
-    with httpx.Client(base_url=stack.url, follow_redirects=True, timeout=60) as browser:
-        browser.get("/login")
-        token = next(value for name, value in browser.cookies.items() if name.startswith("dlh_csrf"))
-        form = {"username": stack.user, "password": stack.password, "csrfmiddlewaretoken": token}
-        assert browser.post("/login", data=form, headers={"Referer": f"{stack.url}/login"}).url.path != "/login"
+    with signed_in(stack) as browser:
         yield browser
 
 
@@ -261,10 +257,7 @@ def test_the_pages_show_problem_and_next_step(browser, datasets, jobs):
 
 def dlh(stack, *arguments):
     """One command line; (exit code, all it printed)."""
-    environment = {**stack.environment, "DLH_URL": stack.url, "DLH_TOKEN": stack.token, "DLH_PROJECT": stack.project}
-    program = "import sys; from harness.client.cli import main; sys.exit(main())"
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120)
+    done = run(client_environment(stack), *arguments)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -280,4 +273,5 @@ def test_the_command_line_says_what_is_wrong_and_ends_with_its_code(stack, datas
     assert (code, json.loads(text)["error"]["field"]) == (2, "training.epochs")
     (tmp_path / "empty.csv").write_bytes(b"")
     code, text = dlh(stack, "data", "add", tmp_path / "empty.csv")
-    assert (code, "is empty" in text, "Traceback" in text) == (2, True, False), text
+    words = " ".join(text.split())  # the lines are broken where the path of the file is long
+    assert (code, "is empty" in words, "Traceback" in words) == (2, True, False), text

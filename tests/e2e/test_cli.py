@@ -1,30 +1,20 @@
 """The command line against a real stack."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from harness.datasets.samples import sample_file
-from tests.e2e.stack import REPOSITORY
+from tests.e2e.people import client_environment
+from tests.e2e.people import dlh as run
 
 pytestmark = pytest.mark.stack
 
 
 @pytest.fixture
 def dlh(stack):
-    environment = {**stack.environment, "DLH_URL": stack.url, "DLH_TOKEN": stack.token, "DLH_PROJECT": stack.project}
-    program = "import sys; from harness.client.cli import main; sys.exit(main())"
-
     def call(*arguments):
-        done = subprocess.run(
-            [sys.executable, "-c", program, *map(str, arguments)],
-            cwd=REPOSITORY,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        done = run(client_environment(stack), *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -12,6 +12,7 @@ import pytest
 from harness.datasets.samples import sample_file
 from tests.e2e.cache_node import second_node, words_of
 from tests.e2e.faults import attempts, checkpoints_are_whole, job_folder
+from tests.e2e.held import job_hold, job_let_go
 from tests.e2e.stack import JOB_TIMEOUT_S, RunningStack, items, wait_for
 
 pytestmark = pytest.mark.stack
@@ -19,8 +20,6 @@ COMMIT_STEPS = 5
 SPEC = {
     "mode": "sync",
     "resources": {"device": "cpu", "count": 2, "least": 1},
-    "model": {"family": "cnn", "size": "small"},
-    "training": {"epochs": 60, "batch_size": 64, "seed": 7, "patience": 0},
     "checkpoints": {"every_epochs": 1000, "commit_steps": COMMIT_STEPS},
 }
 SAVED = re.compile(r"The node first was lost; second has saved the run as it was after step (\d+)\.")
@@ -51,13 +50,13 @@ def steps_told(stack: RunningStack, job: str) -> int:
 
 
 def test_the_next_attempt_goes_on_from_the_last_copy_of_the_other_node(first, tmp_path):
-    digits = first.upload(sample_file("digits", tmp_path), "digits")
+    wine = first.upload(sample_file("wine", tmp_path), "wine")
     first.request("PATCH", "/pool/settings", json={"span_nodes": True})
     with second_node(first, tmp_path, beside=True):
-        job = first.job_submit(digits, SPEC)
-        first.job_wait_step(job, 100)
+        job = job_hold(first, wine, **SPEC)
         assert "Placed on first, second" in words_of(first, job), "the node that writes is the one that is lost"
         node_lose(first, job)
+        job_let_go(first, job)
         made = steps_told(first, job)
         saved = wait_for(
             lambda: SAVED.search(words_of(first, job)), timeout_s=JOB_TIMEOUT_S, what="what the other saved is taken"

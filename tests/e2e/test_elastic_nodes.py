@@ -6,14 +6,13 @@ import pytest
 
 from harness.datasets.samples import sample_file
 from tests.e2e.cache_node import lose, node_of, second_node, words_of
+from tests.e2e.held import job_hold, job_let_go
 from tests.e2e.stack import JOB_TIMEOUT_S, items, wait_for
 
 pytestmark = pytest.mark.stack
 SPEC = {
     "mode": "sync",
     "resources": {"device": "cpu", "count": 2, "least": 1},
-    "model": {"family": "cnn", "size": "small"},
-    "training": {"epochs": 120, "batch_size": 64, "seed": 7, "patience": 0},
     "checkpoints": {"every_epochs": 1, "commit_steps": 5},
 }
 
@@ -25,14 +24,14 @@ def first(make_stack):
 
 
 def test_the_loss_of_a_node_restarts_nothing_and_its_core_is_free(first, tmp_path):
-    digits = first.upload(sample_file("digits", tmp_path), "digits")
+    wine = first.upload(sample_file("wine", tmp_path), "wine")
     first.request("PATCH", "/pool/settings", json={"span_nodes": True})
     with second_node(first, tmp_path, beside=True) as home:
-        job = first.job_submit(digits, SPEC)
-        first.job_wait_step(job, 10)
+        job = job_hold(first, wine, **SPEC)
         assert sorted(items(first.get(f"/jobs/{job}/attempts"))[0]["nodes"]) == ["first", "second"]
         assert "Placed on first, second" in words_of(first, job), "the node that writes is the one that stays"
         lose(home)
+        job_let_go(first, job)
         wait_for(
             lambda: "Goes on with 1 of 2 ranks: the node second was lost." in words_of(first, job),
             timeout_s=JOB_TIMEOUT_S,

@@ -3,27 +3,27 @@
 import pytest
 
 from tests.e2e.faults import cores_of, history
+from tests.e2e.held import LONG, NAPPING
 from tests.e2e.stack import JOB_TIMEOUT_S, items, wait_for
 
 pytestmark = pytest.mark.stack
-LONG = 100_000
 
 
-def test_an_urgent_job_takes_a_core_of_an_elastic_one_which_takes_it_back(stack, digits):
+def test_an_urgent_job_takes_a_core_of_an_elastic_one_which_takes_it_back(stack, wine):
     cores = cores_of(stack)
     if cores < 2:
         pytest.skip("one core cannot be shared")
     spec = {
+        **LONG,
         "name": "elastic",
         "mode": "sync",
         "resources": {"device": "cpu", "count": cores, "least": 1},
-        "training": {"epochs": LONG, "seed": 1, "patience": 0},
         "checkpoints": {"commit_steps": 5},
     }
-    elastic = stack.job_submit(digits, spec)
+    elastic = stack.job_submit(wine, spec, NAPPING)
     stack.job_wait_step(elastic, 1)
     urgent = stack.job_submit(
-        digits, {"name": "urgent", "resources": {"device": "cpu", "count": 1}, "training": {"epochs": 1, "seed": 1}}
+        wine, {"name": "urgent", "resources": {"device": "cpu", "count": 1}, "training": {"epochs": 1, "seed": 1}}
     )
     stack.request("PATCH", f"/queue/{urgent}", json={"priority": 90})
     stack.job_wait(urgent, "succeeded")

@@ -12,27 +12,31 @@ from tests.e2e.faults import (
     never_at_once,
     newest_state,
 )
+from tests.e2e.held import HELD, SPEC, job_let_go, wait_held
 from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, wait_for
 from tests.small_disk import NO_MOUNT, fill, small_disk
 
 pytestmark = pytest.mark.stack
-TRAINING = {"epochs": 12, "seed": 1, "patience": 0}
 ONE = {"device": "cpu", "count": 1}
-SPEC = {"resources": ONE, "training": TRAINING, "checkpoints": {"every_epochs": 1}}
-LONG = {"resources": ONE, "training": {**TRAINING, "epochs": 3000}, "checkpoints": {"every_epochs": 1, "keep": 3}}
+LONG = {
+    "resources": ONE, "training": {"epochs": 3000, "seed": 1, "patience": 0},
+    "checkpoints": {"every_epochs": 1, "keep": 3},
+}  # fmt: skip
 DISK_MIB = 24
 
 
-def test_a_run_on_a_full_disk_says_so_and_goes_on_from_its_last_checkpoint_when_there_is_room(stack, digits):
-    job = stack.post("/jobs", {"project": stack.project, "dataset": digits, "spec": {"name": "no room", **SPEC}})["id"]
+def test_a_run_on_a_full_disk_says_so_and_goes_on_from_its_last_checkpoint_when_there_is_room(stack, wine):
+    spec = {"name": "no room", "resources": ONE, **SPEC}
+    job = stack.post("/jobs", {"project": stack.project, "dataset": wine, "spec": spec, "model": HELD})["id"]
     work = job_folder(stack, job) / "work"
     try:
         disk = small_disk(work, DISK_MIB)
         with disk:
             stack.post(f"/jobs/{job}/submit")
-            stack.job_wait_step(job, 1)
+            wait_held(stack, job)
             stack.job_wait_checkpoint(job)
             filler = fill(work)
+            job_let_go(stack, job)
             failed = wait_for(
                 lambda: (body := stack.job(job))["state"] == "failed" and body, timeout_s=JOB_TIMEOUT_S, what="it fails"
             )

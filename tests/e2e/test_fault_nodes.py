@@ -9,10 +9,11 @@ import pytest
 
 from harness.datasets.samples import sample_file
 from tests.e2e.far_node import NO_NAMESPACES, FarNode, reserve_near
+from tests.e2e.held import LONG, NAPPING
 from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, RunningStack, all_gone, items, wait_for
 
 pytestmark = pytest.mark.stack
-SPEC = {"training": {"epochs": 3000, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
+SPEC = {"name": "far away", **LONG}
 CUT_S = 5.0
 """The fault itself, not a limit."""
 
@@ -29,7 +30,7 @@ def far(tmp_path_factory):
     try:
         stack.wait_running()
         node.join(stack)
-        yield node, stack, stack.upload(sample_file("digits", folder), "digits")
+        yield node, stack, stack.upload(sample_file("wine", folder), "wine")
         stack.stop()
     finally:
         node.close()
@@ -39,9 +40,9 @@ def far(tmp_path_factory):
 @pytest.fixture
 def job(far):
     """A job that trains on the far machine and has saved once; the near one is kept for the time being."""
-    _, stack, digits = far
+    _, stack, wine = far
     reservation = reserve_near(stack)
-    made = stack.job_submit(digits, {"name": "far away", **SPEC})
+    made = stack.job_submit(wine, SPEC, NAPPING)
     stack.job_wait_step(made, 1)
     stack.job_wait_checkpoint(made)
     assert _attempts(stack, made)[-1]["nodes"] == ["far"]

@@ -9,17 +9,17 @@ import httpx
 import pytest
 
 from tests.e2e.faults import at_rest, attempts, broker_forget, cores_of, database_locked, never_at_once
-from tests.e2e.stack import wait_for
+from tests.e2e.held import job_hold, job_let_go
+from tests.e2e.stack import END_TIMEOUT_S, wait_for
 
 pytestmark = pytest.mark.stack
-TRAINING = {"epochs": 8, "seed": 1, "patience": 0}
 
 
-def test_a_broker_that_loses_its_memory_loses_no_job_that_runs_or_waits(stack, digits):
+def test_a_broker_that_loses_its_memory_loses_no_job_that_runs_or_waits(stack, wine):
     everything = {"resources": {"device": "cpu", "count": cores_of(stack)}}
-    first = stack.job_submit(digits, {"name": "runs", **everything, "training": TRAINING})
-    stack.job_wait_step(first, 1)
-    second = stack.job_submit(digits, {"name": "waits", **everything, "training": {**TRAINING, "epochs": 1}})
+    first = job_hold(stack, wine, name="runs", **everything)
+    second = stack.job_submit(wine, {"name": "waits", **everything, "training": {"epochs": 1, "seed": 1}})
+    job_let_go(stack, first)
     broker_forget(stack)
     for job in (first, second):
         stack.job_wait(job, "succeeded")
@@ -28,12 +28,11 @@ def test_a_broker_that_loses_its_memory_loses_no_job_that_runs_or_waits(stack, d
     at_rest(stack, first, second)
 
 
-def test_a_locked_database_is_told_as_such_and_costs_no_run(stack, digits):
+def test_a_locked_database_is_told_as_such_and_costs_no_run(stack, wine):
     if "DLH_DATABASE_URL" in stack.environment:
         pytest.skip("SQLite's alone: PostgreSQL has no one lock for all that write")
-    job = stack.job_submit(digits, {"name": "locked out", "training": TRAINING})
-    stack.job_wait_step(job, 1)
-    draft = stack.post("/jobs", {"project": stack.project, "dataset": digits, "spec": {"name": "later"}})["id"]
+    job = job_hold(stack, wine, name="locked out")
+    draft = stack.post("/jobs", {"project": stack.project, "dataset": wine, "spec": {"name": "later"}})["id"]
     answers = []
 
     def submit():
@@ -41,6 +40,7 @@ def test_a_locked_database_is_told_as_such_and_costs_no_run(stack, digits):
         answers.append(httpx.post(f"{stack.url}/api/v1/jobs/{draft}/submit", headers=headers, timeout=120))
 
     with database_locked(stack):
+        job_let_go(stack, job)
         person = threading.Thread(target=submit)
         person.start()
         # Reading goes on; what must be written waits as long as the database's own limit, and is then refused.
@@ -53,5 +53,9 @@ def test_a_locked_database_is_told_as_such_and_costs_no_run(stack, digits):
     assert len(attempts(stack, job)) == 1 and stack.job(job)["restarts"] == 0
     assert stack.job(draft)["state"] == "draft"
     stack.post(f"/jobs/{draft}/cancel")
-    wait_for(lambda: stack.job(draft)["state"] == "cancelled", timeout_s=30, what="the database takes writes again")
+    wait_for(
+        lambda: stack.job(draft)["state"] == "cancelled",
+        timeout_s=END_TIMEOUT_S,
+        what="the database takes writes again",
+    )
     at_rest(stack, job)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 
 import pytest
 
 from harness.bucket.client import Bucket
 from harness.bucket.trouble import BucketTrouble
-from tests.e2e.cache_node import DLH, SPEC, lose, second_node, words_of
+from tests.e2e.cache_node import SPEC, lose, second_node, words_of
+from tests.e2e.people import dlh
 from tests.e2e.stack import (
     END_TIMEOUT_S,
     JOB_TIMEOUT_S,
-    REPOSITORY,
     items,
     processes_of,
     wait_for,
@@ -123,9 +122,6 @@ def test_a_run_lives_through_the_object_store_goes_on_elsewhere_and_a_lost_folde
     assert max(len(body) for body in before.values()) > SIGNED_BYTES_MIN
     first.stop()
     shutil.rmtree(first.home / "store")
-    done = subprocess.run(
-        [*DLH, "store", "pull", "--json"], cwd=REPOSITORY, env=first.environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    done = dlh(first.environment, "store", "pull", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["missing"] == 0, done.stderr
     assert before == _contents(folder / "work" / "checkpoints")

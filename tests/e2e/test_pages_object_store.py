@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +22,10 @@ TROUBLE = "the object store at http://127.0.0.1:9 does not answer as it should"
 
 
 @pytest.fixture(scope="module")
-def portal(tmp_path_factory: pytest.TempPathFactory, broker_url: str) -> Iterator[Portal]:
-    found = Portal(tmp_path_factory.mktemp("objects"), broker_url)
-    found.seed()
+def portal(
+    world: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory, broker_url: str
+) -> Iterator[Portal]:
+    found = Portal(shutil.copytree(world[0], tmp_path_factory.mktemp("objects") / "home"), broker_url)
     given = {"URL": f"s3://{PLACE}", "ENDPOINT": ENDPOINT, "KEY": "the-key", "SECRET": "the-secret"}
     found.env |= {f"DLH_S3_{name}": value for name, value in given.items()}
     found.start()

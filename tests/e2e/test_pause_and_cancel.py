@@ -2,14 +2,15 @@
 
 import pytest
 
+from tests.e2e.faults import cores_of
+from tests.e2e.held import LONG, NAPPING
 from tests.e2e.stack import END_TIMEOUT_S, all_gone, items, wait_for
 
 pytestmark = pytest.mark.stack
-LONG = {"training": {"epochs": 3000, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
 
 
-def test_a_paused_run_frees_its_devices_and_resumes_where_it_was(stack, digits):
-    job = stack.job_submit(digits, {"name": "paused", **LONG})  # too long to end before it is paused
+def test_a_paused_run_frees_its_devices_and_resumes_where_it_was(stack, wine):
+    job = stack.job_submit(wine, {"name": "paused", **LONG}, NAPPING)
     stack.job_wait_step(job, 10)
     stack.post(f"/jobs/{job}/pause")
     paused = stack.job_wait(job, "paused")
@@ -23,8 +24,8 @@ def test_a_paused_run_frees_its_devices_and_resumes_where_it_was(stack, digits):
     stack.job_wait(job, "cancelled", timeout_s=END_TIMEOUT_S)
 
 
-def test_cancel_leaves_no_process(stack, digits):
-    job = stack.job_submit(digits, {"name": "cancelled", **LONG})
+def test_cancel_leaves_no_process(stack, wine):
+    job = stack.job_submit(wine, {"name": "cancelled", **LONG}, NAPPING)
     stack.job_wait_step(job, 1)
     running = stack.run_processes(job)
     assert stack.ranks(job)
@@ -33,12 +34,11 @@ def test_cancel_leaves_no_process(stack, digits):
     wait_for(lambda: all_gone(running), timeout_s=END_TIMEOUT_S, what="every process of the run has ended")
 
 
-def test_a_queued_job_is_cancelled_at_once_and_says_why_it_waits(stack, digits):
-    first = stack.job_submit(
-        digits, {"name": "holds all", "resources": {"device": "cpu", "count": _cores(stack)}, **LONG}
-    )
+def test_a_queued_job_is_cancelled_at_once_and_says_why_it_waits(stack, wine):
+    everything = {"device": "cpu", "count": cores_of(stack)}
+    first = stack.job_submit(wine, {"name": "holds all", "resources": everything, **LONG}, NAPPING)
     stack.job_wait(first, "placed", "running")
-    second = stack.job_submit(digits, {"name": "waits", **LONG})
+    second = stack.job_submit(wine, {"name": "waits", **LONG})
     waiting = wait_for(
         lambda: (body := stack.job_wait(second, "queued")).get("waiting_text") and body,
         timeout_s=END_TIMEOUT_S,
@@ -48,7 +48,3 @@ def test_a_queued_job_is_cancelled_at_once_and_says_why_it_waits(stack, digits):
     for job in (second, first):
         stack.post(f"/jobs/{job}/cancel")
         stack.job_wait(job, "cancelled", timeout_s=END_TIMEOUT_S)
-
-
-def _cores(stack):
-    return sum(device["kind"] == "cpu" for node in stack.get("/pool")["nodes"] for device in node["devices"])

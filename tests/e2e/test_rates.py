@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.datasets.samples import sample_file
-from tests.e2e.stack import JOB_TIMEOUT_S, REPOSITORY, wait_for
+from tests.e2e.people import client_environment, dlh
+from tests.e2e.stack import JOB_TIMEOUT_S, wait_for
 
 pytestmark = pytest.mark.stack
 
@@ -30,12 +29,7 @@ def test_a_rate_is_found_before_a_job_runs_and_again_on_demand(stack: Any, tmp_p
     spec = stack.get(f"/jobs/{job}")["spec"]["training"]
     assert spec["learning_rate"] == test["used_rate"] == pytest.approx(test["trials"]["rate"], rel=0.01)
 
-    environment = {**stack.environment, "DLH_URL": stack.url, "DLH_TOKEN": stack.token, "DLH_PROJECT": stack.project}
-    program = "import sys; from harness.client.cli import main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "lr-find", job, "--trials", "never", "--json"],
-        cwd=REPOSITORY, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
+    done = dlh(client_environment(stack), "lr-find", job, "--trials", "never", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert found["low"] < found["centre"] < found["high"] and found["batch_size"] == 16

@@ -2,17 +2,14 @@
 
 import pytest
 
-from tests.e2e.stack import items, wait_for
+from tests.e2e.faults import cores_of
+from tests.e2e.stack import END_TIMEOUT_S, items, wait_for
 
 pytestmark = pytest.mark.stack
 
 
-def _cores(stack):
-    return sum(device["kind"] == "cpu" for node in stack.get("/pool")["nodes"] for device in node["devices"])
-
-
 def test_an_urgent_job_pauses_a_lesser_one_which_resumes_and_ends_right(stack, digits):
-    everything = {"device": "cpu", "count": _cores(stack)}
+    everything = {"device": "cpu", "count": cores_of(stack)}
     training = {"epochs": 16, "seed": 1, "patience": 0}
     lesser = stack.job_submit(digits, {"name": "lesser", "resources": everything, "training": training})
     stack.job_wait_step(lesser, 10)
@@ -33,7 +30,7 @@ def test_an_urgent_job_pauses_a_lesser_one_which_resumes_and_ends_right(stack, d
     assert ended["step"] == ended["steps_total"] and ended["epoch"] == 16
     result = stack.get(f"/jobs/{lesser}/results")
     assert result["metric"]["value_test"] > 0.5
-    wait_for(lambda: not stack.get("/queue")["waiting"], timeout_s=30, what="the queue is empty")
+    wait_for(lambda: not stack.get("/queue")["waiting"], timeout_s=END_TIMEOUT_S, what="the queue is empty")
     used = {row["name"]: row for row in stack.get("/pool/use", span="day", by="job")["items"]}
     assert used["lesser"]["device_hours"] > used["urgent"]["device_hours"] > 0
     assert used["lesser"]["kwh"] > 0 and used["lesser"]["basis"] in {"measured", "modelled", "assumed"}

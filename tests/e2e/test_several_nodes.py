@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from safetensors.numpy import load
 
+from tests.e2e.people import DLH, dlh
 from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, START_TIMEOUT_S, clean_environment, processes_of, wait_for
 
 pytestmark = pytest.mark.stack
-DLH = [sys.executable, "-c", "from harness.client.cli import main; main()"]
 SPEC = {
     "resources": {"device": "cpu", "count": 2},
     "mode": "sync",
@@ -66,7 +65,7 @@ def _state(stack, name):
 
 
 def _dlh(home, *arguments):
-    done = subprocess.run([*DLH, *arguments], env=clean_environment(home), capture_output=True, text=True, timeout=180)
+    done = dlh(clean_environment(home), *arguments)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -5,24 +5,14 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import httpx
 import pytest
 
 from harness.datasets.samples import sample_file
+from tests.e2e.held import job_hold, job_let_go
+from tests.e2e.people import signed_in
 from tests.e2e.stack import END_TIMEOUT_S, REPOSITORY, RunningStack, items, processes_of, wait_for
 
 pytestmark = pytest.mark.stack
-TRAINING = {"epochs": 15, "seed": 1, "patience": 0}
-
-
-def _sign_in(stack):
-    """Where a person comes to with the first password."""
-    with httpx.Client(base_url=stack.url, follow_redirects=True) as browser:
-        browser.get("/login")
-        token = next(value for name, value in browser.cookies.items() if name.startswith("dlh_csrf"))
-        form = {"username": stack.user, "password": stack.password, "csrfmiddlewaretoken": token}
-        answer = browser.post("/login", data=form, headers={"Referer": f"{stack.url}/login"})
-        return answer.status_code, answer.url.path
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +22,10 @@ def ended(stack, tmp_path_factory):
     first = RunningStack(folder / "home")
     try:
         first.wait_running()
-        signed_in = _sign_in(first)
-        dataset = first.upload(sample_file("digits", folder), "digits")
-        spec = {"name": "outlives the stack", "training": TRAINING, "checkpoints": {"every_epochs": 1}}
-        job = first.job_submit(dataset, spec)
-        first.job_wait_step(job, 1)
+        with signed_in(first) as browser:
+            welcome = browser.get("/account/").url.path == "/account/"
+        wine = first.upload(sample_file("wine", folder), "wine")
+        job = job_hold(first, wine, name="outlives the stack")
         first.job_wait_checkpoint(job)
         url, exited = first.url, first.stop(signal.SIGINT)
         wait_for(lambda: not processes_of(first.home), timeout_s=END_TIMEOUT_S, what="every process has ended")
@@ -44,23 +33,20 @@ def ended(stack, tmp_path_factory):
         told = subprocess.run(command, cwd=REPOSITORY, env=first.environment, capture_output=True).returncode
     finally:
         first.kill()
-    return SimpleNamespace(
-        stack=first, url=url, signed_in=signed_in, dataset=dataset, job=job, exited=exited,
-        told=told,
-    )  # fmt: skip
+    return SimpleNamespace(stack=first, url=url, signed_in=welcome, wine=wine, job=job, exited=exited, told=told)
 
 
 @pytest.fixture(scope="module")
 def killed(ended):
     """The same home started again, and killed while another job trained."""
     ended.stack.output.unlink()
+    job_let_go(ended.stack, ended.job)
     again = RunningStack(ended.stack.home)
     try:
         again.wait_running()
         resumed = again.job_wait(ended.job, "succeeded")
         attempts = items(again.get(f"/jobs/{ended.job}/attempts"))
-        job = again.job_submit(ended.dataset, {"name": "outlives a kill", "training": TRAINING})
-        again.job_wait_step(job, 1)
+        job = job_hold(again, ended.wine, name="outlives a kill")
         text = again.text()
         again.process.kill()
         again.process.wait()
@@ -77,8 +63,7 @@ def test_a_second_home_runs_beside_on_another_port_and_ctrl_c_leaves_nothing(sta
 
 
 def test_the_first_password_signs_in_and_is_printed_once(ended, killed):
-    status, path = ended.signed_in
-    assert status == 200 and path != "/login"
+    assert ended.signed_in
     assert ended.stack.password not in killed.text
     assert "as set before" in killed.text
 
@@ -92,6 +77,7 @@ def test_a_killed_stack_leaves_the_run_alone_and_finds_it_again(killed):
     once_more = RunningStack(killed.stack.home)
     try:
         once_more.wait_running()
+        job_let_go(once_more, killed.job)
         once_more.job_wait(killed.job, "succeeded")
     finally:
         once_more.kill()

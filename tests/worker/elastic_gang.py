@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from tests.worker.runtime.samples import BARE, PROJECT
 from worker.launch import LaunchConfig, LocalRank
 from worker.width import WIDTH_FILE, Width

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from tests.worker.test_spread import NODES, SPACES, Pair, bridge, ip, namespaces  # noqa: F401
 from worker.home import REPOSITORY
 

@@ -17,7 +17,7 @@ import redis
 import torch
 from safetensors.torch import load_file
 
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from tests.worker.runtime.ranks import Ranks, events
 from tests.worker.test_cut import cut
 from tests.worker.test_elastic import COMMIT_STEPS, FAR, OWN, assert_same_end, made
@@ -27,9 +27,9 @@ from worker.plan import Limits, RankPlan, RunPlan
 from worker.runtime.checkpoint import CheckpointStore
 
 pytestmark = pytest.mark.ranks
-EPOCHS = 100
+EPOCHS = 40
 HELD = 11
-LOADING_S = 0.3
+LOADING_S = 2.0
 """Between two copies: so that a process that loads is there before the training is over."""
 GATE = """
         import os, pathlib, time

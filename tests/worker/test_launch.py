@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from worker.launch import LaunchConfig, LocalRank, rank_environments
 
 HOSTS = [("dlh-a", 2), ("dlh-b", 1)]

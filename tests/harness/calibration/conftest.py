@@ -10,6 +10,8 @@ import pytest
 
 from tests.scheduler.made_workloads import true_peak, true_step_s, workload
 
+Measures = Callable[[], list[dict[str, Any]]]
+Commit = Callable[..., Any]
 LINK_TIMES = {"ok": True, "problem": None, "sizes_bytes": [4096, 65536, 1 << 20], "seconds": [1e-3, 1.1e-3, 3e-3]}
 """What a node says of its link."""
 
@@ -63,3 +65,11 @@ def answer(request: dict[str, Any], number: int = 0, **more: Any) -> dict[str, A
         "request_id": request["request_id"], "ok": True, "problem": None, "workload": work.to_dict(),
         "step_s": [step_s, step_s * 1.02], "peak_bytes": true_peak(work), "power_w": None, "noise": 0.01, **more,
     }  # fmt: skip
+
+
+def advance(commit: Commit, times: int = 1) -> None:
+    """As control does again and again."""
+    from harness.calibration.sweep import calibrations_advance
+
+    for _ in range(times):
+        commit(calibrations_advance)

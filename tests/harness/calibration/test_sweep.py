@@ -16,19 +16,10 @@ from harness.calibration import sweep
 from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.calibration.services import calibration_start, calibration_stop
-from harness.calibration.sweep import calibrations_advance
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.pool.models import Node, NodeState, Reservation
 from harness.pool.reservations import reservation_create
-from tests.harness.calibration.conftest import LINK_TIMES, answer
-
-Measures = Callable[[], list[dict[str, Any]]]
-Commit = Callable[..., Any]
-
-
-def advance(commit: Commit, times: int = 1) -> None:
-    for _ in range(times):
-        commit(calibrations_advance)
+from tests.harness.calibration.conftest import Commit, Measures, advance, answer
 
 
 def test_only_an_admin_starts_one(people: SimpleNamespace, node_make: Any) -> None:
@@ -288,65 +279,3 @@ def test_a_fit_that_died_holds_a_sweep_up_for_a_while_only(
     CalibrationRun.objects.filter(pk=run.pk).update(fitting_since=timezone.now() - 2 * sweep.FIT_LIMIT)
     advance(commit)
     assert len(measures()) == 1
-
-
-def test_every_point_of_the_plan_makes_a_program_of_its_batch_and_shape() -> None:
-    import yaml
-
-    from harness.calibration.plans import plan
-    from harness.calibration.points import point_program
-
-    by_family = {planned.family: planned.point for planned in plan("cpu", 1)}
-    assert len(by_family) == 6
-    for point in by_family.values():
-        program, _ = point_program(point)
-        spec = yaml.safe_load(program.files["spec.yaml"])
-        assert spec["training"]["batch_size"] == point.batch_size
-        assert spec["shape"]["outputs"] == point.data.outputs
-        assert spec["model"]["params"] == dict(point.params)
-        if not point.data.channels:
-            assert spec["shape"]["cardinalities"] == list(point.data.cardinalities)
-            assert len(spec["shape"]["features"]) == point.data.features
-
-
-def test_with_two_devices_some_points_are_measured_on_both() -> None:
-    from harness.calibration.plans import plan
-
-    alone, both = plan("cpu", 1), plan("cpu", 2)
-    assert all((planned.ranks, planned.threads) == (1, 1) for planned in alone)
-    assert [planned for planned in both if planned.ranks == planned.threads == 1] == list(alone)
-    assert any(planned.ranks == 2 for planned in both) and any(planned.threads == 2 for planned in both)
-    assert not any(planned.threads > 1 for planned in plan("cuda", 2))
-    assert len({planned.point_id for planned in both}) == len(both)
-
-
-def test_the_link_is_timed_first_and_used_before_any_fit(
-    start: Callable[..., Any], commit: Commit, measures: Measures
-) -> None:
-    from harness.calibration.known import device_model
-    from scheduler.estimates import Basis
-
-    start(link=None)
-    advance(commit, 2)
-    (request,) = measures()
-    assert request["link"] == 2
-    commit(measure_done, {"request_id": request["request_id"], **LINK_TIMES})
-    link = device_model("cpu", "core").link
-    assert link.basis is Basis.MEASURED and link.bytes_per_s == pytest.approx(5.2e8, rel=0.2)
-    advance(commit)
-    assert "link" not in measures()[1]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"seconds": [float("nan"), 1.0, 1.0]}, {"seconds": [10**400, 1.0, 1.0]}, {"seconds": None}, {"ok": False}]
-)
-def test_a_link_that_cannot_be_timed_is_refused_and_the_sweep_goes_on(
-    start: Callable[..., Any], commit: Commit, measures: Measures, wrong: dict[str, Any]
-) -> None:
-    run = start(link=None)
-    advance(commit, 2)
-    commit(measure_done, {"request_id": measures()[0]["request_id"], **LINK_TIMES, **wrong})
-    run.refresh_from_db()
-    assert [item["point_id"] for item in run.refused] == ["link"]
-    advance(commit)
-    assert "link" not in measures()[1]

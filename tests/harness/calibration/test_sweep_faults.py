@@ -15,10 +15,8 @@ from harness.calibration.models import CalibrationRun
 from harness.calibration.services import calibration_start
 from harness.calibration.sweep import calibrations_advance
 from harness.pool.models import Reservation
+from tests.harness.calibration.conftest import Commit, Measures
 from tests.harness.jobs.helpers import place_now
-
-Measures = Callable[[], list[dict[str, Any]]]
-Commit = Callable[..., Any]
 
 
 def test_it_ends_when_its_devices_leave_the_node(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -56,3 +57,9 @@ def run_now(job: Job) -> JobAttempt:
     job.refresh_from_db()
     attempt.refresh_from_db()
     return attempt
+
+
+def age(attempt: JobAttempt, **seconds: float) -> None:
+    """Make times of an attempt so many seconds old."""
+    values = {name: timezone.now() - timedelta(seconds=value) for name, value in seconds.items()}
+    JobAttempt.objects.filter(pk=attempt.pk).update(**values)

@@ -16,7 +16,6 @@ import pytest
 from django.conf import settings as django_settings
 from django.db import connection
 
-from harness.broker import client
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import streams
 from harness.jobs.control.ingest import ingest
@@ -26,7 +25,7 @@ from harness.jobs.models import JobAttempt, JobEvent, MetricPoint
 from harness.jobs.readers import reading_state
 from harness.pool.models import Device
 from tests.harness.jobs.helpers import event, run_now
-from tests.harness.jobs.test_turn import until
+from tests.waiting import wait_for
 from worker.events import CONTROL_STREAM, EVENT_STREAMS_MAX, control_stream, stream_number
 
 STEPS = 40
@@ -121,7 +120,7 @@ def test_two_readers_share_the_streams_and_never_read_one_at_once(running, broke
     assert [each.line() for each in readers] == ["ready"] * 2
     for each in readers:
         each.go_on()
-    until(lambda: not waiting(broker), 240.0)
+    wait_for(lambda: not waiting(broker), 240.0)
     told = [each.end() for each in readers]
     assert all(told), "one of them read nothing"
     for number in range(JOBS):
@@ -144,7 +143,7 @@ def test_what_a_killed_reader_left_the_other_takes_over_and_nothing_counts_twice
     doomed.process.send_signal(signal.SIGKILL)
     doomed.process.wait()
     other.go_on()
-    until(lambda: not waiting(broker), 240.0)
+    wait_for(lambda: not waiting(broker), 240.0)
     assert {stream for stream, _, _ in other.end()} == {control_stream(number) for number in range(JOBS)}
     check(running)
 
@@ -159,7 +158,7 @@ def test_a_reader_that_slept_through_its_lease_changes_nothing_when_it_wakes(run
     assert sleeper.line() == "stands"
     sleeper.process.send_signal(signal.SIGSTOP)
     other.go_on()
-    until(lambda: not waiting(broker), 240.0)
+    wait_for(lambda: not waiting(broker), 240.0)
     assert CONTROL_STREAM in {stream for stream, _, _ in other.end()}
     sleeper.process.send_signal(signal.SIGCONT)
     sleeper.go_on()
@@ -219,39 +218,6 @@ def test_a_stream_that_another_reads_is_left_to_it_and_the_others_are_read(runni
 
 
 @pytest.mark.django_db
-def test_the_lease_of_the_first_stream_is_the_lock_that_releases_with_one_stream_take(broker):
-    with Lease(0).taken() as lease:
-        assert lease.held
-        assert not client().lock("dlh:ingest", timeout=5).acquire(blocking=False)
-        with Lease(0).taken() as other:
-            assert not other.held
-        with Lease(1).taken() as other:
-            assert other.held
-    assert not broker.exists("dlh:ingest", "dlh:ingest:1")
-
-
-@pytest.mark.django_db
-def test_a_lease_lasts_as_long_as_its_reader_works_and_ends_where_another_has_it(broker, monkeypatch):
-    monkeypatch.setattr(streams, "RENEW_EVERY_S", 0.02)
-    with Lease(4).taken() as lease:
-        broker.pexpire(lease_name(4), 1000)
-        until(lambda: broker.pttl(lease_name(4)) > 1000)
-        assert lease.held
-        broker.set(lease_name(4), "another")
-        until(lambda: not lease.held)
-    assert broker.get(lease_name(4)) == "another"
-
-
-@pytest.mark.django_db
-def test_who_hangs_in_one_batch_loses_its_lease(broker, monkeypatch):
-    monkeypatch.setattr(streams, "RENEW_EVERY_S", 0.02)
-    monkeypatch.setattr(streams, "MOST_RENEWALS", 3)
-    monkeypatch.setattr(streams, "LEASE_S", 0.5)
-    with Lease(4).taken():
-        until(lambda: not broker.exists(lease_name(4)))
-
-
-@pytest.mark.django_db
 def test_who_lost_its_lease_stops_reading_after_the_batch(running, broker, monkeypatch):
     monkeypatch.setattr(ingest_module, "BATCH", 1)
     monkeypatch.setattr(streams, "RENEW_EVERY_S", 0.02)
@@ -261,7 +227,7 @@ def test_who_lost_its_lease_stops_reading_after_the_batch(running, broker, monke
         real(stream, entries)
         taken.append(len(entries))
         broker.set(lease_name(0), "another")
-        until(lambda: held[-1].held is False)
+        wait_for(lambda: held[-1].held is False)
 
     held = []
     honest = Lease.taken

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -25,17 +24,9 @@ from harness.jobs.control.turn import TurnLost, facts_change, turn_again, turn_e
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.pool.models import SchedulerTurn
 from tests.harness.jobs.helpers import queue
+from tests.waiting import wait_for
 
 CONTROLS = 3
-
-
-def until(holds, limit_s=60.0):
-    """Wait for it."""
-    for _ in range(int(limit_s / 0.02)):
-        if holds():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never came")
 
 
 @pytest.mark.django_db
@@ -103,7 +94,7 @@ def test_a_decision_that_takes_long_keeps_its_turn(job, node_make, tasks_sent, m
         """Longer than a turn that nobody renews lasts."""
         for _ in range(2):
             before = SchedulerTurn.objects.get().taken_at
-            until(lambda before=before: SchedulerTurn.objects.get().taken_at > before)
+            wait_for(lambda before=before: SchedulerTurn.objects.get().taken_at > before)
         others.append(turn_take())
         # Somebody asked for a turn: the next decision need not be slow.
         monkeypatch.setattr(tick_module, "place", real)
@@ -150,7 +141,7 @@ def test_control_processes_that_tick_at_once_start_every_job_once(job_make, node
 
     def control():
         try:
-            barrier.wait(30)
+            barrier.wait(180)
             for _ in range(4):
                 started.append(tick())
         except Exception as error:
@@ -162,7 +153,7 @@ def test_control_processes_that_tick_at_once_start_every_job_once(job_make, node
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(300)
     assert not problems
     assert not any(overlaps)
     placed = list(Job.objects.filter(state="placed").values_list("pk", flat=True))

@@ -18,7 +18,7 @@ from harness.pool import broker_users, joining, services
 from harness.pool.models import JoinToken, Node
 from harness.pool.terms import digest_of
 from harness.release import release
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from worker.home import REPOSITORY
 from worker.plan import PLAN_VERSION
 

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from harness.stack.process import LOG_ROTATE_BYTES, Child, ChildSpec, ending, log_rotate
+from tests.waiting import wait_for
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
 STUBBORN = [
@@ -50,11 +51,11 @@ def make_child(tmp_path):
         child.end()
 
 
-def test_a_killed_child_is_started_again_after_its_back_off(make_child, wait_until):
+def test_a_killed_child_is_started_again_after_its_back_off(make_child):
     child = make_child(SLEEP)
     first = child.process.pid
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: not child.alive)
+    wait_for(lambda: not child.alive)
     assert "SIGKILL" in child.keep()
     assert child.keep() == ""
     child.clock.now_s += 0.6
@@ -63,25 +64,25 @@ def test_a_killed_child_is_started_again_after_its_back_off(make_child, wait_unt
     assert child.process.pid != first
 
 
-def test_the_back_off_doubles_and_starts_anew_after_a_steady_time(make_child, wait_until):
+def test_the_back_off_doubles_and_starts_anew_after_a_steady_time(make_child):
     child = make_child([sys.executable, "-c", "raise SystemExit(3)"])
     waits = []
     for _ in range(4):
-        wait_until(lambda: not child.alive)
+        wait_for(lambda: not child.alive)
         waits.append(child.keep().rsplit(" in ", 1)[1])
         child.clock.now_s += 60
         child.keep()
         child.clock.now_s += 1
     assert waits == ["0.5 s", "1.0 s", "2.0 s", "4.0 s"]
     child.clock.now_s += 61
-    wait_until(lambda: not child.alive)
+    wait_for(lambda: not child.alive)
     assert child.keep().endswith("in 0.5 s")
 
 
-def test_a_child_that_cannot_be_started_is_tried_again_later(make_child, wait_until, monkeypatch):
+def test_a_child_that_cannot_be_started_is_tried_again_later(make_child, monkeypatch):
     child = make_child(SLEEP)
     os.kill(child.process.pid, signal.SIGKILL)
-    wait_until(lambda: not child.alive)
+    wait_for(lambda: not child.alive)
     child.keep()
 
     def refuse(*_, **__):
@@ -95,16 +96,16 @@ def test_a_child_that_cannot_be_started_is_tried_again_later(make_child, wait_un
     assert child.keep() == "part restarted"
 
 
-def test_a_child_that_ignores_sigterm_is_killed_with_its_whole_session(make_child, wait_until, tmp_path):
+def test_a_child_that_ignores_sigterm_is_killed_with_its_whole_session(make_child, tmp_path):
     child = make_child(STUBBORN, grace_s=0.2)
-    wait_until(lambda: (tmp_path / "part.log").read_text().strip())
+    wait_for(lambda: (tmp_path / "part.log").read_text().strip())
     grandchild = int((tmp_path / "part.log").read_text())
     child.end()
     assert not child.alive
-    wait_until(lambda: not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == "zombie")
+    wait_for(lambda: not psutil.pid_exists(grandchild) or psutil.Process(grandchild).status() == "zombie")
 
 
-def test_children_end_when_the_stack_itself_is_killed(tmp_path, wait_until):
+def test_children_end_when_the_stack_itself_is_killed(tmp_path):
     program = (
         "import os, sys, time\n"
         "from pathlib import Path\n"
@@ -114,16 +115,16 @@ def test_children_end_when_the_stack_itself_is_killed(tmp_path, wait_until):
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     pid = int(parent.stdout.readline())
-    wait_until(lambda: (tmp_path / "l").read_text())
+    wait_for(lambda: (tmp_path / "l").read_text())
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    wait_until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie")
+    wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie")
 
 
-def test_the_tail_of_the_log_is_shown(make_child, wait_until):
+def test_the_tail_of_the_log_is_shown(make_child):
     child = make_child([sys.executable, "-c", "print('one'); print('two')"])
-    wait_until(lambda: not child.alive)
+    wait_for(lambda: not child.alive)
     assert child.log_tail(1).strip() == "two"
 
 

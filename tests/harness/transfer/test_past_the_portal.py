@@ -20,7 +20,7 @@ from harness.jobs.models import Checkpoint, Job
 from harness.transfer import lending, returns
 from tests.harness.jobs.helpers import place_now
 from tests.harness.transfer.conftest import SECRET
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from worker.events import Event, EventKind
 from worker.transfer import fetch, signed
 

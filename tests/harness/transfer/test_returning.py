@@ -11,7 +11,7 @@ from django.conf import settings
 
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from tests.harness.transfer.conftest import SECRET
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from worker.events import Event, EventKind
 from worker.plan import RunPaths, RunPlan
 from worker.transfer.portal import Portal, PortalRefused

@@ -1,21 +1,83 @@
-"""Call a function in a process of its own, as nodes read and measure programs: one program each, then gone.
+"""Processes of their own that have torch already: a server loads it once, and each of them is a fork of that server.
 
-Several traces in one process damage its memory now and then ("corrupted double-linked list"); torch's fake tensors do.
+A program is read and measured as nodes do it: one process each, then gone. Several traces in one process damage its
+memory now and then ("corrupted double-linked list"); torch's fake tensors do. And a rank is spared the two seconds of
+the processor that each import of torch takes; all else is as if `python train.py` had been called.
 """
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
+import os
+import runpy
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
 from typing import Any
 
 LIMIT_S = 240.0
 
 
-def apart(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """What the function returns or raises there. Torch is loaded once for all of these processes."""
+def _server() -> ForkServerContext:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # read once, when torch is loaded
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["worker.runtime.measure", "worker.runtime.trace"])
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
+    return context
+
+
+def apart(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What the function returns or raises there."""
+    with ProcessPoolExecutor(1, mp_context=_server()) as pool:
         return pool.submit(function, *arguments, **named).result(LIMIT_S)
+
+
+class Script:
+    """`python train.py` in a folder, with this environment and no other; what it prints is added to a file."""
+
+    def __init__(self, folder: Path, arguments: tuple[str, ...], environment: dict[str, str], output: Path) -> None:
+        given = (str(folder), arguments, environment, str(output.absolute()))
+        self._process = _server().Process(target=_run, args=given, daemon=True)
+        self._process.start()
+        self.pid = int(self._process.pid or 0)
+
+    def poll(self) -> int | None:
+        """How it ended, if it has."""
+        return self._process.exitcode
+
+    def wait(self, limit_s: float | None = None) -> int:
+        """How it ends. Raises `TimeoutError`."""
+        self._process.join(limit_s)
+        if self._process.exitcode is None:
+            raise TimeoutError(f"train.py runs for more than {limit_s} s")
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
+
+def _run(folder: str, arguments: tuple[str, ...], environment: dict[str, str], output: str) -> None:
+    """As the interpreter does it from its start to its end."""
+    code: Any = 0
+    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = ["train.py", *arguments]
+    sys.path.insert(0, folder)
+    try:
+        runpy.run_path("train.py", run_name="__main__")
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # the runtime has one of its own
+        code = 1
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+        code = 1
+    ctypes.pythonapi.Py_Exit(code or 0)  # threads are waited for, what was registered for the end is called

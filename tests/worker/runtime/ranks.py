@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import wait_for
+from tests.worker.runtime.apart import Script
 from tests.worker.runtime.samples import BARE, PROJECT
 
 
@@ -60,20 +60,22 @@ class Ranks:
         self.program = program
         self.work = Path(more.get("DLH_WORK", program / "work"))
         self.work.mkdir(parents=True, exist_ok=True)
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Script] = []
         ranks: list[dict[str, str]] = rank_environments(size, backend) if size > 1 else [{}]
         common = BARE | {"PYTHONPATH": str(PROJECT), "DLH_THREADS": "1"}
         for rank, environment in enumerate(ranks):
-            with (self.work / f"rank-{rank}.log").open("ab") as log:
-                self.processes.append(
-                    subprocess.Popen(
-                        [sys.executable, "train.py", *arguments],
-                        cwd=program,
-                        env=common | environment | more | (own[rank] if rank < len(own) else {}),
-                        stdout=log,
-                        stderr=subprocess.STDOUT,
-                    )
-                )
+            surroundings = common | environment | more | (own[rank] if rank < len(own) else {})
+            self.processes.append(Script(program, arguments, surroundings, self.work / f"rank-{rank}.log"))
+
+    def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait for something; the first rank must not end before."""
+
+        def there() -> Any:
+            found = condition()
+            assert found or self.processes[0].poll() is None, self.log()
+            return found
+
+        return wait_for(there, 300.0)
 
     def wait(self, limit_s: float = 300.0) -> list[int]:
         """Exit codes; kills what is left at the limit."""
@@ -98,3 +100,8 @@ def events(work: Path, rank: int = 0) -> list[dict[str, Any]]:
     path = work / "events" / f"rank-{rank}.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
     return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def steps_told(work: Path) -> int:
+    """Step of the newest progress event."""
+    return max((event["data"]["step"] for event in events(work) if event["kind"] == "progress"), default=0)

@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,28 @@ import pytest
 import torch
 
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import Ranks, events
+from tests.worker.runtime.ranks import Ranks, events, steps_told
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
 
 pytestmark = pytest.mark.ranks
 BOUND = 3
 NAP_S = 0.05
+LAG = """
+import os, time
+from pathlib import Path
+FIRST = Path(os.environ["DLH_WORK"], "first")
+def step(rank):
+    print("made a step", flush=True)
+    if rank == 0:
+        with FIRST.open("ab") as file:
+            file.write(b".")
+        return
+    made = FIRST.stat().st_size if FIRST.exists() else 0
+    end_s = time.monotonic() + 2
+    while (FIRST.stat().st_size if FIRST.exists() else 0) < made + 4 and time.monotonic() < end_s:
+        time.sleep(0.005)
+"""
+"""A step of the second rank takes as long as four of the first one, however slow both are."""
 
 
 @pytest.fixture(scope="module")
@@ -65,20 +79,6 @@ def newest(work: Path) -> dict[str, Any]:
     return state
 
 
-def until(condition: Callable[[], bool], ranks: Ranks, limit_s: float = 300.0) -> None:
-    """Poll until the condition holds."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert ranks.processes[0].poll() is None, ranks.log()
-        assert time.monotonic() < deadline, ranks.log()
-        time.sleep(0.02)
-
-
-def steps_told(work: Path) -> int:
-    """Steps of the newest progress event."""
-    return max((event["data"]["step"] for event in events(work) if event["kind"] == "progress"), default=0)
-
-
 def test_it_learns_within_the_bound_and_goes_on_in_other_modes(program: Path, tmp_path: Path) -> None:
     surroundings = {"DLH_WORK": str(tmp_path), "DLH_MODE": "async"}
     ranks = Ranks(program, 2, **surroundings)
@@ -102,8 +102,8 @@ def test_it_learns_within_the_bound_and_goes_on_in_other_modes(program: Path, tm
 
 
 def test_a_slow_rank_takes_less_of_the_work_and_holds_nobody_up(program: Path, tmp_path: Path) -> None:
-    line = f"print('made a step', flush=True) or run.rank == 1 and __import__('time').sleep({NAP_S})"
-    slow = changed(program, tmp_path / "program", line)
+    slow = changed(program, tmp_path / "program", "__import__('lag').step(run.rank)")
+    (slow / "lag.py").write_text(LAG)
     samples.change_spec(slow, training={"staleness": 8})
     work = tmp_path / "work"
     ranks = Ranks(slow, 2, DLH_WORK=str(work), DLH_MODE="async")
@@ -138,8 +138,8 @@ def test_updates_in_step_are_those_of_one_process(program: Path, tmp_path: Path)
 
 
 def test_a_step_does_not_wait_for_a_backup_rank(program: Path, tmp_path: Path) -> None:
-    line = f"print('made a step', flush=True) or run.rank == 1 and __import__('time').sleep({NAP_S})"
-    slow = changed(program, tmp_path / "program", line)
+    slow = changed(program, tmp_path / "program", "__import__('lag').step(run.rank)")
+    (slow / "lag.py").write_text(LAG)
     samples.change_spec(slow, training={"backup": 1, "epochs": 2})
     work = tmp_path / "work"
     ranks = Ranks(slow, 2, DLH_WORK=str(work), DLH_MODE="async")
@@ -157,7 +157,7 @@ def test_a_run_is_paused_between_whole_steps_and_goes_on(program: Path, tmp_path
     requests.mkdir()
     surroundings = {"DLH_WORK": str(work), "DLH_REQUESTS": str(requests), "DLH_MODE": "async"}
     ranks = Ranks(napping, 2, **surroundings)
-    until(lambda: steps_told(work) > 3, ranks)
+    ranks.until(lambda: steps_told(work) > 3)
     (requests / "pause").touch()
     assert ranks.wait() == [EXIT_PAUSED] * 2, ranks.log() + ranks.log(1)
     paused = newest(work)
@@ -175,7 +175,7 @@ def test_a_killed_rank_ends_the_other_as_in_sync(program: Path, tmp_path: Path) 
     napping = changed(program, tmp_path / "program", f"__import__('time').sleep({NAP_S})")
     work = tmp_path / "work"
     ranks = Ranks(napping, 2, backend="torch", DLH_WORK=str(work), DLH_MODE="async")
-    until(lambda: steps_told(work) > 2, ranks)
+    ranks.until(lambda: steps_told(work) > 2)
     os.kill(ranks.processes[1].pid, signal.SIGKILL)
     assert ranks.wait() == [EXIT_PEER_LOST, -signal.SIGKILL], ranks.log()
 

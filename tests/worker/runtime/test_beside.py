@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,17 +49,10 @@ def steps(work: Path) -> list[int]:
     return [event["data"]["epoch"] for event in events(work) if event["kind"] == "progress"]
 
 
-def until(condition: Callable[[], bool], ranks: Ranks) -> None:
-    deadline = time.monotonic() + 240.0
-    while not condition():
-        assert ranks.processes[0].poll() is None and time.monotonic() < deadline, ranks.log()
-        time.sleep(0.02)
-
-
 def test_steps_go_on_while_a_checkpoint_is_written_and_all_are_there_in_the_end(program: Path, tmp_path: Path) -> None:
     gate, work = tmp_path / "gate", tmp_path / "work"
     ranks = Ranks(program, 1, DLH_WORK=str(work), GATE=str(gate))
-    until(lambda: max(steps(work), default=0) >= 1, ranks)  # the second epoch, though the first is not saved yet
+    ranks.until(lambda: max(steps(work), default=0) >= 1)  # the second epoch, though the first is not saved yet
     assert not list((work / "checkpoints").glob("step-*"))
     gate.touch()
     assert ranks.wait() == [0], ranks.log()

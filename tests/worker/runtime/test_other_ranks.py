@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import Ranks, events
+from tests.worker.runtime.ranks import Ranks, steps_told
 from worker.plan import EXIT_PAUSED
 
 pytestmark = pytest.mark.ranks
@@ -46,11 +44,6 @@ def undisturbed(program: Path) -> Path:
     return work
 
 
-def steps_told(work: Path) -> Iterator[int]:
-    """Steps of the progress events so far."""
-    return (event["data"]["step"] for event in events(work) if event["kind"] == "progress")
-
-
 def last_position(work: Path) -> dict:
     """Counters of the newest checkpoint."""
     return torch.load(sorted((work / "checkpoints").glob("step-*"))[-1] / "state.pt", weights_only=True)["position"]
@@ -64,10 +57,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(
     requests.mkdir()
     surroundings = {"DLH_WORK": str(work), "DLH_REQUESTS": str(requests)}
     ranks = Ranks(program, before, backend="torch", **surroundings)
-    deadline = time.monotonic() + 120
-    while not any(step >= 1 for step in steps_told(work)):
-        assert ranks.processes[0].poll() is None and time.monotonic() < deadline, ranks.log()
-        time.sleep(0.005)
+    ranks.until(lambda: steps_told(work))
     (requests / "pause").touch()
     assert ranks.wait() == [EXIT_PAUSED] * before, ranks.log()
     (requests / "pause").unlink()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import Ranks, events
+from tests.worker.runtime.ranks import Ranks, events, steps_told
 from worker.plan import EXIT_PAUSED
 
 pytestmark = pytest.mark.ranks
@@ -56,20 +54,6 @@ def undisturbed(program: Path, size: int) -> Path:
     return work
 
 
-def until(condition: Callable[[], bool], ranks: Ranks, limit_s: float = 300.0) -> None:
-    """Poll until the condition holds; fails if the program ends or time runs out before."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert ranks.processes[0].poll() is None, ranks.log()
-        assert time.monotonic() < deadline, ranks.log()
-        time.sleep(0.01)
-
-
-def steps_told(work: Path) -> Iterator[int]:
-    """Steps of the progress events so far."""
-    return (event["data"]["step"] for event in events(work) if event["kind"] == "progress")
-
-
 def final_state(work: Path) -> dict:
     """State of the newest checkpoint."""
     return torch.load(sorted((work / "checkpoints").glob("step-*"))[-1] / "state.pt", weights_only=True)
@@ -105,7 +89,7 @@ def test_a_run_paused_in_the_middle_of_an_epoch_ends_with_the_same_bits(
     requests.mkdir()
     surroundings = {"DLH_WORK": str(work), "DLH_REQUESTS": str(requests)}
     ranks = Ranks(slow, size, **surroundings)
-    until(lambda: any(step > 3 for step in steps_told(work)), ranks)
+    ranks.until(lambda: steps_told(work) > 3)
     (requests / "pause").touch()
     assert ranks.wait() == [EXIT_PAUSED] * size, ranks.log()
     position = final_state(work)["position"]
@@ -122,7 +106,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 ) -> None:
     work = tmp_path / "work"
     ranks = Ranks(slow, size, DLH_WORK=str(work))
-    until(lambda: any(event["kind"] == "checkpoint" for event in events(work)), ranks)
+    ranks.until(lambda: any(event["kind"] == "checkpoint" for event in events(work)))
     ranks.kill()
     assert final_state(work)["position"]["step"] < final_state(undisturbed)["position"]["step"]
 
@@ -137,7 +121,7 @@ def test_the_curve_of_a_resumed_run_has_the_same_points(
 ) -> None:
     work = tmp_path / "work"
     ranks = Ranks(slow, size, DLH_WORK=str(work))
-    until(lambda: any(event["kind"] == "checkpoint" for event in events(work)), ranks)
+    ranks.until(lambda: any(event["kind"] == "checkpoint" for event in events(work)))
     ranks.kill()
     assert Ranks(program, size, DLH_WORK=str(work)).wait() == [0] * size
 

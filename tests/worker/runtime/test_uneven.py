@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +73,7 @@ def test_a_planned_split_is_corrected_and_a_paused_run_goes_on_with_what_it_had_
     more = {"DLH_WORK": str(tmp_path), "DLH_SPLIT": planned.to_json(), "DLH_REQUESTS": str(requests)}
     slow: list[dict[str, str]] = [{}, {"DLH_SLOWDOWN": "3"}]
     ranks = Ranks(program, 2, own=slow, **more)
-    limit = time.monotonic() + 120
-    while not splits(tmp_path) and time.monotonic() < limit and ranks.processes[0].poll() is None:
-        time.sleep(0.02)
+    ranks.until(lambda: splits(tmp_path))
     (requests / "pause").touch()
     assert ranks.wait() == [EXIT_PAUSED, EXIT_PAUSED], ranks.log()
     (first, *_) = splits(tmp_path)

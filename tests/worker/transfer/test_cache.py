@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from worker.home import REPOSITORY
 from worker.transfer.cache import Cache, CacheFull
 from worker.transfer.portal import Stopped

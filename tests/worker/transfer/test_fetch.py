@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.conftest import wait_for
+from tests.waiting import wait_for
 from tests.worker.transfer.conftest import FileServer, tree_of
 from worker.transfer import fetch
 from worker.transfer.fetch import Damaged, Source, tree_fetch

@@ -1,0 +1,168 @@
+"""Jobs whose rate is found before they are submitted: `training.rate_rule: range`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from harness.jobs.models import Job
+from harness.jobs.services import job_submit
+from harness.pool.models import Reservation
+from harness.rates import sending
+from harness.rates.models import RateTest
+from harness.rates.retention import rates_advance
+from harness.rates.services import rate_test_start
+from harness.rates.tasks import rate_first
+from tests.factory_rates import record_make
+from tests.harness.rates.answers import answered
+
+
+@pytest.fixture
+def waiting(job_make: Any) -> Job:
+    """A draft whose rate is to be found before it is submitted: its batch is not the usual one."""
+    return job_make(training={"batch_size": 8, "rate_rule": "range"})
+
+
+def ask_first(job: Job, user: Any, commit: Any, tasks_sent: list[Any]) -> None:
+    """Submit it, and do what control is asked to."""
+    commit(job_submit, user=user, job=job)
+    ((_, arguments, _),) = [sent for sent in tasks_sent if sent[0] == "control.rate_first"]
+    rate_first(*arguments)
+
+
+def test_a_job_is_tested_first_and_then_submitted_with_the_centre(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.mate, commit, tasks_sent)
+    waiting.refresh_from_db()
+    assert waiting.state == "draft"
+    test = answered(waiting.rate_tests.get())
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.spec["training"]["learning_rate"] == test.used_rate
+    assert test.batch_size == 8
+    assert any("range test" in event.message for event in waiting.events.all())
+
+
+def test_a_job_whose_message_was_lost_is_tested_all_the_same(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any
+) -> None:
+    node_make("node-1")
+    commit(job_submit, user=people.mate, job=waiting)  # the broker loses what is sent here
+    assert rates_advance() == 1
+    answered(waiting.rate_tests.get())
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_without_an_answer_the_usual_rule_is_taken_and_told(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    answered(waiting.rate_tests.get(), record=record_make(noise=50.0, seed=3).to_dict())
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.resolved["spec"]["training"]["rate_rule"] == "sqrt"
+    assert any("told no learning rate" in event.message for event in waiting.events.all())
+
+
+def test_a_test_waits_for_a_device_but_not_for_ever(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    test = waiting.rate_tests.get()
+    assert (test.state, test.node_name) == ("waiting", "")
+    node_make("node-1")
+    assert rates_advance() == 1
+    test.refresh_from_db()
+    assert test.node_name == "node-1"
+    RateTest.objects.update(sent_at=None, node_name="", created_at=timezone.now() - timedelta(hours=1))
+    Reservation.objects.update(cancelled_at=timezone.now())
+    node_make("node-1", cpus=0)
+    rates_advance()
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_a_submission_outlives_a_control_that_dies_while_it_submits(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    node_make("node-1")
+    ask_first(waiting, people.mate, commit, tasks_sent)
+    with monkeypatch.context() as dying, pytest.raises(SystemExit):
+        dying.setattr("harness.jobs.services.job_admit", lambda job: sys.exit(1))
+        answered(waiting.rate_tests.get())
+    waiting.refresh_from_db()
+    assert waiting.state == "draft"
+    assert rates_advance() == 0
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.spec["training"]["learning_rate"] == waiting.rate_tests.get().used_rate
+
+
+def test_a_late_test_that_somebody_looks_at_still_has_its_job_submitted(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    plain = rate_test_start(user=people.owner, job=waiting)  # ends the late one, which nobody answers
+    assert rates_advance() == 1
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+    assert waiting.resolved["spec"]["training"]["rate_rule"] == "sqrt"
+    plain.refresh_from_db()
+    assert plain.state == "waiting"
+
+
+def test_a_late_test_of_a_job_that_is_submitted_again_gives_way_to_a_new_one(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    commit(job_submit, user=people.owner, job=waiting)
+    assert rates_advance() == 1
+    waiting.refresh_from_db()
+    assert waiting.state == "draft"
+    answered(waiting.rate_tests.get(state="waiting"))
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_one_test_that_cannot_go_on_keeps_no_other(
+    waiting: Job, job: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    node_make("node-1", cpus=2)
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    other = rate_test_start(user=people.owner, job=job)
+    RateTest.objects.update(sent_at=timezone.now() - timedelta(seconds=sending.ANSWER_LIMIT_S + 1))
+    with monkeypatch.context() as full:
+        full.setattr("harness.rates.services.usual_rule", lambda _: (_ for _ in ()).throw(OSError("disk full")))
+        assert rates_advance() == 0
+    other.refresh_from_db()
+    waiting.refresh_from_db()
+    assert (other.state, waiting.state) == ("failed", "draft")
+    rates_advance()
+    waiting.refresh_from_db()
+    assert waiting.state == "queued"
+
+
+def test_a_job_with_the_usual_batch_or_a_given_rate_is_submitted_at_once(
+    job_make: Any, people: SimpleNamespace, commit: Any, tasks_sent: list[Any]
+) -> None:
+    for training in ({"rate_rule": "range"}, {"rate_rule": "range", "batch_size": 8, "learning_rate": 0.01}):
+        job = job_make(training=training)
+        commit(job_submit, user=people.owner, job=job)
+        job.refresh_from_db()
+        assert job.state == "queued"
+    assert "control.rate_first" not in {sent[0] for sent in tasks_sent}
