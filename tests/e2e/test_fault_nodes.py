@@ -71,10 +71,10 @@ def _second_attempt_runs(stack, job):
 
 
 def test_ranks_on_both_machines_have_a_network_of_their_own_and_live_through_a_cut(far):
-    node, stack, digits = far
+    node, stack, wine = far
     stack.request("PATCH", "/pool/settings", json={"span_nodes": True})
-    gang = {"mode": "sync", "resources": {"device": "cpu", "count": 2}, **SPEC}
-    made = stack.job_submit(digits, {"name": "on both", **gang})
+    gang = {"mode": "sync", "resources": {"device": "cpu", "count": 2}}
+    made = stack.job_submit(wine, {**SPEC, **gang, "name": "on both"}, NAPPING)
     stack.job_wait_step(made, 3)
     assert sorted(_attempts(stack, made)[-1]["nodes"]) == ["far", "near"]
     assert "in a network that they share with nobody" in _history(stack, made)

@@ -102,3 +102,9 @@ def pictures(dataset: Any) -> Any:
 def metadata(**pairs: str) -> str:
     """`Upload-Metadata` of these keys."""
     return ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in pairs.items())
+
+
+@pytest.fixture
+def caller(people: SimpleNamespace, bearer: Any) -> Client:
+    """The owner, by a token of every right."""
+    return bearer(people.owner, "admin")

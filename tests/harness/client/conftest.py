@@ -11,9 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 
 from harness.client import Client, Unreachable
 from harness.client.cli.app import run
+from tests.harness.api.conftest import RESULTS
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,9 @@ class Ended:
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+Dlh = Callable[..., Ended]
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +107,26 @@ def read_at_once(flowers_csv: Path, flowers_packed: Path) -> None:
     packed = settings.STORE.dataset(content_key(file_sha256(flowers_csv), flowers_csv.name, {})).packed
     if not packed.exists():
         shutil.copytree(flowers_packed, packed)
+
+
+@pytest.fixture
+def ended_job(job: Any, people: SimpleNamespace) -> Any:
+    """A succeeded job with results, weights and logs of two attempts."""
+    from harness.jobs.models import Checkpoint, Job
+
+    paths = django_settings.STORE.job(job.pk)
+    paths.results.mkdir(parents=True)
+    (paths.results / "results.json").write_text(json.dumps(RESULTS))
+    (paths.results / "model.safetensors").write_bytes(b"weights")
+    log = paths.rank_log(1, 0)
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(f"line {number}\n" for number in range(1, 8)) + "Error: no\n")
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0, size_bytes=5, best=True, token=1)
+    Job.objects.filter(pk=job.pk).update(state="succeeded", token=1, metric_best=0.9, last_values={"val/loss": 0.5})
+    return job
+
+
+def state_set(job: Any, state: str, **fields: Any) -> None:
+    from harness.jobs.models import Job
+
+    Job.objects.filter(pk=job.pk).update(state=state, **fields)

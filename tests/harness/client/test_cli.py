@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import stat
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,40 +12,14 @@ from typing import Any
 import pytest
 import typer
 from django.conf import settings as django_settings
-from rich.console import Console
 
-from harness.client.cli import common
 from harness.client.cli.app import app
 from tests.harness.api.conftest import RESULTS
-from tests.harness.client.conftest import Ended
+from tests.harness.client.conftest import Dlh, state_set
 
-Dlh = Callable[..., Ended]
 ROWS = [["iris"], ["rose"]] * 600
 """More predictions than one answer of the API shows."""
 pytestmark = pytest.mark.usefixtures("portal")
-
-
-@pytest.fixture
-def ended_job(job: Any, people: SimpleNamespace) -> Any:
-    """A succeeded job with results, weights and logs of two attempts."""
-    from harness.jobs.models import Checkpoint, Job
-
-    paths = django_settings.STORE.job(job.pk)
-    paths.results.mkdir(parents=True)
-    (paths.results / "results.json").write_text(json.dumps(RESULTS))
-    (paths.results / "model.safetensors").write_bytes(b"weights")
-    log = paths.rank_log(1, 0)
-    log.parent.mkdir(parents=True)
-    log.write_text("".join(f"line {number}\n" for number in range(1, 8)) + "Error: no\n")
-    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0, size_bytes=5, best=True, token=1)
-    Job.objects.filter(pk=job.pk).update(state="succeeded", token=1, metric_best=0.9, last_values={"val/loss": 0.5})
-    return job
-
-
-def state_set(job: Any, state: str, **fields: Any) -> None:
-    from harness.jobs.models import Job
-
-    Job.objects.filter(pk=job.pk).update(state=state, **fields)
 
 
 def test_login_stores_url_and_token_for_the_owner_of_the_file_only(
@@ -104,68 +74,10 @@ def test_a_dataset_that_cannot_be_used_ends_with_1_and_its_problem(dlh: Dlh, dat
     assert (ended.code, ended.json["error"]["code"]) == (1, "one_class")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("data", "add", "nowhere.csv"), 2),
-        (("data", "add", "."), 2),
-        (("submit", "--data", "nowhere.csv"), 2),
-        (("submit",), 2),
-        (("submit", "nowhere.yaml", "--data", "x"), 2),
-        (("data", "show", "nope"), 3),
-        (("show", "nope"), 3),
-        (("logs", "../../etc/passwd"), 3),
-        (("watch", "nope"), 3),
-        (("results", "nope"), 3),
-        (("download", "nope"), 3),
-        (("pool", "drain", "nope"), 3),
-        (("jobs", "--sort", "owner__password"), 2),
-        (("nonsense",), 2),
-        (("jobs", "--nonsense"), 2),
-        (("predict", "nope", "nowhere.csv"), 2),
-    ],
-)
-def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str, ...], code: int) -> None:
-    ended = dlh(*arguments, "--json")
-    assert ended.code == code
-    assert set(ended.json["error"]) == {"code", "message", "hint", "field", "details"}
-    plain = dlh(*arguments)
-    assert plain.code == code and plain.err.startswith("Error:") and "Traceback" not in plain.err
-
-
-@pytest.mark.parametrize("named", ["nowhere/p.csv", "."])
-def test_a_file_that_cannot_be_written_is_bad_input(
-    dlh: Dlh, ended_job: Any, dataset: Any, named: str, tmp_path: Path
-) -> None:
-    (tmp_path / "taken").write_text("a file, no folder")
-    for arguments in (
-        ("spec", "init", "--out", named, "--force"),
-        ("code", ended_job.pk, "--out", "taken/p"),
-        ("download", ended_job.pk, "--weights", "--out", "taken"),
-        ("pool", "use", "--csv", named),
-        ("pool", "calibration", "export", "nowhere/points.csv"),
-    ):
-        ended = dlh(*arguments, "--json")
-        assert (ended.code, ended.json["error"]["code"]) == (2, "bad_input"), arguments
-        plain = dlh(*arguments)
-        assert plain.code == 2 and plain.err.startswith("Error:") and "Traceback" not in plain.err
-
-
 def test_what_is_written_to_a_file_is_named_as_json(dlh: Dlh, portal: SimpleNamespace) -> None:
     assert dlh("pool", "use", "--csv", "use.csv", "--json").json == {"out": "use.csv"}
     assert dlh("pool", "calibration", "export", "points.csv", "--json").json == {"out": "points.csv"}
     assert Path("use.csv").is_file() and Path("points.csv").is_file()
-
-
-def test_a_wrong_order_is_told_with_the_right_ones(dlh: Dlh, portal: SimpleNamespace) -> None:
-    message = dlh("jobs", "--sort", "size", "--json").json["error"]["message"]
-    assert "must be one of created, queued" in message and "- in front" in message and "^" not in message
-
-
-def test_a_portal_that_does_not_answer_ends_with_4(dlh: Dlh, monkeypatch: Any) -> None:
-    monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
-    ended = dlh("jobs", "--json")
-    assert (ended.code, ended.json["error"]["code"]) == (4, "unreachable")
 
 
 def test_models_are_suggested(dlh: Dlh, dataset: Any) -> None:
@@ -360,56 +272,6 @@ def test_tokens_are_listed_made_and_revoked(dlh: Dlh) -> None:
     assert dlh("tokens", "rm", made["id"], "--json").json["ok"]
     assert dlh("tokens", "rm", made["id"], "--json").code == 3
     assert dlh("tokens", "add", "plain").out.startswith("dlh_")
-
-
-def test_names_given_by_people_are_printed_as_text(dlh: Dlh, job: Any) -> None:
-    from harness.jobs.models import Job
-
-    Job.objects.filter(pk=job.pk).update(name="[bold]x[/] [link=file:///etc]y[/link]")
-    assert "[bold]x[/]" in dlh("show", job.pk).out
-    assert dlh("jobs").code == 0
-
-
-def test_no_name_gives_orders_to_a_terminal(dlh: Dlh, job: Any, dataset: Any) -> None:
-    state_set(job, "failed", name="a\x1b]0;title\x07b\x9b2J", failure={"message": "\x1b[31mred", "hint": ""})
-    type(dataset).objects.filter(pk=dataset.pk).update(name="c\x1b[2J")
-    told = [dlh("jobs"), dlh("show", job.pk), dlh("watch", job.pk), dlh("data", "show", dataset.pk)]
-    for ended in told:
-        assert "\ufffd" in ended.out
-        assert not {"\x1b", "\x07", "\x9b"} & {*ended.out, *ended.err}
-
-
-def test_a_bar_shows_a_name_as_text(monkeypatch: Any) -> None:
-    ready, terminal = {"state": "ready", "name": "x[/red] y"}, io.StringIO()
-    monkeypatch.setattr(common, "notes", lambda: Console(file=terminal, force_terminal=True, width=120))
-    client: Any = SimpleNamespace(dataset_wait=lambda *_, **__: ready)
-    assert common.dataset_ready(client, {**ready, "id": "a", "state": "profiling"})["state"] == "ready"
-    assert "x[/red] y" in terminal.getvalue()
-
-
-def test_a_name_in_another_encoding_is_bad_input(dlh: Dlh, flowers_csv: Path, tmp_path: Path) -> None:
-    file = tmp_path / "caf\udce9.csv"
-    file.write_bytes(flowers_csv.read_bytes())
-    ended = dlh("data", "add", str(file), "--json")
-    assert (ended.code, ended.json["error"]["code"]) == (2, "bad_input")
-    assert "caf" in ended.json["error"]["message"]
-
-
-def test_a_terminal_that_does_not_know_a_letter_ends_no_command(portal: SimpleNamespace, job: Any) -> None:
-    state_set(job, "queued", name="Bl\u00fcten \U0001f338")
-    code = "import sys; from harness.client.cli.app import main; sys.argv = ['dlh', 'jobs']; main()"
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, "Bl?ten" in done.stdout) == (0, True), done.stderr
-
-
-def test_without_a_terminal_and_without_a_token_nobody_is_asked(
-    dlh: Dlh, portal: SimpleNamespace, monkeypatch: Any
-) -> None:
-    monkeypatch.delenv("DLH_TOKEN")
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-    ended = dlh("login", portal.url, "--json")
-    assert (ended.code, ended.json["error"]["message"]) == (2, "There is no token.")
 
 
 def test_admins_are_told_how_far_the_reading_of_events_is(dlh: Dlh, portal: SimpleNamespace, monkeypatch: Any) -> None:

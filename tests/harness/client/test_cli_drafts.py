@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +12,7 @@ import pytest
 from harness.client.cli import drafts
 from harness.client.cli.drafts import spec_with
 from harness.client.errors import BadInput
-from tests.harness.client.conftest import Ended
-
-Dlh = Callable[..., Ended]
+from tests.harness.client.conftest import Dlh
 
 
 @pytest.mark.usefixtures("portal")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +12,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from tests.harness.client.conftest import Ended
-
-Dlh = Callable[..., Ended]
+from tests.harness.client.conftest import Dlh
 
 
 @pytest.fixture(autouse=True)

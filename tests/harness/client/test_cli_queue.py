@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.harness.client.conftest import Dlh
 from tests.harness.jobs.helpers import queue
-
-Dlh = Any
 
 
 @pytest.fixture

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.factory_offers import offer_make, workload_make
-from tests.harness.client.conftest import Ended
+from tests.harness.client.conftest import Dlh
 
-Dlh = Callable[..., Ended]
 pytestmark = pytest.mark.usefixtures("portal")
 
 

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from tests.factory_rates import report_make, trials_report_make
-from tests.harness.client.conftest import Ended
+from tests.harness.client.conftest import Dlh
 from tests.worker.runtime.samples import program, wine
-
-Dlh = Callable[..., Ended]
 
 
 @pytest.fixture

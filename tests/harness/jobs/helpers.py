@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobAttempt
+from harness.jobs.options import job_options_set
 from harness.jobs.states import job_move
+from scheduler.types import Option
 from worker.events import Event, EventKind
 from worker.states import JobState
 
@@ -63,3 +65,26 @@ def age(attempt: JobAttempt, **seconds: float) -> None:
     """Make times of an attempt so many seconds old."""
     values = {name: timezone.now() - timedelta(seconds=value) for name, value in seconds.items()}
     JobAttempt.objects.filter(pk=attempt.pk).update(**values)
+
+
+def estimated(
+    job: Job, *, run_s: float = 600.0, counts: tuple[int, ...] = (1,), slowdown: float = 1.2, kind: str = "cpu"
+) -> Job:
+    """Give the job options whose run time falls with the number of devices."""
+    options = [
+        Option(
+            kind=kind,
+            count=count,
+            mode="sync" if count > 1 else "single",
+            rate_per_s=count / run_s,
+            power_w=5.0 * count,
+        )
+        for count in counts
+    ]
+    job_options_set(job, options, slowdown=slowdown)
+    return job
+
+
+def wish(at: datetime) -> dict[str, Any]:
+    """What a spec says of the finish that is wished."""
+    return {"budget": {"deadline": at.isoformat()}}

@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from harness.errors import Conflict, Invalid
+from harness.errors import Conflict
 from harness.jobs import services
-from harness.jobs.admission import NO_ESTIMATE
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Allocation, Job, JobEvent
-from harness.jobs.options import job_options_set
 from harness.jobs.queueing import job_priority_set
 from harness.pool.models import Device, PoolSetting, Quota
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create
-from scheduler.types import Option
-from tests.harness.jobs.helpers import event, queue, run_now
+from tests.harness.jobs.helpers import estimated, event, queue, run_now
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)
-
-
-def estimated(job, *, run_s=600.0, counts=(1,), slowdown=1.2, kind="cpu"):
-    """Give the job options whose run time falls with the number of devices."""
-    options = [
-        Option(
-            kind=kind,
-            count=count,
-            mode="sync" if count > 1 else "single",
-            rate_per_s=count / run_s,
-            power_w=5.0 * count,
-        )
-        for count in counts
-    ]
-    job_options_set(job, options, slowdown=slowdown)
-    return job
-
-
-def wish(at):
-    return {"budget": {"deadline": at.isoformat()}}
 
 
 def running(job_make, *, counts=(2,), run_s=3600.0, name="first"):
@@ -181,125 +158,6 @@ def test_a_job_that_began_before_its_estimate_has_a_finish_too_and_keeps_its_dev
     left_s = eta_s or 300.0
     assert timedelta(seconds=left_s - 60) < first.expected_finish_at - timezone.now() < timedelta(seconds=left_s + 60)
     assert second.expected_start_at > first.expected_finish_at
-
-
-def test_a_job_without_an_estimate_is_promised_nothing_and_says_so(job_make, people, node_make):
-    node_make(cpus=2)
-    job = job_make(**wish(timezone.now() + HOUR))
-    services.job_submit(user=people.owner, job=job)
-    tick()
-    job.refresh_from_db()
-    assert (job.promised_at, job.promise["text"], job.expected_finish_at) == (None, NO_ESTIMATE, None)
-
-
-def test_a_deadline_that_can_be_kept_is_promised(job_make, people, node_make):
-    node_make(cpus=2)
-    job = estimated(job_make(**wish(timezone.now() + HOUR)))
-    services.job_submit(user=people.owner, job=job)
-    assert job.promised_at == job.deadline_at
-    assert job.promise["text"]
-
-
-def test_a_deadline_that_cannot_be_kept_is_refused_with_the_earliest_that_can(job_make, people, node_make):
-    node_make(cpus=2)
-    job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
-    with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
-    error = refused.value
-    assert (error.field, error.code) == ("budget.deadline", "deadline_refused")
-    assert error.details["earliest_finish"] > timezone.now().isoformat()
-    assert "earliest finish" in error.message and error.hint
-    job.refresh_from_db()
-    assert (job.state, job.promised_at) == ("draft", None)
-
-
-def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, people, node_make):
-    node_make(cpus=2)
-    job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
-    with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
-    told = refused.value.message.partition("can be kept is ")[2].rstrip(".")
-    later = Job.objects.get(pk=job.pk)
-    Job.objects.filter(pk=job.pk).update(
-        deadline_at=timezone.datetime.strptime(told, "%Y-%m-%d %H:%M %Z").replace(tzinfo=UTC)
-    )
-    services.job_submit(user=people.owner, job=later)
-    assert later.promised_at.isoformat() == refused.value.details["earliest_finish"]
-
-
-def test_a_draft_that_lay_for_days_is_promised_nothing_before_those_who_wait(job_make, people, node_make):
-    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": "fifo"})
-    node_make(cpus=1)
-    queue(estimated(job_make(name="runs"), run_s=1200))
-    tick()
-    queue(estimated(job_make(name="waits"), run_s=3600))
-    draft = estimated(job_make(name="old", **wish(timezone.now() + HOUR)), run_s=1200)
-    Job.objects.filter(pk=draft.pk).update(created_at=timezone.now() - 240 * HOUR)
-    with pytest.raises(Invalid):
-        services.job_submit(user=people.owner, job=Job.objects.get(pk=draft.pk))
-
-
-def test_two_people_are_not_promised_the_same_hour(job_make, people, node_make):
-    node_make(cpus=1)
-    deadline = timezone.now() + timedelta(minutes=70)
-    first, second = (estimated(job_make(name=name, **wish(deadline)), run_s=2700) for name in "ab")
-    services.job_submit(user=people.owner, job=first)
-    with pytest.raises(Invalid):
-        services.job_submit(user=people.owner, job=second)
-    assert Job.objects.filter(promised_at__isnull=False).count() == 1
-
-
-def test_a_deadline_in_the_past_is_refused(job_make, people, node_make):
-    node_make()
-    job = job_make(**wish(timezone.now() - HOUR))
-    with pytest.raises(Invalid) as refused:
-        services.job_submit(user=people.owner, job=job)
-    assert (refused.value.field, refused.value.code) == ("budget.deadline", "deadline_passed")
-
-
-def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make, people, node_make):
-    node_make(cpus=1)
-    blocker = queue(estimated(job_make(name="blocker")))
-    tick()
-    job = job_make(**wish(timezone.now() + 3 * HOUR))
-    services.job_submit(user=people.owner, job=job)
-    estimated(job)
-    tick()
-    job.refresh_from_db()
-    assert (job.state, job.promised_at) == ("queued", job.deadline_at)
-    assert blocker.pk != job.pk
-
-
-def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, people, node_make):
-    node_make(cpus=1)
-    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
-    services.job_submit(user=people.owner, job=job)
-    tick()
-    Job.objects.filter(pk=job.pk).update(state="running", step=10, steps_total=100, eta_s=7200.0)
-    tick()
-    tick()
-    job.refresh_from_db()
-    assert job.warning
-    Job.objects.filter(pk=job.pk).update(state="pausing", preempted=True)
-    tick()
-    job.refresh_from_db()
-    assert job.warning, "it is saved to go on with other devices"
-    Job.objects.filter(pk=job.pk).update(state="running", preempted=False, eta_s=300.0)
-    tick()
-    job.refresh_from_db()
-    assert not job.warning
-    notes = JobEvent.objects.filter(job=job, kind="note", data__has_key="warning").values_list("data", flat=True)
-    assert [bool(data["warning"]) for data in notes] == [True, False]
-
-
-def test_a_person_s_pause_ends_the_promise(job_make, people, node_make):
-    node_make(cpus=1)
-    job = estimated(job_make(**wish(timezone.now() + HOUR)))
-    services.job_submit(user=people.owner, job=job)
-    services.job_pause(user=people.owner, job=job)
-    assert (job.state, job.promised_at) == ("paused", None)
-    services.job_resume(user=people.owner, job=job)
-    assert job.promised_at == job.deadline_at
 
 
 def test_a_quota_holds_back_what_is_above_it_and_says_so(job_make, people, node_make):

@@ -1,0 +1,127 @@
+"""Names that people give, and terminals: what the commands print is text, whatever it holds."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from harness.client.cli import common
+from tests.harness.client.conftest import Dlh, state_set
+
+pytestmark = pytest.mark.usefixtures("portal")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("data", "add", "nowhere.csv"), 2),
+        (("data", "add", "."), 2),
+        (("submit", "--data", "nowhere.csv"), 2),
+        (("submit",), 2),
+        (("submit", "nowhere.yaml", "--data", "x"), 2),
+        (("data", "show", "nope"), 3),
+        (("show", "nope"), 3),
+        (("logs", "../../etc/passwd"), 3),
+        (("watch", "nope"), 3),
+        (("results", "nope"), 3),
+        (("download", "nope"), 3),
+        (("pool", "drain", "nope"), 3),
+        (("jobs", "--sort", "owner__password"), 2),
+        (("nonsense",), 2),
+        (("jobs", "--nonsense"), 2),
+        (("predict", "nope", "nowhere.csv"), 2),
+    ],
+)
+def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str, ...], code: int) -> None:
+    ended = dlh(*arguments, "--json")
+    assert ended.code == code
+    assert set(ended.json["error"]) == {"code", "message", "hint", "field", "details"}
+    plain = dlh(*arguments)
+    assert plain.code == code and plain.err.startswith("Error:") and "Traceback" not in plain.err
+
+
+@pytest.mark.parametrize("named", ["nowhere/p.csv", "."])
+def test_a_file_that_cannot_be_written_is_bad_input(
+    dlh: Dlh, ended_job: Any, dataset: Any, named: str, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file, no folder")
+    for arguments in (
+        ("spec", "init", "--out", named, "--force"),
+        ("code", ended_job.pk, "--out", "taken/p"),
+        ("download", ended_job.pk, "--weights", "--out", "taken"),
+        ("pool", "use", "--csv", named),
+        ("pool", "calibration", "export", "nowhere/points.csv"),
+    ):
+        ended = dlh(*arguments, "--json")
+        assert (ended.code, ended.json["error"]["code"]) == (2, "bad_input"), arguments
+        plain = dlh(*arguments)
+        assert plain.code == 2 and plain.err.startswith("Error:") and "Traceback" not in plain.err
+
+
+def test_a_wrong_order_is_told_with_the_right_ones(dlh: Dlh, portal: SimpleNamespace) -> None:
+    message = dlh("jobs", "--sort", "size", "--json").json["error"]["message"]
+    assert "must be one of created, queued" in message and "- in front" in message and "^" not in message
+
+
+def test_a_portal_that_does_not_answer_ends_with_4(dlh: Dlh, monkeypatch: Any) -> None:
+    monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
+    ended = dlh("jobs", "--json")
+    assert (ended.code, ended.json["error"]["code"]) == (4, "unreachable")
+
+
+def test_names_given_by_people_are_printed_as_text(dlh: Dlh, job: Any) -> None:
+    from harness.jobs.models import Job
+
+    Job.objects.filter(pk=job.pk).update(name="[bold]x[/] [link=file:///etc]y[/link]")
+    assert "[bold]x[/]" in dlh("show", job.pk).out
+    assert dlh("jobs").code == 0
+
+
+def test_no_name_gives_orders_to_a_terminal(dlh: Dlh, job: Any, dataset: Any) -> None:
+    state_set(job, "failed", name="a\x1b]0;title\x07b\x9b2J", failure={"message": "\x1b[31mred", "hint": ""})
+    type(dataset).objects.filter(pk=dataset.pk).update(name="c\x1b[2J")
+    told = [dlh("jobs"), dlh("show", job.pk), dlh("watch", job.pk), dlh("data", "show", dataset.pk)]
+    for ended in told:
+        assert "\ufffd" in ended.out
+        assert not {"\x1b", "\x07", "\x9b"} & {*ended.out, *ended.err}
+
+
+def test_a_bar_shows_a_name_as_text(monkeypatch: Any) -> None:
+    ready, terminal = {"state": "ready", "name": "x[/red] y"}, io.StringIO()
+    monkeypatch.setattr(common, "notes", lambda: Console(file=terminal, force_terminal=True, width=120))
+    client: Any = SimpleNamespace(dataset_wait=lambda *_, **__: ready)
+    assert common.dataset_ready(client, {**ready, "id": "a", "state": "profiling"})["state"] == "ready"
+    assert "x[/red] y" in terminal.getvalue()
+
+
+def test_a_name_in_another_encoding_is_bad_input(dlh: Dlh, flowers_csv: Path, tmp_path: Path) -> None:
+    file = tmp_path / "caf\udce9.csv"
+    file.write_bytes(flowers_csv.read_bytes())
+    ended = dlh("data", "add", str(file), "--json")
+    assert (ended.code, ended.json["error"]["code"]) == (2, "bad_input")
+    assert "caf" in ended.json["error"]["message"]
+
+
+def test_a_terminal_that_does_not_know_a_letter_ends_no_command(portal: SimpleNamespace, job: Any) -> None:
+    state_set(job, "queued", name="Bl\u00fcten \U0001f338")
+    code = "import sys; from harness.client.cli.app import main; sys.argv = ['dlh', 'jobs']; main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Bl?ten" in done.stdout) == (0, True), done.stderr
+
+
+def test_without_a_terminal_and_without_a_token_nobody_is_asked(
+    dlh: Dlh, portal: SimpleNamespace, monkeypatch: Any
+) -> None:
+    monkeypatch.delenv("DLH_TOKEN")
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    ended = dlh("login", portal.url, "--json")
+    assert (ended.code, ended.json["error"]["message"]) == (2, "There is no token.")

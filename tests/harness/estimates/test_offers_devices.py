@@ -1,0 +1,150 @@
+"""Offers and the devices of the pool: who is busy, reserved, too small, or gone."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.errors import Conflict, Invalid, Unavailable
+from harness.estimates.models import Inspection, OfferRow
+from harness.estimates.offers import job_key
+from harness.estimates.openings import openings_read
+from harness.estimates.selectors import offer_priced
+from harness.estimates.services import (
+    Asked,
+    job_estimate,
+    offer_accept,
+    offer_make_workload,
+)
+from harness.jobs.options import options_of
+from harness.jobs.services import job_submit
+from harness.pool.models import Device, Node
+from harness.pool.reservations import reservation_hold
+from tests.harness.estimates.factories import workload_make
+from tests.harness.jobs.helpers import run_now
+
+
+def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, node_make, offered):
+
+    node_make("node-1", cpus=2)
+    offer = offered(job, count=2, mode="sync")
+    before = dict(job.spec)
+    Device.objects.filter(index=1).delete()
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=offer.owner, offer=offer)
+    assert refused.value.code == "offer_stale"
+    fresh = OfferRow.objects.get(pk=refused.value.details["offer"])
+    assert fresh.state == "ready"
+    assert offer_priced(fresh).chosen is None
+    job.refresh_from_db()
+    assert job.spec == before
+    assert job.options == []
+
+
+def test_no_node_is_said_so(job, ask):
+    with pytest.raises(Unavailable, match="No node is up") as refused:
+        ask(job)
+    assert "make run" in refused.value.hint and "dlh node join" in refused.value.hint
+
+
+def test_zero_devices_are_refused(job, ask, node_make):
+    node_make("node-1")
+    with pytest.raises(Invalid, match="at least one device"):
+        ask(job, count=0)
+
+
+def test_a_job_of_fixed_devices_is_kept_off_those_without_the_memory_for_it(job_make, node_make):
+    for name, memory_bytes in (("large", 16 << 30), ("small", 601 << 20)):
+        node_make(name, cpus=1, gpus=1)
+        Device.objects.filter(node__name=name, kind="cuda").update(model_name=name, memory_bytes=memory_bytes)
+    job = job_make(resources={"device": "cuda", "count": 1})
+    Inspection.objects.create(
+        key=job_key(job), state="done", workload=workload_make().to_dict(), sent_at=timezone.now()
+    )
+    job_submit(user=job.owner, job=job)
+    job_estimate(job.pk)
+    job.refresh_from_db()
+    assert {option.model_name for option in options_of(job)} == {"large"}
+
+
+def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
+    from harness.jobs.models import Allocation, JobAttempt
+
+    node_make("node-1", cpus=1)
+    other = job_make()
+    attempt = JobAttempt.objects.create(job=other, number=1, plan={})
+    Allocation.objects.create(device=Device.objects.get(), job=other, attempt=attempt, rank=0)
+    type(other).objects.filter(pk=other.pk).update(state="running", eta_s=500.0)
+    offer = offered(job)
+    line = offer_priced(offer).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp() + 500, abs=60)
+    assert openings_read(()).guessed is False
+    type(other).objects.filter(pk=other.pk).update(eta_s=None)
+    assert any("rest on a guess" in note for note in offered(job).notes)
+
+
+def test_jobs_on_devices_that_are_not_offered_put_no_start_off(job, job_make, node_make, offered):
+    node_make("node-1", cpus=1)
+    run_now(job_make(name="other"))
+    node_make("node-2", cpus=1)
+    Node.objects.filter(name="node-1").update(state="drain")
+    line = offer_priced(offered(job)).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp(), abs=60)
+
+
+def test_a_run_is_offered_behind_a_reservation_that_it_would_reach_into(job, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    day = timedelta(days=1)
+    begins_at, ends_at = timezone.now() + timedelta(seconds=2), timezone.now() + 2 * day
+    kept = reservation_hold(target=Node.objects.get(), starts_at=begins_at, ends_at=ends_at, purpose="Course")
+    assert {line.start_s for line in offer_priced(offered(job)).lines} == {ends_at.timestamp()}
+    type(kept).objects.update(project=people.project)
+    line = offer_priced(offered(job)).lines[0]
+    assert line.start_s == pytest.approx(timezone.now().timestamp(), abs=60)
+
+
+def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    ends_at = timezone.now() + timedelta(hours=1)
+    reservation_hold(target=Device.objects.get(index=0), ends_at=ends_at, purpose="Calibration")
+    offer = offered(job)
+    assert {line.allocation.count for line in offer_priced(offer).lines} == {1}
+    assert any("Reserved devices are not offered (1 reservation," in note for note in offer.notes)
+
+
+def test_memory_that_a_person_fixed_is_shared_out_among_ranks(job_make, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = job_make(resources={"memory_gib": 1.0})
+    limits = {
+        (line.allocation.count, line.allocation.mode): line.memory_limit_bytes + (256 << 20)
+        for line in offer_priced(offered(job)).lines
+    }
+    assert limits == {(1, "single"): 1 << 30, (2, "single"): 1 << 30, (2, "sync"): 1 << 29}
+
+
+def test_five_models_are_priced_on_a_large_pool(people, node_make):
+    for number in range(4):
+        node_make(f"node-{number}", cpus=64, gpus=8)
+    operators = workload_make().operators * 40
+    bodies = [{**workload_make(batch=64).to_dict(), "epochs": epochs} for epochs in (5, 10, 20, 40, 80)]
+    begun_s = time.process_time()
+    for body in bodies:
+        body["operators"] = [{**item, "shape": dict(item["shape"])} for item in [vars(o) for o in operators]]
+        assert offer_make_workload(user=people.owner, workload=body, asked=Asked()).state == "ready"
+    print(f"five offers took {time.process_time() - begun_s:.2f} s of processor time")
+
+
+def test_a_pipeline_is_offered_where_it_is_wished_and_keeps_its_width(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    assert "pipeline" not in {line.allocation.mode for line in offer_priced(offered(job)).lines}
+    offer = offered(job, mode="pipeline", count=2)
+    chosen = offer_priced(offer).chosen
+    assert (chosen.allocation.mode, chosen.allocation.count) == ("pipeline", 2)
+    assert len(set(chosen.allocation.batch_split)) == 1  # every stage sees all rows
+    accepted = offer_accept(user=offer.owner, offer=offer)
+    assert accepted.resolved["spec"]["mode"] == "pipeline"
+    assert accepted.resolved["spec"]["pipeline"]["stages"] == 2
+    assert [(option.count, option.mode) for option in options_of(accepted)] == [(2, "pipeline")]
