@@ -22,11 +22,14 @@ make() { # FILE PREFIX
 
 for name in secret_key database_password broker_password; do make "$name" ""; done
 for name in cache-1 "$@"; do make "nodes/$name" dlhn_; done
-# The containers' user (10001) must read them; where this is not root, make the files readable by that group yourself.
+# The containers' user (10001) must read them, and nobody else.
 if [ "$(id -u)" -eq 0 ]; then
   chown -R 10001:10001 "$folder"
+elif setfacl -R -m u:10001:rX "$folder" 2>/dev/null; then
+  :
 else
   chmod 0711 "$folder"
   chmod 0755 "$folder/nodes"
   chmod 0644 "$folder"/*_* "$folder"/nodes/*
+  echo "$0: everybody on this machine can read $folder now: run this as root, or install acl and run it again" >&2
 fi

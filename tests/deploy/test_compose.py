@@ -1,7 +1,10 @@
 """The compose file, read by compose itself: whole, and refused while anything secret is missing."""
 
 import os
+import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -158,3 +161,17 @@ def test_secrets_are_made_once_and_are_long(tmp_path):
     assert make() == first
     more = make("node-2")
     assert SECRET.fullmatch(more.pop("nodes/node-2")) and more == first
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+def test_secrets_that_everybody_can_read_are_told_as_such():
+    nobody = 65534
+    with tempfile.TemporaryDirectory() as made:  # not `tmp_path`, which is closed to others
+        place = Path(made)
+        shutil.copy(FOLDER / "secrets.sh", place)
+        for path in (place / "secrets.sh", place):
+            os.chown(path, nobody, nobody)
+        command = ["/bin/sh", place / "secrets.sh", place / "secrets"]
+        done = subprocess.run(command, user=nobody, group=nobody, extra_groups=[], capture_output=True, check=True)
+        open_to_all = (place / "secrets" / "secret_key").stat().st_mode & 0o004
+    assert bool(open_to_all) == (b"everybody on this machine can read" in done.stderr)
