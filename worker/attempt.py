@@ -238,8 +238,8 @@ def network_note(nodes: Sequence[str], process: SandboxProcess) -> str:
     """What a person should know of a run on several nodes: how far its programs reach."""
     if process.network is not None:
         return (
-            f"The ranks run on {', '.join(nodes)}, in a network that they share with nobody: a tunnel by UDP port "
-            f"{PORT} between these hosts."
+            f"The ranks run on {', '.join(nodes)}, in a network that they share with no other run: "
+            f"a tunnel by UDP port {PORT} between these hosts."
         )
     first = f"The ranks run on {', '.join(nodes)} and share the network of these hosts (sandbox L2 at most)."
     low, high = EPHEMERAL_PORTS

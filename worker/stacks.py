@@ -8,7 +8,13 @@ from pathlib import PurePosixPath
 
 _HEAD = "(most recent call first):"
 _FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
-_WAITING = ("/worker/runtime/collective.py", "/worker/runtime/servers/", "/horovod/", "/torch/distributed/")
+_WAITING = (
+    "/worker/runtime/collective.py",
+    "/worker/runtime/arrival.py",
+    "/worker/runtime/servers/",
+    "/horovod/",
+    "/torch/distributed/",
+)
 _INNER = 8
 """Frames looked at for a wait: the call itself may lie a few frames below it."""
 _PROGRAM = "/program/"

@@ -20,7 +20,7 @@ from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
 from worker.runtime.split import split_rows
 
-STATISTICS_PICTURES = 5000  # the mean and deviation are taken from about so many training pictures
+STATISTICS_PICTURES = 5000  # the mean and deviation are taken from at most so many training pictures
 
 
 def load(spec, folder: Path) -> Dataset:
@@ -37,9 +37,9 @@ def load(spec, folder: Path) -> Dataset:
     split = spec.data.split
     stratify = targets if split.stratify else None
     copies = same_pixels(pictures)  # a copy of a training picture would be no test
-    parts = split_rows(len(targets), split.validation, split.test, spec.training.seed, stratify, given, copies)
+    parts = split_rows(len(targets), split.validation, split.test, spec.training.seed, stratify, given, copies=copies)
 
-    every = max(1, round(len(parts["train"]) / STATISTICS_PICTURES))  # the file may be ordered by class
+    every = max(1, -(-len(parts["train"]) // STATISTICS_PICTURES))  # the file may be ordered by class
     sample = pictures[parts["train"][::every]] / np.float32(255)
     shape = {
         "channels": spec.shape.channels,

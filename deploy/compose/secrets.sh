@@ -23,6 +23,7 @@ make() { # FILE PREFIX
 for name in secret_key database_password broker_password; do make "$name" ""; done
 for name in cache-1 "$@"; do make "nodes/$name" dlhn_; done
 # The containers' user (10001) must read them, and nobody else.
+chmod -R u=rwX,go= "$folder" 2>/dev/null || true # of what an older release made
 if [ "$(id -u)" -eq 0 ]; then
   chown -R 10001:10001 "$folder"
 elif setfacl -R -m u:10001:rX "$folder" 2>/dev/null; then

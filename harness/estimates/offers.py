@@ -1,4 +1,4 @@
-"""Make offers: for a draft or a waiting job, for a spec, for a workload from outside; price them once all is known."""
+"""Make offers: for a job that has not started or is paused, for a spec, for a workload from outside; price them."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from harness.estimates.accepting import estimate_fixed, offer_accept
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, OfferState, ProbeRow
 from harness.estimates.offers import (
+    OFFERABLE,
     Asked,
     job_key,
     offer_make,
@@ -58,8 +59,6 @@ __all__ = [
 
 
 JOBS_AT_ONCE = 20
-_OFFERED = (JobState.DRAFT, JobState.QUEUED)
-"""Later nobody takes an offer any more."""
 _STILL_OPEN = (JobState.QUEUED, JobState.PLACED, JobState.RUNNING)
 """On an idle pool a job begins before its program is read; its estimate is kept all the same, to be learnt from."""
 
@@ -166,7 +165,7 @@ def measure_answer(report: dict[str, Any]) -> None:
     for offer in rows.select_related("job__dataset", "job__project", "project").order_by("created_at"):
         newest[offer.job_id or ""] = offer
     for offer in newest.values():
-        if offer.job is None or offer.job.state not in _OFFERED:
+        if offer.job is None or offer.job.state not in OFFERABLE:
             continue
         probe_complete(probe, offer.job)
         if probe.state == AskState.DONE:

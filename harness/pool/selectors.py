@@ -87,8 +87,8 @@ class PoolOverview:
 
     @property
     def away(self) -> int:
-        """Idle devices that no job could get: of nodes that drain or are down."""
-        return self.devices - self.busy - self.free
+        """Idle devices of nodes that drain or are down."""
+        return sum(len(node.devices) - node.busy for node in self.nodes if node.state != NodeState.UP)
 
 
 def pool_overview() -> PoolOverview:
@@ -157,9 +157,13 @@ def span_problem(nodes: Iterable[Node]) -> str:
 
 def network_problem(nodes: Iterable[Node]) -> str:
     """Why ranks on these nodes cannot have a network for themselves; empty where they can."""
+    at: dict[str, str] = {}
     for node in sorted(nodes, key=lambda node: node.name):
         if is_loopback(node.address):
             return f"the address of {node.name} means its own machine only"
+        if node.address in at:
+            return f"{at[node.address]} and {node.name} are on one machine"
+        at[node.address] = node.name
         problem = node.description.get("network_problem", "its release knows no such networks")
         if problem:
             return f"{node.name} cannot make one: {problem}"
@@ -170,7 +174,7 @@ def networks_everywhere() -> bool:
     """Whether ranks on any nodes that are up could have a network for themselves."""
     up = Node.objects.filter(state=NodeState.UP)
     able = up.filter(description__network_problem="").values_list("address", flat=True)
-    return not any(map(is_loopback, able)) and len(able) == up.count()
+    return not any(map(is_loopback, able)) and len(set(able)) == up.count()
 
 
 def hardware() -> Hardware:

@@ -234,7 +234,7 @@ def test_rows_that_are_alike_go_to_the_same_part():
     copies = np.arange(300) % 100
     for given in (None, ["train"] * 200 + ["test"] * 100):
         for labels in (None, copies % 3):
-            parts = split_rows(300, 0.2, 0.2, 0, labels, given, copies)
+            parts = split_rows(300, 0.2, 0.2, 0, labels, given, copies=copies)
             assert sorted(np.concatenate(list(parts.values()))) == list(range(300))
             assert not set(copies[parts["train"]]) & set(copies[parts["val"]])
             assert given or not set(copies[parts["train"]]) & set(copies[parts["test"]])
@@ -244,7 +244,7 @@ def test_rows_that_are_alike_go_to_the_same_part():
 def test_rows_without_copies_are_split_as_ever():
     labels = np.arange(200) % 4
     for given in (None, ["train", "train", "test", "val"] * 50, ["train", "train", "train", "test"] * 50):
-        plain, told = (split_rows(200, 0.2, 0.1, 3, labels, given, copies) for copies in (None, np.arange(200)))
+        plain, told = (split_rows(200, 0.2, 0.1, 3, labels, given, copies=copies) for copies in (None, np.arange(200)))
         assert all(np.array_equal(plain[name], told[name]) for name in plain)
 
 

@@ -172,6 +172,10 @@ def test_secrets_that_everybody_can_read_are_told_as_such():
         for path in (place / "secrets.sh", place):
             os.chown(path, nobody, nobody)
         command = ["/bin/sh", place / "secrets.sh", place / "secrets"]
-        done = subprocess.run(command, user=nobody, group=nobody, extra_groups=[], capture_output=True, check=True)
-        open_to_all = (place / "secrets" / "secret_key").stat().st_mode & 0o004
-    assert bool(open_to_all) == (b"everybody on this machine can read" in done.stderr)
+        for _ in range(2):  # the second time on what an older release has left open
+            done = subprocess.run(command, user=nobody, group=nobody, extra_groups=[], capture_output=True, check=True)
+            mode = (place / "secrets" / "secret_key").stat().st_mode
+            assert bool(mode & 0o004) == (b"everybody on this machine can read" in done.stderr)
+            (place / "secrets" / "secret_key").chmod(0o644)
+        subprocess.run(command, capture_output=True, check=True)
+        assert (place / "secrets" / "secret_key").stat().st_mode & 0o077 == 0

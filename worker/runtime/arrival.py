@@ -10,11 +10,15 @@ import http.client
 import os
 import time
 
+from worker.runtime.pulse import pulse
+
 SCOPE = "/dlh-arrival/"
 ALL = "all"
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.5
 """Between looks: the first, and the longest."""
 ANSWER_S = 30.0
+ALIVE_S = 3600.0
+"""So long a rank that waits for one on another node says that it lives: each node has a watchdog of its own."""
 
 
 def all_arrived() -> None:
@@ -34,6 +38,10 @@ def all_arrived() -> None:
     store.wait(ALL)
 
 
+def _several_nodes() -> bool:
+    return os.environ.get("HOROVOD_LOCAL_SIZE") != os.environ["HOROVOD_SIZE"]
+
+
 class _Store:
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -42,8 +50,10 @@ class _Store:
         self._ask("PUT", name)
 
     def wait(self, name: str) -> None:
-        look_s = FIRST_LOOK_S
+        look_s, silent_from_s = FIRST_LOOK_S, time.monotonic() + (ALIVE_S if _several_nodes() else 0.0)
         while self._ask("GET", name) != http.client.OK:
+            if time.monotonic() < silent_from_s:
+                pulse.beat()
             time.sleep(look_s)
             look_s = min(LAST_LOOK_S, 1.5 * look_s)
 

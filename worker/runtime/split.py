@@ -17,6 +17,7 @@ def split_rows(
     seed: int,
     labels: NDArray[np.int64] | None = None,
     given: Sequence[str | None] | None = None,
+    *,
     copies: NDArray[np.int64] | None = None,
 ) -> dict[str, NDArray[np.int64]]:
     """Share rows 0..count-1 out to `train`, `val` and `test`; each part's rows are in ascending order.
@@ -24,7 +25,7 @@ def split_rows(
     With `labels` (class numbers, [count]) every class is shared out evenly: rows are ordered by class, at random
     within a class, and then taken at even steps; the last row of a class stays in `train`. With `given` (one of
     `PARTS` per row) that split is kept, and a part that it lacks is taken out of its `train` rows. With `copies`
-    (equal numbers for equal rows, [count]) rows that are alike go to the same part.
+    (equal numbers for equal rows, [count]) rows that are alike go to the same part, whatever their classes.
     """
     generator = np.random.default_rng(seed)
     order = generator.permutation(count)
@@ -32,8 +33,10 @@ def split_rows(
     part = np.full(count, "train", dtype="<U5")
     if given is not None:
         part = np.array([name if name in PARTS else "train" for name in given], dtype="<U5")
+    can_leave = np.ones(count, dtype=bool)
     if labels is not None:
         order = order[np.argsort(labels[order], kind="stable")]
+        can_leave = np.bincount(labels)[labels] > 1
     free = np.flatnonzero(part == "train")
     first = free if copies is None else _first_alike(copies, free)
     order = order[np.isin(order, first)]
@@ -41,7 +44,7 @@ def split_rows(
     for (name, share), offset in zip((("test", test), ("val", validation)), offsets, strict=True):
         if np.any(part == name):
             continue
-        pool = order[part[order] == "train"]
+        pool = order[(part[order] == "train") & can_leave[order]]
         taken = _even_steps(len(pool), share / left, float(offset))
         if labels is not None:
             _, start, group = np.unique(labels[pool], return_index=True, return_inverse=True)

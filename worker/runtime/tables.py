@@ -223,9 +223,13 @@ def _as_spelled(preprocess: Mapping[str, Any], table: pa.Table) -> pa.Table:
         if not spelled or len(spelled) < len(vocabulary) or not spelled.keys() <= {"true", "false"}:
             continue
         for at in table.schema.get_all_field_indices(column):
-            texts = pc.utf8_lower(pc.utf8_trim_whitespace(table.column(at).cast(pa.string())))
+            kind = table.schema.field(at).type
+            if not (pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                continue
+            texts = pc.utf8_trim_whitespace(table.column(at).cast(pa.string()))
+            lowered = pc.utf8_lower(texts)
             for lower, value in spelled.items():
-                texts = pc.if_else(pc.equal(texts, lower), value, texts)
+                texts = pc.if_else(pc.equal(lowered, lower), value, texts)
             table = table.set_column(at, column, texts)
     return table
 

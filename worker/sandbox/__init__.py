@@ -4,6 +4,7 @@ Imports nothing of the node's launch or supervision, so that control can profile
 """
 
 from worker.sandbox.command import EPHEMERAL_PORTS, PORTS_ABI
+from worker.sandbox.environment import package_folder, python_environment
 from worker.sandbox.model import (
     Completed,
     Overlay,
@@ -17,8 +18,6 @@ from worker.sandbox.overlay import problem as network_problem
 from worker.sandbox.probe import Host, host
 from worker.sandbox.run import (
     SandboxProcess,
-    package_folder,
-    python_environment,
     remove_leftovers,
     run_sandboxed,
     start,

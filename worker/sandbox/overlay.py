@@ -1,9 +1,9 @@
 """A network of its own for the ranks of one attempt on several nodes: they reach each other and nobody else.
 
 Each node makes a network namespace with one VXLAN interface (RFC 7348), whose tunnel to the other nodes starts at the
-host. Whoever is not in a namespace with the attempt's number has no way in. The namespace has no name: it ends with the
-processes in it, also when everything around it was killed. Needs root, `ip`, `bridge` and `nsenter`. See
-docs/decisions/033.
+host. No program in another sandbox has a way in; a machine that can send UDP to the hosts has. The namespace has no
+name: it ends with the processes in it, also when everything around it was killed. Needs root, `ip`, `bridge` and
+`nsenter`. See docs/decisions/033.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PORT = 4789
 """UDP port of the hosts that the tunnels use: IANA's for VXLAN."""
 NUMBERS = 1 << 24
 """Numbers of VXLAN networks."""
-TOOLS = ("ip", "bridge", "nsenter")
-_SUBNET = ipaddress.ip_network("10.213.0.0/16")
+_SUBNET = ipaddress.ip_network("198.18.0.0/16")
+"""Of a range that no host should have (RFC 2544), so that an address tells which network it is of."""
 _EVERYBODY = "00:00:00:00:00:00"
 _CLONE_NEWNET = 0x40000000
 _STEP_S = 10.0

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -18,8 +17,9 @@ from typing import IO
 
 import psutil
 
-from worker.home import REPOSITORY, run_dir
+from worker.home import run_dir
 from worker.sandbox import cgroup, command, egress, overlay, probe, trees, uids
+from worker.sandbox.environment import package_folder, python_environment
 from worker.sandbox.model import Completed, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
 
 OUTPUT_BYTES = 256 * 1024
@@ -124,12 +124,13 @@ def start(
     own_uid = os.getuid() == 0 and (level >= SandboxLevel.L2 or host.uid_reaches_python)
     if spec.overlay and level < SandboxLevel.L2:
         raise SandboxTooWeak(level, SandboxLevel.L2, host.reason)
-    network = overlay.make(spec.overlay) if spec.overlay else None
     uid = uids.UidSlot() if own_uid else None
     scratch = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=run_dir("sandbox")))
     group = _group(spec) if os.getuid() == 0 else None
     writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
+    network: overlay.Space | None = None
     try:
+        network = overlay.make(spec.overlay) if spec.overlay else None
         peers_only = group is not None and _limit_egress(spec, group)
         if uid:
             _hand_over(spec, writable, uid.uid)
@@ -143,7 +144,7 @@ def start(
     except BaseException:
         _undo(scratch, group, uid, network)
         raise
-    return SandboxProcess(popen, level, scratch, group, uid, spec.writable, network, peers_only)
+    return SandboxProcess(popen, level, scratch, group, uid, spec.writable, network=network, peers_only=peers_only)
 
 
 def _group(spec: SandboxSpec) -> cgroup.Cgroup | None:
@@ -208,22 +209,6 @@ def _hand_over(spec: SandboxSpec, writable: tuple[Path, ...], uid: int) -> None:
         path.chmod(path.stat().st_mode | 0o111)  # bubblewrap enters it before it becomes that user
     for path in spec.readonly:
         trees.make_readable(path)
-
-
-def package_folder(name: str) -> Path:
-    """Folder of one of our packages, to be bound read-only for a program that imports it."""
-    return REPOSITORY / name
-
-
-def python_environment(**more: str) -> dict[str, str]:
-    """A small, clean environment for a Python program of ours: no secret of the caller is in it."""
-    return {
-        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8",  # noqa: S108
-        "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1",
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # of devices we do not drive: torch looks through all packages for them
-        **more,
-    }  # fmt: skip
 
 
 class _Reader(threading.Thread):

@@ -119,7 +119,7 @@ def offer_probe(request: HttpRequest, offer_id: str, body: Annotated[ProbeIn | N
 
 @jobs_router.post("/{job_id}/offers", response={201: OfferOut}, summary="An offer for a job")
 def job_offer(request: HttpRequest, job_id: str, body: Annotated[JobOfferIn | None, Body()] = None) -> Status[Any]:
-    """What a draft, or a job that waits, would cost on every kind of device of the pool."""
+    """What a draft, or a job that waits or is paused, would cost on every kind of device of the pool."""
     user, body = person(request), body or JobOfferIn.model_validate({})
     job = job_get(user=user, job_id=job_id)
     return Status(201, _out(services.offer_make(user=user, job=job, asked=_asked(body, job.spec), again=body.again)))

@@ -20,12 +20,12 @@ class AskedIn(Strict):
     device_model: str | None = Field(None, max_length=120, description="Fix the device as its maker names it.")
     count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")
     mode: Literal["single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] | None = Field(
-        None, description="Fix how the devices work together, as in the spec; only single and sync are offered unasked."
+        None, description="How the devices work together; null: as in the spec. Unasked are single and sync alone."
     )
 
 
 class JobOfferIn(AskedIn):
-    """An offer for a draft or a waiting job."""
+    """An offer for a draft, or a job that waits or is paused."""
 
     again: bool = Field(False, description="Try once more to read a program that could not be read.")
 

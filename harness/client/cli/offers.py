@@ -74,14 +74,14 @@ def job_offer(  # noqa: PLR0913
     csv: CsvOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """What a draft would cost on every kind of device; with --take put the devices into its spec."""
+    """What a draft, or a job that waits or is paused, would cost on every kind of device; with --take it gets these."""
     if take not in ("", "recommended") and not take.isdecimal():
         raise BadInput(f"{take!r} is no line.", hint="Give its number in the table, or `recommended`.")
     with open_client(context) as client:
         place = f"/jobs/{segment(job)}/offers"
         found = _ready(client, client.send("POST", place, _wishes(deadline, device, count)))
         if probe:
-            client.send("POST", f"/offers/{segment(found['id'])}/probe", {"device": device or None})
+            client.send("POST", f"/offers/{segment(found['id'])}/probe", {"device": found["wish"].get("kind")})
             found = _ready(client, found)
         _csv_write(client, found, csv)
         if take or submit:

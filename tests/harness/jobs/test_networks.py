@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from harness.jobs.control.spread import addresses_of, network_of
 from harness.jobs.control.tick import tick
 from harness.jobs.models import JobEvent
+from harness.pool.models import Device
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import place_now, queue
 
@@ -39,6 +41,8 @@ def test_ranks_on_nodes_that_can_make_one_get_a_network_of_their_own_each_attemp
     pair(ABLE, ABLE)
     attempt = place_now(job_make(**GANG))
     assert 0 < attempt.plan["network"] < 1 << 24
+    devices = list(Device.objects.select_related("node"))
+    assert network_of(devices, addresses_of(devices))[0] not in {0, attempt.plan["network"]}
     assert "no network of their own" not in told(attempt.job)
 
 
@@ -47,6 +51,7 @@ def test_ranks_on_nodes_that_can_make_one_get_a_network_of_their_own_each_attemp
     [
         ({"description": {"network_problem": "the agent does not run as root"}}, "node-2 cannot make one: the agent"),
         ({"description": {}}, "node-2 cannot make one: its release knows no such networks"),
+        ({**ABLE, "address": "10.0.0.1"}, "node-1 and node-2 are on one machine"),
     ],
 )
 def test_where_a_node_cannot_they_share_the_hosts_networks_and_the_job_is_told_why(pair, job_make, other, why):

@@ -135,7 +135,16 @@ def test_the_overview_takes_the_same_queries_for_any_number_of_nodes(node_make, 
 def test_what_is_reserved_is_not_free(node_make):
     node_make(cpus=2)
     reservation_hold(target=Device.objects.get(index=0), ends_at=timezone.now() + timedelta(hours=1), purpose="Course")
-    assert (selectors.pool_overview().free, selectors.pool_overview().busy) == (1, 0)
+    found = selectors.pool_overview()
+    assert (found.free, found.busy, found.away) == (1, 0, 0)
+
+
+def test_what_is_idle_on_a_draining_node_is_away(people, node_make):
+    node_make(cpus=2)
+    node_make("node-2", cpus=1)
+    services.node_drain(user=people.admin, name="node-2")
+    found = selectors.pool_overview()
+    assert (found.free, found.away) == (2, 1)
 
 
 def test_hardware_is_the_largest_gang_of_one_node(node_make):

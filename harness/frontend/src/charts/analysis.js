@@ -149,7 +149,11 @@ export function mount(node) {
   const draw = () => plot.setOption(MAKERS[chart.kind](chart, mode, node), true);
   draw();
   onTheme(draw);
-  new ResizeObserver(() => plot.resize()).observe(node);
+  const follow = () => {
+    plot.resize();
+    if (chart.kind === "offer") draw(); // its words stand where there is room
+  };
+  new ResizeObserver(follow).observe(node);
   for (const button of document.querySelectorAll(`[data-chart-mode][data-for="${node.id}"]`)) {
     button.addEventListener("click", () => {
       mode = button.dataset.chartMode;

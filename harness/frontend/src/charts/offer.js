@@ -94,7 +94,8 @@ function deadlineLine(chart, energies, isNear) {
   if (typeof chart.deadline !== "number") return [];
   const high = Math.max(...energies) * 1.4;
   const low = Math.min(...energies.filter((value) => value > 0)) / 1.4;
-  return [{ type: "line", name: isNear ? "deadline" : "deadline, far to the right", data: [[chart.deadline, low], [chart.deadline, high]], symbol: "none", silent: true, lineStyle: { color: color(1), width: 2 }, itemStyle: { color: color(1) } }];
+  const data = isNear ? [[chart.deadline, low], [chart.deadline, high]] : [[null, null]];
+  return [{ type: "line", name: isNear ? "deadline" : "deadline, far to the right", data, symbol: "none", silent: true, lineStyle: { color: color(1), width: 2 }, itemStyle: { color: color(1) } }];
 }
 
 function tip(chart, { point }) {

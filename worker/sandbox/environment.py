@@ -1,0 +1,24 @@
+"""What a program of ours needs in a sandbox: its packages, and a clean environment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from worker.home import REPOSITORY
+
+
+def package_folder(name: str) -> Path:
+    """Folder of one of our packages, to be bound read-only for a program that imports it."""
+    return REPOSITORY / name
+
+
+def python_environment(**more: str) -> dict[str, str]:
+    """A small, clean environment for a Python program of ours: no secret of the caller is in it."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8",  # noqa: S108
+        "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # of devices we do not drive: torch looks through all packages for them
+        **more,
+    }  # fmt: skip
