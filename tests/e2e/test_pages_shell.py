@@ -209,8 +209,7 @@ def test_a_waiting_job_is_dragged_to_another_place_and_a_refusal_is_said(
 ) -> None:
     page = open_as("admin")
     visit(page, "/queue/")
-    rows = page.locator("tr[data-job]")
-    rows.first.wait_for()
+    page.locator("[data-mount=queue][data-mounted] tr[data-job]").first.wait_for()
     asked: list[dict[str, Any]] = []
 
     def refuse(route: Any) -> None:

@@ -73,6 +73,7 @@ while True:
 REACH = (
     SUM
     + """
+import socket
 def reach(port, kind=socket.SOCK_STREAM, protocol=0, quick=False):
     try:
         with socket.socket(socket.AF_INET, kind, protocol) as probe:

@@ -38,6 +38,7 @@ async function start(node) {
   if (!part) return;
   const module = await part();
   module.mount(node);
+  node.dataset.mounted = "";
 }
 
 function mountAll(root) {
