@@ -35,13 +35,13 @@ def cut_writer(tree: Path, name: str, out: io.BytesIO) -> Cut:
 
 def test_a_program_that_cuts_its_files_costs_nobody_the_backup(tmp_path: Path) -> None:
     tree, out = tmp_path / "store", io.BytesIO()
-    writer = cut_writer(tree, "jobs/a/work/notes.txt", out)
-    (tree / "jobs" / "a" / "work" / "other").write_bytes(b"whole")
+    writer = cut_writer(tree, "jobs/a/program/notes.txt", out)
+    (tree / "jobs" / "a" / "program" / "other").write_bytes(b"whole")
     _tree_add(writer, tree)
     writer.close()
     assert archive_verify(out)
     archive_extract(out, {"": tmp_path / "home", "store/": tmp_path / "back"})
-    back = tmp_path / "back" / "jobs" / "a" / "work"
+    back = tmp_path / "back" / "jobs" / "a" / "program"
     assert (back / "notes.txt").read_bytes() == b"0123" + bytes(6)
     assert (back / "other").read_bytes() == b"whole"
 
