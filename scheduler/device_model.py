@@ -69,7 +69,7 @@ class RunOverheads:
     """What a run takes besides its steps."""
 
     start_s: float
-    """From the start of the ranks to the first step: imports, data, model, try."""
+    """From the start of the ranks to the first step, reading of the rows left out: imports, model, try."""
     end_s: float
     """Results, analysis and export after the last epoch, without predicting the rows."""
     rank_start_s: float
@@ -79,6 +79,8 @@ class RunOverheads:
     checkpoint_bytes_per_s: float
     basis: Basis
     n_runs: int = 0
+    load_bytes_per_s: float = 6e6
+    """Rows read and made ready, by the bytes that they then take in memory (`Workload.dataset_bytes`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from scheduler.fit_memory import peak_interval
 from scheduler.intervals import LEVEL, log_range
 from scheduler.pipelines import staged_times
 from scheduler.ranks import StepTime, rows_at_once, step_times
-from scheduler.run_time import RunParts, all_rows, forward_rows, saves_s
+from scheduler.run_time import RunParts, all_rows, forward_rows, load_s, saves_s
 from scheduler.steps import Steps
 from scheduler.workload import Workload, totals_at_batch
 
@@ -235,13 +235,17 @@ def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Inte
 
 
 def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | None) -> float:
-    """Until the first step of so many ranks; the probe knows it, or at least how long reading a row takes."""
+    """Until the first step of so many ranks; the probe knows it, or how long reading a row takes, else bytes tell."""
     known = model.overheads
     if probe is not None and probe.start_s is not None:
         more = ranks - len(probe.allocation.batch_split)
         return max(0.0, probe.start_s + known.rank_start_s * more)
-    load_row_s = probe.load_row_s if probe is not None else None
-    return known.start_s + known.rank_start_s * (ranks - 1) + (load_row_s or 0.0) * all_rows(workload)
+    row_s = probe.load_row_s if probe is not None else None
+    return (
+        known.start_s
+        + known.rank_start_s * (ranks - 1)
+        + (load_s(workload, known) if row_s is None else row_s * all_rows(workload))
+    )
 
 
 def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:

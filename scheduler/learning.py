@@ -20,7 +20,7 @@ from scheduler.device_model import Correction, DeviceModel, RunOverheads
 from scheduler.estimates import Allocation, Basis
 from scheduler.features import Vector
 from scheduler.ranks import step_time
-from scheduler.run_time import forward_rows, saves_s
+from scheduler.run_time import forward_rows, load_s, saves_s
 from scheduler.workload import Workload
 
 SHRINK = 3.0
@@ -32,6 +32,7 @@ MOST_FACTOR = 4.0
 ALONE_LIMIT = math.log(3.0)
 """Few jobs cannot say what is usual: one that is off by more than a factor of three is not believed."""
 FEW = 4
+LOAD_PRIOR_BYTES = 1 << 20
 RECENT = 200
 """Older jobs no longer count: devices get other neighbours, other drivers."""
 
@@ -49,6 +50,8 @@ class Finished:
     """From the start of the ranks to the results; None where it was interrupted."""
     start_s: float | None = None
     """From the start of the ranks to the first step."""
+    load_s: float | None = None
+    """Of it: reading the rows. None where the run did not tell: then it is what the model says."""
     evaluation_s: float | None = None
     """All evaluations of the run."""
 
@@ -100,7 +103,8 @@ def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
     load and meet side by side, which takes seconds that one rank never shows.
     """
     known = model.overheads
-    starts = [(_ranks(job), job.start_s) for job in jobs if job.start_s is not None]
+    known = replace(known, load_bytes_per_s=_load_rate(known, jobs))
+    starts = [(_ranks(job), max(0.0, job.start_s - _load_s(known, job))) for job in jobs if job.start_s is not None]
     alone = [start_s for ranks, start_s in starts if ranks == 1]
     several = [(ranks - 1, start_s) for ranks, start_s in starts if ranks > 1]
     first = alone or [max(0.0, start_s - known.rank_start_s * more) for more, start_s in several]
@@ -114,6 +118,20 @@ def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
     if ends:
         known = replace(known, end_s=_shrunk(known.end_s, ends), n_runs=len(ends), basis=Basis.MEASURED)
     return known
+
+
+def _load_rate(known: RunOverheads, jobs: Sequence[Finished]) -> float:
+    """Bytes of rows that are read per second: all bytes over all seconds, so that large data count for most.
+
+    What was assumed counts as `LOAD_PRIOR_BYTES` of them.
+    """
+    told = [(job.workload.dataset_bytes, job.load_s) for job in jobs if job.load_s and job.workload.dataset_bytes]
+    size_bytes = LOAD_PRIOR_BYTES + sum(count for count, _ in told)
+    return size_bytes / (LOAD_PRIOR_BYTES / known.load_bytes_per_s + sum(seconds for _, seconds in told))
+
+
+def _load_s(known: RunOverheads, job: Finished) -> float:
+    return load_s(job.workload, known) if job.load_s is None else job.load_s
 
 
 def _ranks(job: Finished) -> int:
@@ -131,7 +149,9 @@ def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | No
     if passes_s is None:
         passes_s = forward_rows(workload) / ranks * time.forward_row_s * scale
     steps_s = workload.epochs * workload.steps_per_epoch * job.step_s
-    start_s = known.start_s + known.rank_start_s * (ranks - 1) if job.start_s is None else job.start_s
+    start_s = job.start_s
+    if start_s is None:
+        start_s = known.start_s + known.rank_start_s * (ranks - 1) + _load_s(known, job)
     return max(0.0, job.run_s - steps_s - passes_s - start_s - saves_s(workload, known))
 
 

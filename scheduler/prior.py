@@ -48,7 +48,7 @@ def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE
         power=PowerModel(idle_w=figures.idle_w, busy_w=figures.busy_w, basis=Basis.ASSUMED, source=figures.source),
         link=LinkModel(latency_s=5e-4 if cpu else 5e-5, bytes_per_s=1e9 if cpu else 2e10, basis=Basis.ASSUMED),
         overheads=RunOverheads(
-            start_s=1.8 if cpu else 5.0,
+            start_s=1.6 if cpu else 5.0,
             end_s=1.6,
             rank_start_s=0.7,
             checkpoint_s=0.003,  # the state is copied in memory; writing it is off the run's path

@@ -54,6 +54,11 @@ def all_rows(workload: Workload) -> float:
     return workload.train_rows * max(1.0, workload.dataset_bytes / workload.data_bytes)
 
 
+def load_s(workload: Workload, overheads: RunOverheads) -> float:
+    """Seconds that a rank reads its rows before the first step."""
+    return (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s
+
+
 def saves_s(workload: Workload, overheads: RunOverheads) -> float:
     """Seconds that checkpoints take."""
     state_bytes = workload.parameter_bytes + workload.optimizer_bytes

@@ -74,6 +74,7 @@ def _finished(row: FinishedJobRow) -> Finished | None:
             step_s=row.step_s or 0.0,
             run_s=row.run_s if row.run_comparable else None,
             start_s=row.start_s,
+            load_s=row.load_s,
         )
     except (KeyError, TypeError, ValueError) as error:
         _log.warning("nothing can be learnt from finished job %s: %s", row.pk, error)

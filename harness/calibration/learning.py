@@ -81,6 +81,7 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     count = attempt.world_size if attempt.width else len(uses) or attempt.world_size
     mode = str(attempt.plan.get("mode") or "")
     timing = _timing(job)
+    start_s, load_s = _start_s(job, attempt), _positive(timing.get("load_s"))
     energy_j, energy_basis = _energy(all_uses)
     priced_as = _priced_as(attempt, model_name)
     predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode)
@@ -94,7 +95,8 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
         "workload": workload_of(job) if _teaches(job, attempt, mode) and priced_as == model_name else {},
         "allocation": predicted.get("allocation") or {},
         "step_s": step_s_of(job, timing, shared=mode not in STAGED),
-        "start_s": _start_s(job, attempt),
+        "start_s": start_s,
+        "load_s": load_s if start_s is not None and load_s is not None and load_s < start_s else None,
         "run_s": _run_s(job),
         "peak_bytes": _positive(timing.get("peak_bytes")),
         "energy_j": energy_j,

@@ -141,6 +141,8 @@ class FinishedJobRow(models.Model):
     step_s = models.FloatField(null=True, blank=True)
     start_s = models.FloatField(null=True, blank=True)
     """From the start of its ranks to the first step."""
+    load_s = models.FloatField(null=True, blank=True)
+    """Of it: reading the rows, as the run told; null: it did not."""
     run_s = models.FloatField(null=True, blank=True)
     """Of the attempt that succeeded, from the start of its ranks to its end."""
     peak_bytes = models.BigIntegerField(null=True, blank=True)

@@ -24,7 +24,7 @@ from scheduler.estimates import Allocation, Estimate
 from scheduler.learning import Finished, corrected
 from scheduler.offers import Candidate
 from scheduler.recommend import batch_split, recommend
-from scheduler.run_time import RunParts
+from scheduler.run_time import RunParts, all_rows
 from scheduler.sweep import DataShape, SweepPoint
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import NAME, in_process
@@ -172,6 +172,7 @@ def taught(model: DeviceModel, root: Path) -> DeviceModel:
                 step_s=float(np.median(seen.probe.step_s)),
                 run_s=seen.run_s,
                 start_s=seen.start_s,
+                load_s=(seen.probe.load_row_s or 0.0) * all_rows(seen.workload),
             )
         )
     return corrected(model, finished)

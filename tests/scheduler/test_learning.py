@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimate import estimate, run_parts
+from scheduler.estimate import Probe, estimate, run_parts
 from scheduler.estimates import Basis
 from scheduler.learning import MOST_FACTOR, Finished, corrected
 from scheduler.prior import prior_for
-from scheduler.run_time import saves_s
+from scheduler.run_time import all_rows, load_s, saves_s
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
 
 PRIOR = prior_for(KIND, NAME)
@@ -75,7 +75,13 @@ def test_runs_seen_whole_teach_their_start_and_their_end() -> None:
     step_s = estimate(work, allocation(), PRIOR).step_s.mid
     steps_s = work.epochs * work.steps_per_epoch * step_s
     run = Finished(
-        workload=work, allocation=allocation(), step_s=step_s, run_s=steps_s + 1.0 + 9.0, start_s=1.0, evaluation_s=0.0
+        workload=work,
+        allocation=allocation(),
+        step_s=step_s,
+        run_s=steps_s + 1.0 + 9.0,
+        start_s=1.0,
+        load_s=0.0,
+        evaluation_s=0.0,
     )
     found = corrected(PRIOR, [run] * 30).overheads
     assert found.start_s == pytest.approx(1.0, abs=0.1)
@@ -97,20 +103,52 @@ def test_what_a_further_rank_adds_to_the_start_is_learnt_from_jobs_of_several_ra
         step_s = estimate(work, way, PRIOR).step_s.mid
         steps_s = work.epochs * work.steps_per_epoch * step_s
         run_s = start_s + steps_s + saves_s(work, PRIOR.overheads) + 2.0
-        return Finished(workload=work, allocation=way, step_s=step_s, run_s=run_s, start_s=start_s, evaluation_s=0.0)
+        return Finished(
+            workload=work, allocation=way, step_s=step_s, run_s=run_s, start_s=start_s, load_s=0.0, evaluation_s=0.0
+        )
 
     found = corrected(PRIOR, [run(3.0, 1)] * 20 + [run(7.0, 2)] * 20 + [run(15.0, 4)] * 20)
     assert found.overheads.start_s == pytest.approx(3.0, abs=0.1)
     assert found.overheads.rank_start_s == pytest.approx(4.0, abs=0.2)
     assert found.overheads.end_s == pytest.approx(2.0, abs=0.1), "the start of ranks is not taken off the end again"
     told = run_parts(work, allocation(2, (16, 16)), found)
-    assert told.start_s == pytest.approx(7.0, abs=0.3)
+    assert told.start_s == pytest.approx(7.0 + load_s(work, found.overheads), abs=0.3)
     assert told.run_s == pytest.approx(estimate(work, allocation(2, (16, 16)), found).run_s.mid)
 
 
 def test_without_jobs_of_one_rank_nobody_can_tell_what_a_further_one_adds() -> None:
     work, way = workload(), allocation(2, (16, 16))
-    jobs_ = [Finished(workload=work, allocation=way, step_s=estimate(work, way, PRIOR).step_s.mid, start_s=7.0)] * 30
+    jobs_ = [
+        Finished(workload=work, allocation=way, step_s=estimate(work, way, PRIOR).step_s.mid, start_s=7.0, load_s=0.0)
+    ] * 30
     found = corrected(PRIOR, jobs_).overheads
     assert found.rank_start_s == PRIOR.overheads.rank_start_s
     assert found.start_s + found.rank_start_s == pytest.approx(7.0, abs=0.3)
+
+
+def test_reading_the_rows_of_large_data_is_not_taken_for_the_start_of_every_job() -> None:
+    large = replace(workload(), dataset_bytes=400_000_000)
+    step_s = estimate(large, allocation(), PRIOR).step_s.mid
+    job = Finished(workload=large, allocation=allocation(), step_s=step_s, start_s=41.5, load_s=40.0)
+    model = corrected(PRIOR, [job] * 30)
+    assert model.overheads.start_s == pytest.approx(1.5, abs=0.1)
+    assert model.overheads.load_bytes_per_s == pytest.approx(1e7, rel=0.01)
+    assert run_parts(large, allocation(), model).start_s == pytest.approx(41.5, rel=0.05)
+    assert run_parts(replace(large, dataset_bytes=1_000_000), allocation(), model).start_s < 2.0
+
+
+def test_a_run_that_did_not_tell_how_long_it_read_is_taken_at_the_known_rate() -> None:
+    large = replace(workload(), dataset_bytes=60_000_000)
+    step_s = estimate(large, allocation(), PRIOR).step_s.mid
+    read_s = load_s(large, PRIOR.overheads)
+    job = Finished(workload=large, allocation=allocation(), step_s=step_s, start_s=read_s + 2.0)
+    overheads = corrected(PRIOR, [job] * 30).overheads
+    assert overheads.start_s == pytest.approx(2.0, abs=0.1)
+    assert overheads.load_bytes_per_s == pytest.approx(PRIOR.overheads.load_bytes_per_s)
+
+
+def test_a_probe_that_timed_a_row_says_more_than_the_bytes() -> None:
+    large = replace(workload(), dataset_bytes=60_000_000)
+    probe = Probe(allocation=allocation(), step_s=(0.1,), load_row_s=1e-3)
+    told = run_parts(large, allocation(), PRIOR, probe).start_s
+    assert told == pytest.approx(PRIOR.overheads.start_s + 1e-3 * all_rows(large))

@@ -68,6 +68,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
 def _timing(run: Run, net: nn.Module) -> dict[str, Any]:
     """What the training took; asked before anything is predicted."""
     return {
+        "load_s": run.load_s,
         "train_s": run.control.elapsed_s(),
         "samples_per_s": run.teller.meter.samples_per_s,
         "epochs": run.position.epoch,

@@ -76,6 +76,9 @@ class Run:
         self._rows_here, self._share = 0, 1.0
         self._global_loss: float | Tensor | None = None
         self._evaluation_s = 0.0
+        self._began_s = time.monotonic()
+        self.load_s = 0.0
+        """Seconds until the rows were read and the model was built."""
         compiler.set_up(needed=self.world_size > 1 and settings.backend == "torch")  # torch.distributed asks for it
         self.idle_bytes = memory.idle_bytes()
 
@@ -111,6 +114,7 @@ class Run:
         Returns what this rank trains: the model, or in a pipeline its stage of it.
         Raises `ProgramFailure` where the model does not fit the data, `DataError` for too few rows.
         """
+        self.load_s = time.monotonic() - self._began_s
         self.mode = modes.choose(self)
         plan, rows_here = self._plan(dataset.train), max(2, self.batch_size // self.world_size)
         outputs_wanted = int(dataset.shape.get("outputs") or self.spec.shape.outputs)

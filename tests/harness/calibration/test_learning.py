@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
@@ -9,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
 from harness.calibration import selectors
@@ -17,11 +19,12 @@ from harness.calibration.fitting import model_correct, model_fit
 from harness.calibration.known import device_model, finished_of
 from harness.calibration.learning import _positive, job_learn, jobs_learn
 from harness.calibration.models import CalibrationPointRow, FinishedJobRow
-from harness.jobs.models import Job, JobAttempt, MetricPoint
+from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
 from scheduler.estimate import estimate
 from scheduler.estimates import Allocation
 from scheduler.kinds import declared_name
 from tests.scheduler.made_workloads import points, workload
+from worker.states import JobState
 
 KIND, NAME = "cpu", "core"
 """Of `node_make`."""
@@ -111,10 +114,6 @@ def test_a_device_that_was_declared_slower_teaches_its_kind_nothing_but_is_compa
 
 
 def test_memory_is_what_the_run_told_and_nonsense_is_nothing(ended: Callable[..., Job]) -> None:
-    import json
-
-    from django.conf import settings
-
     for told, kept in ((123_000_000, 123_000_000), ("much", None), (-5, None)):
         job = ended(0.02)
         folder = settings.STORE.job(job.pk).results
@@ -122,6 +121,22 @@ def test_memory_is_what_the_run_told_and_nonsense_is_nothing(ended: Callable[...
         (folder / "results.json").write_text(json.dumps({"timing": {"peak_bytes": told}}))
         job_learn(job.pk)
         assert FinishedJobRow.objects.get(job=job).peak_bytes == kept
+
+
+def test_the_reading_of_rows_is_kept_apart_from_the_start_unless_it_cannot_be(ended: Callable[..., Job]) -> None:
+    for told, kept in ((1.5, 1.5), (9.0, None), ("long", None)):
+        job = ended(0.02)
+        attempt = job.attempts.get()
+        JobEvent.objects.create(
+            job=job, kind="state", token=attempt.number, new_state=JobState.RUNNING, data={"start_s": 3.0}
+        )
+        folder = settings.STORE.job(job.pk).results
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "results.json").write_text(json.dumps({"timing": {"load_s": told}}))
+        job_learn(job.pk)
+        row = FinishedJobRow.objects.get(job=job)
+        assert (row.start_s, row.load_s) == (3.0, kept)
+    assert [job.load_s for job in finished_of(KIND, NAME)] == [1.5, None, None]
 
 
 def test_the_beat_finds_what_nobody_told(ended: Callable[..., Job]) -> None:

@@ -170,6 +170,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG picture", "Use CSV"),
         (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "a JPEG picture", "Use CSV"),
     ],
+    ids=["zip", "empty zip", "gzip", "png", "jpeg"],  # archives hold the time: test processes must name tests alike
 )
 def test_an_archive_or_picture_is_told_by_its_first_bytes(
     tmp_path: Path, name: str, body: bytes, words: str, step: str
