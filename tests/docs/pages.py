@@ -8,7 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "deploy" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+_OUTSIDE = ("README.md", "CONTRIBUTING.md", "deploy/README.md")
+PAGES = (*(ROOT / name for name in _OUTSIDE), *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"`([^`]+)`")
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -51,7 +52,7 @@ def table(page: Path, head: str) -> list[list[str]]:
     for line in lines:
         if not line.startswith("|"):
             break
-        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
     return rows
 
 
@@ -60,7 +61,7 @@ def commands(page: Path, program: str) -> Iterator[str]:
     for body in fences(page, "sh", ""):
         for line in body.replace("\\\n", " ").split("\n"):
             for part in re.split(r"; |&& |\|\| ", line.split("  #")[0].split(" # ")[0]):
-                found = re.search(rf"(?:^|\s|/){program} (.*)", part)
+                found = re.match(rf"\s*(?:[A-Z_]+=\S* )*(?:\.venv/bin/)?{program} (.*)", part)
                 if found:
                     yield found[1].strip()
     for span in spans(page):
