@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,6 +79,16 @@ def test_examples_of_specs_are_valid(page: Path) -> None:
     assert examples
     for example in examples:
         spec_yaml.load(example)
+
+
+def test_the_example_of_an_own_model_answers_each_row() -> None:
+    import torch
+
+    (example,) = fences(DOCS / "user-guide.md", "python")
+    names: dict[str, Any] = {}
+    exec(example, names)
+    net = names["build"](SimpleNamespace(shape=SimpleNamespace(features=["a", "b"], outputs=3)))
+    assert net(torch.zeros(5, 2), torch.zeros(5, 1, dtype=torch.long)).shape == (5, 3)
 
 
 def test_every_setting_is_read_somewhere_and_every_setting_of_the_portal_is_documented() -> None:
