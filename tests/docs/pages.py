@@ -44,16 +44,21 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(word.replace(" ", "-") for word in words)
 
 
+def cells(line: str) -> list[str]:
+    """Of one line of a table."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
+
+
+def tables(page: Path) -> list[list[str]]:
+    """The lines of each table of a page."""
+    found = re.findall(r"(?:^ *\|.*\n)+", _FENCE.sub("", text(page)), re.MULTILINE)
+    return [lines.rstrip("\n").split("\n") for lines in found]
+
+
 def table(page: Path, head: str) -> list[list[str]]:
     """Cells of the table whose first line begins with `head`, below its two lines of head."""
-    _, _, rest = text(page).partition(f"\n{head}")
-    lines = rest.split("\n")[2:]
-    rows = []
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
-    return rows
+    (lines,) = (lines for lines in tables(page) if lines[0].startswith(head))
+    return [cells(line) for line in lines[2:]]
 
 
 def commands(page: Path, program: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from codegen.catalog import FAMILIES
 from codegen.modes import MODES
 from harness.client.cli.app import app
 from scheduler.policies import names as policy_names
-from tests.docs.pages import PAGES, ROOT, anchors, commands, fences, links, spans, table, text
+from tests.docs.pages import PAGES, ROOT, anchors, cells, commands, fences, links, spans, table, tables, text
 from worker.states import HOLDS_DEVICES, TRANSITIONS
 
 DOCS = ROOT / "docs"
@@ -34,6 +34,12 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
         target = (page.parent / name).resolve() if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_ids)
+def test_every_row_of_a_table_has_the_cells_of_its_head(page: Path) -> None:
+    for lines in tables(page):
+        assert len({len(cells(line)) for line in lines}) == 1, lines[0]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_ids)
