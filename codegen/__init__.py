@@ -1,1 +1,4 @@
-"""Dataset to profile to suggestion to readable program; pure functions of values and files."""
+"""Dataset to profile to suggestion to readable program; pure functions of values and files.
+
+Start reading at `profile.run`, `resolve`, `suggest` and `render`.
+"""

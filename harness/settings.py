@@ -1,4 +1,4 @@
-"""Settings, from the environment only. One file for every process; see docs for each `DLH_` variable."""
+"""Settings, from the environment only. One file for every process; docs/operator-guide.md tells each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is behind an error that nobody expected: a full disk, a database that is away or a NUL is told as such."""
+"""Known causes behind unexpected errors (full disk, database away, NUL in a text), told as such and not as a crash."""
 
 from __future__ import annotations
 

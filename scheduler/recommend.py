@@ -86,8 +86,8 @@ def _allocations(rows: int, group: DeviceGroup, count: int, wish: Wish) -> list[
         threads = 1 if cpu else group.threads_per_rank
         ways += [
             _allocation(group, count, mode, batch_split(rows, count), threads)
-            for mode in ("sync", wished)
-            if mode in ("sync", *RANKED)
+            for mode in ("sync", *RANKED)
+            if mode in ("sync", wished)
         ]
     return ways
 

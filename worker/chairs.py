@@ -1,4 +1,4 @@
-"""One process of an elastic gang, here or on another node, and what it has said (`worker.elastic` tells the words)."""
+"""One process of an elastic gang, here or on another node, and what it has said (messages: `worker.elastic`)."""
 
 from __future__ import annotations
 

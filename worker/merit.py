@@ -1,4 +1,4 @@
-"""Which way figures of merit point. Pure, and without torch: control compares them too."""
+"""Whether more of a metric is better. Pure, and without torch: control compares metrics too."""
 
 from __future__ import annotations
 

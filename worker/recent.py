@@ -1,4 +1,4 @@
-"""How often something has happened of late: what goes wrong once a day is no sign that it always will."""
+"""How often something happened recently, so that rare faults of a long run do not add up to a verdict."""
 
 from __future__ import annotations
 

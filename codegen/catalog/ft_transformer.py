@@ -62,7 +62,7 @@ def reason(facts: Facts) -> str:
 
 def against(facts: Facts) -> str:
     """What speaks against it on this data."""
-    words = f"By far the dearest here: its cost grows with the square of the {facts.columns} columns"
+    words = f"By far the most expensive here: its cost grows with the square of the {facts.columns} columns"
     if facts.device == "cpu":
         words += ", slow without a GPU"
     return words + ("; wants ten thousand rows and more." if facts.train_rows < 10_000 else ".")

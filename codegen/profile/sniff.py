@@ -109,7 +109,7 @@ def _zip(path: Path, gzipped: bool) -> Sniffed:
         fail(
             "broken_archive",
             f"The zip archive cannot be opened ({error}); it was probably cut while it was copied.",
-            "Test it with `unzip -t`, make it anew and upload it again.",
+            "Test it with `unzip -t`, make it again and upload it again.",
             file=path.name,
         )
     if "[Content_Types].xml" in names:

@@ -57,14 +57,14 @@ class ByteStream:
             fail(
                 "cut_file",
                 "The gzip file ends too early: it was cut, probably while it was copied.",
-                "Upload the file again, or make it anew.",
+                "Upload the file again, or make it again.",
                 file=self._source.path.name,
             )
         except (zlib.error, gzip.BadGzipFile) as error:
             fail(
                 "broken_gzip",
                 f"The gzip file is broken after {self._read_bytes:,} unpacked bytes ({error}).",
-                "Test it with `gzip -t`, make it anew and upload it again.",
+                "Test it with `gzip -t`, make it again and upload it again.",
                 file=self._source.path.name,
             )
         self._read_bytes += len(chunk)

@@ -183,6 +183,12 @@ def test_other_modes_are_ways_only_where_they_are_wished(mode):
     assert all(sum(way.batch_split) == workload().global_batch_size for way in mine)
 
 
+@pytest.mark.parametrize("mode", [None, "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"])
+def test_no_way_is_offered_twice_whatever_mode_is_wished(mode):
+    ways = [way.allocation for way in candidates(workload(), [cpus(4), gpus(2)], wish=Wish(mode=mode))]
+    assert len(set(ways)) == len(ways)
+
+
 def test_an_offer_survives_json():
     found = offer([cpus(2, memory_gib=0.25), gpus(2)], deadline_s=NOW_S + 50, wish=Wish(kind="cuda"))
     assert Offer.from_dict(json.loads(json.dumps(found.to_dict()))) == found

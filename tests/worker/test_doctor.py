@@ -6,12 +6,14 @@ import json
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from worker import address
 from worker.doctor import machine, network, portal
 from worker.doctor.findings import State
+from worker.sandbox.model import SandboxLevel
 
 
 @pytest.mark.parametrize(
@@ -78,6 +80,16 @@ def test_the_hosts_own_name_matters_where_sandboxes_have_none_of_their_own(monke
     answer = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (found, 0))]
     monkeypatch.setattr(network.socket, "getaddrinfo", lambda *_: answer)
     assert network.host_name(level).state == state
+
+
+@pytest.mark.parametrize(("problem", "weaker"), [("", False), ("the agent does not run as root", True)])
+def test_ranks_on_several_nodes_are_called_weaker_only_where_they_share_the_hosts_networks(
+    monkeypatch, problem, weaker
+):
+    strongest = SimpleNamespace(level=SandboxLevel.L3, reason="")
+    monkeypatch.setattr(machine.sandbox, "host", lambda: strongest)
+    monkeypatch.setattr(machine.sandbox, "network_problem", lambda: problem)
+    assert ("L2" in machine.sandbox_level().meaning) == weaker
 
 
 def test_a_full_disk_and_one_that_is_gone_are_bad(tmp_path, monkeypatch):

@@ -92,7 +92,10 @@ def sandbox_level() -> Finding:
     host = sandbox.host()
     text = f"L{int(host.level)}"
     if not host.reason:
-        return ok("sandbox", text, "The strongest level; a job over several nodes has L2 at most.")
+        meaning = "The strongest level."
+        if sandbox.network_problem():
+            meaning = "The strongest level; ranks on several nodes, which share the hosts' networks here, have L2."
+        return ok("sandbox", text, meaning)
     step = _RAISE.get(int(host.level), "")
     if os.environ.get("DLH_SANDBOX_MAX_LEVEL"):
         step = "Unset DLH_SANDBOX_MAX_LEVEL."

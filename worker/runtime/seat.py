@@ -1,4 +1,4 @@
-"""A rank's line to the gang that seats it, and a group of ranks that can be cut off (`worker.elastic` tells the words).
+"""A rank's line to the gang that seats it, and a group of ranks that can be cut off (messages: `worker.elastic`).
 
 Horovod keeps a rank's connections when a sibling is lost: a rank that does not itself talk to the lost one would wait
 for Gloo's time-out. So the sockets that `init` opened are remembered, and cut: then all notice at once.

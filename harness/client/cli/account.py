@@ -108,7 +108,11 @@ def tokens_add(
 
 
 @tokens_app.command("rm")
-def tokens_rm(context: typer.Context, token_id: str, as_json: JsonFlag = False) -> None:
+def tokens_rm(
+    context: typer.Context,
+    token_id: Annotated[str, typer.Argument(help="Id of a token, as `dlh tokens` lists them.")],
+    as_json: JsonFlag = False,
+) -> None:
     """Revoke a token at once."""
     with open_client(context) as client:
         done = client.send("DELETE", f"/tokens/{segment(token_id)}")

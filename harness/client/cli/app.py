@@ -30,10 +30,13 @@ from harness.client.errors import BadInput, ClientError
 
 HELP = """Train models on your data from the command line.
 
-Sign in once with `dlh login URL --token TOKEN`, or set DLH_URL and DLH_TOKEN. Every command takes --json.
+Sign in once: `dlh login URL` asks for a token (page: Account and tokens). Or set DLH_URL and DLH_TOKEN.
 
-Exit codes: 0 ok; 1 the job, dataset or prediction failed; 2 bad input; 3 not found, forbidden or not signed in;
-4 the portal is unreachable or broken; 130 interrupted.
+For example: `dlh submit --data mydata.csv --wait`, `dlh results JOB`, `dlh predict JOB new.csv`
+
+Every command takes --help and --json.
+
+Exit codes: 0 ok, 1 the job failed, 2 bad input, 3 not found or forbidden, 4 portal unreachable, 130 interrupted.
 """
 
 app = typer.Typer(

@@ -130,7 +130,7 @@ def _column(column: Json) -> tuple[object, ...]:
 
 @app.command("rm")
 def data_rm(context: typer.Context, dataset: DataArgument, as_json: JsonFlag = False) -> None:
-    """Move a dataset to the trash, from where it can be restored for two weeks."""
+    """Move a dataset to the trash, from where it can be restored (two weeks, unless set otherwise)."""
     with open_client(context) as client:
         found = client.dataset(dataset)
         client.send("DELETE", f"/datasets/{segment(found['id'])}")

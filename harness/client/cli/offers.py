@@ -184,12 +184,19 @@ def _row(line: Json) -> tuple[object, ...]:
     why = (
         Text(", ").join(marks) if marks else Text(line["why"] or ("frontier" if line["frontier"] else ""), style=style)
     )
-    run, energy = line["run_s"], line["energy_j"]
+    run = line["run_s"]
     cells = (
         str(line["place"]), line["words"], when(line["finish"]) if line["finish"] else "never",
         f"{duration(run['mid'])} ({duration(run['low'])} to {duration(run['high'])})",
         f"{size(line['peak_bytes']['mid'])} of {size(line['memory_limit_bytes'])}",
-        f"{energy['mid'] / 3600:.3g} Wh ({energy['low'] / 3600:.3g} to {energy['high'] / 3600:.3g})",
+        _energy(line["energy_j"]),
         line["time_basis"],
     )  # fmt: skip
     return (*(Text(cell, style=style) for cell in cells), why)
+
+
+def _energy(found: Json) -> str:
+    """An estimate in joules, in the unit that the sentence above the table has for it."""
+    factor, unit = (1.0, "J") if found["mid"] < 1000 else (3600.0, "Wh") if found["mid"] < 3.6e6 else (3.6e6, "kWh")
+    low, mid, high = (f"{found[name] / factor:.3g}" for name in ("low", "mid", "high"))
+    return f"{mid} {unit} ({low} to {high})"

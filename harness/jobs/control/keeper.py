@@ -1,4 +1,4 @@
-"""Keeps what a process holds for a time only, while the process works."""
+"""Renews what a process holds for a limited time (the turn to schedule, a lease), while it works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as control takes them in: what a program says may be neither storable nor of bounded depth."""
+"""Events as control takes them in: made storable first, since programs write them."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,18 @@ def test_a_workload_of_a_program_outside_the_portal_is_priced(dlh: Dlh, node_mak
     assert "recommended" in shown.out
     assert "No calibration of core yet" in shown.err
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 4
+
+
+def test_the_table_of_an_offer_tells_energy_in_the_unit_of_the_sentence_above_it(
+    dlh: Dlh, node_make: Any, tmp_path: Path
+) -> None:
+    node_make("node-1")
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    sentence, _, *table = dlh("offer", "--workload", str(file)).out.splitlines()
+    told = re.search(r"about [\d.,]+ (\w+)\.$", sentence)
+    assert told
+    assert f" {told[1]} (" in table[1]
 
 
 def test_a_deadline_nobody_can_keep_ends_with_a_code_and_the_earliest_finish(
