@@ -85,7 +85,8 @@ def run_advance(run_id: str) -> None:
         if run.node is None:
             run_move(run, RunState.FAILED, message="The node left the pool.")
             return
-        if not run_devices(run):
+        devices = run_devices(run)
+        if not devices:
             run_move(run, RunState.FAILED, message=f"{run.node_name} has no {run.model_name} any more.")
             return
         try:
@@ -100,6 +101,8 @@ def run_advance(run_id: str) -> None:
         elif _is_busy(run):
             return
         elif devices_idle(run):
+        elif any(device.away_since for device in devices):
+            _note(run, f"Waits for a device of {run.node_name} that the node does not see.")
             _next(run)
         else:
             # Control was away for longer than its hold reached, and a job came.

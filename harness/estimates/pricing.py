@@ -47,7 +47,7 @@ def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[Devi
     up = Node.objects.filter(state=NodeState.UP).prefetch_related("devices")
     rows = [device for node in up for device in node.devices.all()]
     for device in rows:
-        if device.pk not in reserved and device.node_id not in reserved:
+        if device.away_since is None and device.pk not in reserved and device.node_id not in reserved:
             nodes[device_key(device.kind, device.model_name, device.slowdown)][device.node_id].append(device)
     cores: dict[str, int] = defaultdict(int)
     gpus: dict[str, int] = defaultdict(int)

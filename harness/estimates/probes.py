@@ -121,7 +121,7 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
     """
     now = timezone.now()
     rows = Device.objects.select_related("node").filter(
-        node__state=NodeState.UP, node__sandbox_level__gte=minimum_sandbox_level(job), allocation=None
+        node__state=NodeState.UP, node__sandbox_level__gte=minimum_sandbox_level(job), allocation=None, away_since=None
     )
     rows = rows.filter(kind=kind) if kind else rows
     rows = rows.filter(model_name=real_name(model_name)[0]) if model_name else rows

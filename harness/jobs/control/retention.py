@@ -20,6 +20,7 @@ from harness.datasets.services import contents_purge, datasets_purge
 from harness.datasets.uploads import uploads_expire
 from harness.jobs.models import Job, ResourceSample
 from harness.pool.models import Node, NodeState
+from harness.pool.devices import devices_forget
 from harness.pool.services import node_queue
 from worker.sandbox import tree_remove
 from worker.states import HOLDS_DEVICES
@@ -34,7 +35,8 @@ _log = logging.getLogger(__name__)
 
 def retention() -> None:
     """Do all of it; each part stands alone."""
-    for part in (uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire):
+    parts = (uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire, devices_forget)
+    for part in parts:
         try:
             count = part()
         except Exception:

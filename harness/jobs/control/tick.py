@@ -36,7 +36,7 @@ from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.options import option_words
 from harness.jobs.services import stop_send
 from harness.jobs.states import job_move, job_note
-from harness.pool.models import Device, PoolSetting
+from harness.pool.models import Device, NodeState, PoolSetting
 from harness.pool.services import node_queue
 from scheduler.place import place
 from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView
@@ -144,7 +144,7 @@ def _within(facts: Facts, decision: Decision, change: Change) -> Answer:
 def _carry_out(job: Job, placement: Placement, setting: PoolSetting) -> bool:
     """Claim job and devices in one transaction, then tell the node. Returns False where another was faster."""
     by_id = Device.objects.select_related("node").in_bulk(list(placement.device_ids))
-    if len(by_id) != len(placement.device_ids):
+    if len(by_id) != len(placement.device_ids) or not all(map(_takes_work, by_id.values())):
         return False
     devices = [by_id[device_id] for device_id in placement.device_ids]
     token = job.token + 1
@@ -187,6 +187,11 @@ def _claim(job: Job, token: int, devices: list[Device], setting: PoolSetting, op
     )
     if moved is None:
         return None
+def _takes_work(device: Device) -> bool:
+    """It may have gone, or its node been drained, since the facts were read."""
+    return device.away_since is None and device.node.state == NodeState.UP
+
+
     if plan.note:
         job_note(job, "note", plan.note)
     attempt = JobAttempt.objects.create(

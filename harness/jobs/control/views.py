@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,8 @@ RESIZING = frozenset({"deadline_energy", "deadline", "edf"})
 _DEFERRED = ("suggestions", "notes", "dataset__profile")
 _log = logging.getLogger(__name__)
 
+_AWAY = (Reserved(start_s=-math.inf, end_s=math.inf, purpose="its node does not see it"),)
+"""Of a device that is away: nobody else gets it, so nobody is paused for it."""
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -172,10 +175,11 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     of_node, of_device = _reserved(now)
     memory, taken = _memory_held(holding), {one.device_id for one in holding}
     devices: dict[str, list[DeviceView]] = defaultdict(list)
-    columns = ("pk", "node_id", "kind", "index", "model_name", "slowdown")
-    rows = list(Device.objects.values_list(*columns))
-    names = names_at_start(holding, {row[0]: declared_name(*row[4:]) for row in rows})
-    for device_id, node_id, kind, index, *_ in rows:
+    columns = ("pk", "node_id", "kind", "index", "away_since", "model_name", "slowdown")
+    # One that is away is there for who holds it alone.
+    rows = list(Device.objects.filter(Q(away_since=None) | Q(allocation__isnull=False)).values_list(*columns))
+    names = names_at_start(holding, {row[0]: declared_name(*row[5:]) for row in rows})
+    for device_id, node_id, kind, index, away_since, *_ in rows:
         devices[node_id].append(
             DeviceView(
                 device_id=device_id,
@@ -183,7 +187,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
                 index=index,
                 free=device_id not in taken,
                 model_name=names[device_id],
-                reserved=(*of_node[node_id], *of_device[device_id]),
+                reserved=(*of_node[node_id], *of_device[device_id], *(_AWAY if away_since else ())),
             )
         )
     nodes = list(Node.objects.defer("description", "running", "check_result"))
