@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
@@ -11,11 +12,13 @@ import pytest
 from django.utils import timezone
 
 from harness.calibration import sweep
+from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationRun
 from harness.calibration.services import calibration_start
 from harness.calibration.sweep import calibrations_advance
+from harness.jobs.timelines import use_rows, window_of
 from harness.pool.models import Device, Reservation
-from tests.harness.calibration.conftest import Commit, Measures, advance
+from tests.harness.calibration.conftest import Commit, Measures, advance, answer
 from tests.harness.jobs.helpers import place_now
 
 
@@ -76,3 +79,21 @@ def test_it_waits_for_a_device_that_its_node_does_not_see(
     node_make("node-1")
     advance(commit, 2)
     assert len(measures()) == 1
+
+
+def test_what_it_used_is_a_row_of_its_own_that_everybody_sees(
+    start: Callable[..., Any], commit: Commit, measures: Measures, people: SimpleNamespace
+) -> None:
+    run = start()
+    advance(commit, 2)
+    CalibrationRun.objects.update(pending={name: {**sent, "sent_s": time.time() - 60} for name, sent in pending(run)})
+    commit(measure_done, answer(measures()[0], power_w=10.0))
+    for by in ("job", "person", "project"):
+        (row,) = use_rows(user=people.outsider, window=window_of("day"), by=by)
+        assert (row.name, row.job_id, row.basis) == ("Calibration of devices", "", "measured")
+        assert row.energy_j == pytest.approx(600.0, rel=0.05)
+
+
+def pending(run: CalibrationRun) -> Any:
+    run.refresh_from_db()
+    return run.pending.items()
