@@ -103,6 +103,11 @@ def _answer(
             f"The deadline is in {duration_words(_deadline(job) - now_s)}; "
             f"on the devices it may use it takes up to {duration_words(fastest_s)} even if they were all free."
         )
+    elif earliest is None:
+        text = (
+            "No finish can be promised now: a job that has waited for more than a day goes first, "
+            "or nobody can tell when the devices come free."
+        )
     else:
         text = "The devices it would need until its deadline are promised to other jobs."
     helps = tuple(_helps(job, seen, earliest, fastest_s, now_s, quotas))
@@ -126,7 +131,9 @@ def _helps(
         helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
     if any(_over_quota(job, option, quotas) for option in seen.options):
         helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may hold.")
-    if fastest_s <= left_s:
+    if fastest_s <= left_s and earliest_s is None:
+        helps.append("Ask again later, or submit it without a deadline.")
+    elif fastest_s <= left_s:
         helps.append("It fits if a job that is promised ends early or is cancelled.")
     return helps
 

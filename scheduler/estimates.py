@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -82,6 +82,10 @@ class Estimate:
     energy_basis: Basis
     note: str = ""
     """In words, what the figures rest on: number of calibration points, probe steps, finished jobs."""
+
+    def of_share(self, share: float) -> Estimate:
+        """Of so much of the run, above 0: steps as they are, time and energy in proportion."""
+        return replace(self, run_s=self.run_s.scaled(share), energy_j=self.energy_j.scaled(share))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

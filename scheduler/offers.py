@@ -177,6 +177,8 @@ class Offer:
     """Earliest upper finish of a way that fits and is allowed: a promise that could be kept."""
     changes: tuple[str, ...] = ()
     """What would have to change, where nothing is offered."""
+    left: float = 1.0
+    """Share of the run that is still to do: times and energies of the lines are of that."""
 
     @property
     def chosen(self) -> OfferLine | None:

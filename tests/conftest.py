@@ -204,15 +204,19 @@ def job(job_make: Callable[..., Any]) -> Any:
 
 @pytest.fixture
 def node_make(db: None) -> Callable[..., Any]:
-    """Have a node join by a heartbeat: `node_make(name, cpus=2, gpus=0, level=3)`."""
+    """Have a node join by a heartbeat: `node_make(name, cpus=2, gpus=0, level=3)`; `gpus` also as `{index: uuid}`."""
     from harness.pool.services import node_report
 
-    def make(name: str = "node-1", *, cpus: int = 2, gpus: int = 0, level: int = 3, **more: Any) -> Any:
+    def make(
+        name: str = "node-1", *, cpus: int = 2, gpus: int | dict[int, str] = 0, level: int = 3, **more: Any
+    ) -> Any:
+        uuids = dict.fromkeys(range(gpus), "") if isinstance(gpus, int) else gpus
         devices = [
             {"kind": "cpu", "index": index, "model_name": "core", "memory_bytes": 4 << 30} for index in range(cpus)
         ]
         devices += [
-            {"kind": "cuda", "index": index, "model_name": "gpu", "memory_bytes": 16 << 30} for index in range(gpus)
+            {"kind": "cuda", "index": index, "model_name": "gpu", "memory_bytes": 16 << 30, "uuid": uuid}
+            for index, uuid in uuids.items()
         ]
         report = {
             "name": name, "boot_id": "boot", "devices": devices, "cpu_cores": cpus, "memory_bytes": 16 << 30,

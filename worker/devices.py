@@ -46,7 +46,7 @@ def cpu_model() -> str:
 
 
 def devices() -> list[dict[str, Any]]:
-    """One entry per CPU core and GPU: `kind`, `index`, `model_name`, `memory_bytes`.
+    """One entry per CPU core and GPU: `kind`, `index`, `model_name`, `memory_bytes`; of a GPU its `uuid`, too.
 
     A GPU that does not answer is left out: what else is here must go on being reported.
     """
@@ -56,13 +56,30 @@ def devices() -> list[dict[str, Any]]:
         {"kind": "cpu", "index": index, "model_name": cpu_model(), "memory_bytes": share_bytes}
         for index in range(cores)
     ]
+    return found + _gpus()
+
+
+def _gpus() -> list[dict[str, Any]]:
     nvml = _nvml()
-    for index in range(nvml.nvmlDeviceGetCount() if nvml else 0):
+    found: list[dict[str, Any]] = []
+    for index in range(_gpu_count(nvml)):
         with contextlib.suppress(nvml.NVMLError):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            name, memory = text_of(nvml.nvmlDeviceGetName(handle)), nvml.nvmlDeviceGetMemoryInfo(handle).total
-            found.append({"kind": "cuda", "index": index, "model_name": name, "memory_bytes": memory})
+            name, uuid = text_of(nvml.nvmlDeviceGetName(handle)), text_of(nvml.nvmlDeviceGetUUID(handle))
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
+            found.append({"kind": "cuda", "index": index, "model_name": name, "memory_bytes": memory, "uuid": uuid})
     return found
+
+
+def _gpu_count(nvml: Any) -> int:
+    """How many GPUs the driver tells of; 0 where it does not answer."""
+    if nvml is None:
+        return 0
+    try:
+        return int(nvml.nvmlDeviceGetCount())
+    except nvml.NVMLError:
+        _nvml.cache_clear()  # a driver that was loaded anew wants to be asked anew
+        return 0
 
 
 def gpu_samples(indices: tuple[int, ...]) -> list[dict[str, Any]]:

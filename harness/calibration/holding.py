@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db.models import Q
 from django.utils import timezone
 
 from harness.calibration.models import CalibrationRun
@@ -19,9 +20,10 @@ HOLD = timedelta(minutes=10)
 
 
 def run_devices(run: CalibrationRun) -> list[Device]:
-    """The devices of its kind and model on its node, by index."""
+    """The devices of its kind and model on its node, by index: what is there, and what it holds already."""
     found = Device.objects.filter(node_id=run.node_id, kind=run.kind, model_name=run.model_name)
-    return list(found.order_by("index"))
+    wanted = Q(away_since=None) | Q(pk__in=Reservation.objects.filter(pk__in=run.reservations).values("device"))
+    return list(found.filter(wanted).select_related("node").order_by("index"))
 
 
 def devices_hold(run: CalibrationRun) -> None:

@@ -35,7 +35,7 @@ def calibration_start(
     require_admin(user)
     _check(kind, budget_s)
     found = _node(node, kind)
-    device = found.devices.filter(kind=kind).order_by("index").first()
+    device = found.devices.filter(kind=kind, away_since=None).order_by("index").first()
     if device is None or not device.model_name:
         raise Invalid(
             f"{found.name} has no device of the kind {kind} that tells its name.",

@@ -33,8 +33,11 @@ from harness.calibration.requests import (
 from harness.calibration.states import run_move, run_tell
 from harness.database import DATABASE_AWAY
 from harness.errors import HarnessError
+from harness.jobs.control.telemetry import number_of
+from harness.jobs.control.usage import measurement_use_write
 from harness.plain import text_plain
-from harness.pool.models import NodeState
+from harness.pool.models import DeviceKind, NodeState
+from harness.pool.power import WATTS_MAX
 from harness.pool.services import node_queue
 
 ANSWER_LIMIT_S = NODE_BUDGET_S + 60.0
@@ -42,6 +45,8 @@ ANSWER_LIMIT_S = NODE_BUDGET_S + 60.0
 SENDS_MAX = 2
 FIT_FIRST, FIT_GROWTH = 6, 1.5
 """Points of the first fit, and how many times more there are at the next: fitting takes a part of the time only."""
+USE_NAME = "Calibration of devices"
+"""Of what it used, among the jobs, people and projects."""
 FIT_LIMIT = timedelta(minutes=15)
 """A fit that takes longer has died with its process."""
 _log = logging.getLogger(__name__)
@@ -85,7 +90,8 @@ def run_advance(run_id: str) -> None:
         if run.node is None:
             run_move(run, RunState.FAILED, message="The node left the pool.")
             return
-        if not run_devices(run):
+        devices = run_devices(run)
+        if not devices:
             run_move(run, RunState.FAILED, message=f"{run.node_name} has no {run.model_name} any more.")
             return
         try:
@@ -95,6 +101,8 @@ def run_advance(run_id: str) -> None:
             return
         if run.node.state == NodeState.DOWN:
             _note(run, f"Waits for {run.node_name}: it does not answer.")
+        elif any(device.away_since for device in devices):
+            _note(run, f"Waits for a device of {run.node_name} that the node does not see.")
         elif run.state == RunState.WAITING:
             _begin(run)
         elif _is_busy(run):
@@ -215,7 +223,9 @@ def point_measured(report: dict[str, Any], run_id: str, point_id: str) -> None:
         if run is None or sent is None:
             return
         # The budget is for points: the link is timed once, whatever it takes. Nor is it for a clock that was set.
-        took_s = 0.0 if point_id == LINK else min(abs(time.time() - sent["sent_s"]), ANSWER_LIMIT_S)
+        busy_s = min(abs(time.time() - sent["sent_s"]), ANSWER_LIMIT_S)
+        took_s = 0.0 if point_id == LINK else busy_s
+        _use_write(run, point_id, busy_s, report)
         try:
             _keep(run, point_id, report)
         except ValueError as error:
@@ -223,6 +233,20 @@ def point_measured(report: dict[str, Any], run_id: str, point_id: str) -> None:
         else:
             _answered(run, point_id, took_s)
         task_send_on_commit("control.calibrate")
+
+
+def _use_write(run: CalibrationRun, point_id: str, busy_s: float, report: dict[str, Any]) -> None:
+    """Count what the devices of a point did as work, whatever came of it."""
+    planned = _planned(run, point_id)
+    count = max(planned.ranks, planned.threads if run.kind == DeviceKind.CPU else 1) if planned else LINK_RANKS
+    now, watts, devices = timezone.now(), number_of(report.get("power_w")), run_devices(run)[:count]
+    measurement_use_write(
+        devices,
+        name=USE_NAME,
+        since=now - timedelta(seconds=busy_s),
+        until=now,
+        watts=watts if watts is not None and 0 < watts <= WATTS_MAX * len(devices) else None,
+    )
 
 
 def _keep(run: CalibrationRun, point_id: str, report: dict[str, Any]) -> None:

@@ -58,7 +58,8 @@ def offer_accept(*, user: User, offer: OfferRow, line: int | None = None, elasti
     with transaction.atomic():
         _hold(job)
         ways = _ways(priced, chosen, elastic=elastic)
-        estimate_keep(job, chosen.estimate, [way.estimate for way in ways[1:]], offer=offer)
+        whole = [way.estimate.of_share(1.0 / priced.left) for way in ways]
+        estimate_keep(job, whole[0], whole[1:], offer=offer)
         _promise_check(job)
         OfferRow.objects.filter(pk=offer.pk).update(
             state=OfferState.ACCEPTED, accepted=chosen.estimate.to_dict()["allocation"]

@@ -215,7 +215,7 @@ def _priced(offer: OfferRow, workload: Workload, only: Allocation | None) -> Off
         wish=Wish(**offer.wish),
         deadline_s=offer.deadline_at.timestamp() if offer.deadline_at else None,
         memory_bytes=offer.memory_bytes,
-        without=offer.job_id or "",
+        job=offer.job,
         probes=probes_of(offer.inspection) if offer.inspection else None,
         only=only,
     )

@@ -91,7 +91,8 @@ def openings_read(groups: Sequence[DeviceGroup], *, project: Project | None = No
 def _usable(project: Project | None, now: datetime) -> dict[str, Key]:
     """Devices that are offered, by id: of nodes that take work, without those that are reserved now for others."""
     reserved = [row.node_id or row.device_id for row in reservations_now(project, now)]
-    rows = Device.objects.filter(node__state=NodeState.UP).exclude(Q(pk__in=reserved) | Q(node__in=reserved))
+    there = Device.objects.filter(node__state=NodeState.UP, away_since=None)
+    rows = there.exclude(Q(pk__in=reserved) | Q(node__in=reserved))
     columns = rows.values_list("pk", "kind", "model_name", "slowdown")
     return {pk: device_key(kind, model_name, slowdown) for pk, kind, model_name, slowdown in columns}
 

@@ -16,6 +16,8 @@ from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.openings import Key, Openings, device_key, openings_read, reservations_now
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
+from harness.jobs.models import Job
+from harness.jobs.options import work_left
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
 from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
@@ -47,7 +49,7 @@ def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[Devi
     up = Node.objects.filter(state=NodeState.UP).prefetch_related("devices")
     rows = [device for node in up for device in node.devices.all()]
     for device in rows:
-        if device.pk not in reserved and device.node_id not in reserved:
+        if device.away_since is None and device.pk not in reserved and device.node_id not in reserved:
             nodes[device_key(device.kind, device.model_name, device.slowdown)][device.node_id].append(device)
     cores: dict[str, int] = defaultdict(int)
     gpus: dict[str, int] = defaultdict(int)
@@ -129,6 +131,9 @@ def _group(
     )  # fmt: skip
 
 
+LEFT_LEAST = 0.01
+"""A run that has made all its steps still starts, evaluates and saves."""
+_LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
 _ONLY = (
     "This program cannot be read without running it: its figures come from a few real steps on one device, "
     "and nothing is known of other devices or of several at once."
@@ -177,18 +182,22 @@ def offer_compute(
     wish: Wish,
     deadline_s: float | None,
     memory_bytes: int = 0,
-    without: str = "",
+    job: Job | None = None,
     probes: Mapping[Key, Probe] | None = None,
     only: Allocation | None = None,
 ) -> tuple[Offer, list[str]]:
-    """(the offer, what its figures rest on in sentences). `only`: the one way of which anything is known."""
+    """(the offer, what its figures rest on in sentences). `only`: the one way of which anything is known.
+
+    `job`: whose offer it is; what is left of it is priced, and what it holds itself does not stand in its way.
+    """
     groups = groups_read(project, memory_bytes=memory_bytes)
-    openings = openings_read(groups, project=project, without=without)
+    openings = openings_read(groups, project=project, without=job.pk if job else "")
     ways = candidates(workload, groups, wish=wish)
     if only is not None:
         ways = tuple(way for way in ways if way.allocation == only)
     estimates = estimates_of(workload, ways, probes, even=wish.even)
     ways = tuple(way for way in ways if way.allocation in estimates)
+    left = max(LEFT_LEAST, work_left(job)) if job else 1.0
     now_s = timezone.now().timestamp()
 
     def start_of(allocation: Allocation, run_s: float) -> float | None:
@@ -197,10 +206,13 @@ def offer_compute(
         return earliest_together_s(openings.held, openings.capacity, wanted, run_s=run_s, now_s=now_s)
 
     offer = recommend(
-        ways, estimate_of=lambda way: estimates[way.allocation], start_of=start_of, now_s=now_s,
-        deadline_s=deadline_s, wish=wish, epochs=workload.epochs, epoch_steps=workload.steps_per_epoch,
+        ways, estimate_of=lambda way: estimates[way.allocation].of_share(left), start_of=start_of, now_s=now_s,
+        deadline_s=deadline_s, wish=wish, epochs=workload.epochs if left == 1.0 else 1,
+        epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
-    notes = _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
+    offer = replace(offer, left=left)
+    notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
+    notes += _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
     notes += _reserved_note(project)
     return offer, ([_ONLY] if only is not None else []) + notes
 

@@ -21,6 +21,7 @@ from harness.estimates.inspection import content_key
 from harness.estimates.models import AskState, Inspection, ProbeRow
 from harness.jobs import programs
 from harness.jobs.control.turn import facts_change
+from harness.jobs.control.usage import measurement_use_write
 from harness.jobs.models import Allocation as Held
 from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
@@ -40,6 +41,8 @@ PREFIX = "probe-"
 """Of the ids of our requests; other answers to `node.measure` belong to calibration."""
 PURPOSE = "A few steps of a job that has not started"
 """Everybody reads it, also who does not see the job."""
+USE_NAME = "Steps tried before a run"
+"""Of what it used, among the jobs."""
 STEPS = 3
 PEAK_BYTES_MOST = 1 << 50
 """No host has as much."""
@@ -121,7 +124,7 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
     """
     now = timezone.now()
     rows = Device.objects.select_related("node").filter(
-        node__state=NodeState.UP, node__sandbox_level__gte=minimum_sandbox_level(job), allocation=None
+        node__state=NodeState.UP, node__sandbox_level__gte=minimum_sandbox_level(job), allocation=None, away_since=None
     )
     rows = rows.filter(kind=kind) if kind else rows
     rows = rows.filter(model_name=real_name(model_name)[0]) if model_name else rows
@@ -179,14 +182,18 @@ def probe_done(report: dict[str, Any]) -> ProbeRow | None:
         problem = report.get("problem")
         told = problem if isinstance(problem, dict) else {"code": "bad_answer", "message": str(error), "hint": ""}
         fields = {"state": AskState.FAILED, "problem": told}
-    return _end(probe, fields)
+    return _end(probe, fields, has_run=True)
 
 
-def _end(probe: ProbeRow, fields: Mapping[str, Any]) -> ProbeRow:
+def _end(probe: ProbeRow, fields: Mapping[str, Any], *, has_run: bool) -> ProbeRow:
+    now = timezone.now()
     with transaction.atomic():
-        done = {**fields, "finished_at": timezone.now()}
-        if ProbeRow.objects.filter(pk=probe.pk, state=AskState.WAITING).update(**done):
-            for held in Reservation.objects.filter(pk=probe.reservation, cancelled_at=None):
+        if ProbeRow.objects.filter(pk=probe.pk, state=AskState.WAITING).update(**fields, finished_at=now):
+            for held in Reservation.objects.filter(pk=probe.reservation).select_related("device__node", "by"):
+                if has_run and held.device is not None:
+                    measurement_use_write(
+                        [held.device], name=USE_NAME, since=probe.sent_at, until=now, by=held.by, project=probe.project
+                    )
                 reservation_release(held)
     tree_remove(_paths(probe).root)
     probe.refresh_from_db()
@@ -246,7 +253,7 @@ def probe_complete(probe: ProbeRow, job: Job) -> None:
 def probe_expire(probe: ProbeRow) -> None:
     """Let one that nobody answered fail."""
     if _is_late(probe):
-        _end(probe, {"state": AskState.FAILED, "problem": _LATE})
+        _end(probe, {"state": AskState.FAILED, "problem": _LATE}, has_run=False)
 
 
 def _is_late(probe: ProbeRow) -> bool:

@@ -159,7 +159,8 @@ class Allocation(models.Model):
 
 
 class DeviceUse(models.Model):
-    """That a device worked for a job over a time: written when the attempt ends, kept when job or device go."""
+    """That a device worked over a time, for a job or for a measurement of the harness's own: written when the attempt
+    or the measurement ends, kept when job or device go."""
 
     device = models.ForeignKey(Device, null=True, on_delete=models.SET_NULL, related_name="uses")
     node_name = models.CharField(max_length=60)
@@ -173,6 +174,7 @@ class DeviceUse(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     owner_name = models.CharField(max_length=150)
     token = models.PositiveIntegerField()
+    """Of the attempt; 0: a measurement, of no job."""
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(db_index=True)
     energy_j = models.FloatField()

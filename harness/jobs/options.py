@@ -8,9 +8,12 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
 from codegen.modes import MODES
 from codegen.spec import TaskSpec
-from harness.jobs.models import Job
+from harness.jobs.models import Checkpoint, Job
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
 from scheduler.types import Option
@@ -24,6 +27,8 @@ OBSERVED_FROM = 0.02
 """Share of the run that must be done before its own pace counts more than the estimate."""
 NARROWER_COST = 1.01
 """Energy of a run with fewer ranks than were estimated, over that with all of them; see `options_narrower`."""
+_GOES_ON = frozenset({JobState.RUNNING, JobState.PAUSING})
+"""States in which a job is where its last step says."""
 RATE_MOST_PER_S = 1e6
 """Nothing is done a million times per second: a program that claims so is not believed."""
 
@@ -85,10 +90,28 @@ def options_of(job: Job) -> tuple[Option, ...]:
 
 
 def work_left(job: Job) -> float:
-    """Share of the run that is still to do, by its steps."""
-    if not job.steps_total or not 0 <= job.step <= job.steps_total:
+    """Share of the run that is still to do, by its steps: of a run that does not go on now, from what it has saved."""
+    step = job.step if job.state in _GOES_ON or not job.step else saved_step(job) or 0
+    if not job.steps_total or not 0 <= step <= job.steps_total:
         return 1.0
-    return 1.0 - job.step / job.steps_total
+    return 1.0 - step / job.steps_total
+
+
+def with_saved_step(rows: QuerySet[Job]) -> QuerySet[Job]:
+    """With what `saved_step` says of each, in the same query."""
+    kept = Checkpoint.objects.filter(job=OuterRef("pk"), removed_at=None)
+    named, newest = kept.filter(name=OuterRef("resume_from")), kept.order_by("-step")
+    return rows.annotate(known_saved_step=Coalesce(*(Subquery(one.values("step")[:1]) for one in (named, newest))))
+
+
+def saved_step(job: Job) -> int | None:
+    """Step of the checkpoint that its next attempt starts from; None where nothing is saved."""
+    if hasattr(job, "known_saved_step"):
+        known: int | None = job.known_saved_step
+        return known
+    kept = job.checkpoints.filter(removed_at=None)
+    chosen = kept.filter(name=job.resume_from).first() or kept.order_by("-step").first()
+    return chosen.step if chosen else None
 
 
 def observed_rate_per_s(job: Job) -> float | None:

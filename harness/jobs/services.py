@@ -185,6 +185,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
     if kept.exists():
         olds += [JobState.FAILED, JobState.CANCELLED]
     text = f"Resumed from {chosen.name}" if chosen else "Resumed"
+    job.resume_from = checkpoint  # what is left of it is asked for below
     with transaction.atomic():
         moved = job_move(
             job.pk,

@@ -12,7 +12,7 @@ from django.utils import timezone
 from harness.accounts.access import is_admin, visible_projects
 from harness.accounts.models import User
 from harness.errors import Invalid
-from harness.jobs.control.usage import attempt_samples, use_of
+from harness.jobs.control.usage import attempt_samples, is_pools, use_of
 from harness.jobs.models import Allocation, DeviceUse
 from harness.pool.models import Device, PoolSetting
 from harness.pool.power import device_power
@@ -132,7 +132,7 @@ def use_rows(*, user: User, window: Window, by: str) -> list[UseRow]:
     seen = set(visible_projects(user).values_list("pk", flat=True))
     rows: dict[str, UseRow] = {}
     for use in uses_of(window):
-        key, name, job_id = _group(use, by, is_admin(user) or use.project_id in seen)
+        key, name, job_id = _group(use, by, is_admin(user) or use.project_id in seen or is_pools(use))
         seconds, joules = _share(use, window.since, window.until)
         row = rows.setdefault(key, UseRow(name=name, job_id=job_id))
         row.device_s += seconds

@@ -83,9 +83,17 @@ class Device(models.Model):
     """GPU memory; for a CPU core its share of the host's memory."""
     slowdown = models.FloatField(default=1.0)
     """Declared: its ranks are made so many times as slow, to try unlike devices where there are none. 1: as it is."""
+    uuid = models.CharField(max_length=80, blank=True)
+    """What stays the same of a GPU when its number changes; empty: its node tells none."""
+    away_since = models.DateTimeField(null=True, blank=True)
+    """Since when its node, which does report, has not seen it (`harness.pool.devices`). Nothing starts on it."""
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["node", "kind", "index"], name="one_row_per_device")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "kind", "index"], condition=models.Q(away_since=None), name="one_row_per_device"
+            )
+        ]
 
 
 class Policy(models.TextChoices):

@@ -13,6 +13,8 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
+from harness.jobs.control.turn import facts_change
+from harness.pool.devices import device_find
 from harness.pool.models import Device, Node, Reservation
 from harness.pool.naming import node_named
 
@@ -77,6 +79,7 @@ def reservation_hold(
         raise Invalid("A reservation lasts a year at most.", field="ends_at", hint="Drain the node instead.")
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
+        facts_change()  # nothing that is being decided on the facts before this starts there
         _free_check(target, starts_at, ends_at)
         made = Reservation.objects.create(
             node=node, device=device, starts_at=starts_at, ends_at=ends_at, purpose=purpose, project=project, by=by
@@ -130,7 +133,7 @@ def reservation_list(*, since: datetime | None = None) -> QuerySet[Reservation]:
 def _device(node: Node, name: str) -> Device:
     kind, _, index = name.partition(":")
     is_number = index.isdecimal() and len(index) < _DIGITS_MOST
-    found = node.devices.filter(kind=kind, index=int(index)).first() if is_number else None
+    found = device_find(node, kind, int(index)) if is_number else None
     if found is None:
         raise NotFound(f"{node.name} has no device {name[:20]}.", field="device", hint="Name it like cpu:0 or cuda:0.")
     return found

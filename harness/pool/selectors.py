@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Prefetch
 from django.utils import timezone
 
 from codegen.types import Hardware
@@ -36,6 +37,8 @@ class DeviceRow:
     """What it is reserved for now."""
     slowdown: float = 1.0
     """Declared, not real: its ranks are made so many times as slow."""
+    away_s: float | None = None
+    """For how long its node has not seen it; None: it is there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +86,14 @@ class PoolOverview:
     def free(self) -> int:
         """Devices a job could get now: idle ones of nodes that are up, without those that are reserved."""
         up = (node for node in self.nodes if node.state == NodeState.UP)
-        return sum(device.job_id is None and not device.reserved for node in up for device in node.devices)
+        idle = (device for node in up for device in node.devices if device.job_id is None and device.away_s is None)
+        return sum(not device.reserved for device in idle)
 
     @property
     def away(self) -> int:
-        """Idle devices of nodes that drain or are down."""
-        return sum(len(node.devices) - node.busy for node in self.nodes if node.state != NodeState.UP)
+        """Idle devices of nodes that drain or are down, and those that their nodes do not see."""
+        pairs = ((node, device) for node in self.nodes for device in node.devices if device.job_id is None)
+        return sum(node.state != NodeState.UP or device.away_s is not None for node, device in pairs)
 
 
 def pool_overview() -> PoolOverview:
@@ -136,6 +141,7 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
                 rank=held.rank if held else None,
                 reserved=kept.get(device.pk, "") or kept.get(device.node_id, ""),
                 slowdown=device.slowdown,
+                away_s=(now - device.away_since).total_seconds() if device.away_since else None,
             )
         )
     return by_node
@@ -182,7 +188,8 @@ def hardware() -> Hardware:
 
     With the setting `span_nodes` also how many devices of several nodes a job may ask for.
     """
-    nodes = list(Node.objects.filter(state=NodeState.UP).prefetch_related("devices"))
+    there = Prefetch("devices", Device.objects.filter(away_since=None))
+    nodes = list(Node.objects.filter(state=NodeState.UP).prefetch_related(there))
     cores, memory_bytes, gpus, gpu_memory_bytes = 0, 0, 0, 0
     for node in nodes:
         kinds = [device.kind for device in node.devices.all()]

@@ -17,6 +17,7 @@ from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
 from harness.plain import INTEGER_MAX, plain
 from harness.pool.broker_users import broker_user_remove
+from harness.pool.devices import DeviceFields, device_find, devices_follow
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
@@ -128,7 +129,7 @@ def device_slow(*, user: User, node: str, kind: str, index: int, factor: float) 
     if isinstance(factor, bool) or not 1.0 <= factor <= SLOWDOWN_MAX:
         raise Invalid(f"A device is declared 1 to {SLOWDOWN_MAX:g} times as slow.", field="factor")
     with transaction.atomic():
-        device = Device.objects.filter(node=node_named(node), kind=kind, index=index).select_related("node").first()
+        device = device_find(node_named(node), kind, index)
         if device is None:
             raise NotFound(f"{node} has no device {kind}:{index}.", hint="See the pool page for its devices.")
         Device.objects.filter(pk=device.pk).update(slowdown=factor)
@@ -177,18 +178,14 @@ def node_report(report: dict[str, Any]) -> Node | None:
             setattr(node, field, value)
         node.heartbeat_at = timezone.now()
         node.save()
-        changed = _devices_follow(node, devices)
+        changed = devices_follow(node, devices, node.heartbeat_at)
         if changed or before != node.state:
             publish_pool("node", {"node": name, "state": node.state})
             task_send_on_commit("control.tick")
     return node
 
 
-_DeviceFields = dict[tuple[str, int], dict[str, Any]]
-"""(kind, index) -> what the agent says of it."""
-
-
-def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], _DeviceFields]:
+def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields]:
     """(fields of the node, its devices). Raises one of several errors where the report makes no sense."""
     report = plain(report)
     node = {
@@ -205,6 +202,7 @@ def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], _DeviceFields]
         (DeviceKind(item["kind"]).value, _whole(item["index"], _INTEGER_MAX)): {
             "model_name": str(item.get("model_name", ""))[:120],
             "memory_bytes": _whole(item.get("memory_bytes", 0)),
+            "uuid": str(item.get("uuid", ""))[:80],
         }
         for item in report.get("devices", [])
     }
@@ -217,25 +215,6 @@ def _whole(value: Any, most: int = INTEGER_MAX) -> int:
     if not 0 <= number <= most:
         raise ValueError(f"{number} is not from 0 to {most}")
     return number
-
-
-def _devices_follow(node: Node, devices: _DeviceFields) -> bool:
-    """Add, update and remove rows until they are what the agent reports; a held device is never removed."""
-    have = {(device.kind, device.index): device for device in node.devices.all()}
-    changed = False
-    for key, fields in devices.items():
-        device = have.get(key)
-        if device is None:
-            Device.objects.create(node=node, kind=key[0], index=key[1], **fields)
-            changed = True
-        elif device.model_name != fields["model_name"] or device.memory_bytes != fields["memory_bytes"]:
-            Device.objects.filter(pk=device.pk).update(**fields)
-            changed = True
-    gone = [device.pk for key, device in have.items() if key not in devices]
-    if gone:
-        removed, _ = Device.objects.filter(pk__in=gone, allocation__isnull=True).delete()
-        changed = changed or bool(removed)
-    return changed
 
 
 def nodes_mark_down(now: datetime) -> list[str]:

@@ -69,10 +69,8 @@ class DeadlinePass:
         fixed, promised, dated, others = self._sorted()
         if self._with_stays:
             self._stay(promised, dated, others)
-        stays = self._out.stays
-        overdue = [job for job in others if self._is_overdue(job)]
-        self._begin(fixed, promised, overdue)
-        for job in self._admit(dated, promised, may_promise=not self._somebody_waits(overdue)):
+        stays, may_promise = self._out.stays, self._begin(fixed, promised, others)
+        for job in self._admit(dated, promised, may_promise=may_promise):
             self._try(job)
         for job in [job for job in others if job.job_id not in stays and not self._is_overdue(job)]:
             self._serve(job)
@@ -101,8 +99,10 @@ class DeadlinePass:
                 self._rooms.hold(job, min(until_s, self._now_s + max(LEAST_LEFT_S, job.left_high_s(option))))
                 self._out.stays.add(job.job_id)
 
-    def _begin(self, fixed: Sequence[JobView], promised: Sequence[JobView], overdue: Sequence[JobView]) -> None:
-        """Those that go before every deadline that is not promised."""
+    def _begin(self, fixed: Sequence[JobView], promised: Sequence[JobView], others: Sequence[JobView]) -> bool:
+        """Those that go before every deadline that is not promised. Returns whether anything new may be promised: not
+        while an overdue job has not started, so that its turn comes."""
+        overdue = [job for job in others if self._is_overdue(job)]
         for job in fixed:
             self._go_on(job)
         settled = [job for job in overdue if job.is_running] if self._settled_first else []
@@ -113,16 +113,14 @@ class DeadlinePass:
             self._keep(job)
         for job in [job for job in overdue if job not in settled]:
             self._serve(job)
-
-    def _somebody_waits(self, overdue: Sequence[JobView]) -> bool:
-        """Whether an overdue job has not started: then nothing new is promised, so that its turn comes."""
         slots = (self._out.slots.get(job.job_id) for job in overdue)
-        return any(slot is not None and slot.start_s > self._now_s for slot in slots)
+        return not any(slot is not None and slot.start_s > self._now_s for slot in slots)
 
     def offer(self, job: JobView) -> tuple[Slot | None, float]:
         """(slot that keeps the deadline beside all promises, earliest upper end that could be kept); see `admit`."""
         fixed, promised, _, others = self._sorted()
-        self._begin(fixed, promised, [other for other in others if self._is_overdue(other)])
+        if not self._begin(fixed, promised, others):
+            return None, math.inf
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
         soonest = self._soonest(job, ways.options)
         return self._in_time(job), soonest.end_s if soonest else math.inf

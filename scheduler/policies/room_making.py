@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scheduler.places import end_of
 from scheduler.policies.room_groups import FEW, Room
 from scheduler.policies.timeline import Brief, Timeline
 from scheduler.types import Capacity, DeviceKey, JobView, NodeSize
@@ -15,7 +16,7 @@ def rooms_of(capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> list[
     rooms = list(_wide(capacity, now_s) if capacity.spans_nodes else _narrow(capacity.nodes, now_s))
     if with_memory:
         _add_memory(rooms, capacity.nodes, jobs, now_s)
-    _keep_reserved(rooms, capacity, now_s)
+    _keep_reserved(rooms, capacity, jobs, now_s)
     return rooms
 
 
@@ -51,15 +52,25 @@ def _add_memory(rooms: Sequence[Room], nodes: Sequence[NodeSize], jobs: Sequence
         room.memory = lines[room.name]
 
 
-def _keep_reserved(rooms: Sequence[Room], capacity: Capacity, now_s: float) -> None:
-    """Coming reservations of single devices; those that are kept now are not in the capacity."""
+def _keep_reserved(rooms: Sequence[Room], capacity: Capacity, jobs: Sequence[JobView], now_s: float) -> None:
+    """Reservations of single devices; those that are kept now and free are not in the capacity.
+
+    What runs is stopped by none: of a device that is held only the time after that is kept.
+    """
     kept = [(node, device) for node in capacity.pool.nodes if node.is_kept for device in node.devices]
+    ends = {
+        device_id: end_of(job, now_s)
+        for job in (jobs if kept else ())
+        if job.running is not None and job.is_running
+        for device_id in job.running.device_ids
+    }
     by_node = {(room.name, room.key): room for room in rooms}
     by_level = {(room.level, room.key): room for room in rooms}
     for node, device in kept:
         key = (device.kind, device.model_name)
         room = by_level.get((node.sandbox_level, key)) if capacity.spans_nodes else by_node.get((node.name, key))
-        if room and not any(keep.start_s <= now_s < keep.end_s for keep in device.reserved):
-            for keep in device.reserved:
-                if keep.start_s > now_s:
-                    room.devices.take(1, keep.start_s, keep.end_s)
+        until_s = ends.get(device.device_id)
+        if room is None or (until_s is None and any(keep.start_s <= now_s < keep.end_s for keep in device.reserved)):
+            continue
+        for keep in device.reserved:
+            room.devices.take(1, max(keep.start_s, now_s if until_s is None else until_s), keep.end_s)

@@ -31,6 +31,21 @@ class Slot(NamedTuple):
     """Of a mixture: all its rooms, and the devices in each."""
 
 
+def _above(jobs: Sequence[JobView], quotas: Quotas) -> frozenset[tuple[str, str]]:
+    """(project, kind) of which more is held than may ever be: what runs goes on, and nothing starts beside it."""
+    held: Counter[tuple[str, str]] = Counter()
+    for job in jobs:
+        if job.running is not None and job.is_running:
+            held[job.project, job.running.option.kind] += job.running.option.count
+    found = set()
+    for (project, kind), count in held.items():
+        quota = quotas.get(project)
+        limit = quota.limit(kind) if quota else None
+        if quota is not None and limit is not None and count > limit and not quota.borrows(kind):
+            found.add((project, kind))
+    return frozenset(found)
+
+
 class Rooms:
     """The pool over time. Mutable: it lives within one decision."""
 
@@ -58,8 +73,9 @@ class Rooms:
         self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
         """Running job -> what it holds on its first node, the most first: every option asks for it."""
         self._quotas = quotas
+        self._above = _above(jobs, quotas) if quotas else frozenset()
         self._tokens = {
-            (project, kind): Timeline(now_s, limit)
+            (project, kind): Timeline(now_s, 0 if (project, kind) in self._above else limit)
             for project, quota in quotas.items()
             for kind, limit in quota.devices.items()
         }
@@ -74,7 +90,7 @@ class Rooms:
             return True
         quota = self._quotas.get(job.project)
         limit = quota.limit(option.kind) if quota else None
-        return limit is None or option.count <= limit
+        return limit is None or option.count <= limit or self._keeps(job, option)
 
     def may_borrow(self, job: JobView, option: Option) -> bool:
         """Whether the project may go over its quota."""
@@ -85,7 +101,7 @@ class Rooms:
         """The first slot that starts by `latest_s`; a running job stays on its node where it can start there now."""
         if latest_s <= self.now_s and not self.may_start_now(option):
             return None
-        tokens = None if borrow else self._tokens.get((job.project, option.kind))
+        tokens = self._tokens_for(job, option, borrow=borrow) if self._tokens else None
         if option.parts:
             return self._find_mixed(job, option, run_s, latest_s, tokens)
         here = self._here(job, option) if job.running else None
@@ -104,6 +120,18 @@ class Rooms:
         if best is None and not option.model_name and self._models[option.kind] > 1:
             return self._find_mixed(job, option, run_s, latest_s, tokens)
         return Slot(option, best, best_s, best_s + run_s) if best else None
+
+    def _tokens_for(self, job: JobView, option: Option, *, borrow: bool) -> Timeline | None:
+        """What its project may hold over time; None where that does not bind it."""
+        tokens = self._tokens.get((job.project, option.kind))
+        free = (borrow and self.may_borrow(job, option)) or self._keeps(job, option)
+        return None if free else tokens
+
+    def _keeps(self, job: JobView, option: Option) -> bool:
+        """Whether it holds as much already, from before a quota that may not be exceeded became smaller."""
+        if (job.project, option.kind) not in self._above or job.running is None or not job.is_running:
+            return False
+        return option.kind == job.running.option.kind and option.count <= job.running.option.count
 
     def may_start_now(self, option: Option) -> bool:
         """Whether a gang could have its devices now, if nothing else is in the way; False is certain, and costs little:

@@ -115,6 +115,8 @@ def test_memory_that_was_asked_for_is_never_promised_twice(seed, policy):
 @given(seeds, policies)
 def test_no_start_goes_over_a_quota_that_may_not_be_exceeded(seed, policy):
     jobs, view, quotas = mid_run(seed, policy, may_borrow=False)
+    random = Random(seed)
+    jobs = [replace(job_, deadline_s=NOW_S + 500.0, promised=random.random() < 0.5) for job_ in jobs]
     held = Counter()
     projects = {job_.job_id: job_.project for job_ in jobs}
     decision = place(jobs, view, NOW_S, policy=policy, quotas=quotas)

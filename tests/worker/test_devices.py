@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,18 +24,21 @@ def handle_of(index: int) -> int:
 
 
 @pytest.fixture
-def three_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def three_gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Of which the second has fallen off the bus."""
     nvml: Any = SimpleNamespace(
         NVMLError=NVMLError,
         nvmlDeviceGetCount=lambda: 3,
         nvmlDeviceGetHandleByIndex=handle_of,
         nvmlDeviceGetName=lambda handle: f"GPU {handle}",
+        nvmlDeviceGetUUID=lambda handle: f"GPU-{handle}{handle}".encode(),
         nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(total=8 * GIB, used=GIB),
         nvmlDeviceGetUtilizationRates=lambda _handle: SimpleNamespace(gpu=50),
         nvmlDeviceGetPowerUsage=lambda _handle: 100_000,
     )
-    monkeypatch.setattr(devices, "_nvml", lambda: nvml)
+    devices._nvml.cache_clear()
+    monkeypatch.setattr(devices, "_nvml", lru_cache(lambda: nvml))
+    return nvml
 
 
 @pytest.mark.usefixtures("three_gpus")
@@ -42,6 +46,21 @@ def test_a_gpu_that_does_not_answer_keeps_no_other_device_from_being_reported() 
     found = devices.devices()
     assert [device["index"] for device in found if device["kind"] == "cuda"] == [0, 2]
     assert any(device["kind"] == "cpu" for device in found)
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_a_gpu_is_told_with_what_stays_the_same_when_its_number_changes() -> None:
+    assert [device["uuid"] for device in devices.devices() if device["kind"] == "cuda"] == ["GPU-00", "GPU-22"]
+
+
+def test_a_driver_that_does_not_answer_keeps_no_core_from_being_reported(three_gpus: Any) -> None:
+    def lost() -> int:
+        raise NVMLError("Driver not loaded")
+
+    three_gpus.nvmlDeviceGetCount = lost
+    assert {device["kind"] for device in devices.devices()} == {"cpu"}
+    three_gpus.nvmlDeviceGetCount = lambda: 1
+    assert {device["kind"] for device in devices.devices()} == {"cpu", "cuda"}
 
 
 @pytest.mark.usefixtures("three_gpus")

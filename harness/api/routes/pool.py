@@ -58,6 +58,7 @@ def _node_out(node: selectors.NodeRow, seen: set[str]) -> NodeOut:
                 job_name=device.job_name if named else None,
                 rank=device.rank if named else None,
                 slowdown=device.slowdown,
+                away_s=device.away_s,
             )
         )
     return NodeOut(devices=devices, **{name: getattr(node, name) for name in _NODE})

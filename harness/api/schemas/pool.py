@@ -22,6 +22,7 @@ class DeviceOut(Schema):
     job_name: str | None
     rank: int | None
     slowdown: float = Field(description="Declared, not real: ranks on it are made so many times as slow. 1: as it is.")
+    away_s: float | None = Field(description="For how long its node has not seen it. Null: it is there.")
 
 
 class NodeOut(Schema):

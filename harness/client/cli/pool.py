@@ -10,7 +10,7 @@ import typer
 
 from harness.client.cli import calibration, queue
 from harness.client.cli.common import open_client
-from harness.client.cli.output import JsonFlag, console, json_print, size, table_print, when
+from harness.client.cli.output import JsonFlag, console, duration, json_print, size, table_print, when
 from harness.client.client import Json
 from harness.client.errors import ApiError
 from harness.client.transport import segment
@@ -33,6 +33,11 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
     console().print(
         f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, {pool['queued']} jobs wait."
     )
+    for node in pool["nodes"]:
+        for device in node["devices"]:
+            if (away_s := device.get("away_s")) is not None:
+                name = f"{device['kind']}:{device['index']}"
+                console().print(f"{node['name']} has not seen its {name} for {duration(away_s)}.", markup=False)
 
 
 def _row(node: Json) -> tuple[object, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +11,7 @@ from harness.broker import publish_job
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
+from scheduler.obstacles import NEVER
 from scheduler.types import Decision, JobView, WaitReason
 from scheduler.words import duration_words
 from worker.states import JobState
@@ -57,7 +59,8 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
             **_waiting(facts, job, reason if view.job_id in facts.queued else None),
             **_times(job, expected, facts.now_s),
         }
-        warning = _warning(job, expected, decision.warnings.get(view.job_id, ""), facts.now_s)
+        stuck = "" if expected or not view.promised or reason is None else _stuck_words(view, reason, facts.now_s)
+        warning = _warning(job, expected, decision.warnings.get(view.job_id, stuck), facts.now_s)
         if warning != job.warning:
             changes["warning"] = warning
         if not changes or not Job.objects.filter(pk=job.pk, state=job.state).update(**changes):
@@ -113,6 +116,18 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
     if all(at is not None and abs(at.timestamp() - at_s) < enough_s for at, at_s in zip(old, new_s, strict=True)):
         return {}
     return {name: datetime.fromtimestamp(at_s, UTC) for name, at_s in zip(names, new_s, strict=True)}
+
+
+def _stuck_words(view: JobView, reason: WaitReason, now_s: float) -> str:
+    """A promised job that nobody can tell a start of, as the pool is now: what becomes of its promise."""
+    if reason.code not in NEVER:
+        return "Nobody can tell now when it starts, so its promise is in danger."
+    left_s = min(view.left_high_s(option) for option in view.options)
+    latest_s = view.deadline_s - left_s if view.deadline_s is not None else -math.inf
+    if not now_s < latest_s < now_s + FARTHEST_S:
+        return f"Its promised finish cannot be kept any more. {reason.text}"
+    latest = f"{datetime.fromtimestamp(latest_s, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"Its promise breaks unless it can start by {latest}. {reason.text}"
 
 
 def _warning(job: Job, expected: Expected | None, from_policy: str, now_s: float) -> str:

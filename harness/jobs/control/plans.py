@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from django.conf import settings
 
 from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
+from harness.jobs.control.disk import OnDisk
 from harness.jobs.control.gangs import MEASURED, shared_out
-from harness.jobs.control.saved import checkpoint_is_whole
 from harness.jobs.control.spread import addresses_of, network_of
 from harness.jobs.control.telemetry import number_of
-from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, ResourceSample
+from harness.jobs.models import Allocation, Job, JobAttempt, ResourceSample
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, DeviceKind, Node
 from scheduler.types import Option
 from worker.events import stream_number
-from worker.plan import Limits, RankPlan, RunPaths, RunPlan
-from worker.watchdog import folder_bytes
+from worker.plan import Limits, RankPlan, RunPlan
 
 NO_NETWORK = "The ranks have no network of their own: {}."
 MEMORY_SHARE = 0.9
@@ -33,16 +32,19 @@ WALL_EXTRA_S = 900.0
 
 
 def plan_make(
-    job: Job, *, token: int, devices: Sequence[Device], backend: str, option: Option | None = None
+    job: Job, *, token: int, devices: Sequence[Device], backend: str, disk: OnDisk, option: Option | None = None
 ) -> RunPlan:
-    """The plan of one attempt; `devices` in rank order, with their nodes. An option's mode wins over the spec's."""
+    """The plan of one attempt; `devices` in rank order, with their nodes. An option's mode wins over the spec's.
+
+    Reads the database alone: it is called while devices are taken.
+    """
     wished = job.resolved.get("spec", {}).get("mode", "auto")
     mode = (option.mode if option else "") or wished
     if mode not in MODES or (mode in SEVERAL - {"sync"} and len(devices) == 1):
         mode = "sync" if len(devices) > 1 else "single"
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     least, most = _elastic(job, mode, devices, backend)
-    store, limits, addresses = settings.STORE, _limits(job, devices, most), addresses_of(devices)
+    store, limits, addresses = settings.STORE, _limits(job, devices, most, disk), addresses_of(devices)
     network, problem = network_of(devices, addresses)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     return RunPlan(
@@ -55,7 +57,7 @@ def plan_make(
         limits=limits,
         minimum_sandbox_level=minimum_sandbox_level(job),
         own_code=job.own_code,
-        resume_from=resume_checkpoint(job),
+        resume_from=disk.resume_from,
         backend=backend,
         note=" ".join(part for part in (note, NO_NETWORK.format(problem) if problem else "") if part),
         network=network,
@@ -139,33 +141,16 @@ def _beyond_shares_bytes(node: Node, core_bytes: int) -> int:
     return beyond
 
 
-def _limits(job: Job, devices: Sequence[Device], most: int) -> Limits:
+def _limits(job: Job, devices: Sequence[Device], most: int, disk: OnDisk) -> Limits:
     """Of one attempt on each of its nodes; what the tightest of them allows."""
     nodes = {device.node for device in devices}
     share = min(_memory_share(node, [device for device in devices if device.node == node], most) for node in nodes)
     time_s = job.resolved.get("spec", {}).get("budget", {}).get("time_s")
     budgeted = isinstance(time_s, (int, float))
-    free_bytes = max(0, settings.STORE.free_bytes() - settings.DISK_RESERVE_BYTES)
-    # What attempts before have made counts too, and is not free any more.
-    held_bytes = folder_bytes(settings.STORE.job(job.pk).work) or 0
     return Limits(
         memory_bytes=wanted_memory_bytes(job) or share,
-        disk_bytes=min(settings.JOB_DISK_BYTES, held_bytes + max(free_bytes // 2, 64 << 20)),
+        # What attempts before have made counts too, and is not free any more.
+        disk_bytes=min(settings.JOB_DISK_BYTES, disk.held_bytes + max(disk.free_bytes // 2, 64 << 20)),
         wall_s=time_s * WALL_FACTOR + WALL_EXTRA_S if budgeted else None,
         stall_s=float(settings.STALL_S),
     )
-
-
-def resume_checkpoint(job: Job) -> str | None:
-    """Where the next attempt starts: the one a person named, else the whole one that is farthest on.
-
-    After a resume from an older checkpoint those of the history that was left are not known any more (`effects`).
-    None where there is none, so that the run starts from its beginning (or from what it finds itself).
-    """
-    if job.resume_from:
-        return job.resume_from
-    paths: RunPaths = settings.STORE.job(job.pk)
-    for checkpoint in Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step"):
-        if checkpoint_is_whole(paths, checkpoint.name):
-            return checkpoint.name
-    return None

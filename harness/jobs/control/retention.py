@@ -10,7 +10,8 @@ from pathlib import Path
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet, Window
+from django.db.models.functions import Mod, RowNumber
 from django.utils import timezone
 
 from harness.broker import task_send
@@ -19,13 +20,14 @@ from harness.datasets.models import Dataset
 from harness.datasets.services import contents_purge, datasets_purge
 from harness.datasets.uploads import uploads_expire
 from harness.jobs.models import Job, ResourceSample
+from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
 from worker.sandbox import tree_remove
 from worker.states import HOLDS_DEVICES
 
 SAMPLES_FINE_FOR = timedelta(days=2)
-"""Samples of runs that ended longer ago are thinned to one in `SAMPLES_KEEP_EVERY`."""
+"""Older samples are thinned to one in `SAMPLES_KEEP_EVERY` of each node, of runs that go on as well."""
 SAMPLES_KEEP_EVERY = 10
 _GONE = ".gone-"
 """So begins the name of the folder of a job whose rows are deleted: it is removed now, or by the next round."""
@@ -34,7 +36,8 @@ _log = logging.getLogger(__name__)
 
 def retention() -> None:
     """Do all of it; each part stands alone."""
-    for part in (uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire):
+    parts = (uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire, devices_forget)
+    for part in parts:
         try:
             count = part()
         except Exception:
@@ -87,11 +90,13 @@ def _contents() -> int:
 
 
 def samples_thin() -> int:
-    """Thin the resource samples of runs that ended long ago."""
+    """Thin resource samples of long ago: a run of weeks must not grow without limit."""
     limit_s = (timezone.now() - SAMPLES_FINE_FOR).timestamp()
-    old = ResourceSample.objects.filter(time_s__lt=limit_s, job__finished_at__isnull=False, thinned=False)
-    gone = [pk for number, pk in enumerate(old.order_by("job", "time_s").values_list("pk", flat=True))
-            if number % SAMPLES_KEEP_EVERY]  # fmt: skip
+    old = ResourceSample.objects.filter(time_s__lt=limit_s, thinned=False)
+    of_one = [F("job_id"), F("token"), F("node_id")]
+    numbered = old.annotate(number=Window(RowNumber(), partition_by=of_one, order_by=("time_s", "pk")))
+    extra = numbered.annotate(beside=Mod(F("number"), SAMPLES_KEEP_EVERY)).exclude(beside=1)
+    gone = list(extra.values_list("pk", flat=True))
     for start in range(0, len(gone), 500):
         ResourceSample.objects.filter(pk__in=gone[start : start + 500]).delete()
     old.update(thinned=True)

@@ -7,7 +7,7 @@ claimed by compare-and-set on its state and attempt number, a device by the uniq
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -17,6 +17,7 @@ from django.utils import timezone
 from harness.broker import task_send
 from harness.database import DATABASE_AWAY
 from harness.jobs.admission import promise_give, promises_catch_up
+from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.turn import (
@@ -36,7 +37,7 @@ from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.options import option_words
 from harness.jobs.services import stop_send
 from harness.jobs.states import job_move, job_note
-from harness.pool.models import Device, PoolSetting
+from harness.pool.models import Device, NodeState, PoolSetting
 from harness.pool.services import node_queue
 from scheduler.place import place
 from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView
@@ -60,8 +61,9 @@ def tick() -> int:
             with keeper:
                 facts = facts_read()
                 decisions = _decide(facts) if facts.views else None
+                disks = _disks(facts, *decisions) if decisions else {}
             if decisions:
-                started += _carry_out_all(keeper.turn, facts, *decisions)
+                started += _carry_out_all(keeper.turn, facts, disks, *decisions)
             if turn_end(keeper.turn):
                 return started
         except TurnLost:
@@ -82,7 +84,21 @@ def _decide(facts: Facts) -> tuple[Decision, list[Decision]]:
     return _place(facts, facts.views, facts.pool), own
 
 
-def _carry_out_all(turn: Turn, facts: Facts, decision: Decision, own: Sequence[Decision]) -> int:
+def _disks(facts: Facts, decision: Decision, own: Sequence[Decision]) -> dict[str, OnDisk]:
+    """What lies on disk for each job that is to start; one whose disk does not answer starts in a later tick."""
+    found = {}
+    for placement in (placement for made in (*own, decision) for placement in made.placements):
+        if _starts(facts, placement):
+            try:
+                found[placement.job_id] = disk_read(facts.jobs[placement.job_id])
+            except OSError as error:
+                _log.warning("job %s is not started yet, its files cannot be looked at: %s", placement.job_id, error)
+    return found
+
+
+def _carry_out_all(
+    turn: Turn, facts: Facts, disks: Mapping[str, OnDisk], decision: Decision, own: Sequence[Decision]
+) -> int:
     """All of it in one transaction, if the turn is still ours; return how many jobs were started."""
     with transaction.atomic():
         turn_hold(turn)
@@ -90,7 +106,8 @@ def _carry_out_all(turn: Turn, facts: Facts, decision: Decision, own: Sequence[D
             _change(facts, decision, change)
         for job_id in sorted(decision.promised):
             promise_give(facts.jobs[job_id])
-        started = sum(_start(facts, placement) for made in (*own, decision) for placement in made.placements)
+        placements = [placement for made in (*own, decision) for placement in made.placements]
+        started = sum(_start(facts, disks, placement) for placement in placements)
         expectations_write(facts, decision)
     return started
 
@@ -99,11 +116,15 @@ def _place(facts: Facts, views: Sequence[JobView], pool: PoolView) -> Decision:
     return place(views, pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
-def _start(facts: Facts, placement: Placement) -> bool:
-    """Start a job whose devices are all free; others start in the tick after those before them have left."""
-    if placement.waits_for or placement.job_id not in facts.queued or facts.coming.intersection(placement.device_ids):
-        return False
-    return _carry_out(facts.jobs[placement.job_id], placement, facts.setting)
+def _starts(facts: Facts, placement: Placement) -> bool:
+    """Whether its devices are all free; others start in the tick after those before them have left."""
+    is_free = not placement.waits_for and not facts.coming.intersection(placement.device_ids)
+    return is_free and placement.job_id in facts.queued
+
+
+def _start(facts: Facts, disks: Mapping[str, OnDisk], placement: Placement) -> bool:
+    disk = disks.get(placement.job_id)
+    return disk is not None and _carry_out(facts.jobs[placement.job_id], placement, facts.setting, disk)
 
 
 def _change(facts: Facts, decision: Decision, change: Change) -> None:
@@ -141,16 +162,16 @@ def _within(facts: Facts, decision: Decision, change: Change) -> Answer:
     return width_change(job, change, takers)
 
 
-def _carry_out(job: Job, placement: Placement, setting: PoolSetting) -> bool:
+def _carry_out(job: Job, placement: Placement, setting: PoolSetting, disk: OnDisk) -> bool:
     """Claim job and devices in one transaction, then tell the node. Returns False where another was faster."""
     by_id = Device.objects.select_related("node").in_bulk(list(placement.device_ids))
-    if len(by_id) != len(placement.device_ids):
+    if len(by_id) != len(placement.device_ids) or not all(map(_takes_work, by_id.values())):
         return False
     devices = [by_id[device_id] for device_id in placement.device_ids]
     token = job.token + 1
     try:
         with transaction.atomic():
-            attempt = _claim(job, token, devices, setting, placement.option)
+            attempt = _claim(job, token, devices, setting, placement.option, disk)
             if attempt is None:
                 return False
             transaction.on_commit(lambda: start_send(attempt), robust=True)
@@ -166,6 +187,11 @@ def _carry_out(job: Job, placement: Placement, setting: PoolSetting) -> bool:
     return True
 
 
+def _takes_work(device: Device) -> bool:
+    """It may have gone, or its node been drained, since the facts were read."""
+    return device.away_since is None and device.node.state == NodeState.UP
+
+
 def _unplannable(job: Job) -> None:
     """A job that no plan can be made for fails, and the others go on: it would hold its devices back for ever."""
     body = {"code": str(FailureCode.START_FAILED), "message": "No plan could be made for this job."}
@@ -173,8 +199,10 @@ def _unplannable(job: Job) -> None:
     job_move(job.pk, JobState.QUEUED, JobState.FAILED, if_token=job.token, message=told["message"], failure=told)
 
 
-def _claim(job: Job, token: int, devices: list[Device], setting: PoolSetting, option: Option) -> JobAttempt | None:
-    plan = plan_make(job, token=token, devices=devices, backend=setting.backend, option=option)
+def _claim(
+    job: Job, token: int, devices: list[Device], setting: PoolSetting, option: Option, disk: OnDisk
+) -> JobAttempt | None:
+    plan = plan_make(job, token=token, devices=devices, backend=setting.backend, disk=disk, option=option)
     moved = job_move(
         job.pk,
         JobState.QUEUED,

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Window
-from django.db.models.functions import Mod, RowNumber
+from django.db.models import Count, F, Max, Min, Window
+from django.db.models.functions import Floor, RowNumber
 
+from harness.accounts.models import Project, User
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
+from harness.pool.models import Device
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_get
 from scheduler.estimates import Basis
 
+NO_JOB = 0
+"""`DeviceUse.token` of measurements of the harness's own: attempts of jobs count from 1."""
 SAMPLES_MOST = 240
 """An attempt's mean power is taken from at most so many of its samples, spread evenly over it."""
 
@@ -52,12 +56,20 @@ def _held(attempt: JobAttempt) -> Sequence[Allocation]:
 
 
 def attempt_samples(attempt: JobAttempt) -> list[dict[str, Any]]:
-    """Data of its samples, oldest first; of many, one in so many of each node: the database leaves the others out."""
+    """Data of its samples, oldest first; of many, one per stretch of time and node: of a long run those of long ago
+    lie further apart (`retention`), and must not count less for it."""
     rows = ResourceSample.objects.filter(job_id=attempt.job_id, token=attempt.number)
-    every = -(-rows.count() // SAMPLES_MOST)
+    told = rows.aggregate(
+        count=Count("pk"), nodes=Count("node", distinct=True), first_s=Min("time_s"), last_s=Max("time_s")
+    )
+    every = -(-told["count"] // SAMPLES_MOST)
     if every > 1:
-        numbered = rows.annotate(number=Window(RowNumber(), partition_by=F("node_id"), order_by=("time_s", "pk")))
-        rows = numbered.annotate(beside=Mod(F("number"), every)).filter(beside=0)
+        between_s = (told["last_s"] - told["first_s"]) / (told["count"] - 1)
+        stretch_s = max(1e-3, every * max(1, told["nodes"]) * between_s)
+        placed = rows.annotate(stretch=Floor((F("time_s") - told["first_s"]) / stretch_s))
+        of_one = [F("node_id"), F("stretch")]
+        numbered = placed.annotate(number=Window(RowNumber(), partition_by=of_one, order_by=("time_s", "pk")))
+        rows = numbered.filter(number=1)
     return list(rows.order_by("time_s").values_list("data", flat=True))
 
 
@@ -91,6 +103,48 @@ def use_of(
         energy_j=power.watts * (until - allocation.created_at).total_seconds(),
         energy_basis=str(power.basis),
     )
+
+
+def measurement_use_write(
+    devices: Sequence[Device],
+    *,
+    name: str,
+    since: datetime,
+    until: datetime,
+    by: User | None = None,
+    project: Project | None = None,
+    watts: float | None = None,
+) -> None:
+    """Keep what devices did for a measurement of the harness's own, `name` in one or two words.
+
+    `project`: whose it was; None: the pool's. `watts`: of all of them together, where a meter told.
+    """
+    until, table = max(since, until), pool_setting_get().power_table
+    for device in devices:
+        busy_w = device_power(device.kind, device.model_name, table).busy_w
+        device_w = busy_w if watts is None else watts / len(devices)
+        DeviceUse.objects.create(
+            device=device,
+            node_name=device.node.name,
+            device_kind=device.kind,
+            device_index=device.index,
+            device_model=device.model_name,
+            job_name=name,
+            project=project,
+            project_name=project.name if project else name,
+            owner=by,
+            owner_name=by.username if by else name,
+            token=NO_JOB,
+            started_at=since,
+            ended_at=until,
+            energy_j=device_w * (until - since).total_seconds(),
+            energy_basis=str(Basis.ASSUMED if watts is None else Basis.MEASURED),
+        )
+
+
+def is_pools(use: DeviceUse) -> bool:
+    """Whether it was a measurement for the whole pool, and so no secret of a project."""
+    return use.token == NO_JOB and use.project_id is None and use.project_name == use.job_name
 
 
 def power_of(

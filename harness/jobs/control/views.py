@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from harness.jobs.control.held import Held, held_read, names_at_start
-from harness.jobs.models import Checkpoint, Job
+from harness.jobs.models import Job
 from harness.jobs.options import (
     options_narrower,
     options_of,
     options_refined,
+    saved_step,
     slowdown_of,
     wanted_devices,
     wanted_memory_bytes,
+    with_saved_step,
     work_left,
 )
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
@@ -36,6 +39,8 @@ from worker.states import JobState
 RESIZING = frozenset({"deadline_energy", "deadline", "edf"})
 """Policies that change what a running job holds: by the others it would stay as narrow as it began."""
 _DEFERRED = ("suggestions", "notes", "dataset__profile")
+_AWAY = (Reserved(start_s=-math.inf, end_s=math.inf, purpose="its node does not see it"),)
+"""Of a device that is away: nobody else gets it, so nobody is paused for it."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,12 +68,14 @@ class Facts:
 
 
 def facts_read(*, with_delayed: bool = False) -> Facts:
-    """Everything, in a fixed number of queries; `with_delayed`: also jobs that are held back after a fault."""
+    """Everything, in a fixed number of queries; `with_delayed`: also jobs that are held back after a fault.
+
+    Those of them with a promise are always planned with: nobody else gets meanwhile what they need to keep it.
+    """
     now = timezone.now()
     setting = pool_setting_get()
-    saved = Checkpoint.objects.filter(job=OuterRef("pk"), removed_at=None)
-    rows = Job.objects.select_related("dataset", "project").defer(*_DEFERRED).annotate(has_saved=Exists(saved))
-    due = Q() if with_delayed else _is_due(now)
+    rows = with_saved_step(Job.objects.select_related("dataset", "project").defer(*_DEFERRED))
+    due = Q() if with_delayed else _is_due(now) | Q(promised_at__isnull=False)
     queued = list(rows.filter(due, state=JobState.QUEUED, deleted_at=None))
     # Who is being cancelled, or paused by a person, gives its devices back and is not planned with.
     busy = Q(state__in=[JobState.PLACED, JobState.RUNNING]) | Q(state=JobState.PAUSING, preempted=True)
@@ -88,7 +95,7 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
         quotas=quotas_view(),
         setting=setting,
         now_s=now.timestamp(),
-        queued=frozenset(job.pk for job in queued),
+        queued=frozenset(job.pk for job in queued if with_delayed or not _is_delayed(job, now)),
         coming=frozenset(one.device_id for one in everything if one.leaves),
     )
 
@@ -105,6 +112,11 @@ def _view_or_none(job: Job, setting: PoolSetting, now: datetime, held: Sequence[
 def _is_due(now: datetime) -> Q:
     """Not held back after a fault; a moment further off than any delay comes from a clock that was set back."""
     return Q(retry_at=None) | Q(retry_at__lte=now) | Q(retry_at__gt=now + timedelta(seconds=MOST_S))
+
+
+def _is_delayed(job: Job, now: datetime) -> bool:
+    """The same for a job at hand, the other way round."""
+    return job.retry_at is not None and now < job.retry_at <= now + timedelta(seconds=MOST_S)
 
 
 def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = ()) -> JobView:
@@ -139,11 +151,7 @@ def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]
 
 def _may_pause(job: Job) -> bool:
     """A generated loop saves when it is asked to; an edited one has shown that it does once it has saved."""
-    if not job.program_edited:
-        return True
-    # Asked for all jobs at once where there are many.
-    saved: bool | None = getattr(job, "has_saved", None)
-    return job.checkpoints.filter(removed_at=None).exists() if saved is None else saved
+    return not job.program_edited or saved_step(job) is not None
 
 
 def _running_option(job: Job, held: Sequence[Held]) -> Option:
@@ -172,10 +180,11 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     of_node, of_device = _reserved(now)
     memory, taken = _memory_held(holding), {one.device_id for one in holding}
     devices: dict[str, list[DeviceView]] = defaultdict(list)
-    columns = ("pk", "node_id", "kind", "index", "model_name", "slowdown")
-    rows = list(Device.objects.values_list(*columns))
-    names = names_at_start(holding, {row[0]: declared_name(*row[4:]) for row in rows})
-    for device_id, node_id, kind, index, *_ in rows:
+    columns = ("pk", "node_id", "kind", "index", "away_since", "model_name", "slowdown")
+    # One that is away is there for who holds it alone.
+    rows = list(Device.objects.filter(Q(away_since=None) | Q(allocation__isnull=False)).values_list(*columns))
+    names = names_at_start(holding, {row[0]: declared_name(*row[5:]) for row in rows})
+    for device_id, node_id, kind, index, away_since, *_ in rows:
         devices[node_id].append(
             DeviceView(
                 device_id=device_id,
@@ -183,7 +192,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
                 index=index,
                 free=device_id not in taken,
                 model_name=names[device_id],
-                reserved=(*of_node[node_id], *of_device[device_id]),
+                reserved=(*of_node[node_id], *of_device[device_id], *(_AWAY if away_since else ())),
             )
         )
     nodes = list(Node.objects.defer("description", "running", "check_result"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
@@ -11,11 +12,13 @@ import pytest
 from django.utils import timezone
 
 from harness.calibration import sweep
+from harness.calibration.answers import measure_done
 from harness.calibration.models import CalibrationRun
 from harness.calibration.services import calibration_start
 from harness.calibration.sweep import calibrations_advance
-from harness.pool.models import Reservation
-from tests.harness.calibration.conftest import Commit, Measures
+from harness.jobs.timelines import use_rows, window_of
+from harness.pool.models import Device, Reservation
+from tests.harness.calibration.conftest import Commit, Measures, advance, answer
 from tests.harness.jobs.helpers import place_now
 
 
@@ -24,7 +27,7 @@ def test_it_ends_when_its_devices_leave_the_node(
 ) -> None:
     node_make("node-1", gpus=1)
     run = commit(calibration_start, user=people.admin, node="node-1", kind="cuda")
-    node_make("node-1", gpus=0)
+    Device.objects.filter(kind="cuda").delete()
     commit(calibrations_advance)
     run.refresh_from_db()
     assert (run.state, run.message) == ("failed", "node-1 has no gpu any more.")
@@ -62,3 +65,35 @@ def test_it_measures_nothing_beside_a_job_that_came_while_control_was_away(
     run.refresh_from_db()
     assert run.message.startswith("Waits for the jobs that run on node-1")
     assert not measures()
+
+
+def test_it_waits_for_a_device_that_its_node_does_not_see(
+    start: Callable[..., Any], commit: Commit, measures: Measures, node_make: Any
+) -> None:
+    run = start()
+    Device.objects.filter(index=1).update(away_since=timezone.now())
+    advance(commit, 2)
+    run.refresh_from_db()
+    assert run.state in {"waiting", "running"} and not measures()
+    assert run.message == "Waits for a device of node-1 that the node does not see."
+    node_make("node-1")
+    advance(commit, 2)
+    assert len(measures()) == 1
+
+
+def test_what_it_used_is_a_row_of_its_own_that_everybody_sees(
+    start: Callable[..., Any], commit: Commit, measures: Measures, people: SimpleNamespace
+) -> None:
+    run = start()
+    advance(commit, 2)
+    CalibrationRun.objects.update(pending={name: {**sent, "sent_s": time.time() - 60} for name, sent in pending(run)})
+    commit(measure_done, answer(measures()[0], power_w=10.0))
+    for by in ("job", "person", "project"):
+        (row,) = use_rows(user=people.outsider, window=window_of("day"), by=by)
+        assert (row.name, row.job_id, row.basis) == ("Calibration of devices", "", "measured")
+        assert row.energy_j == pytest.approx(600.0, rel=0.05)
+
+
+def pending(run: CalibrationRun) -> Any:
+    run.refresh_from_db()
+    return run.pending.items()

@@ -9,8 +9,10 @@ from django.utils import timezone
 
 from harness.errors import Conflict
 from harness.estimates import accepting
+from harness.estimates.models import JobEstimate
+from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
-from harness.jobs.models import Job
+from harness.jobs.models import Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_pause, job_resume
 from tests.harness.jobs.helpers import queue
@@ -68,3 +70,28 @@ def test_a_paused_job_goes_on_with_the_devices_of_another_line(job, node_make, o
     assert offer_accept(user=job.owner, offer=offer, elastic=False).state == "paused"
     (way,) = options_of(job_resume(user=job.owner, job=Job.objects.get(pk=job.pk)))
     assert (way.count, way.mode) == (2, "sync")
+
+
+def test_an_offer_of_a_paused_job_is_of_what_is_left_of_it_and_its_estimate_is_of_all(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    whole = {line.allocation: line.estimate for line in offer_priced(offered(job)).lines}
+    queue(job)
+    job_pause(user=job.owner, job=job)
+    Job.objects.filter(pk=job.pk).update(step=80, steps_total=100)
+    Checkpoint.objects.create(job=job, name="step-00000075", step=75, epoch=1)
+    job.refresh_from_db()
+    offer = offered(job)
+    priced = offer_priced(offer)
+    assert priced.left == pytest.approx(0.25)
+    assert any("25% of it" in note for note in offer.notes)
+    for line in priced.lines:
+        estimate, run = whole[line.allocation], line.estimate.run_s
+        assert run.high == pytest.approx(0.25 * estimate.run_s.high)
+        assert line.finish_s.high - line.start_s == pytest.approx(run.high)
+        assert line.estimate.energy_j.mid == pytest.approx(0.25 * estimate.energy_j.mid)
+        assert line.estimate.step_s == estimate.step_s
+    offer_accept(user=job.owner, offer=offer)
+    job.refresh_from_db()
+    kept = whole[priced.chosen.allocation]
+    assert JobEstimate.objects.get(job=job).estimate["run_s"]["mid"] == pytest.approx(kept.run_s.mid)
+    assert options_of(job)[0].run_s == pytest.approx(kept.run_s.mid)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 from django.utils import timezone
@@ -127,14 +127,23 @@ def test_memory_that_a_person_fixed_is_shared_out_among_ranks(job_make, node_mak
 
 def test_five_models_are_priced_on_a_large_pool(people, node_make):
     for number in range(4):
-        node_make(f"node-{number}", cpus=64, gpus=8)
+        node_make(f"node-{number}", cpus=64, gpus=8, memory_bytes=1 << 40)
     operators = workload_make().operators * 40
     bodies = [{**workload_make(batch=64).to_dict(), "epochs": epochs} for epochs in (5, 10, 20, 40, 80)]
-    begun_s = time.process_time()
+    ways = {("cpu", count, "sync") for count in range(2, 65)} | {("cuda", count, "sync") for count in range(2, 9)}
+    ways |= {("cpu", count, "single") for count in range(1, 65)} | {("cuda", 1, "single")}
+    energies = []
     for body in bodies:
         body["operators"] = [{**item, "shape": dict(item["shape"])} for item in [vars(o) for o in operators]]
-        assert offer_make_workload(user=people.owner, workload=body, asked=Asked()).state == "ready"
-    print(f"five offers took {time.process_time() - begun_s:.2f} s of processor time")
+        offer = offer_priced(offer_make_workload(user=people.owner, workload=body, asked=Asked()))
+        priced = {(line.allocation.kind, line.allocation.count, line.allocation.mode): line for line in offer.lines}
+        assert priced.keys() == ways
+        assert all(line.feasible and line.finish_s.high > line.start_s for line in offer.lines)
+        least = min(line.estimate.energy_j.mid for line in offer.lines)
+        assert offer.chosen.estimate.energy_j.mid == least
+        energies.append(least)
+    # Each has twice the epochs of the one before, and starts and ends once.
+    assert all(1.0 < after / before <= 2.0 for before, after in pairwise(energies))
 
 
 def test_a_pipeline_is_offered_where_it_is_wished_and_keeps_its_width(job, node_make, offered):

@@ -12,6 +12,7 @@ from harness.estimates import probes
 from harness.estimates.models import ProbeRow
 from harness.estimates.services import inspection_answer, measure_answer, offer_probe
 from harness.jobs.services import program_file_write
+from harness.jobs.timelines import HIDDEN, use_rows, window_of
 from harness.pool.models import Device, Reservation, SchedulerTurn
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_hold
@@ -63,6 +64,32 @@ def test_a_device_that_is_reserved_in_a_moment_is_left_alone(job, people, node_m
     reservation_hold(target=first, starts_at=soon, ends_at=soon + timedelta(hours=1), purpose="Course")
     offer_probe(user=people.owner, offer=offer)
     assert Reservation.objects.filter(device__index=1).exists()
+
+
+def test_what_a_probe_used_is_a_row_of_its_own_and_its_projects(job, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    probe = offer_probe(user=people.owner, offer=offered(job))
+    ProbeRow.objects.update(sent_at=timezone.now() - timedelta(seconds=100))
+    told = {"request_id": f"{probes.PREFIX}{probe.pk}", "ok": True, "step_s": [0.1, 0.1, 0.1]}
+    for _ in range(2):
+        measure_answer(told)
+    window = window_of("day")
+    (row,) = use_rows(user=people.owner, window=window, by="job")
+    assert (row.name, row.job_id, row.basis) == (probes.USE_NAME, "", "assumed")
+    assert row.device_s == pytest.approx(100, abs=5) and row.energy_j > 0
+    (row,) = use_rows(user=people.owner, window=window, by="project")
+    assert row.name == people.project.name
+    (row,) = use_rows(user=people.outsider, window=window, by="project")
+    assert row.name == HIDDEN
+
+
+def test_a_probe_that_nobody_answered_used_nothing_that_is_known(job, people, node_make, offered):
+    node_make("node-1", cpus=1)
+    probe = offer_probe(user=people.owner, offer=offered(job))
+    ProbeRow.objects.update(sent_at=timezone.now() - timedelta(hours=1))
+    probe.refresh_from_db()
+    probes.probe_expire(probe)
+    assert use_rows(user=people.owner, window=window_of("day"), by="job") == []
 
 
 def test_every_job_with_the_program_is_priced_anew(job, job_make, people, node_make, offered):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
 from harness.pool.models import Device
 from tests.harness.jobs.helpers import place_now
@@ -34,5 +35,5 @@ def test_by_the_twin_of_horovod_all_ranks_start_again(job_make, node_make):
     node_make(cpus=2)
     job = job_make(mode="sync", resources={"device": "cpu", "count": 2, "least": 1})
     devices = list(Device.objects.all())
-    assert plan_make(job, token=1, devices=devices, backend="horovod").least == 1
-    assert plan_make(job, token=1, devices=devices, backend="torch").least == 0
+    assert plan_make(job, token=1, devices=devices, backend="horovod", disk=disk_read(job)).least == 1
+    assert plan_make(job, token=1, devices=devices, backend="torch", disk=disk_read(job)).least == 0

@@ -6,8 +6,14 @@ import os
 
 import pytest
 
+from harness.jobs.control import disk as disk_module
+from harness.jobs.control import tick as tick_module
+from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Checkpoint
 from harness.pool.models import Device
+from tests.harness.jobs.helpers import place_now, queue
 from worker.watchdog import folder_bytes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -21,13 +27,52 @@ def test_what_a_run_has_saved_is_not_taken_off_what_it_may_still_write(job_make,
     devices = list(Device.objects.all())
     work = settings.STORE.job(job.pk).work
     work.mkdir(parents=True)
-    assert plan_make(job, token=1, devices=devices, backend="horovod").limits.disk_bytes == 100 * MIB
+    assert (
+        plan_make(job, token=1, devices=devices, backend="horovod", disk=disk_read(job)).limits.disk_bytes == 100 * MIB
+    )
     with (work / "state.pt").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, 120 * MIB)  # grown while the disk had more room
     held_bytes = folder_bytes(work)
     assert held_bytes is not None
     assert held_bytes >= 120 * MIB
-    limit_bytes = plan_make(job, token=2, devices=devices, backend="horovod").limits.disk_bytes
+    limit_bytes = plan_make(job, token=2, devices=devices, backend="horovod", disk=disk_read(job)).limits.disk_bytes
     assert limit_bytes == held_bytes + 100 * MIB
     settings.JOB_DISK_BYTES = 150 * MIB
-    assert plan_make(job, token=3, devices=devices, backend="horovod").limits.disk_bytes == 150 * MIB
+    assert (
+        plan_make(job, token=3, devices=devices, backend="horovod", disk=disk_read(job)).limits.disk_bytes == 150 * MIB
+    )
+
+
+def test_a_disk_is_looked_at_before_devices_are_taken_and_not_while(job, node_make, monkeypatch):
+    seen = []
+    for module, name in (
+        (disk_module, "folder_bytes"),
+        (disk_module, "checkpoint_is_whole"),
+        (tick_module, "turn_hold"),
+    ):
+        real = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args, real=real, name=name: (seen.append(name), real(*args))[1])
+    node_make(cpus=1)
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+    place_now(job)
+    assert sorted(seen[:2]) == ["checkpoint_is_whole", "folder_bytes"]
+    assert set(seen[2:]) == {"turn_hold"}
+
+
+def test_a_disk_that_does_not_answer_keeps_its_job_waiting_and_no_other(job_make, node_make, monkeypatch):
+    node_make(cpus=2)
+    lame, other = queue(job_make(name="lame")), queue(job_make(name="other"))
+    real = tick_module.disk_read
+
+    def read(job):
+        if job.pk == lame.pk:
+            raise OSError("stale file handle")
+        return real(job)
+
+    monkeypatch.setattr(tick_module, "disk_read", read)
+    assert tick() == 1
+    monkeypatch.setattr(tick_module, "disk_read", real)
+    assert tick() == 1
+    for job in (lame, other):
+        job.refresh_from_db()
+        assert job.state == "placed"

@@ -10,9 +10,14 @@ from django.utils import timezone
 from harness.errors import Invalid
 from harness.jobs import services
 from harness.jobs.admission import NO_ESTIMATE
+from harness.jobs.control import tick as tick_module
 from harness.jobs.control.tick import tick
-from harness.jobs.models import Job, JobEvent
-from harness.pool.models import PoolSetting
+from harness.jobs.control.views import facts_read
+from harness.jobs.models import Checkpoint, Job, JobEvent
+from harness.jobs.options import work_left
+from harness.pool.models import Device, PoolSetting, Reservation
+from harness.pool.reservations import reservation_hold
+from harness.pool.services import node_drain, node_undrain
 from tests.harness.jobs.helpers import estimated, queue, wish
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
@@ -136,3 +141,99 @@ def test_a_person_s_pause_ends_the_promise(job_make, people, node_make):
     assert (job.state, job.promised_at) == ("paused", None)
     services.job_resume(user=people.owner, job=job)
     assert job.promised_at == job.deadline_at
+
+
+def test_a_promise_whose_devices_have_left_is_told_to_break_and_why(job_make, people, node_make):
+    node_make(cpus=2)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
+    services.job_submit(user=people.owner, job=job)
+    node_drain(user=people.admin, name="node-1")
+    tick()
+    job.refresh_from_db()
+    assert job.promised_at is not None
+    assert job.warning.startswith("Its promise breaks unless it can start by ")
+    assert "No node takes work." in job.warning
+    node_undrain(user=people.admin, name="node-1")
+    tick()
+    tick()
+    job.refresh_from_db()
+    assert (job.state, job.warning) == ("placed", "")
+
+
+def test_a_promise_that_no_device_can_keep_any_more_is_told_so_before_it_has_passed(job_make, people, node_make):
+    node_make(cpus=2)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)), run_s=1800)
+    services.job_submit(user=people.owner, job=job)
+    soon = timezone.now() + timedelta(minutes=10)
+    Job.objects.filter(pk=job.pk).update(deadline_at=soon, promised_at=soon)
+    node_make(cpus=0)
+    tick()
+    job.refresh_from_db()
+    assert job.warning.startswith("Its promised finish cannot be kept any more. No node that takes work has a CPU core")
+
+
+def test_what_is_left_of_a_run_that_was_lost_is_told_from_what_it_has_saved(job, node_make):
+    node_make(cpus=1)
+    lost = queue(estimated(job, run_s=1000.0))
+    Job.objects.filter(pk=lost.pk).update(step=90, steps_total=100)
+    assert work_left_now(lost) == 1.0
+    for step in (20, 40):
+        Checkpoint.objects.create(job=lost, name=f"step-{step:08d}", step=step, epoch=1)
+    assert work_left_now(lost) == pytest.approx(0.6)
+    Job.objects.filter(pk=lost.pk).update(resume_from="step-00000020")
+    assert work_left_now(lost) == pytest.approx(0.8)
+    Job.objects.filter(pk=lost.pk).update(state="running")
+    assert work_left(Job.objects.get(pk=lost.pk)) == pytest.approx(0.1)
+
+
+def work_left_now(job: Job) -> float:
+    """As a decision sees it, which is what the job alone says, too."""
+    (view,) = facts_read().views
+    assert view.work_left == work_left(Job.objects.get(pk=job.pk))
+    return view.work_left
+
+
+def test_what_a_promised_job_needs_is_given_to_nobody_while_it_waits_after_a_fault(job_make, people, node_make):
+    node_make(cpus=1)
+    promised = estimated(job_make(name="promised", **wish(timezone.now() + HOUR)), run_s=2400)
+    services.job_submit(user=people.owner, job=promised)
+    Job.objects.filter(pk=promised.pk).update(retry_at=timezone.now() + timedelta(minutes=1))
+    queue(estimated(job_make(name="other"), run_s=3600))
+    assert tick() == 0
+    Job.objects.filter(pk=promised.pk).update(retry_at=timezone.now())
+    assert tick() == 1
+    promised.refresh_from_db()
+    assert promised.state == "placed"
+
+
+def test_a_job_that_goes_back_to_an_older_checkpoint_is_promised_by_what_is_left_from_there(
+    job_make, people, node_make
+):
+    node_make(cpus=1)
+    job = queue(estimated(job_make(**wish(timezone.now() + HOUR)), run_s=7200))
+    for step in (20, 90):
+        Checkpoint.objects.create(job=job, name=f"step-{step:08d}", step=step, epoch=1)
+    services.job_pause(user=people.owner, job=job)
+    Job.objects.filter(pk=job.pk).update(step=90, steps_total=100)
+    job = services.job_resume(user=people.owner, job=Job.objects.get(pk=job.pk), checkpoint="step-00000020")
+    assert job.promised_at is None
+    services.job_pause(user=people.owner, job=job)
+    job = services.job_resume(user=people.owner, job=Job.objects.get(pk=job.pk))
+    assert job.promised_at == job.deadline_at
+
+
+def test_a_device_that_is_reserved_while_it_is_decided_is_not_given_out(job, node_make, monkeypatch):
+    node_make(cpus=1)
+    queue(job)
+    decide = tick_module._decide
+
+    def decide_and_reserve(facts):
+        decided = decide(facts)
+        if not Reservation.objects.exists():
+            reservation_hold(target=Device.objects.get(), ends_at=timezone.now() + HOUR, purpose="Repair")
+        return decided
+
+    monkeypatch.setattr(tick_module, "_decide", decide_and_reserve)
+    assert tick() == 0
+    job.refresh_from_db()
+    assert (job.state, job.waiting_code) == ("queued", "reserved")

@@ -18,6 +18,7 @@ from django.db import connection
 
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import streams
+from harness.jobs.control.disk import disk_read
 from harness.jobs.control.ingest import ingest
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.streams import Lease, lease_name, streams_waiting
@@ -194,10 +195,10 @@ def test_a_plan_names_the_stream_of_its_job_for_all_attempts(job, node_make, set
     node_make()
     settings.EVENT_STREAMS = 8
     devices = list(Device.objects.select_related("node"))[:1]
-    plans = [plan_make(job, token=token, devices=devices, backend="horovod") for token in (1, 2)]
+    plans = [plan_make(job, token=token, devices=devices, backend="horovod", disk=disk_read(job)) for token in (1, 2)]
     assert [plan.event_stream for plan in plans] == [stream_number(job.pk, 8)] * 2
     settings.EVENT_STREAMS = 1
-    assert plan_make(job, token=3, devices=devices, backend="horovod").event_stream == 0
+    assert plan_make(job, token=3, devices=devices, backend="horovod", disk=disk_read(job)).event_stream == 0
 
 
 @pytest.mark.django_db

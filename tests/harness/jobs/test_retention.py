@@ -13,12 +13,15 @@ from harness.datasets.services import contents_purge
 from harness.env import S3Settings
 from harness.jobs.control import retention as module
 from harness.jobs.control.retention import jobs_purge, retention, samples_thin
+from harness.jobs.control.usage import SAMPLES_MOST, attempt_samples
 from harness.jobs.failures import CAUSES, failure_of
 from harness.jobs.models import Job, ResourceSample
 from harness.jobs.services import job_restore
+from tests.harness.jobs.helpers import place_now
 from worker.events import FailureCode
 
 pytestmark = pytest.mark.django_db
+DAY_S = 86400.0
 LONG_AGO = timezone.now() - timedelta(days=60)
 
 
@@ -95,6 +98,40 @@ def test_old_samples_are_thinned_once(job):
     assert samples_thin() == 90
     assert samples_thin() == 0
     assert ResourceSample.objects.count() == 10
+
+
+def test_samples_of_a_run_that_goes_on_are_thinned_too_and_new_ones_stay(job):
+    Job.objects.update(state="running")
+    now_s = timezone.now().timestamp()
+    times_s = [*range(100), *(now_s - age_s for age_s in range(20))]
+    ResourceSample.objects.bulk_create(ResourceSample(job=job, token=1, time_s=at, data={}) for at in times_s)
+    assert samples_thin() == 90
+    assert ResourceSample.objects.filter(thinned=False).count() == 20
+
+
+def test_of_a_run_on_several_nodes_samples_of_each_stay(job, node_make):
+    nodes = [node_make("node-1"), node_make("node-2")]
+    ResourceSample.objects.bulk_create(
+        ResourceSample(job=job, node=nodes[n % 2], token=1, time_s=n, data={}) for n in range(200)
+    )
+    samples_thin()
+    assert [ResourceSample.objects.filter(node=node).count() for node in nodes] == [10, 10]
+
+
+def test_what_is_thinned_counts_no_less_in_the_mean_of_a_run(job, node_make):
+    node = node_make(cpus=1)
+    attempt = place_now(job)
+    now_s = timezone.now().timestamp()
+    old = [(now_s - 8 * DAY_S + n * 60, 10.0) for n in range(4 * 24 * 60)]
+    new = [(now_s - 4 * DAY_S + n * 60, 30.0) for n in range(4 * 24 * 60)]
+    ResourceSample.objects.bulk_create(
+        ResourceSample(job=job, node=node, token=1, time_s=at, data={"percent": percent}) for at, percent in old + new
+    )
+    samples_thin()
+    assert ResourceSample.objects.filter(time_s__lt=now_s - 4 * DAY_S).count() < len(old) / 9
+    percents = [sample["percent"] for sample in attempt_samples(attempt)]
+    assert len(percents) <= SAMPLES_MOST + 1
+    assert sum(percents) / len(percents) == pytest.approx(20.0, abs=0.5)
 
 
 def test_every_cause_has_a_sentence_and_a_next_step():
