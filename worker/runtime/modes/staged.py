@@ -82,7 +82,7 @@ class Staged:
         chain = Chain(net, inputs)
         self._check(chain)
         self.plan = self._agreed_plan(chain, inputs)
-        rows_at_once = memory.rows_at_once(max(1, run.batch_size // run.world_size), run.probe)
+        rows_at_once = memory.rows_at_once(max(1, run.batch_size // run.world_size), run.trial.found)
         self._rows_at_once = int(broadcast_bytes(run.group, str(rows_at_once).encode()))
         self._no_rows = chain.pieces[-1].boundary.empty(0, "cpu")
         first, end = self.plan.bounds[self.stage]

@@ -13,7 +13,7 @@ from worker.runtime import memory
 from worker.runtime.batches import BatchPlan, iterate
 from worker.runtime.data import Part
 from worker.runtime.evaluation import outputs
-from worker.runtime.gradients import WISHES, GradientAverager, broadcast_model
+from worker.runtime.gradients import GradientAverager, broadcast_model
 from worker.runtime.modes.base import Batch, Criterion
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Whole:
         if group is not None:
             broadcast_model(net, group)
             self.run.pace.join()
-            wishes = WISHES + len(self.run.pace.tells())
-            self._averager = GradientAverager(net, group, self.run.device, self._message_type(), wishes)
+            told = len(self.run.control.tells())
+            self._averager = GradientAverager(net, group, self.run.device, self._message_type(), told)
         return net
 
     def _message_type(self) -> torch.dtype | None:
@@ -97,7 +97,7 @@ class Whole:
     def outputs(self, net: nn.Module, part: Part) -> Tensor:
         """Rows are shared out over the ranks."""
         run = self.run
-        rows = memory.rows_at_once(self.rows_at_once, run.probe)
+        rows = memory.rows_at_once(self.rows_at_once, run.trial.found)
         return outputs(net, part, run.device, rows, run.autocast, (run.group, run.rank, run.world_size))
 
     def state(self, parts: dict[str, Any]) -> dict[str, Any]:
