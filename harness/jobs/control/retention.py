@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from harness.broker import task_send
+from harness.broker import live_streams_expire, task_send
 from harness.bucket.units import unit_forget
 from harness.datasets.models import Dataset
 from harness.datasets.services import contents_purge, datasets_purge
@@ -34,7 +34,8 @@ _log = logging.getLogger(__name__)
 
 def retention() -> None:
     """Do all of it; each part stands alone."""
-    for part in (uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire):
+    parts = (uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire, live_streams_expire)
+    for part in parts:
         try:
             count = part()
         except Exception:
