@@ -17,15 +17,19 @@ from worker.home import home
 
 
 @lru_cache(maxsize=1)
+def _nvml_start() -> Any:
+    """The NVML module, initialised. Raises what it raises, and is then asked again: a driver may come late."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
 def _nvml() -> Any:
     """The NVML module, initialised; None on hosts without NVIDIA GPUs."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:
-        return None
-    return pynvml
+    with contextlib.suppress(Exception):
+        return _nvml_start()
+    return None
 
 
 def cpu_cores() -> int:
@@ -57,12 +61,18 @@ def devices() -> list[dict[str, Any]]:
         for index in range(cores)
     ]
     nvml = _nvml()
-    for index in range(nvml.nvmlDeviceGetCount() if nvml else 0):
+    for index in range(_gpu_count(nvml) if nvml else 0):
         with contextlib.suppress(nvml.NVMLError):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             name, memory = text_of(nvml.nvmlDeviceGetName(handle)), nvml.nvmlDeviceGetMemoryInfo(handle).total
             found.append({"kind": "cuda", "index": index, "model_name": name, "memory_bytes": memory})
     return found
+
+
+def _gpu_count(nvml: Any) -> int:
+    with contextlib.suppress(nvml.NVMLError):
+        return int(nvml.nvmlDeviceGetCount())
+    return 0
 
 
 def gpu_samples(indices: tuple[int, ...]) -> list[dict[str, Any]]:
