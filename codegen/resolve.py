@@ -11,7 +11,7 @@ from codegen.choice import Choice, choose_model, pick_device
 from codegen.elastic import resolve_elastic
 from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness
 from codegen.notes import Notes
-from codegen.pipelines import resolve_pipeline, staged_devices
+from codegen.pipelines import fewest_devices, resolve_pipeline, staged_devices
 from codegen.profile.types import DatasetProfile
 from codegen.reading import Reading, read
 from codegen.spec import Metric, Split, Task, TaskSpec
@@ -65,7 +65,8 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
     count = body["resources"]["count"]
     body["mode"] = notes.choose("mode", spec.mode, *pick_mode(count, facts, choice.cost))
     if spec.mode in SEVERAL - {"sync"} and count < FEWEST_DEVICES:
-        notes.problem("mode", f"{spec.mode} needs {FEWEST_DEVICES} devices or more; raise resources.count or use auto")
+        fewest = fewest_devices(spec) if spec.mode in STAGED else FEWEST_DEVICES
+        notes.problem("mode", f"{spec.mode} needs {fewest} devices or more; raise resources.count or use auto")
         notes.stop_if_wrong()
     if spec.training.staleness != "auto" or body["mode"] == "async":
         body["training"]["staleness"] = notes.choose("training.staleness", spec.training.staleness, *staleness(count))

@@ -32,6 +32,8 @@ ASYNC_CONNECTIONS, ASYNC_WAIT_S = 50, 20
 JOB_STREAM_LENGTH = 20_000
 PROJECT_STREAM_LENGTH = 5_000
 POOL_STREAM = "dlh:pool"
+ENDLESS = -1
+"""What the broker says of a key that is there and never goes."""
 _log = logging.getLogger(__name__)
 
 
@@ -166,3 +168,22 @@ def publish_dataset(project_id: str, dataset_id: str, data: dict[str, Any]) -> N
 def publish_pool(kind: str, data: dict[str, Any]) -> None:
     """Tell those who watch the pool."""
     publish(POOL_STREAM, kind, data)
+
+
+def live_streams_expire() -> int:
+    """See to it that every live stream goes some day; returns how many had no end. Raises `redis.RedisError`.
+
+    Releases before set none, and a broker may be lost between a stream's word and its end.
+    """
+    names = {POOL_STREAM}
+    for pattern in (job_stream("*"), project_stream("*")):
+        names.update(client().scan_iter(match=pattern, count=1000))
+    known = sorted(names)
+    with client().pipeline(transaction=False) as pipe:
+        for name in known:
+            pipe.ttl(name)
+        endless = [name for name, ends_s in zip(known, pipe.execute(), strict=True) if ends_s == ENDLESS]
+        for name in endless:
+            pipe.expire(name, LIVE_KEEP_S)
+        pipe.execute()
+    return len(endless)

@@ -17,15 +17,19 @@ from worker.home import home
 
 
 @lru_cache(maxsize=1)
+def _nvml_start() -> Any:
+    """The NVML module, initialised. Raises what it raises, and is then asked again: a driver may come late."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
 def _nvml() -> Any:
     """The NVML module, initialised; None on hosts without NVIDIA GPUs."""
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except Exception:
-        return None
-    return pynvml
+    with contextlib.suppress(Exception):
+        return _nvml_start()
+    return None
 
 
 def cpu_cores() -> int:

@@ -69,7 +69,7 @@ class EventKind(StrEnum):
     model was tried also `fitting_batch`: a batch size below the wished one that fits the memory (0: not even a row)."""
     METRIC = "metric"
     """`step`, `epoch` (float), `values` {name: number or null}; names as `train/loss`, `val/accuracy`. Without a
-    value it is a sign of life of long work that is no step."""
+    value it is a sign of life of long work that is no step; it may tell `expected_step_s`, once the model was tried."""
     CHECKPOINT = "checkpoint"
     """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged]."""
     SAMPLE = "sample"

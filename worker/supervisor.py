@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +21,20 @@ from worker.channels import Channels
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.forward import Forwarder
 from worker.home import node_name, redis_url
-from worker.launch import CANCEL_FILE, STACKS_FILE
 from worker.logs import RankLog, StreamReader
 from worker.meeting import Meeting
 from worker.monitor import Monitor
 from worker.rescue import rescued
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
 from worker.tail import EventTail
-from worker.watchdog import PauseWatch, Verdict, Watchdog, folder_bytes, made_a_step
+from worker.warden import Warden
+from worker.watchdog import made_a_step
 from worker.width import WidthWatch
 
-PAUSE_FILE = "pause"
-PAUSE_S = float(os.environ.get("DLH_PAUSE_S", "120"))
-"""Time the ranks have to save and leave; more where they evaluate (`PauseWatch`)."""
 LOOP_S, BREATH_S = 0.1, 0.02
 """Longest wait and least length of a loop: the second bounds what a flood of output can cost."""
 DRAIN_S, DRAIN_LIMIT_S = 0.5, 5.0
-SAMPLE_S, DISK_S = 1.0, 2.0
-CANCEL_GRACE_S = 1.0
-STACKS_S = 1.0
-"""Time that ranks without progress have to print where they stand."""
+SAMPLE_S = 1.0
 BROKER_WAIT_S = 120.0
 """How long to wait for an absent broker at the end; the exit record lies on disk anyway."""
 SHUTDOWN_WAIT_S = 2.0
@@ -58,7 +51,7 @@ class Supervisor:
         limits = self.plan.limits
         ranks = [rank.rank for rank in attempt.slots]
         self.seen = Seen(limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes)
-        self.watchdog = Watchdog(limits, self.started_s)
+        self.warden = Warden(attempt, self.seen, self.started_s)
         self.monitor = Monitor(attempt.gpus)
         self.width = WidthWatch(self.paths.requests(self.plan.token))
         self.logs = {rank: RankLog(rank, self.paths.rank_log(self.plan.token, rank)) for rank in ranks}
@@ -71,10 +64,7 @@ class Supervisor:
         self._channels = Channels(self._lines, self._status)
         self._seq = 0
         self._running = False
-        self.pause = PauseWatch(PAUSE_S)
-        self._cancel_s: float | None = None
-        self._kill_s: float | None = None
-        self._next_sample_s = self._next_disk_s = 0.0
+        self._next_sample_s = 0.0
 
     def emit(self, kind: EventKind, **data: Any) -> Event:
         """An event of the supervisor's own."""
@@ -159,7 +149,7 @@ class Supervisor:
         if self.meeting is None:
             return
         if self.meeting.port is None:
-            self.watchdog.waits(time.monotonic())  # others may be fetching their data still
+            self.warden.waits(time.monotonic())  # others may be fetching their data still
             return
         self.attempt.let_meet(self.meeting.port)
         self.meeting.close()
@@ -170,8 +160,7 @@ class Supervisor:
         now_s = time.monotonic()
         for tail in self.tails:
             for event in tail.poll():
-                self.watchdog.saw(event, now_s)
-                self.pause.saw(event, now_s)
+                self.warden.saw(event, now_s)
                 events += self._accept(event)
         self.forwarder.send(events)
 
@@ -182,24 +171,14 @@ class Supervisor:
             self.emit(EventKind.RUNNING, start_s=round(time.monotonic() - self.started_s, 3))
         return [] if event.kind is EventKind.RUNNING else [event]
 
-    def _notice_requests(self, now_s: float) -> None:
-        folder = self.paths.requests(self.plan.token)
-        if self._cancel_s is None and (folder / CANCEL_FILE).exists():
-            self._cancel_s, self.seen.cancelled = now_s, True
-        if not self.seen.pause_wanted and (folder / PAUSE_FILE).exists():
-            self.seen.pause_wanted = True
-            self.pause.asked(now_s)
+    def _notice(self) -> None:
+        if told := self.warden.notice(time.monotonic()):
+            self.emit(EventKind.NOTE, message=told)
 
     def _requests(self, now_s: float) -> None:
         assert self.sandbox  # noqa: S101 - only called while it runs
-        self._notice_requests(now_s)
-        if self.pause.is_overdue(now_s):
-            self.seen.pause_overdue = True
-        if self.forwarder.fenced.is_set():
-            self.seen.shut_down = True
-        cancel_due = self._cancel_s is not None and now_s - self._cancel_s >= CANCEL_GRACE_S
-        verdict_due = self._kill_s is not None and now_s >= self._kill_s
-        if cancel_due or verdict_due or self.seen.pause_overdue or self.seen.shut_down:
+        self._notice()
+        if self.warden.ends(now_s, fenced=self.forwarder.fenced.is_set()):
             self.sandbox.kill()
 
     def _each_second(self, now_s: float) -> None:
@@ -208,37 +187,15 @@ class Supervisor:
         self.emit(EventKind.SAMPLE, **sample, **({"node": self.attempt.node} if self.attempt.several_nodes else {}))
         if told := self.width.due(self.monitor.ranks):
             self.emit(EventKind.WIDTH, **told)
-        if self._superseded():
-            self.seen.shut_down = True
-        if self._kill_s is not None:
-            return
-        verdict = self.watchdog.check_time(now_s)
-        if verdict is None and now_s >= self._next_disk_s:
-            self._next_disk_s = now_s + DISK_S
-            # where a cgroup holds the memory limit, the kernel counts better than we do
-            memory_bytes = 0 if self.sandbox.group else self.monitor.memory_bytes
-            verdict = self.watchdog.check_use(memory_bytes=memory_bytes, disk_bytes=folder_bytes(self.paths.work))
-        if verdict is not None:
-            self._condemn(verdict, now_s)
-
-    def _condemn(self, verdict: Verdict, now_s: float) -> None:
-        """End the attempt; ranks without progress first say where they stand."""
-        stalled = verdict.code is FailureCode.STALLED
-        self.seen.verdict, self._kill_s = verdict, now_s + (STACKS_S if stalled else 0.0)
-        if stalled:
-            with suppress(OSError):
-                (self.paths.requests(self.plan.token) / STACKS_FILE).touch()
-
-    def _superseded(self) -> bool:
-        """A newer attempt of the job has begun somewhere."""
-        return registry.fence_read(self.paths) > self.plan.token
+        # where a cgroup holds the memory limit, the kernel counts better than we do
+        self.warden.check(now_s, 0 if self.sandbox.group else self.monitor.memory_bytes)
 
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
         """Read what is left, clean up, and judge."""
         assert self.sandbox  # noqa: S101
         sandbox = self.sandbox
         sandbox.kill()
-        self._notice_requests(time.monotonic())  # the launcher reads them too, and on a busy host it is first
+        self._notice()  # the launcher reads them too, and on a busy host it is first
         self.seen.sandbox_code = sandbox.popen.returncode
         self.seen.out_of_memory = sandbox.out_of_memory()
         end_s = time.monotonic() + DRAIN_LIMIT_S
@@ -246,7 +203,7 @@ class Supervisor:
             pass  # every pipe ends with the sandbox, but for a process that got away from a weak one
         for _ in range(64):
             self._follow()
-        sandbox.close(take_back=not self._superseded())
+        sandbox.close(take_back=not self.warden.superseded())
         for log in self.logs.values():
             self.seen.tails[log.rank] = list(log.tail)
             log.close()
@@ -260,7 +217,7 @@ class Supervisor:
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         if self.sandbox:
-            self.sandbox.close(take_back=not self._superseded())
+            self.sandbox.close(take_back=not self.warden.superseded())
         if self.meeting is not None:
             self.meeting.close()
         for tail in self.tails:

@@ -14,6 +14,13 @@ DEPTH_MAX = 32
 FROZEN_S = 20.0
 """Who looks every second and has not looked for longer stood still, and with it most likely all else here: a virtual
 machine or a container that was paused. That time is no time without progress."""
+STEP_PATIENCE = 3.0
+"""So many times its longest step may a run take without a sign of life, where that is more than the usual limit."""
+PATIENCE_MOST = 24
+"""Times the usual limit at most, whatever a program says of itself: one that stands still is found in the end."""
+LOAD_BYTES_PER_S = 1 << 20
+"""Who has no step yet may be reading: data that comes in at this rate is still taken for read, not for stuck."""
+LONGEST_S = 1e9
 PAUSE_MOST = 8
 """Times the usual limit, that ranks which were asked to pause may take if they say that they get on."""
 _ALIVE = frozenset({EventKind.METRIC, EventKind.CHECKPOINT, EventKind.RUNNING})
@@ -30,20 +37,46 @@ class Verdict:
 
 @dataclass
 class Watchdog:
-    """Pure: told what happens and what time it is, it says when to end the attempt."""
+    """Pure: told what happens and what time it is, it says when to end the attempt.
+
+    How long nothing may happen follows the run: its longest step so far, and what its ranks expect a step to take.
+    """
 
     limits: Limits
     started_s: float
     """Monotonic clock, as every time here."""
+    data_bytes: int = 0
+    """Of the data that is read before the first step."""
+    _longest_s: float = 0.0
+    """Of the steps that were seen."""
+    _expected_s: dict[int, float] = field(default_factory=dict)
+    """Rank -> seconds of a step, as it said last."""
     _moved_s: float = field(init=False)
     _looked_s: float = field(init=False)
     _last: tuple[object, ...] = ()
+    _trains: bool = False
 
     def __post_init__(self) -> None:
         self._moved_s = self._looked_s = self.started_s
 
+    @property
+    def step_s(self) -> float:
+        """Longest step that was seen or is expected; 0: not known."""
+        return max(self._longest_s, *self._expected_s.values(), 0.0)
+
+    @property
+    def stall_s(self) -> float:
+        """So long nothing may happen, as far as the run is known by now."""
+        usual_s, step_s = self.limits.stall_s, STEP_PATIENCE * self.step_s
+        patience_s = max(usual_s, step_s)
+        if not self._trains:  # it loads, and its first step is longer than the others
+            patience_s = max(usual_s, self.data_bytes / LOAD_BYTES_PER_S) + step_s
+        return min(PATIENCE_MOST * usual_s, patience_s)
+
     def saw(self, event: Event, now_s: float) -> None:
         """Progress is a change of step, epoch or phase, a metric or a checkpoint; printing is not."""
+        if "expected_step_s" in event.data:
+            self._expected_s[event.rank] = _seconds(event.data["expected_step_s"])
         if event.kind is EventKind.PROGRESS:
             place = tuple(event.data.get(key) for key in ("step", "epoch", "phase"))
             if place == self._last:
@@ -51,7 +84,16 @@ class Watchdog:
             self._last = place
         elif event.kind not in _ALIVE:
             return
+        if made_a_step(event):
+            self._time_step(now_s)
         self._moved_s = now_s
+
+    def _time_step(self, now_s: float) -> None:
+        """Take in how long a step took. What came before the first one may be loading, until the model was tried."""
+        stood_still = now_s - self._looked_s > FROZEN_S
+        if not stood_still and (self._trains or self.step_s):
+            self._longest_s = max(self._longest_s, now_s - self._moved_s)
+        self._trains = True
 
     def waits(self, now_s: float) -> None:
         """The ranks have not been started: other nodes are not there yet, and control sees to those that never come."""
@@ -68,10 +110,10 @@ class Watchdog:
                 f"The run was ended at its time limit of {limits.wall_s:.0f} s.",
                 "Resume from the last checkpoint with a higher limit.",
             )
-        if now_s - self._moved_s > limits.stall_s:
+        if now_s - self._moved_s > self.stall_s:
             return Verdict(
                 FailureCode.STALLED,
-                f"No step, metric or checkpoint for {limits.stall_s:.0f} s.",
+                f"No step, metric or checkpoint for {self.stall_s:.0f} s.",
                 "Look at the end of the log; a loop that never ends or a wait for another rank is the usual cause.",
             )
         return None
@@ -91,7 +133,8 @@ class Watchdog:
 class PauseWatch:
     """How long ranks that were asked to pause may take to save and leave.
 
-    They can do so between steps alone: an evaluation that has begun is waited for as long as it says that it gets on.
+    They can do so between steps alone: the step under way is waited for, and an evaluation that has begun as long as it
+    says that it gets on.
     """
 
     limit_s: float
@@ -107,17 +150,24 @@ class PauseWatch:
         if _is_sign_of_life(event):
             self._busy_s = now_s
 
-    def is_overdue(self, now_s: float) -> bool:
-        """Whether they are not waited for any more."""
+    def is_overdue(self, now_s: float, step_s: float = 0.0) -> bool:
+        """Whether they are not waited for any more; `step_s`: how long a step of theirs may take."""
         if self._asked_s is None:
             return False
-        most_s = self._asked_s + PAUSE_MOST * self.limit_s
-        return now_s > min(most_s, max(self._asked_s, self._busy_s) + self.limit_s)
+        limit_s = self.limit_s + STEP_PATIENCE * step_s
+        return now_s > min(self._asked_s + PAUSE_MOST * limit_s, max(self._asked_s, self._busy_s) + limit_s)
 
 
 def _is_sign_of_life(event: Event) -> bool:
     """Of long work that is no step."""
     return event.kind is EventKind.METRIC and not event.data.get("values")
+
+
+def _seconds(value: object) -> float:
+    """A length of time; 0 for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 < value < LONGEST_S else 0.0
 
 
 def made_a_step(event: Event) -> bool:

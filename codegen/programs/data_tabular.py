@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import torch
 
 from worker.runtime.data import Dataset, Part
+from worker.runtime.pulse import pulse
 from worker.runtime.split import split_rows
 
 RANK_SCALING_ROWS = 2000  # from this many training rows on, ranks are a better scale than quartiles
@@ -30,7 +31,7 @@ VOCABULARY = 10_000  # most frequent values kept per category column
 
 def load(spec, folder: Path) -> Dataset:
     """Read `table.parquet` below `folder` and return the prepared parts. Rows without a target are left out."""
-    table = pq.read_table(folder / "table.parquet")
+    table = read_table(folder / "table.parquet")
     regression = spec.task == "tabular_regression"
     rows, targets, classes = read_targets(table[spec.shape.target], regression)
     table = table.take(pa.array(rows))
@@ -62,6 +63,16 @@ def load(spec, folder: Path) -> Dataset:
         )
 
     return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape)
+
+
+def read_table(path: Path) -> pa.Table:
+    """The whole file, in pieces: a large one takes minutes, and the run tells meanwhile that it lives."""
+    file = pq.ParquetFile(path)
+    pieces = []
+    for group in range(file.num_row_groups):
+        pieces.append(file.read_row_group(group))
+        pulse.beat()
+    return pa.concat_tables(pieces)
 
 
 def read_targets(column, regression: bool):
@@ -105,6 +116,7 @@ def fit(shape, table: pa.Table) -> dict:
                 {"column": name, "kind": kind, "feature": feature, "indicator": indicator}
                 | (fit_ranks(values) if ranks else fit_quartiles(values))
             )
+            pulse.beat()
     categorical = [{"column": name, "values": vocabulary(table[name])} for name in shape.categorical]
     return {"numeric": fitted, "categorical": categorical}
 
@@ -153,6 +165,7 @@ def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
         numeric.append(scale(column, np.where(missing, column["median"], values)))
         if column["indicator"]:
             numeric.append(missing)
+        pulse.beat()
     categorical = [
         pc.index_in(records[column["column"]].cast(pa.string()), pa.array(column["values"], pa.string()))
         for column in preprocess["categorical"]

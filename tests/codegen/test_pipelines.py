@@ -53,6 +53,8 @@ def test_devices_and_stages_fit_each_other(text: str, count: int, stages: int) -
     [
         ("mode: pipeline\nresources: {count: 1}", "mode", "2 devices or more"),
         ("mode: pipeline\nresources: {count: 4}\npipeline: {stages: 2}", "pipeline.stages", "use auto or 4"),
+        ("mode: pipeline+sync\nresources: {count: 1}", "mode", "4 devices or more"),
+        ("mode: pipeline+sync\nresources: {count: 2}", "pipeline.stages", "takes 4 devices or more, a multiple of 2"),
         ("mode: pipeline+sync\nresources: {count: 3}", "pipeline.stages", "do not make several"),
         ("mode: pipeline+sync\nresources: {count: 2}", "pipeline.stages", "do not make several"),
         ("mode: pipeline\nresources: {count: 2}\npipeline: {stages: 1}", "pipeline.stages", "no pipeline"),

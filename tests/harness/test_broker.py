@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from harness import broker as module
-from worker.events import LIVE_KEEP_S, job_stream
+from worker.events import LIVE_KEEP_S, control_stream, job_stream
 
 
 class Away:
@@ -70,3 +70,16 @@ def test_live_words_do_not_stay_in_the_brokers_memory_for_ever(
     for stream in (module.project_stream("project"), job_stream("job"), "one", "two"):
         assert broker.xlen(stream) == 1
         assert 0 < int(str(broker.ttl(stream))) <= LIVE_KEEP_S
+
+
+def test_streams_of_releases_that_set_no_end_get_one_and_no_other_key_does(broker: redis.Redis) -> None:
+    old = (job_stream("old"), module.project_stream("old"), module.POOL_STREAM)
+    for stream in (*old, control_stream(0)):
+        broker.xadd(stream, {"event": "{}"})
+    broker.xadd(job_stream("new"), {"event": "{}"})
+    broker.expire(job_stream("new"), 60)
+    assert module.live_streams_expire() == len(old)
+    assert all(0 < int(str(broker.ttl(stream))) <= LIVE_KEEP_S for stream in old)
+    assert int(str(broker.ttl(job_stream("new")))) <= 60
+    assert int(str(broker.ttl(control_stream(0)))) == module.ENDLESS
+    assert module.live_streams_expire() == 0

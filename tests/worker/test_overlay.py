@@ -44,6 +44,18 @@ for host in sys.argv[1:]:
     except OSError as error:
         print(type(error).__name__)
 """
+
+
+def test_a_failure_to_make_a_network_passes_and_that_it_works_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["resource temporarily unavailable", ""])
+    monkeypatch.setattr(overlay, "_tried", lambda: next(answers))
+    finding = overlay.Finding()
+    assert finding.problem(0.0) == "resource temporarily unavailable"
+    assert finding.problem(overlay.AGAIN_S - 1) == "resource temporarily unavailable"
+    assert finding.problem(overlay.AGAIN_S) == ""
+    assert finding.problem(10 * overlay.AGAIN_S) == ""
+
+
 LOOK = (
     SUM
     + """

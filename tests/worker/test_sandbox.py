@@ -37,6 +37,20 @@ def own_home(home: Path) -> Path:
     return home
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="user ids are given by root alone")
+def test_a_sandbox_that_cannot_be_made_keeps_no_user_id(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("DLH_SANDBOX_UIDS", "60990-60990")
+
+    def full(**_: str) -> str:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("worker.sandbox.run.tempfile.mkdtemp", full)
+        with pytest.raises(OSError, match="No space"):
+            run_at(SandboxLevel.L2, [sys.executable, "-c", ""], tmp_path)
+    assert run_at(SandboxLevel.L2, [sys.executable, "-c", ""], tmp_path).returncode == 0
+
+
 @pytest.mark.parametrize("level", levels())
 def test_every_attack_is_stopped(level: SandboxLevel, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("THE_SECRET_NAME", "THE_SECRET_VALUE")

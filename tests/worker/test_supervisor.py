@@ -123,6 +123,31 @@ sys.exit(75)
     assert (job.paths.work / "saved").exists(), "it was ended before it could save"
 
 
+LONG_STEPS = """
+tell("metric", step=0, epoch=0.0, values={}, expected_step_s=3.0)
+for step in range(1, 9):
+    time.sleep(3)
+    tell("progress", step=step, phase="train")
+    if paused(): sys.exit(75)
+"""
+
+
+def test_a_run_whose_steps_take_longer_than_the_limit_is_not_taken_for_stuck(job: JobFixture) -> None:
+    exited = job.run(LONG_STEPS.replace("range(1, 9)", "range(1, 3)"), limits={"stall_s": 1.5})
+    assert exited.data["outcome"] == "succeeded", job.log()
+
+
+def test_a_pause_waits_for_a_long_step_and_says_so(job: JobFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLH_PAUSE_S", "0.5")
+    job.program(LONG_STEPS.replace("expected_step_s=3.0", "expected_step_s=12.0"))
+    job.start(job.plan())
+    wait_for(lambda: "running" in job.kinds())
+    assert agent.attempt_stop(JOB_ID, 1, "pause")
+    assert job.exited().data["outcome"] == "paused"
+    notes = [event.data["message"] for event in job.events() if event.kind == EventKind.NOTE]
+    assert any("after the step under way" in note for note in notes)
+
+
 def test_a_killed_rank_means_lost_and_its_sibling_is_stopped(job: JobFixture) -> None:
     job.program('tell("progress", step=1)\nwhile True: time.sleep(0.1)\n')
     job.start(job.plan(ranks=2, backend="torch"))

@@ -6,7 +6,16 @@ from typing import Any
 
 from worker.events import Event, EventKind
 from worker.plan import Limits
-from worker.watchdog import PAUSE_MOST, PauseWatch, Watchdog, folder_bytes
+from worker.warden import pause_note
+from worker.watchdog import (
+    LOAD_BYTES_PER_S,
+    PATIENCE_MOST,
+    PAUSE_MOST,
+    STEP_PATIENCE,
+    PauseWatch,
+    Watchdog,
+    folder_bytes,
+)
 
 
 def watchdog(**limits: Any) -> Watchdog:
@@ -78,6 +87,72 @@ def test_who_makes_steps_or_gets_on_for_ever_is_not_waited_for() -> None:
         pause.saw(event(EventKind.METRIC, values={}), now_s)
     assert not pause.is_overdue(100.0 * PAUSE_MOST)
     assert pause.is_overdue(100.0 * PAUSE_MOST + 1)
+
+
+def test_a_run_with_long_steps_may_take_a_few_times_its_longest_step() -> None:
+    dog = watchdog()
+    for step, now_s in enumerate((4.0, 10.0, 16.0), 1):
+        dog.saw(event(EventKind.PROGRESS, step=step), now_s)
+        assert dog.check_time(now_s) is None
+    assert dog.check_time(16.0 + STEP_PATIENCE * 6.0 - 0.1) is None
+    verdict = dog.check_time(16.0 + STEP_PATIENCE * 6.0 + 0.1)
+    assert verdict and verdict.code == "stalled" and "for 18 s" in verdict.message
+
+
+def test_the_first_step_may_take_as_long_as_the_tried_model_promises() -> None:
+    dog = watchdog()
+    dog.saw(event(EventKind.METRIC, values={}, expected_step_s=50.0), 5.0)
+    for second in range(6, 6 + 159):
+        assert dog.check_time(float(second)) is None
+    assert dog.check_time(166.0)
+
+
+def test_a_better_guess_of_a_rank_replaces_its_first_one() -> None:
+    dog = watchdog()
+    for guess_s in (500.0, 4.0):  # by two rows, by many
+        dog.saw(event(EventKind.METRIC, values={}, expected_step_s=guess_s), 1.0)
+    dog.saw(event(EventKind.PROGRESS, step=1), 2.0)
+    assert (dog.step_s, dog.stall_s) == (4.0, 12.0)
+
+
+def test_what_a_program_says_of_its_steps_is_bounded_and_nonsense_is_nothing() -> None:
+    dog = watchdog()
+    for nonsense in (None, "long", True, -5.0, float("nan"), 10**400):
+        dog.saw(event(EventKind.METRIC, values={}, expected_step_s=nonsense), 0.0)
+    assert dog.stall_s == 10.0
+    dog.saw(event(EventKind.METRIC, values={}, expected_step_s=1e8), 0.0)
+    assert dog.stall_s == 10.0 * PATIENCE_MOST
+
+
+def test_much_data_may_be_read_for_long_and_after_the_first_step_that_is_over() -> None:
+    dog = Watchdog(Limits(memory_bytes=1, disk_bytes=1, stall_s=10.0), 0.0, data_bytes=100 * LOAD_BYTES_PER_S)
+    for second in range(100):
+        assert dog.check_time(float(second)) is None
+    dog.saw(event(EventKind.PROGRESS, step=1), 100.0)
+    for second in range(100, 110):
+        assert dog.check_time(float(second)) is None
+    assert dog.check_time(110.1)
+
+
+def test_time_that_all_stood_still_makes_no_long_step() -> None:
+    dog = watchdog()
+    dog.saw(event(EventKind.PROGRESS, step=1), 1.0)
+    assert dog.check_time(1.0) is None
+    dog.saw(event(EventKind.PROGRESS, step=2), 3600.0)
+    assert dog.stall_s == 10.0
+
+
+def test_a_pause_waits_for_the_step_under_way() -> None:
+    pause = PauseWatch(100.0)
+    pause.asked(0.0)
+    assert not pause.is_overdue(100.0 + STEP_PATIENCE * 60.0, step_s=60.0)
+    assert pause.is_overdue(101.0 + STEP_PATIENCE * 60.0, step_s=60.0)
+
+
+def test_who_pauses_a_run_with_long_steps_is_told_how_long_it_may_take() -> None:
+    assert pause_note(2.0) == ""
+    assert "40 s" in pause_note(40.0)
+    assert "5 min" in pause_note(300.0)
 
 
 def test_a_note_is_no_progress() -> None:

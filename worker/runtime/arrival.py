@@ -17,6 +17,8 @@ ALL = "all"
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 0.5
 """Between looks: the first, and the longest."""
 ANSWER_S = 30.0
+SILENT_S = 60.0
+"""A rendezvous that does not answer for so long is gone; a single connection may fail on a busy host."""
 ALIVE_S = 3600.0
 """So long a rank that waits for one on another node says that it lives: each node has a watchdog of its own."""
 
@@ -24,7 +26,7 @@ ALIVE_S = 3600.0
 def all_arrived() -> None:
     """Until every rank has come here; whoever started them ends those that wait for one that never comes.
 
-    Raises `ConnectionError` where the rendezvous does not answer.
+    Raises `ConnectionError` where the rendezvous does not answer for `SILENT_S`.
     """
     port, size = os.environ.get("HOROVOD_GLOO_RENDEZVOUS_PORT"), int(os.environ.get("HOROVOD_SIZE", "1"))
     if not port or size < 2:
@@ -58,11 +60,20 @@ class _Store:
             look_s = min(LAST_LOOK_S, 1.5 * look_s)
 
     def _ask(self, method: str, name: str) -> int:
+        look_s, silent_from_s = FIRST_LOOK_S, time.monotonic()
+        while True:
+            try:
+                return self._ask_once(method, name)
+            except (OSError, http.client.HTTPException) as error:
+                if time.monotonic() - silent_from_s >= SILENT_S:
+                    raise ConnectionError(f"the rendezvous does not answer: {error}") from error
+            time.sleep(look_s)
+            look_s = min(LAST_LOOK_S, 1.5 * look_s)
+
+    def _ask_once(self, method: str, name: str) -> int:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=ANSWER_S)
         try:
             connection.request(method, SCOPE + name, body=b"here" if method == "PUT" else None)
             return connection.getresponse().status
-        except (OSError, http.client.HTTPException) as error:
-            raise ConnectionError(f"the rendezvous does not answer: {error}") from error
         finally:
             connection.close()

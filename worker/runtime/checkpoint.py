@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 import torch
 
 from worker.plan import CHECKPOINT_FENCE
+from worker.runtime.aside import purge_aside
 
 FORMAT = 1
 STATE_FILE = "state.pt"
@@ -87,8 +88,12 @@ class CheckpointStore:
         """Names that were passed over: they must not push good ones out."""
 
     def claim(self) -> None:
-        """From now on no older attempt writes here. Raises `Superseded` where a newer one does."""
+        """From now on no older attempt writes here; what one left half done is seen to.
+
+        Raises `Superseded` where a newer one does.
+        """
         self.check()
+        self._sweep()
         if self.token:
             self.folder.mkdir(parents=True, exist_ok=True)
             making = self.folder / f"{CHECKPOINT_FENCE}-{self.token}"
@@ -146,9 +151,13 @@ class CheckpointStore:
         return Saved(name=name, step=step, epoch=epoch, metric=metric, bytes=size)
 
     def purge(self) -> list[str]:
-        """Remove all but the best and the newest `keep`; returns the names removed. Never raises."""
+        """Remove all but the best and the newest `keep`; returns the names removed. Never raises.
+
+        Of those that were put aside, which are nobody's best any more, the newest `keep` stay, too.
+        """
         with suppress(Superseded):
             self.check()
+            purge_aside(self.folder, self.keep)
             return self._purge()
         return []
 

@@ -18,14 +18,20 @@ import torch
 from torch import Tensor
 
 from worker.runtime.arrival import all_arrived
+from worker.runtime.pulse import pulse
 
 CYCLE_SHARE = 0.04
 """Horovod's thread wakes once per cycle and takes the core from the backward pass; a cycle of this share of a step
 keeps both that cost and the wait for the next cycle small."""
 CYCLE_MS_LIMITS = (0.2, 10.0)
 POLL_S = 0.0002
-TIMEOUT = timedelta(seconds=300)
-"""Of a call to other ranks by torch.distributed."""
+CALL_LEAST_S, CALL_STEPS = 300.0, 3.0
+"""A call to other ranks by torch.distributed is given up after so long, or so many steps, whichever is longer: another
+rank may still work at its step. Not later than the platform calls the run stuck (`worker.watchdog`), as a cut network
+is no fault of its program."""
+ARRIVAL = timedelta(hours=2)
+"""Until all are there: one may read its data for long. Whoever started them ends those that wait in vain."""
+LOOK_S = 0.05
 
 
 class PeerLost(RuntimeError):
@@ -56,9 +62,9 @@ class Group(Protocol):
 
 
 def join(backend: str, step_s: float, device: torch.device) -> Group:
-    """Meet the other ranks; `step_s` is the expected time of a step, from which the cycle time follows."""
+    """Meet the other ranks; `step_s` is the expected time of a step, from which cycle time and patience follow."""
     if backend == "torch":
-        return TorchGroup(device)
+        return TorchGroup(device, step_s)
     with _peers():
         all_arrived()
     return HorovodGroup(step_s, device)
@@ -148,24 +154,37 @@ class HorovodGroup:
 class TorchGroup:
     """Ranks joined by torch.distributed (NCCL on GPUs, else Gloo); MASTER_ADDR and MASTER_PORT say where."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, step_s: float = 0.0) -> None:
         import torch.distributed as dist
+        from torch.distributed.rendezvous import rendezvous
 
         if device.type == "cuda":
             torch.cuda.set_device(device)
+        self._patience = timedelta(seconds=max(CALL_LEAST_S, CALL_STEPS * step_s))
         with _peers():
-            dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+            store, rank, size = next(iter(rendezvous("env://", timeout=ARRIVAL)))
+            self._arrive(store, rank, size)
+            kind = "nccl" if device.type == "cuda" else "gloo"
+            dist.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=self._patience)
         self._dist = dist
         self._device = device
         self.members: Any = None
         """The ranks that a sum is over; None: all."""
         self._first = 0
 
+    @staticmethod
+    def _arrive(store: Any, rank: int, size: int) -> None:
+        """Until every rank has come here."""
+        store.set(f"arrived/{rank}", "here")
+        while not store.check([f"arrived/{other}" for other in range(size)]):
+            pulse.beat()
+            time.sleep(LOOK_S)
+
     def among(self, ranks: Iterable[int]) -> TorchGroup:
         """A group whose sums and broadcasts are among these ranks; every rank makes it, also those not in it."""
         part, chosen = copy.copy(self), list(ranks)
         with _peers():
-            part.members, part._first = self._dist.new_group(chosen, timeout=TIMEOUT), chosen[0]
+            part.members, part._first = self._dist.new_group(chosen, timeout=self._patience), chosen[0]
         return part
 
     def sum_start(self, tensor: Tensor, name: str) -> Pending:

@@ -8,11 +8,41 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from worker.plan import EXIT_PAUSED
 from worker.runtime import failures
+from worker.runtime.gradients import WISHES
 
 if TYPE_CHECKING:
     from worker.runtime.run import Run
+
+LOOK_S = 0.3
+"""A request of the platform is looked for this often at most."""
+READ_S, READ_STEPS_MAX = 0.5, 16
+"""On a GPU what the ranks have told is read this often, or after so many steps: reading waits for the device."""
+
+
+class Readings:
+    """After how many steps what the ranks have told is read. The first rank's clock decides, so that all do alike."""
+
+    def __init__(self, now_s: float) -> None:
+        self.every = 1
+        """Steps from one reading to the next, as all ranks know it."""
+        self.proposed = 1
+        """What this rank's clock makes of the steps since the reading before."""
+        self._steps, self._read_s = 0, now_s
+
+    def is_due(self) -> bool:
+        """Whether to read after this step; to be asked once for each."""
+        self._steps += 1
+        return self._steps >= self.every
+
+    def read(self, agreed: float, now_s: float) -> None:
+        """What was told is read; `agreed` is what the first rank had proposed."""
+        step_s = (now_s - self._read_s) / max(1, self._steps)
+        self.proposed = max(1, min(READ_STEPS_MAX, int(READ_S / step_s))) if step_s > 0 else READ_STEPS_MAX
+        self.every, self._steps, self._read_s = max(1, round(agreed)), 0, now_s
 
 
 class Control:
@@ -24,6 +54,8 @@ class Control:
         self.time_spent = 0.0
         """Share of the time budget that is spent, as all ranks know it."""
         self._began_s = time.monotonic()
+        self._looked_s = float("-inf")
+        self._readings = Readings(self._began_s)
 
     def listen(self) -> None:
         """From now on a signal asks to pause, and SIGUSR1 to print where this rank stands."""
@@ -42,9 +74,25 @@ class Control:
 
     def wishes(self) -> tuple[float, float, float]:
         """To pause, to save, and the spent share of the time budget; the last two are the first rank's alone."""
+        self._look_again()
         first = self.run.rank == 0
         save = first and self.run.keeper.minutes_are_up()
         return float(self.wants_pause), float(save), self._budget_spent() if first else 0.0
+
+    def tells(self) -> tuple[float, ...]:
+        """All that this rank tells the others with its gradients: wishes, when to read them, and how long it worked."""
+        proposed = self._readings.proposed if self.run.rank == 0 else 0
+        return (*self.wishes(), float(proposed), *self.run.pace.tells())
+
+    def take(self, controls: Tensor) -> Tensor | float:
+        """Take the loss and what all ranks told, summed; returns the loss, on a GPU unread after most steps."""
+        if self.run.device.type == "cuda" and not self._readings.is_due():
+            return controls[0].clone()
+        loss, *sums = controls.tolist()
+        self.agree(*sums[:WISHES])
+        self._readings.read(sums[WISHES], time.monotonic())
+        self.run.pace.agree(sums[WISHES + 1 :])
+        return float(loss)
 
     def agree(self, pause: float, save: float, time_spent: float) -> None:
         """Take the sums of all ranks' wishes."""
@@ -54,8 +102,14 @@ class Control:
 
     def look(self) -> None:
         """See whether the platform asks for a pause."""
+        self._looked_s = time.monotonic()
         requests = self.run.settings.requests
         self.wants_pause |= requests is not None and (requests / "pause").exists()
+
+    def _look_again(self) -> None:
+        """A step may take minutes: who is asked for a pause meanwhile pauses after it, not after the next."""
+        if time.monotonic() - self._looked_s >= LOOK_S:
+            self.look()
 
     def between_steps(self) -> bool:
         """Save or leave, if that is agreed; says whether the epoch is to end here (time budget)."""

@@ -39,6 +39,7 @@ class GradientAverager:
         """`message_type`: float16 or bfloat16, to which gradients are rounded on their way; None: sent as they are.
         `wishes`: how many values travel with the gradients."""
         weights = [weight for weight in net.parameters() if weight.requires_grad]
+        self._frozen = [weight for weight in net.parameters() if not weight.requires_grad]
         first_early = _first_early(weights)
         self._early, self._late = weights[first_early:], weights[:first_early]
         self._buffers = [buffer for buffer in net.buffers() if buffer.is_floating_point()]
@@ -63,6 +64,11 @@ class GradientAverager:
             weight.register_post_accumulate_grad_hook(partial(self._arrived, number))  # type: ignore[no-untyped-call]
             for number, weight in enumerate(self._early)
         ]
+
+    def fits(self) -> bool:
+        """Whether the weights that are trained are still those: a program may freeze some, or train more of them."""
+        thawed = any(weight.requires_grad for weight in self._frozen)
+        return not thawed and all(weight.requires_grad for weight in (*self._early, *self._late))
 
     def close(self) -> None:
         """Gradients are averaged by another one from here on."""

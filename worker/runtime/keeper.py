@@ -6,7 +6,6 @@ The first rank copies what is to be kept, and a thread of its own writes the cop
 from __future__ import annotations
 
 import io
-import itertools
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch import nn
 
 from worker.events import EventKind
 from worker.merit import larger_is_better
+from worker.runtime.aside import put_aside
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import Group, broadcast_bytes, gather_bytes
@@ -183,6 +183,8 @@ class Keeper:
         run = self.run
         if run.rank == 0:
             self.store.claim()
+            if run.settings.fresh:
+                self._leave_behind(-1)
         found = self._find() if run.rank == 0 and not run.settings.fresh else None
         if run.group is not None:
             found = _shared(run.group, run.rank, found)
@@ -212,16 +214,10 @@ class Keeper:
 
     def _leave_behind(self, step: int) -> None:
         """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
-        later = [saved for saved in self.store.saved() if saved.step > step]
-        name = f"before-attempt-{self.run.settings.token}"
-        # Off the platform every attempt is number 0.
-        tried = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
-        aside = next(path for each in tried if not (path := self.store.folder / each).exists())
-        for saved in later:
-            aside.mkdir(exist_ok=True)
-            (self.store.folder / saved.name).rename(aside / saved.name)
+        later = [saved.name for saved in self.store.saved() if saved.step > step]
         if later:
-            names = ", ".join(saved.name for saved in later)
+            aside = put_aside(self.store.folder, later, self.run.settings.token)
+            names = ", ".join(later)
             self.run.reporter.note(f"Put aside, as this run starts from an earlier point: {names} (in {aside.name}).")
 
     def take_best(self, net: nn.Module) -> None:

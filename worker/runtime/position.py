@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,14 +46,17 @@ class Position:
         self.metric = None
 
     def close_epoch(self, value: float, larger_is_better: bool, patience: int) -> None:
-        """Take the metric of the epoch. An equal value makes this the best epoch but is no improvement."""
-        sign = 1.0 if larger_is_better else -1.0
+        """Take the metric of the epoch. An equal value makes this the best epoch but is no improvement.
+
+        One that is no number (a program may judge its epochs itself) is none: no other would ever be better.
+        """
+        sign, known = 1.0 if larger_is_better else -1.0, math.isfinite(value)
         gain = None if self.best is None else sign * (value - self.best)
-        self.is_best = gain is None or gain >= 0
-        self.stale_epochs = 0 if gain is None or gain > 0 else self.stale_epochs + 1
+        self.is_best = known and (gain is None or gain >= 0)
+        self.stale_epochs = 0 if known and (gain is None or gain > 0) else self.stale_epochs + 1
         if self.is_best:
             self.best = value
-        self.metric = value
+        self.metric = value if known else None
         self.epoch_closed = True
         if patience and self.stale_epochs >= patience:
             self.stopped = True

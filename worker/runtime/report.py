@@ -48,10 +48,12 @@ class Reporter:
             data=data,
         )
         line = event.to_json().encode() + b"\n"
+        if self._torn:
+            line = b"\n" + line  # else it would end in the middle of the torn one, and be lost with it
         if kind is EventKind.ERROR:
             self._reserve.unlink(missing_ok=True)
             with suppress(OSError):
-                self._file.write(b"\n" + line if self._torn else line)
+                self._file.write(line)
         else:
             self._torn = True
             self._torn = self._file.write(line) != len(line)

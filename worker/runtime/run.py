@@ -22,7 +22,6 @@ from worker.runtime.control import Control
 from worker.runtime.data import DataError, Dataset, Part
 from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
 from worker.runtime.evaluation import train_sample
-from worker.runtime.gradients import WISHES
 from worker.runtime.keeper import Keeper
 from worker.runtime.losslog import check_losses
 from worker.runtime.metrics import part_metrics, told_values
@@ -36,11 +35,8 @@ from worker.runtime.rng import batch_seed, seed_all
 from worker.runtime.settings import Settings
 from worker.runtime.spec import Spec, load_spec
 from worker.runtime.teller import Teller
+from worker.runtime.trial import Trial
 from worker.words import counted
-
-CUDA_CONTROL_STEPS = 16
-"""On a GPU, reading the ranks' control values waits for the device: done every so many steps."""
-PROBE_ROWS = 32
 
 
 class Run:
@@ -70,7 +66,7 @@ class Run:
         self.pace = Pace(self)
         self.group: Group | None = None
         self.mode: modes.Mode = Whole(self)
-        self.probe: memory.Probe | None = None
+        self.trial = Trial(self)
         self.sample: Part | None = None
         """Training rows, of which a mode may try a few."""
         self._rows_here, self._share = 0, 1.0
@@ -93,7 +89,7 @@ class Run:
         failures.install_hook(
             reporter,
             path.parent,
-            lambda: runs[0].fitting_batch() if runs else None,
+            lambda: runs[0].trial.fitting_batch() if runs else None,
             lambda: runs[0].keeper.leave() if runs else None,
         )
         if not settings.data.is_dir():
@@ -116,12 +112,10 @@ class Run:
         """
         self.load_s = time.monotonic() - self._began_s
         self.mode = modes.choose(self)
-        plan, rows_here = self._plan(dataset.train), max(2, self.batch_size // self.world_size)
-        outputs_wanted = int(dataset.shape.get("outputs") or self.spec.shape.outputs)
-        net, home = net.to(self.mode.home) if isinstance(net, nn.Module) else net, self.mode.home
-        probe_rows, limit_bytes = min(PROBE_ROWS, rows_here), self.settings.memory_bytes
-        found = memory.probe(net, dataset.train, outputs_wanted, home, probe_rows, limit_bytes, self._tried)
-        self.group = self._joined(3 * found.row_s * rows_here)
+        plan = self._plan(dataset.train)
+        net = net.to(self.mode.home) if isinstance(net, nn.Module) else net
+        self.trial.make(net, dataset)
+        self.group = self._joined(self.trial.step_s)
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
         net = self.mode.place(net)
         evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
@@ -180,19 +174,11 @@ class Run:
 
     def average_gradients(self, loss: Tensor) -> None:
         """Average gradients (and batch statistics) over the ranks, weighted by rows. One rank: nothing to do."""
-        controls = None
         self.pace.worked()
-        if self.group is not None:
-            controls = self.mode.average(loss, self._share, (*self.control.wishes(), *self.pace.tells()))
+        controls = None if self.group is None else self.mode.average(loss, self._share, self.control.tells())
         self.pace.met()
-        if controls is None:
-            return
-        if self.device.type == "cuda" and (self.position.step + 1) % CUDA_CONTROL_STEPS:
-            self._global_loss = controls[0].clone()
-            return
-        self._global_loss, *sums = controls.tolist()
-        self.control.agree(*sums[:WISHES])
-        self.pace.agree(sums[WISHES:])
+        if controls is not None:
+            self._global_loss = self.control.take(controls)
 
     def clip_gradients(self, net: nn.Module, longest: float) -> None:
         """Scale the gradients down where their norm over the whole model is above `longest`."""
@@ -288,14 +274,6 @@ class Run:
             return BatchPlan(rows=len(part), batch_size=self.batch_size, world_size=self.mode.shards[1])
         except ValueError as error:
             raise DataError(f"{error}.", "Use more rows, fewer ranks or smaller validation and test shares.") from None
-
-    def fitting_batch(self) -> int | None:
-        """A batch size that would fit the memory there is; None if that is not known."""
-        return None if self.probe is None else memory.fitting_batch(self.batch_size, self.probe, self.world_size)
-
-    def _tried(self, found: memory.Probe | None) -> None:
-        self.probe = found
-        self.teller.progress("loading", fitting_batch=self.fitting_batch() or 0)
 
 
 def _made(spec: Spec, settings: Settings, reporter: Reporter) -> Run:

@@ -98,9 +98,9 @@ class Teller:
         self._from_step = self.position.step
         self._steps = self._rows = 0
 
-    def alive(self) -> None:
-        """Tell that work goes on, though no step is made."""
-        self.metric(self.position.step, {})
+    def alive(self, **more: float) -> None:
+        """Tell that work goes on, though no step is made, and `more` about it."""
+        self._metric(self.position.step, {}, **more)
 
     def points(self, points: list[LossPoint]) -> None:
         """Tell points of the curve of the loss."""
@@ -110,7 +110,10 @@ class Teller:
 
     def metric(self, step: int, values: dict[str, float]) -> None:
         """Tell values at a step."""
-        self.reporter.emit(EventKind.METRIC, step=step, epoch=step / self.steps_per_epoch, values=values)
+        self._metric(step, values)
+
+    def _metric(self, step: int, values: dict[str, float], **more: float) -> None:
+        self.reporter.emit(EventKind.METRIC, step=step, epoch=step / self.steps_per_epoch, values=values, **more)
 
     def epoch(self, values: dict[str, float], metric_name: str) -> None:
         """Say in a line of the log how the epoch went."""

@@ -15,10 +15,10 @@ import secrets
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 
 from worker.sandbox import probe
 from worker.sandbox.model import Overlay, SandboxError, SandboxLevel
@@ -34,6 +34,8 @@ _SUBNET = ipaddress.ip_network("198.18.0.0/16")
 _EVERYBODY = "00:00:00:00:00:00"
 _CLONE_NEWNET = 0x40000000
 _STEP_S = 10.0
+AGAIN_S = 60.0
+"""A host that could not make one is tried again this often."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -120,9 +122,21 @@ def _run(argv: list[str], text: str = "") -> None:
         raise SandboxError(f"a network for the ranks cannot be made: {done.stderr.strip()[-300:]}")
 
 
-@lru_cache(maxsize=1)
-def problem() -> str:
-    """Why this host cannot make such a network, found out by making one; empty where it can."""
+class Finding:
+    """Whether this host can make such a network, found out by making one. That it can is remembered for good."""
+
+    def __init__(self) -> None:
+        self._problem: str | None = None
+        self._found_s = float("-inf")
+
+    def problem(self, now_s: float) -> str:
+        """Why it cannot, empty where it can; a failure may pass, and is looked at again `AGAIN_S` later."""
+        if self._problem is None or (self._problem and now_s - self._found_s >= AGAIN_S):
+            self._problem, self._found_s = _tried(), now_s
+        return self._problem
+
+
+def _tried() -> str:
     if os.getuid() != 0:
         return "the agent does not run as root"
     if probe.host().level < SandboxLevel.L2:
@@ -134,3 +148,11 @@ def problem() -> str:
     except SandboxError as error:
         return str(error)
     return ""
+
+
+_finding = Finding()
+
+
+def problem() -> str:
+    """Why this host cannot make such a network; empty where it can."""
+    return _finding.problem(time.monotonic())

@@ -124,13 +124,9 @@ def start(
     own_uid = os.getuid() == 0 and (level >= SandboxLevel.L2 or host.uid_reaches_python)
     if spec.overlay and level < SandboxLevel.L2:
         raise SandboxTooWeak(level, SandboxLevel.L2, host.reason)
-    uid = uids.UidSlot() if own_uid else None
-    scratch = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=run_dir("sandbox")))
-    group = _group(spec) if os.getuid() == 0 else None
-    writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
-    network: overlay.Space | None = None
-    try:
-        network = overlay.make(spec.overlay) if spec.overlay else None
+    with contextlib.ExitStack() as undo:
+        uid, scratch, group, network = _surroundings(spec, own_uid, undo)
+        writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
         peers_only = group is not None and _limit_egress(spec, group)
         if uid:
             _hand_over(spec, writable, uid.uid)
@@ -141,10 +137,26 @@ def start(
             argv, env=environment, cwd="/" if level >= SandboxLevel.L2 else spec.workdir,
             stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, pass_fds=spec.pass_fds, start_new_session=True,
         )  # fmt: skip
-    except BaseException:
-        _undo(scratch, group, uid, network)
-        raise
+        undo.pop_all()  # it runs: `close` sees to all of it
     return SandboxProcess(popen, level, scratch, group, uid, spec.writable, network=network, peers_only=peers_only)
+
+
+def _surroundings(
+    spec: SandboxSpec, own_uid: bool, undo: contextlib.ExitStack
+) -> tuple[uids.UidSlot | None, Path, cgroup.Cgroup | None, overlay.Space | None]:
+    """User id, scratch folder, control group and network of a sandbox; `undo` takes back what was made of them."""
+    uid = uids.UidSlot() if own_uid else None
+    if uid:
+        undo.callback(uid.release)
+    scratch = Path(tempfile.mkdtemp(prefix=f"{spec.name}-", dir=run_dir("sandbox")))
+    undo.callback(trees.tree_remove, scratch)
+    group = _group(spec) if os.getuid() == 0 else None
+    if group:
+        undo.callback(group.remove)
+    network = overlay.make(spec.overlay) if spec.overlay else None
+    if network:
+        undo.callback(network.close)
+    return uid, scratch, group, network
 
 
 def _group(spec: SandboxSpec) -> cgroup.Cgroup | None:
@@ -162,16 +174,6 @@ def _limit_egress(spec: SandboxSpec, group: cgroup.Cgroup) -> bool:
         _log.warning("%s: connections cannot be limited to its peers: %s", spec.name, error)
         return False
     return True
-
-
-def _undo(scratch: Path, group: cgroup.Cgroup | None, uid: uids.UidSlot | None, network: overlay.Space | None) -> None:
-    if network:
-        network.close()
-    if group:
-        group.remove()
-    if uid:
-        uid.release()
-    trees.tree_remove(scratch)
 
 
 def remove_leftovers(name: str) -> None:

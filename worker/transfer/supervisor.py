@@ -19,7 +19,6 @@ from worker.supervisor import Supervisor, main
 from worker.transfer.carrier import Carrier
 from worker.transfer.depot import depot_here
 from worker.transfer.portal import Stopped
-from worker.watchdog import Watchdog
 
 _log = logging.getLogger("worker.supervisor")
 
@@ -41,14 +40,14 @@ class CarryingSupervisor(Supervisor):
             self.seen.pause_overdue = self.seen.pause_wanted  # there is nothing to save yet
             return
         self.plan = self.attempt.plan
-        self.watchdog = Watchdog(self.plan.limits, time.monotonic())  # what fetching took is not the program's
+        self.warden.begin(self.attempt, time.monotonic())
         self.emit(EventKind.NOTE, **note)
         super()._start()
 
     def _unwanted(self) -> bool:
         """Whether somebody wants the attempt to leave."""
-        self._notice_requests(time.monotonic())
-        if self.forwarder.fenced.is_set() or self._superseded():
+        self._notice()
+        if self.forwarder.fenced.is_set() or self.warden.superseded():
             self.seen.shut_down = True
         return self.seen.cancelled or self.seen.pause_wanted or self.seen.shut_down
 
@@ -73,7 +72,7 @@ class CarryingSupervisor(Supervisor):
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         def hurried() -> bool:
-            self._notice_requests(time.monotonic())
+            self._notice()
             return self.seen.shut_down or (self.seen.cancelled and outcome is not Outcome.CANCELLED)
 
         if self.sandbox is not None:

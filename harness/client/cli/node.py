@@ -27,6 +27,8 @@ STORE_MARK = ".dlh-store"
 STACK_HOME = Path(__file__).resolve().parents[3] / "var"
 """Where `make run` keeps everything if nobody names a folder."""
 DOCTOR_TIMEOUT_S = 180.0
+CORES = "DLH_NODE_CORES"
+"""How many cores the node offers: as it was when the machine joined, unless it is set again."""
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 HomeOption = Annotated[
     Path | None, typer.Option("--home", help="Folder of the node; else DLH_HOME, or /var/lib/dlh-node for root.")
@@ -77,6 +79,7 @@ def environment(home: Path, node: Json) -> dict[str, str]:
         "DLH_STORE": None if node.get("cache") else node.get("store"),
         "DLH_CACHE": node.get("cache"),
         "DLH_CACHE_GIB": node.get("cache_gib"),
+        CORES: os.environ.get(CORES) or node.get("cores"),
     }
     kept = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     return {**kept, **{name: str(value) for name, value in told.items() if value}}
@@ -125,7 +128,7 @@ def node_join(
         store_check(Path(node["store"]), store_id)
     else:
         node |= {"cache": str(cache.expanduser().resolve()), "cache_gib": cache_gib}
-    node = {**node, "url": url.rstrip("/"), "address": address}
+    node = {**node, "url": url.rstrip("/"), "address": address, "cores": os.environ.get(CORES, "")}
     private_write(node_file(folder), json.dumps(node, indent=1) + "\n")
     report = doctor_run(folder, node)
     if as_json:

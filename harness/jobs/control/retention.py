@@ -14,7 +14,7 @@ from django.db.models import F, QuerySet, Window
 from django.db.models.functions import Mod, RowNumber
 from django.utils import timezone
 
-from harness.broker import task_send
+from harness.broker import live_streams_expire, task_send
 from harness.bucket.units import unit_forget
 from harness.datasets.models import Dataset
 from harness.datasets.services import contents_purge, datasets_purge
@@ -36,7 +36,10 @@ _log = logging.getLogger(__name__)
 
 def retention() -> None:
     """Do all of it; each part stands alone."""
-    parts = (uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire, devices_forget)
+    parts = (
+        uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire, devices_forget,
+        live_streams_expire,
+    )  # fmt: skip
     for part in parts:
         try:
             count = part()

@@ -87,6 +87,21 @@ def test_a_machine_with_a_cache_of_its_own_need_not_see_the_store(
     assert "disk of the cache" in {line["name"] for line in joined.json["findings"]}
 
 
+def test_how_many_cores_it_offers_is_kept_from_joining_on_unless_it_is_set_again(
+    dlh: Dlh, portal: SimpleNamespace, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.client.cli import node
+
+    home = tmp_path / "node"
+    monkeypatch.setenv("DLH_NODE_CORES", "1")
+    joined = dlh("node", "join", portal.url, token, "--home", home, "--no-start", "--json")
+    assert joined.code == 0, joined.err
+    monkeypatch.delenv("DLH_NODE_CORES")
+    assert node.environment(home, node.node_read(home))["DLH_NODE_CORES"] == "1"
+    monkeypatch.setenv("DLH_NODE_CORES", "2")
+    assert node.environment(home, node.node_read(home))["DLH_NODE_CORES"] == "2"
+
+
 def test_what_has_not_joined_cannot_start(dlh: Dlh, tmp_path: Path) -> None:
     refused = dlh("node", "start", "--home", tmp_path)
     assert refused.code == 2 and "dlh node join" in refused.err

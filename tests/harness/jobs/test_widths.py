@@ -255,3 +255,29 @@ def test_people_see_how_many_ranks_there_are(wide, urgent, ticks):
     view = ranks_of(wide)
     assert [row.rank for row in view.rows] == [0]
     assert [note.message for note in view.said] == told(wide)
+
+
+def test_a_run_grows_onto_another_node_by_a_pause_and_a_restart(node_make, job_make, ticks, tasks_sent):
+    """A supervisor cannot join an attempt that runs: its ranks save after a step, and go on wider."""
+    PoolSetting.objects.update_or_create(pk=1, defaults={"span_nodes": True})
+    for number in (1, 2):
+        node_make(f"node-{number}", cpus=1, address=f"10.0.0.{number}")
+    other = job_make(name="other", resources=CORE)
+    run_now(other)
+    job = job_make(name="wide", mode="sync", resources={"device": "cpu", "count": 2, "least": 1})
+    first = place_now(job)
+    assert first.world_size == 1
+    here = first.plan["ranks"][0]["node"]
+    events_apply(job.pk, [event(job, "started", 0, sandbox_level=3, node=here), event(job, "running", 0, rank=0)])
+    events_apply(other.pk, [event(other, "exited", 9, outcome="succeeded", failure=None)])
+    ticks()
+    job.refresh_from_db()
+    assert (job.state, job.preempted, asked(tasks_sent)) == ("pausing", True, [])
+    assert "to go on with 2 CPU cores" in JobEvent.objects.filter(job=job, new_state="pausing").get().message
+    events_apply(job.pk, [event(job, "exited", 9, outcome="paused", failure=None)])
+    assert ticks() == 1
+    attempt = JobAttempt.objects.get(job=job, number=2)
+    assert sorted(rank["node"] for rank in attempt.plan["ranks"]) == ["node-1", "node-2"]
+    assert attempt.plan["least"] == 1
+    job.refresh_from_db()
+    assert job.restarts == 0

@@ -30,3 +30,16 @@ def test_what_was_learnt_after_an_older_checkpoint_is_put_aside_each_time(tmp_pa
         assert names(folder) == made
         aside = sorted(path for path in folder.glob("before-attempt-*"))
         assert [names(path) for path in aside] == [made[1:]] * time
+
+
+def test_who_starts_anew_is_given_nothing_of_the_run_before(tmp_path: Path) -> None:
+    wishes = {"training": {"epochs": 4, "patience": 0}, "checkpoints": {"every_epochs": 1, "keep": 5}}
+    program = samples.program(tmp_path, samples.wine(tmp_path / "data"), **wishes)
+    folder = program / "work" / "checkpoints"
+    first = Ranks(program, 1)
+    assert first.wait() == [0], first.log()
+    made = names(folder)
+    again = Ranks(program, 1, arguments=("--fresh", "--epochs", "1"))
+    assert again.wait() == [0], again.log()
+    assert names(folder) == made[:1]
+    assert names(folder / "before-attempt-0") == made

@@ -104,6 +104,17 @@ def test_a_loop_that_does_not_announce_its_steps_sends_everything_at_the_end(net
     assert group.names == ["early", "late"]
 
 
+def test_weights_that_a_program_freezes_or_thaws_on_the_way_are_noticed(net: nn.Module, group: Doubling) -> None:
+    net[0].requires_grad_(False)
+    averager = GradientAverager(net, group, torch.device("cpu"))
+    assert averager.fits()
+    net[0].requires_grad_(True)
+    assert not averager.fits(), "its gradient would stay that of one rank"
+    averager = GradientAverager(net, group, torch.device("cpu"))
+    net[4].requires_grad_(False)
+    assert not averager.fits(), "it would get a gradient of zero, by which momentum and decay move it"
+
+
 def test_a_small_model_is_one_message(group: Doubling) -> None:
     net = nn.Linear(4, 2)
     averager = GradientAverager(net, group, torch.device("cpu"))

@@ -72,6 +72,22 @@ def test_two_ranks_learn_what_one_process_learns(
         torch.testing.assert_close(tensor, alone[name], rtol=2e-5, atol=2e-6)
 
 
+def test_weights_that_a_program_trains_only_later_are_averaged_too(
+    program: Path, alone: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    thawing = tmp_path / "program"
+    shutil.copytree(program, thawing, ignore=shutil.ignore_patterns("work", "alone"))
+    train, place = (thawing / "train.py").read_text(), "net = run.place(net, dataset)\n"
+    assert train.count(place) == 1
+    freeze = "net.requires_grad_(False)\nlist(net.parameters())[-1].requires_grad_(True)\n"
+    words = f"{freeze}{place}net.requires_grad_(True)\n"
+    (thawing / "train.py").write_text(train.replace(place, words))
+    ranks = Ranks(thawing, 2, DLH_WORK=str(tmp_path / "work"))
+    assert ranks.wait() == [0, 0], ranks.log()
+    for name, tensor in weights(tmp_path / "work").items():
+        torch.testing.assert_close(tensor, alone[name], rtol=2e-5, atol=2e-6)
+
+
 @pytest.mark.parametrize(("backend", "kind"), [("horovod", "bf16"), ("horovod", "fp16")])
 def test_rounded_messages_change_what_is_learnt_by_little(
     program: Path, alone: dict[str, torch.Tensor], backend: str, kind: str, tmp_path: Path

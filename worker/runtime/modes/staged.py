@@ -82,7 +82,7 @@ class Staged:
         chain = Chain(net, inputs)
         self._check(chain)
         self.plan = self._agreed_plan(chain, inputs)
-        rows_at_once = memory.rows_at_once(max(1, run.batch_size // run.world_size), run.probe)
+        rows_at_once = memory.rows_at_once(max(1, run.batch_size // run.world_size), run.trial.found)
         self._rows_at_once = int(broadcast_bytes(run.group, str(rows_at_once).encode()))
         self._no_rows = chain.pieces[-1].boundary.empty(0, "cpu")
         first, end = self.plan.bounds[self.stage]
@@ -99,10 +99,10 @@ class Staged:
             self.plan, (before, chain.pieces[end - 1].boundary), self.stage, ranks,
             lines[self.replica].members, run.device, run.autocast,
         )  # fmt: skip
-        self._averager = None
+        self._alike, self._averager = alike[self.stage], None
         if self.replicas > 1:
-            broadcast_model(self._net, alike[self.stage])
-            self._averager = GradientAverager(self._net, alike[self.stage], run.device)
+            broadcast_model(self._net, self._alike)
+            self._averager = GradientAverager(self._net, self._alike, run.device)
         self._shares = Shares(self._net, self._names, run.group, run.device)
         self._tell(chain)
         return self._net
@@ -167,6 +167,9 @@ class Staged:
 
     def begin(self, share: float) -> None:
         """Gradients are whole with the last micro-batch only: nothing leaves before it."""
+        if self._averager is not None and not self._averager.fits():
+            self._averager.close()
+            self._averager = GradientAverager(self._net, self._alike, self.run.device)
 
     def backward(self, net: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor, criterion: Criterion) -> Tensor:
         """Micro-batch by micro-batch through the stages."""

@@ -11,9 +11,10 @@ from torch.optim import Optimizer
 
 from worker.runtime import memory
 from worker.runtime.batches import BatchPlan, iterate
+from worker.runtime.collective import Group
 from worker.runtime.data import Part
 from worker.runtime.evaluation import outputs
-from worker.runtime.gradients import WISHES, GradientAverager, broadcast_model
+from worker.runtime.gradients import GradientAverager, broadcast_model
 from worker.runtime.modes.base import Batch, Criterion
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Whole:
         self.run = run
         self.name = "sync" if run.world_size > 1 else "single"
         self._averager: GradientAverager | None = None
+        self._net: nn.Module | None = None
 
     @property
     def shards(self) -> tuple[int, int]:
@@ -44,9 +46,13 @@ class Whole:
         if group is not None:
             broadcast_model(net, group)
             self.run.pace.join()
-            wishes = WISHES + len(self.run.pace.tells())
-            self._averager = GradientAverager(net, group, self.run.device, self._message_type(), wishes)
+            self._averager = self._averager_of(net, group)
+        self._net = net
         return net
+
+    def _averager_of(self, net: nn.Module, group: Group) -> GradientAverager:
+        told = len(self.run.control.tells())
+        return GradientAverager(net, group, self.run.device, self._message_type(), told)
 
     def _message_type(self) -> torch.dtype | None:
         """What gradients are rounded to on their way, as spec.yaml says."""
@@ -64,8 +70,12 @@ class Whole:
 
     def begin(self, share: float) -> None:
         """Gradients may leave while the backward pass goes on."""
-        if self._averager is not None:
-            self._averager.begin(share)
+        if self._averager is None:
+            return
+        if not self._averager.fits() and self.run.group is not None and self._net is not None:
+            self._averager.close()
+            self._averager = self._averager_of(self._net, self.run.group)
+        self._averager.begin(share)
 
     def backward(self, net: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor, criterion: Criterion) -> Tensor:
         """All rows at once."""
@@ -97,7 +107,7 @@ class Whole:
     def outputs(self, net: nn.Module, part: Part) -> Tensor:
         """Rows are shared out over the ranks."""
         run = self.run
-        rows = memory.rows_at_once(self.rows_at_once, run.probe)
+        rows = memory.rows_at_once(self.rows_at_once, run.trial.found)
         return outputs(net, part, run.device, rows, run.autocast, (run.group, run.rank, run.world_size))
 
     def state(self, parts: dict[str, Any]) -> dict[str, Any]:

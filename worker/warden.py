@@ -1,0 +1,108 @@
+"""When an attempt is to be ended: because somebody asks for it, it breaks a limit, or a newer attempt has begun."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from worker import registry
+from worker.attempt import Attempt
+from worker.cause import Seen
+from worker.events import Event, FailureCode
+from worker.launch import CANCEL_FILE, STACKS_FILE
+from worker.watchdog import PauseWatch, Verdict, Watchdog, folder_bytes
+
+PAUSE_FILE = "pause"
+PAUSE_S = float(os.environ.get("DLH_PAUSE_S", "120"))
+"""Time the ranks have to save and leave; more where their steps are long or they evaluate (`PauseWatch`)."""
+DISK_S = 2.0
+CANCEL_GRACE_S = 1.0
+STACKS_S = 1.0
+"""Time that ranks without progress have to print where they stand."""
+SLOW_STEP_S = 10.0
+"""Who asks for a pause of a run with longer steps is told how long it may take."""
+
+
+class Warden:
+    """Told what happens, it says when the sandbox is to be killed; why, it writes into `seen`."""
+
+    def __init__(self, attempt: Attempt, seen: Seen, now_s: float) -> None:
+        """Times are of the monotonic clock."""
+        self.seen = seen
+        self._paths, self._token = attempt.paths, attempt.plan.token
+        self._pause = PauseWatch(PAUSE_S)
+        self._pause_seen = False
+        self._cancel_s: float | None = None
+        self._kill_s: float | None = None
+        self._next_disk_s = 0.0
+        self.begin(attempt, now_s)
+
+    def begin(self, attempt: Attempt, now_s: float) -> None:
+        """The attempt begins now; what came before was not its program's."""
+        data_bytes = folder_bytes(Path(attempt.plan.dataset_dir)) or 0
+        self._watchdog = Watchdog(attempt.plan.limits, now_s, data_bytes)
+
+    def waits(self, now_s: float) -> None:
+        """The ranks have not been started yet."""
+        self._watchdog.waits(now_s)
+
+    def saw(self, event: Event, now_s: float) -> None:
+        """A rank has said something."""
+        self._watchdog.saw(event, now_s)
+        self._pause.saw(event, now_s)
+
+    def notice(self, now_s: float) -> str:
+        """Look for requests; what people should know of a new one, mostly nothing."""
+        folder = self._paths.requests(self._token)
+        if self._cancel_s is None and (folder / CANCEL_FILE).exists():
+            self._cancel_s, self.seen.cancelled = now_s, True
+        if self._pause_seen or not (folder / PAUSE_FILE).exists():
+            return ""
+        self._pause_seen = self.seen.pause_wanted = True
+        self._pause.asked(now_s)
+        return pause_note(self._watchdog.step_s)
+
+    def ends(self, now_s: float, *, fenced: bool) -> bool:
+        """Whether the sandbox is to be killed; `fenced`: a newer attempt holds the lease."""
+        if self._pause.is_overdue(now_s, self._watchdog.step_s):
+            self.seen.pause_overdue = True
+        if fenced:
+            self.seen.shut_down = True
+        cancel_due = self._cancel_s is not None and now_s - self._cancel_s >= CANCEL_GRACE_S
+        verdict_due = self._kill_s is not None and now_s >= self._kill_s
+        return cancel_due or verdict_due or self.seen.pause_overdue or self.seen.shut_down
+
+    def check(self, now_s: float, memory_bytes: int) -> None:
+        """Once a second: limits of time, memory and disk, and whether a newer attempt has begun somewhere."""
+        if self.superseded():
+            self.seen.shut_down = True
+        if self._kill_s is not None:
+            return
+        verdict = self._watchdog.check_time(now_s)
+        if verdict is None and now_s >= self._next_disk_s:
+            self._next_disk_s = now_s + DISK_S
+            disk_bytes = folder_bytes(self._paths.work)
+            verdict = self._watchdog.check_use(memory_bytes=memory_bytes, disk_bytes=disk_bytes)
+        if verdict is not None:
+            self._condemn(verdict, now_s)
+
+    def _condemn(self, verdict: Verdict, now_s: float) -> None:
+        """End the attempt; ranks without progress first say where they stand."""
+        stalled = verdict.code is FailureCode.STALLED
+        self.seen.verdict, self._kill_s = verdict, now_s + (STACKS_S if stalled else 0.0)
+        if stalled:
+            with suppress(OSError):
+                (self._paths.requests(self._token) / STACKS_FILE).touch()
+
+    def superseded(self) -> bool:
+        """A newer attempt of the job has begun somewhere."""
+        return registry.fence_read(self._paths) > self._token
+
+
+def pause_note(step_s: float) -> str:
+    """What who asked for a pause should know of a run whose steps take so long; nothing where they are short."""
+    if step_s < SLOW_STEP_S:
+        return ""
+    length = f"{step_s:.0f} s" if step_s < 120 else f"{step_s / 60:.0f} min"
+    return f"It pauses after the step under way. Its steps take up to {length}."
