@@ -178,12 +178,19 @@ def _training(
             )
         values["batch_size"] = min(values["batch_size"], facts.train_rows)
     values["accumulate"] = _accumulate(spec, facts, cost, values["batch_size"], notes)
+    _check_task(values, facts, notes)
+    notes.stop_if_wrong()
+    return values
+
+
+def _check_task(values: dict[str, Any], facts: Facts, notes: Notes) -> None:
+    """Note training values that mean nothing for the task."""
     if values["augment"] != "none" and not facts.images:
         notes.problem("training.augment", "only pictures can be shifted or mirrored; set none or auto")
     if facts.regression and values["label_smoothing"]:
         notes.problem("training.label_smoothing", "only classes have labels to smooth; set 0 or auto")
-    notes.stop_if_wrong()
-    return values
+    if facts.regression and values["class_weights"] != "none":
+        notes.problem("training.class_weights", "only classes can be weighted; set none or auto")
 
 
 def _rate_defaults(wishes: dict[str, Any], defaults: Defaults, facts: Facts, optimizer: str) -> Defaults:

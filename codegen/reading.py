@@ -87,6 +87,7 @@ def table_shape(columns: list[ColumnProfile]) -> dict[str, Any]:
         "dates": [column.name for column in of[ColumnType.DATE]],
         "texts": [column.name for column in of[ColumnType.TEXT]],
         "indicators": [column.name for kind in NUMBER_PARTS for column in of[kind] if column.missing],
+        "spelling": {column.name: column.spelling for column in columns if column.spelling},
         "categorical": [column.name for column in categorical],
         "features": features,
         "cardinalities": [min(column.unique, 10_000) + 1 for column in categorical],

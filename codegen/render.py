@@ -58,7 +58,6 @@ def render(resolved: Resolved, profile: DatasetProfile, own_model: str | None = 
         "own": own_model is not None,
         "classification": task is not Task.TABULAR_REGRESSION,
         "pictures": task is Task.IMAGE_CLASSIFICATION,
-        "augment": task is Task.IMAGE_CLASSIFICATION and spec["training"]["augment"] != "none",
         "rows": int(profile.rows),
     }
     environment = _environment()

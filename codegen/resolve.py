@@ -18,7 +18,7 @@ from codegen.spec import Metric, Split, Task, TaskSpec
 from codegen.types import Hardware, Resolved
 from codegen.words import counted
 
-CLASS_METRICS = (Metric.ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS)
+CLASS_METRICS = (Metric.ACCURACY, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS)
 NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)
 LEAST_ROWS_PER_RANK = 2
 BASE_MEMORY_GIB = 2.0
@@ -31,8 +31,6 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Reso
     notes = Notes()
     reading = read(spec, profile, notes)
     split = resolve_split(spec, profile, reading, notes)
-    metric = _metric(spec, reading, notes)
-    notes.stop_if_wrong()
     facts = facts_of(spec, profile, reading, split, hardware, notes)
     notes.stop_if_wrong()
     _check_train_rows(spec, facts, split, notes)
@@ -44,7 +42,7 @@ def resolve(spec: TaskSpec, profile: DatasetProfile, hardware: Hardware) -> Reso
     body["task"] = reading.task.value
     body["name"] = spec.name or f"{choice.family.title} on {reading.target}"
     body["data"] |= {"target": reading.target, "features": list(reading.features), "split": split}
-    body["objective"] = {"metric": metric.value}
+    body["objective"] = {"metric": facts.metric.value}
     body["model"] = {"family": choice.family.name, "size": choice.size, "params": choice.params}
     body["training"] = choice.training
     body["resources"] = _resources(spec, facts, choice, notes)
@@ -146,6 +144,7 @@ def facts_of(
 ) -> Facts:
     """What the catalog wants to know."""
     images = profile.images
+    metric = _metric(spec, reading, notes)
     device, devices, memory = pick_device(spec, reading, hardware, notes)
     names = [name for name, _ in reading.classes]
     return Facts(
@@ -153,6 +152,8 @@ def facts_of(
         rows=reading.rows,
         train_rows=train_rows(profile, reading, split),
         outputs=reading.outputs,
+        metric=metric,
+        rarest_share=min((rows for _, rows in reading.classes), default=0) / max(1, reading.rows),
         features=len(reading.shape.get("features", ())),
         cardinalities=tuple(reading.shape.get("cardinalities", ())),
         channels=images.channels if images else 0,
@@ -166,6 +167,7 @@ def facts_of(
 
 
 def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
+    allowed: tuple[Metric, ...]
     if reading.task is Task.TABULAR_REGRESSION:
         guess, reason, allowed = Metric.R2, "share of the target's spread that is explained", NUMBER_METRICS
     else:

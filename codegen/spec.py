@@ -49,6 +49,7 @@ class Metric(StrEnum):
     """What the best checkpoint is chosen by."""
 
     ACCURACY = "accuracy"
+    BALANCED_ACCURACY = "balanced_accuracy"
     MACRO_F1 = "macro_f1"
     LOG_LOSS = "log_loss"
     R2 = "r2"
@@ -161,6 +162,11 @@ class Training(Part):
     )
     label_smoothing: Fraction | Auto = Field(
         default="auto", description="Share of the target probability spread over all classes (classification)."
+    )
+    class_weights: Literal["auto", "none", "balanced"] = Field(
+        default="auto",
+        description="balanced: a row counts in the loss the more, the rarer its class is, so that all classes count "
+        "alike (classification); finds more of the rare ones, at the cost of more false alarms.",
     )
     ema: Fraction | Auto = Field(
         default="auto",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codegen.spec import Task
+from codegen.spec import Metric, Task
 
 Params = Mapping[str, Any]
 Problems = list[tuple[str, str]]
@@ -23,6 +23,10 @@ class Facts:
     train_rows: int
     outputs: int
     """Classes, or 1 for regression."""
+    metric: Metric = Metric.ACCURACY
+    """What the best checkpoint is chosen by."""
+    rarest_share: float = 0.0
+    """Rows of the rarest class over all rows; 0 where not all classes are known."""
     features: int = 0
     """Numbers a table gives per row, indicators of missing values included."""
     cardinalities: tuple[int, ...] = ()

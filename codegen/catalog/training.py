@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from codegen.catalog.base import Cost, Facts, Family
+from codegen.spec import Metric
 from codegen.words import counted
 
 Defaults = dict[str, tuple[Any, str]]
@@ -24,6 +25,8 @@ MEMORY_SHARE = 0.8
 """Of the memory there is, that training may take."""
 LEAST_MICRO_ROWS = 2
 """Batch normalisation cannot take a single row."""
+RARE = 0.5
+"""A class with less than this share of an even share of the rows is worth a word."""
 WORKSPACE = 1.25
 """Temporary buffers on top of the activations."""
 
@@ -39,6 +42,7 @@ def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
         "schedule": ("cosine", "ends with small steps, which settles the weights"),
         "warmup": (0.1, "the first steps of AdamW are the roughest"),
         "clip_norm": (1.0, "one odd batch cannot throw the weights far"),
+        "class_weights": class_weights(facts),
         "compression": ("none", "exact; 16 bits halve the messages where the network is the bottleneck"),
     }
     rules = _image_rules if facts.images else _table_rules
@@ -49,6 +53,21 @@ def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
     decay = round(min(0.999, 1 - 10 / max(total, 20)), 4)
     defaults["ema"] = (decay, f"averages the weights of about the last {1 / (1 - decay):,.0f} of {total:,} steps")
     return defaults
+
+
+def class_weights(facts: Facts) -> tuple[str, str]:
+    """Whether rare classes weigh more in the loss: only where the metric counts every class alike."""
+    if facts.regression:
+        return "none", "only for classes"
+    if facts.metric is Metric.BALANCED_ACCURACY:
+        return "balanced", "a balanced accuracy counts every class alike, and so does the loss then"
+    if 0 < facts.rarest_share * facts.outputs < RARE:
+        rare = f"the rarest class has {facts.rarest_share:.2%} of the rows"
+        return (
+            "none",
+            f"{rare}: `balanced` finds more of them, with more false alarms; {facts.metric} may fall",
+        )
+    return "none", f"no class is rare, or {facts.metric} does not ask for weights"
 
 
 def batch_size(facts: Facts, cost: Cost) -> tuple[int, str]:

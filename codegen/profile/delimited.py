@@ -55,7 +55,7 @@ class DelimitedSource:
 
     @property
     def decimal_comma(self) -> bool:
-        """`3,14` is a number where the semicolon separates the fields, as spreadsheets write it."""
+        """Where the semicolon separates the fields: spreadsheets do so because the comma is in use."""
         return self._dialect.delimiter == ";"
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:

@@ -75,7 +75,7 @@ def column_findings(
         found.extend(_left_out(column))
         if column.type is ColumnType.CATEGORY and column.unique > _HIGH_CARDINALITY:
             found.append(_high_cardinality(column))
-    if column.type is ColumnType.CATEGORY and survey.numeric and survey.words:
+    if column.type is ColumnType.CATEGORY and survey.numbers.count and survey.words.count:
         found.append(_mixed_category(column, survey))
     return [*found, *reading_findings(column, survey, plan, is_target)]
 
@@ -91,8 +91,9 @@ def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> l
                 severity=Severity.WARNING if share >= 0.01 else Severity.INFO,
                 message=f"{counted(repeats, 'row repeats', 'rows repeat')} an earlier row in every column that carries "
                 f"signal ({share:.1%}).",
-                meaning="Copies on both sides of the split make the test figures too good. Remove them where a row is "
-                "one observation; keep them where equal rows are real.",
+                meaning="A random split keeps copies in one part, but for what is as common as one row in fifty; a "
+                "split that the data brings is kept as it is. Remove copies where a row is one observation; keep them "
+                "where equal rows are real.",
                 rows=repeated_rows,
             )
         )
@@ -148,28 +149,29 @@ def _missing(column: ColumnProfile, stats: ColumnStats) -> Finding:
 
 def _numeric(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
     found = []
-    if survey.words:
-        places = ", ".join(f"'{value}' in row {row:,}" for row, value in survey.word_examples[:3])
+    if survey.words.count:
+        places = ", ".join(f"'{value}' in row {row:,}" for row, value in survey.words.examples[:3])
         found.append(
             Finding(
                 code="mixed_types",
                 severity=Severity.WARNING,
                 message=f"'{column.name}' holds numbers, but "
-                f"{counted(survey.words, 'value is a word', 'values are words')}: {places}.",
-                meaning="The words count as missing. If they mean something, set the column's type to category.",
+                f"{counted(survey.words.count, 'value is a word', 'values are words')}: {places}.",
+                meaning="The words count as missing, in predictions too. If they mean something, set the column's type "
+                "to category.",
                 column=column.name,
-                rows=tuple(row for row, _ in survey.word_examples),
+                rows=tuple(row for row, _ in survey.words.examples),
             )
         )
-    if survey.infinite:
+    if survey.numbers.infinite:
         found.append(
             Finding(
                 code="infinite_values",
                 severity=Severity.WARNING,
-                message=f"'{column.name}' holds {counted(survey.infinite, 'infinite or too large value')}.",
+                message=f"'{column.name}' holds {counted(survey.numbers.infinite, 'infinite or too large value')}.",
                 meaning="They count as missing: one of them would make the loss NaN.",
                 column=column.name,
-                rows=tuple(survey.infinite_rows),
+                rows=tuple(survey.numbers.infinite_rows),
             )
         )
     if column.skew is not None and abs(column.skew) > _SKEW:
@@ -246,12 +248,12 @@ def _high_cardinality(column: ColumnProfile) -> Finding:
 
 
 def _mixed_category(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    numbers, words = counted(survey.numbers.count, "number"), counted(survey.words.count, "word")
     return Finding(
         code="mixed_types",
         severity=Severity.INFO,
-        message=f"'{column.name}' mixes {counted(survey.numeric, 'number')} with {counted(survey.words, 'word')}; "
-        "it is read as a category.",
+        message=f"'{column.name}' mixes {numbers} with {words}; it is read as a category.",
         meaning="Equal amounts are told apart only by their text. Set the type to numeric if the words are mistakes.",
         column=column.name,
-        rows=tuple(row for row, _ in survey.word_examples),
+        rows=tuple(row for row, _ in survey.words.examples),
     )

@@ -45,6 +45,13 @@ class ColumnPlan:
             return pl.Int64() if self.whole else pl.Float64()
         return pl.Datetime("us") if self.type is ColumnType.DATE else pl.String()
 
+    @property
+    def spelling(self) -> str:
+        """As in `ColumnProfile`."""
+        if self.type is ColumnType.NUMERIC and self.style is NumberStyle.DECIMAL_COMMA:
+            return self.style.value
+        return self.date_format if self.type is ColumnType.DATE else ""
+
 
 def column_plan(survey: ColumnSurvey, override: ColumnType | None) -> ColumnPlan:
     """Decide from the survey; a person's override wins over the guess."""
@@ -54,7 +61,7 @@ def column_plan(survey: ColumnSurvey, override: ColumnType | None) -> ColumnPlan
         type=override or guessed,
         guessed_type=guessed,
         reason=reason,
-        whole=survey.numeric > 0 and survey.whole == survey.numeric,
+        whole=survey.numbers.count > 0 and survey.numbers.whole == survey.numbers.count,
         style=survey.style if survey.styled else None,
         date_format=survey.date_format[0] or DATE_FORMATS[0],
     )
@@ -69,7 +76,7 @@ def guess_type(survey: ColumnSurvey) -> tuple[ColumnType, str]:
         return ColumnType.CONSTANT, "all present values are the same"
     if survey.typed is not None and survey.typed.is_temporal():
         return ColumnType.DATE, "a date or time in the file"
-    share = survey.numeric / survey.present
+    share = survey.numbers.count / survey.present
     if share >= 1 - MAX_WORD_SHARE and not _is_coded(survey) and not _is_ordinal_text(survey):
         return _guess_numeric(survey, share)
     return _guess_words(survey, distinct)
@@ -111,19 +118,22 @@ def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
 
 
 def _is_coded(survey: ColumnSurvey) -> bool:
-    return survey.coded > 0 and survey.whole == survey.numeric
+    return survey.coded > 0 and survey.numbers.whole == survey.numbers.count
 
 
 def _is_ordinal_text(survey: ColumnSurvey) -> bool:
     """`1, 2, 3, 4+`: words that repeat among few values are categories, not mistakes."""
     few = survey.distinct.lower_bound <= min(_FEW_VALUES, survey.present // 10)
-    return survey.words > 0 and few and survey.words > len(survey.word_values)
+    return survey.words.count > 0 and few and survey.words.count > len(survey.words.values)
 
 
 def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]:
-    whole = survey.whole == survey.numeric and not survey.words
+    whole = survey.numbers.whole == survey.numbers.count and not survey.words.count
     if whole and survey.present >= _MIN_IDENTIFIER_ROWS and survey.unique_share >= _IDENTIFIER_SHARE:
-        if survey.maximum - survey.minimum == survey.present - 1 and survey.distinct.count >= survey.present * 0.97:
+        if (
+            survey.numbers.maximum - survey.numbers.minimum == survey.present - 1
+            and survey.distinct.count >= survey.present * 0.97
+        ):
             return ColumnType.IDENTIFIER, "whole numbers that count the rows, each once"
         if _IDENTIFIER_NAME.search(survey.name) or _IDENTIFIER_NAME.search(survey.name.lower()):
             return ColumnType.IDENTIFIER, "nearly every value is different, and the name is that of a key"
@@ -134,10 +144,14 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
 
 def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:
     fitting = survey.date_format[1]
-    if survey.words and fitting >= 0.95 * survey.words and survey.numeric <= MAX_WORD_SHARE * survey.present:
+    if (
+        survey.words.count
+        and fitting >= 0.95 * survey.words.count
+        and survey.numbers.count <= MAX_WORD_SHARE * survey.present
+    ):
         return ColumnType.DATE, f"{fitting / survey.present:.0%} of the present values are dates"
-    length = survey.word_length_sum / max(1, survey.words)
-    spaces = survey.word_space_sum / max(1, survey.words)
+    length = survey.words.length_sum / max(1, survey.words.count)
+    spaces = survey.words.space_sum / max(1, survey.words.count)
     if length > _TEXT_LENGTH or spaces >= _TEXT_SPACES:
         if survey.unique_share > 0.2 or distinct > 1000:
             return ColumnType.TEXT, f"long values ({length:.0f} characters on average), mostly different"
@@ -145,8 +159,8 @@ def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:
         return ColumnType.IDENTIFIER, "nearly every value is different"
     elif spaces >= 1 and survey.unique_share > 0.5 and distinct > 100:
         return ColumnType.TEXT, "several words, mostly different values"
-    if _is_coded(survey) and not survey.words:
+    if _is_coded(survey) and not survey.words.count:
         return ColumnType.CATEGORY, f"numbers with leading zeros are codes; {counted(distinct, 'different one')}"
-    if survey.numeric:
+    if survey.numbers.count:
         return ColumnType.CATEGORY, f"words and numbers mixed; {counted(distinct, 'different value')}"
     return ColumnType.CATEGORY, f"words; {counted(distinct, 'different value')}"

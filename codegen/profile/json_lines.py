@@ -57,7 +57,7 @@ class JsonLinesSource:
 
     @property
     def decimal_comma(self) -> bool:
-        """JSON numbers have a point."""
+        """Programs wrote it."""
         return False
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:

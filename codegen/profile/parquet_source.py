@@ -73,7 +73,7 @@ class ParquetSource:
 
     @property
     def decimal_comma(self) -> bool:
-        """Texts that are numbers have a point."""
+        """Programs wrote it."""
         return False
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:

@@ -35,12 +35,25 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
                 column=column.name,
             )
         )
+    if column.type is ColumnType.DATE and survey.dates_in_doubt:
+        found.append(_date_order(column))
     return [*found, *_spelled(column, survey), *_markers(column, survey, is_target), *_inexact(column, survey)]
+
+
+def _date_order(column: ColumnProfile) -> Finding:
+    return Finding(
+        code="date_order",
+        severity=Severity.WARNING,
+        message=f"Dates of '{column.name}' may have the day or the month first; they were read with the "
+        f"{'day' if column.spelling.startswith('%d') else 'month'} first.",
+        meaning="No value decides it. If it is the other way round, write them like 2020-01-31 and upload again.",
+        column=column.name,
+    )
 
 
 def _spelled(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
     """Words that a person would read as numbers."""
-    words = survey.word_values
+    words = survey.words.values
     if column.type is ColumnType.DATE:
         return []
     spelled = sorted(word for word in words if _SPELLED.fullmatch(word))
@@ -51,10 +64,10 @@ def _spelled(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             code="numbers_as_words",
             severity=Severity.WARNING,
             message=f"'{column.name}' seems to hold numbers, but they were read as words, such as '{spelled[0]}'.",
-            meaning="How large they are is lost. Write them plainly, like 1234.5: no currency, no %, no spaces. A "
-            "decimal comma is understood only in a table whose columns are separated by semicolons.",
+            meaning="How large they are is lost. Write them plainly, like 1234.5 or 1234,5: no currency, no %, no "
+            "spaces, and all in one way.",
             column=column.name,
-            rows=tuple(row for row, _ in survey.word_examples),
+            rows=tuple(row for row, _ in survey.words.examples),
         )
     ]
 

@@ -31,7 +31,7 @@ class TableSource(Protocol):
 
     @property
     def decimal_comma(self) -> bool:
-        """Whether `3,14` may be a number (the comma does not separate fields)."""
+        """Whether `1,234` is one and a bit, where no other value of its column tells what the comma means."""
 
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """(columns of text, Int64, UInt64, Float64 or Datetime; share of the file read)."""

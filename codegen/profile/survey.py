@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from codegen.profile.tallies import MAX_WHOLE, NumberTally, WordTally
 from codegen.profile.values import (
     DATE_FORMATS,
     DOUBTFUL_MARKERS,
@@ -20,11 +21,10 @@ from codegen.profile.values import (
 
 EXACT_UNIQUE = 20_000
 """Distinct values are counted exactly up to here."""
+SPELLED_STYLES = (NumberStyle.THOUSANDS, NumberStyle.DECIMAL_COMMA)
 _HASH_SEED = 7
 _HASH_SPAN = float(2**64)
-_MAX_WHOLE = float(2**53)
 _DIGITS = r"^[+-]?\d+$"
-_EXAMPLES = 5
 _DATE_TRIAL = 200
 _DATE_SHARE = 0.9
 
@@ -74,47 +74,46 @@ class DistinctSketch:
 
 
 class ColumnSurvey:
-    """Counts over one column, fed in batches."""
+    """Counts over one column, fed in batches, then settled once: only all values tell what a comma means."""
 
     def __init__(self, name: str, *, decimal_comma: bool) -> None:
         self.name = name
         self.rows = 0
         self.present = 0
         """Values that are not missing."""
-        self.numeric = 0
-        """Of these, numbers."""
+        self.numbers = NumberTally()
+        self.words = WordTally()
+        """Of present values that are no numbers."""
         self.styled = 0
         """Of the numbers, those with thousands marks or a decimal comma."""
-        self.whole = 0
-        """Of the numbers, whole ones that int64 holds exactly."""
-        self.infinite = 0
         self.coded = 0
         """Of the numbers, those with leading zeros: codes."""
         self.typed: pl.DataType | None = None
         """Type in the source, where it is not text."""
         self.style = NumberStyle.DECIMAL_COMMA if decimal_comma else NumberStyle.THOUSANDS
-        self.minimum = np.inf
-        self.maximum = -np.inf
-        self.words = 0
-        """Present values that are no numbers."""
-        self.word_length_sum = 0
-        self.word_space_sum = 0
-        self.word_examples: list[tuple[int, str]] = []
-        """(1-based row, value), the first few."""
-        self.word_values: set[str] = set()
-        """Distinct words, up to 100."""
+        """What `1,234` is taken for, where the other values leave that open."""
         self.markers: Counter[str] = Counter()
         """Missing markers that may be values of their own, and how often each occurs."""
         self.inexact = 0
         """Whole numbers too large to be kept exactly."""
-        self.infinite_rows: list[int] = []
         self.distinct = DistinctSketch()
+        self._spelled = {style: (NumberTally(), WordTally()) for style in SPELLED_STYLES}
+        """What holds a comma, read in each way."""
         self._dates: dict[str, int] | None = None
 
     @property
     def date_format(self) -> tuple[str, int]:
         """(the format that most words fit, how many)."""
         return max((self._dates or {}).items(), key=lambda item: item[1], default=("", 0))
+
+    @property
+    def dates_in_doubt(self) -> bool:
+        """Whether every date may have the day first as well as the month."""
+        fitting = self._dates or {}
+        swapped = str.maketrans("dm", "md")
+        return any(
+            count and count == fitting.get(form.translate(swapped)) for form, count in fitting.items() if "d/" in form
+        )
 
     @property
     def unique_share(self) -> float:
@@ -129,13 +128,22 @@ class ColumnSurvey:
             self.typed = values.dtype
             kept = values.fill_nan(None) if values.dtype == pl.Float64 else values
             self._count(kept.drop_nulls())
-            self._add_numbers(kept.cast(pl.Float64))
+            self.numbers.add(kept.cast(pl.Float64), self.rows)
             if values.dtype != pl.Float64:
-                self.inexact += int((values.abs() >= int(_MAX_WHOLE)).sum())
+                self.inexact += int((values.abs() >= int(MAX_WHOLE)).sum())
         else:
             self.typed = values.dtype
             self._count(values.drop_nulls())
         self.rows += len(values)
+
+    def settle(self) -> None:
+        """All batches are there: read commas in the way that makes numbers of most values."""
+        counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
+        self.style = max(counts, key=lambda style: (counts[style], style is self.style))
+        found, left = self._spelled[self.style]
+        self.styled = found.count
+        self.numbers.join(found)
+        self.words.join(left)
 
     def _count(self, present: pl.Series) -> None:
         self.present += len(present)
@@ -153,52 +161,32 @@ class ColumnSurvey:
         else:
             self._count(values)
         self.coded += leading_zeros(values)
-        self._add_numbers(parsed)
-        if self.maximum >= _MAX_WHOLE or self.minimum <= -_MAX_WHOLE:
-            large = values.filter((parsed.abs() >= _MAX_WHOLE).fill_null(False))
+        self.numbers.add(parsed, self.rows)
+        if self.numbers.maximum >= MAX_WHOLE or self.numbers.minimum <= -MAX_WHOLE:
+            large = values.filter((parsed.abs() >= MAX_WHOLE).fill_null(False))
             self.inexact += int(large.str.contains(_DIGITS).sum())
-
-    def _add_numbers(self, parsed: pl.Series) -> None:
-        finite = parsed.is_finite().fill_null(False)
-        found = parsed.filter(finite)
-        self.numeric += len(parsed) - parsed.null_count()
-        infinite = parsed.is_infinite().fill_null(False)
-        if infinite.any():
-            self.infinite += int(infinite.sum())
-            self._note(self.infinite_rows, infinite)
-        if len(found):
-            self.minimum = min(self.minimum, float(found.min()))  # type: ignore[arg-type]
-            self.maximum = max(self.maximum, float(found.max()))  # type: ignore[arg-type]
-            self.whole += int(((found == found.round()) & (found.abs() < _MAX_WHOLE)).sum())
 
     def _add_markers(self, found: pl.Series) -> None:
         if len(found):
             counted = found.rename("value").value_counts(name="rows")
             self.markers.update(dict(counted.iter_rows()))
 
-    def _note(self, rows: list[int], mask: pl.Series) -> None:
-        if len(rows) < _EXAMPLES:
-            rows.extend(self.rows + int(at) + 1 for at in mask.arg_true().head(_EXAMPLES - len(rows)))
-
     def _add_words(self, values: pl.Series, mask: pl.Series) -> None:
-        words = values.filter(mask)
-        if not len(words):
+        if not mask.any():
             return
-        styled = numbers(words, self.style)
-        if count := len(styled) - styled.null_count():
-            self.styled += count
-            self._add_numbers(styled)
-            mask = mask & numbers(values, self.style).is_null()
-            words = words.filter(styled.is_null())
-        self.words += len(words)
-        self.word_length_sum += int(words.str.len_chars().sum())
-        self.word_space_sum += int(words.str.count_matches(" ", literal=True).sum())
-        if len(self.word_examples) < _EXAMPLES:
-            for at in mask.arg_true().head(_EXAMPLES - len(self.word_examples)):
-                self.word_examples.append((self.rows + int(at) + 1, str(values[int(at)])[:80]))
-        if len(self.word_values) < 100:
-            self.word_values.update(words.unique().head(100).to_list())
-        self._try_dates(words)
+        commas = mask & values.str.contains(",", literal=True).fill_null(False)
+        if commas.any():
+            self._add_spelled(values, commas)
+            mask = mask & ~commas
+        self.words.add(values, mask, self.rows)
+        self._try_dates(values.filter(mask | commas))
+
+    def _add_spelled(self, values: pl.Series, mask: pl.Series) -> None:
+        held = values.set(~mask, None)
+        for style, (found, left) in self._spelled.items():
+            parsed = numbers(held, style)
+            found.add(parsed, self.rows)
+            left.add(values, mask & parsed.is_null(), self.rows)
 
     def _try_dates(self, words: pl.Series) -> None:
         if self._dates is None:

@@ -111,6 +111,8 @@ def _survey(source: TableSource, spool: Spool, progress: Progress) -> list[Colum
         if share - told >= _BATCH_STEP:
             told = share
             progress(_SURVEY_SHARE * share, f"reading: {surveys[0].rows:,} rows")
+    for survey in surveys:
+        survey.settle()
     return surveys
 
 
@@ -134,7 +136,7 @@ def _split_survey(surveys: list[ColumnSurvey], spool: Spool) -> bool:
 def _pack(
     spool: Spool, surveys: list[ColumnSurvey], plans: list[ColumnPlan], split: bool, out: Path, progress: Progress
 ) -> _Measured:
-    bounds = {survey.name: (survey.minimum, survey.maximum) for survey in surveys}
+    bounds = {survey.name: (survey.numbers.minimum, survey.numbers.maximum) for survey in surveys}
     limit = value_limit(len(plans))
     stats = [
         ColumnStats(
@@ -256,7 +258,8 @@ def _column(survey: ColumnSurvey, plan: ColumnPlan, stats: ColumnStats, sample: 
         top_values=_top_values(stats, plan, sample),
         examples=tuple(stats.examples),
         singletons=sum(count == 1 for count in (counts or {}).values()),
-        text_length_mean=survey.word_length_sum / survey.words if survey.words else None,
+        spelling=plan.spelling if survey.typed is None else "",
+        text_length_mean=survey.words.length_sum / survey.words.count if survey.words.count else None,
     )
     if plan.type is not ColumnType.NUMERIC or not stats.present:
         return column
@@ -266,8 +269,8 @@ def _column(survey: ColumnSurvey, plan: ColumnPlan, stats: ColumnStats, sample: 
     skew = sample[plan.name].cast(pl.Float64).skew()
     return replace(
         column,
-        minimum=survey.minimum,
-        maximum=survey.maximum,
+        minimum=survey.numbers.minimum,
+        maximum=survey.numbers.maximum,
         mean=_finite(stats.mean),
         std=_finite(stats.std),
         quantiles=quantiles if np.isfinite(quantiles).all() else (),

@@ -94,6 +94,8 @@ class ColumnProfile:
     """Values that occur in one row only, as far as `unique_is_exact`."""
     skew: float | None = None
     """Third standardised moment, from a sample of rows."""
+    spelling: str = ""
+    """How texts of the file were read, where another reading is possible: `decimal comma`, or the format of dates."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
-from worker.runtime.split import split_rows
+from worker.runtime.split import said_of_copies, split_rows
 
 STATISTICS_PICTURES = 5000  # the mean and deviation are taken from at most so many training pictures
 
@@ -60,7 +60,8 @@ def load(spec, folder: Path) -> Dataset:
             rows=rows,
         )
 
-    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape)
+    notes = said_of_copies(copies, parts)
+    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape, notes)
 
 
 def natural_order(name: str):
@@ -110,15 +111,13 @@ def transform(preprocess: dict, records: list[Image.Image]) -> tuple[torch.Tenso
     return (torch.from_numpy(np.stack(arrays) if arrays else np.empty((0, *size), dtype=np.uint8)),)
 
 
-def augment(inputs: tuple[torch.Tensor, ...], generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-    """Random changes of a training batch, drawn anew for each picture."""
+def augment(inputs: tuple[torch.Tensor, ...], how: str, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    """Random changes of a training batch, drawn anew for each picture: `none`, `shift` or `shift_flip`."""
     (pictures,) = inputs
-    #: if spec.training.augment in ("shift", "shift_flip")
-    pictures = random_shift(pictures, generator)
-    #: endif
-    #: if spec.training.augment == "shift_flip"
-    pictures = random_flip(pictures, generator)
-    #: endif
+    if how in ("shift", "shift_flip"):
+        pictures = random_shift(pictures, generator)
+    if how == "shift_flip":
+        pictures = random_flip(pictures, generator)
     return (pictures,)
 
 

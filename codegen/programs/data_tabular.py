@@ -9,6 +9,7 @@ same way.
 - Categories: a vocabulary of the values seen at least twice; number 0 stands for missing or unknown.
 - Dates: days since 1970, year, month, weekday and hour of the day, each as a number.
 - Texts: their length in characters and in words, no more; the words themselves are not read.
+- What is the same in all training rows (the hour of plain dates) is left out: nothing can be learned from it.
 """
 
 from pathlib import Path
@@ -21,7 +22,7 @@ import torch
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
-from worker.runtime.split import split_rows
+from worker.runtime.split import said_of_copies, same_rows, split_rows
 
 RANK_SCALING_ROWS = 2000  # from this many training rows on, ranks are a better scale than quartiles
 KNOTS = 512  # quantiles kept per column for the rank scaling
@@ -38,7 +39,8 @@ def load(spec, folder: Path) -> Dataset:
     split = spec.data.split
     labels = targets if split.stratify and not regression else None
     given = table["__split__"].to_pylist() if "__split__" in table.column_names else None
-    parts = split_rows(len(rows), split.validation, split.test, spec.training.seed, labels, given)
+    copies = same_rows(table.select(input_columns(spec.shape)), targets, labels)  # a copy would be no test
+    parts = split_rows(len(rows), split.validation, split.test, spec.training.seed, labels, given, copies=copies)
 
     preprocess = fit(spec.shape, table.take(pa.array(parts["train"])))
     if regression:
@@ -46,6 +48,8 @@ def load(spec, folder: Path) -> Dataset:
         preprocess |= {"target_mean": float(known.mean()), "target_std": float(known.std()) or 1.0}
         targets = ((targets - preprocess["target_mean"]) / preprocess["target_std"]).astype(np.float32)
     shape = {
+        "features": [column["feature"] for column in preprocess["numeric"]],
+        "categorical": [column["column"] for column in preprocess["categorical"]],
         "cardinalities": [len(column["values"]) + 1 for column in preprocess["categorical"]],
         "classes": classes,
         "outputs": 1 if regression else len(classes),
@@ -62,7 +66,13 @@ def load(spec, folder: Path) -> Dataset:
             rows=torch.from_numpy(rows)[chosen],
         )
 
-    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape)
+    notes = said_of_copies(copies, parts)
+    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape, notes)
+
+
+def input_columns(shape) -> list[str]:
+    """Names of all columns that the model may see."""
+    return [name for kind in ("numeric", "dates", "texts", "categorical") for name in getattr(shape, kind)]
 
 
 def read_table(path: Path) -> pa.Table:
@@ -106,33 +116,38 @@ def natural_order(name: str):
 
 def fit(shape, table: pa.Table) -> dict:
     """Learn the preparation from the training rows. Returns JSON values."""
-    ranks = table.num_rows >= RANK_SCALING_ROWS
-    columns = [(name, kind) for kind in ("numeric", "dates", "texts") for name in getattr(shape, kind)]
-    fitted = []
-    for name, kind in columns:
-        for number, (feature, values) in enumerate(raw_numbers(table, name, kind)):
-            indicator = number == 0 and name in shape.indicators  # one for all numbers of a column
-            fitted.append(
-                {"column": name, "kind": kind, "feature": feature, "indicator": indicator}
-                | (fit_ranks(values) if ranks else fit_quartiles(values))
-            )
+    numeric = []
+    for kind in ("numeric", "dates", "texts"):
+        for name in getattr(shape, kind):
+            numeric += fit_numbers(name, kind, raw_numbers(table, name, kind), name in shape.indicators)
             pulse.beat()
     categorical = [{"column": name, "values": vocabulary(table[name])} for name in shape.categorical]
-    return {"numeric": fitted, "categorical": categorical}
+    categorical = [column for column in categorical if len(pc.unique(category_numbers(column, table))) > 1]
+    spelling = {"missing": list(shape.indicators), "spelling": dict(shape.get("spelling", {}))}  # for predict.py
+    return {"numeric": numeric, "categorical": categorical, **spelling}
 
 
-def fit_ranks(values: np.ndarray) -> dict:
+def fit_numbers(name: str, kind: str, features: list, indicator: bool) -> list[dict]:
+    """How each number that a column gives is scaled; of several, the first has the indicator of missing values."""
+    fitted = []
+    for number, (feature, values) in enumerate(features):
+        known = values[np.isfinite(values)]
+        if len(known) and known.min() < known.max():
+            learned = fit_ranks(known) if len(values) >= RANK_SCALING_ROWS else fit_quartiles(known)
+            fitted.append({"column": name, "kind": kind, "feature": feature, **learned})
+        if indicator and number == 0 and 0 < len(known) < len(values):
+            fitted.append({"column": name, "kind": kind, "feature": f"{name}: missing", "scaling": "missing"})
+    return fitted
+
+
+def fit_ranks(known: np.ndarray) -> dict:
     """Median and quantiles of the known values."""
-    known = values[np.isfinite(values)]
-    known = known if len(known) else np.zeros(1)
     knots = np.quantile(known, np.linspace(0, 1, KNOTS))
     return {"scaling": "ranks", "median": float(np.median(known)), "knots": knots.tolist()}
 
 
-def fit_quartiles(values: np.ndarray) -> dict:
+def fit_quartiles(known: np.ndarray) -> dict:
     """Median and the distance that stands for one standard deviation."""
-    known = values[np.isfinite(values)]
-    known = known if len(known) else np.zeros(1)
     low, median, high = np.quantile(known, [0.25, 0.5, 0.75])
     width = (high - low) / 1.349  # of a normal distribution, the quartiles lie 1.349 standard deviations apart
     scale = width or float(known.std()) or 1.0
@@ -157,23 +172,24 @@ def transform(preprocess: dict, records: pa.Table) -> tuple[torch.Tensor, ...]:
         raise ValueError(f"{'column' if len(lacking) == 1 else 'columns'} missing from the input: {', '.join(lacking)}")
     numeric, raw = [], {}
     for column in preprocess["numeric"]:
-        name, kind = column["column"], column["kind"]
+        name = column["column"]
         if name not in raw:
-            raw[name] = dict(raw_numbers(records, name, kind))
-        values = raw[name][column["feature"]]
-        missing = ~np.isfinite(values)
-        numeric.append(scale(column, np.where(missing, column["median"], values)))
-        if column["indicator"]:
-            numeric.append(missing)
+            raw[name] = dict(raw_numbers(records, name, column["kind"]))
+        if column["scaling"] == "missing":
+            first = next(iter(raw[name].values()))
+            numeric.append(~np.isfinite(first))
+        else:
+            values = raw[name][column["feature"]]
+            numeric.append(scale(column, np.where(np.isfinite(values), values, column["median"])))
         pulse.beat()
-    categorical = [
-        pc.index_in(records[column["column"]].cast(pa.string()), pa.array(column["values"], pa.string()))
-        for column in preprocess["categorical"]
-    ]
-    return (
-        stack(numeric, records.num_rows, np.float32),
-        stack([pc.fill_null(numbers, -1).to_numpy() + 1 for numbers in categorical], records.num_rows, np.int64),
-    )
+    categorical = [category_numbers(column, records).to_numpy() for column in preprocess["categorical"]]
+    return stack(numeric, records.num_rows, np.float32), stack(categorical, records.num_rows, np.int64)
+
+
+def category_numbers(column: dict, records: pa.Table):
+    """Place of each value in the vocabulary, from 1 on; 0 where it is missing or unknown."""
+    places = pc.index_in(records[column["column"]].cast(pa.string()), pa.array(column["values"], pa.string()))
+    return pc.add(pc.fill_null(places, -1), 1)
 
 
 def stack(columns: list, rows: int, dtype) -> torch.Tensor:
@@ -188,7 +204,7 @@ def scale(column: dict, values: np.ndarray) -> np.ndarray:
     """Scaled values, about normally distributed."""
     if column["scaling"] == "quartiles":
         scaled = (values - column["median"]) / column["scale"]
-        return scaled / np.sqrt(1 + (scaled / SOFT_LIMIT) ** 2)
+        return scaled / np.hypot(1, scaled / SOFT_LIMIT)
     knots = np.asarray(column["knots"])
     places = np.linspace(0, 1, len(knots))
     # equal knots (many rows with one value): the middle between reading from the left and from the right
@@ -232,8 +248,3 @@ def to_numbers(column, name: str) -> np.ndarray:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise ValueError(f"column {name!r}: numbers are needed: {error}") from error
     return np.where(np.isfinite(values), values, np.nan)
-
-
-def augment(inputs: tuple[torch.Tensor, ...], generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-    """Random changes of a training batch: none for tables."""
-    return inputs

@@ -10,7 +10,7 @@
     python predict.py --input rows.csv --output predictions.csv --weights work/checkpoints/step-00000100
 #: endif
 
-Without `--weights` the best weights of the run are used: work/results/model.safetensors.
+Without `--weights` the best weights of the run are used: work/results/model.safetensors. It computes on the CPU.
 """
 
 import argparse
@@ -38,7 +38,8 @@ def main(options: argparse.Namespace) -> None:
     label = "row"
     table = serving.read_rows(options.input)
     names = range(1, table.num_rows + 1)
-    chunks = serving.table_inputs(data.transform, preprocess, table)
+    notes = []  # how values were read that could be taken for a mistake
+    chunks = serving.table_inputs(data.transform, preprocess, table, tell=notes.append)
     #: endif
     with torch.no_grad():
         outputs = torch.cat([net(*inputs).double() for inputs in chunks])
@@ -60,7 +61,8 @@ def main(options: argparse.Namespace) -> None:
     #: if pictures
     serving.write_output(options.output, columns, rows)
     #: else
-    serving.write_output(options.output, columns, rows, inputs=table)
+    serving.write_output(options.output, columns, rows, inputs=table, notes=notes)
+    print(*notes, sep="\n", end="\n" if notes else "")
     #: endif
     print(f"{len(rows)} predicted, written to {options.output}")
 

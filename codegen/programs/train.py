@@ -33,12 +33,21 @@ label_smoothing = training.label_smoothing  # share of the target spread over al
 # ---- data, model, optimizer ------------------------------------------------------------------------------------
 dataset = data.load(spec, run.data_folder)
 spec = spec.with_shape(dataset.shape)  # classes, columns or picture size, as the training rows show them
+#: if classification
+
+class_weights = None
+if training.class_weights == "balanced":  # rows of rare classes count more, so that all classes count alike
+    class_rows = torch.bincount(dataset.train.targets, minlength=len(dataset.classes)).clamp(min=1)
+    class_weights = (len(dataset.train) / len(dataset.classes) / class_rows).to(run.device)  # 1 for a row on average
+#: endif
+
 net = model.build(spec)
 #: if pictures
 net = net.to(memory_format=torch.channels_last)  # colours of a pixel side by side: convolutions are faster
 #: endif
 net = run.place(net, dataset)
 
+# weight decay pulls at matrices only: biases, scales of norms and the like are few and need their size
 matrices = [weight for weight in net.parameters() if weight.requires_grad and weight.ndim >= 2]
 vectors = [weight for weight in net.parameters() if weight.requires_grad and weight.ndim < 2]
 groups = [{"params": matrices, "weight_decay": training.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
@@ -52,7 +61,10 @@ ema = Ema(net, training.ema) if training.ema else None  # running average of the
 def criterion(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The loss of some rows, a mean over them: a batch may come in parts, each weighted by its rows."""
     #: if classification
-    return F.cross_entropy(outputs, targets, label_smoothing=label_smoothing)
+    if class_weights is None:
+        return F.cross_entropy(outputs, targets, label_smoothing=label_smoothing)
+    losses = F.cross_entropy(outputs, targets, label_smoothing=label_smoothing, reduction="none")
+    return (losses * class_weights[targets]).mean()  # over rows: a sum of weights would differ from part to part
     #: else
     return F.mse_loss(outputs.squeeze(1), targets)
     #: endif
@@ -72,8 +84,8 @@ run.restore(net=net, optimizer=optimizer, ema=ema)  # from the newest good check
 for _epoch in run.epochs():
     net.train()
     for inputs, targets in run.batches(dataset.train):
-        #: if augment
-        inputs = data.augment(inputs, run.generator)
+        #: if pictures
+        inputs = data.augment(inputs, training.augment, run.generator)
         #: endif
         rate = learning_rate(run.done)
         for group in optimizer.param_groups:

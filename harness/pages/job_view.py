@@ -97,6 +97,7 @@ def curves_source(job: Job) -> dict[str, Any]:
         for path, words, off in (
             ("training.augment", "changed pictures", {None, "none"}),
             ("training.label_smoothing", "softened targets", {None, 0}),
+            ("training.class_weights", "weighted classes", {None, "none"}),
             ("model.params.dropout", "dropout", {None, 0}),
         )
         if spec_value(job, path) not in off

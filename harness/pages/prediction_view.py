@@ -10,6 +10,7 @@ from harness.pages.words import NAME_WORDS
 
 ROWS_SHOWN = 500
 CLASSES_SHOWN = 20
+NOTES_SHOWN = 20
 PROBABILITY = "probability of "
 _ANSWER, _SHARES, _INPUT = "Answer", "Probability of", "Input"
 _SHARE_COLUMNS = ("confidence",)
@@ -42,6 +43,7 @@ def prediction_context(output: dict[str, Any], input_name: str) -> dict[str, Any
         "classes_left_out": sum(column.startswith(PROBABILITY) for column in columns)
         - sum(column.startswith(PROBABILITY) for column in kept),
         "has_input": bool(names),
+        "notes": [str(note) for note in notes[:NOTES_SHOWN]] if isinstance(notes := output.get("notes"), list) else [],
         "single": single_answer(columns, rows[0]) if len(rows) == 1 else None,
     }
 

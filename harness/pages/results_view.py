@@ -18,9 +18,11 @@ from scheduler.words import energy_words, memory_size_words
 DRAWN = {"confusion", "curve", "histogram", "scatter"}
 ROWS_SHOWN = 200
 SAMPLES_SHOWN = 24
+TELLING_GAP = 0.05
+"""From so much between accuracy and balanced accuracy on, the classes are too uneven for the first to tell all."""
 NARROW_COLUMNS = 5
 """A table of at most so many columns fits beside another chart."""
-_METRIC_ORDER = ("accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "loss")
+_METRIC_ORDER = ("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "loss")
 
 
 def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
@@ -55,18 +57,31 @@ def verdict(job: Job, test: dict[str, Any], commonest: tuple[str, float] | None 
     if accuracy is not None:
         what = "pictures" if job.task == "image_classification" else "rows"
         told = f"Of {what} it has never seen, it names the right class for {_percent(accuracy)}"
-        if commonest is None:
-            return f"{told}."
-        name, share = commonest
-        if accuracy <= share:
-            return f"{told}: no better than always answering '{name}', which is right for {_percent(share)}."
-        return f"{told}; always answering '{name}' is right for {_percent(share)}."
+        return f"{told}{_beside_commonest(accuracy, commonest)}.{_class_by_class(accuracy, test)}"
     if mae is None or r2 is None:
         return ""
     off = f"On rows it has never seen, its predictions are off by {figure(mae, 3)} on average"
     if r2 <= 0:
         return f"{off}: no better than always predicting the mean."
     return f"{off}, and explain {_percent(r2)} of what makes the values differ."
+
+
+def _beside_commonest(accuracy: float, commonest: tuple[str, float] | None) -> str:
+    """What answering the commonest class every time would give."""
+    if commonest is None:
+        return ""
+    name, share = commonest
+    if accuracy <= share:
+        return f": no better than always answering '{name}', which is right for {_percent(share)}"
+    return f"; always answering '{name}' is right for {_percent(share)}"
+
+
+def _class_by_class(accuracy: float, test: dict[str, Any]) -> str:
+    """The balanced accuracy, where rare classes fare much worse than common ones or better."""
+    balanced = _number(test.get("balanced_accuracy"))
+    if balanced is None or abs(accuracy - balanced) < TELLING_GAP:
+        return ""
+    return f" Averaged over classes, however rare, it is {_percent(balanced)} (balanced accuracy)."
 
 
 def commonest_class(body: dict[str, Any]) -> tuple[str, float] | None:

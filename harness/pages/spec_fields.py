@@ -80,6 +80,7 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
             "training.epochs", "training.batch_size", "training.learning_rate", "training.rate_rule",
             "training.optimizer",
             "training.weight_decay", "training.schedule", "training.warmup", "training.label_smoothing",
+            "training.class_weights",
             "training.ema", "training.clip_norm", "training.augment", "training.patience", "training.seed",
             "training.accumulate", "training.compression", "training.staleness", "training.backup",
         ),

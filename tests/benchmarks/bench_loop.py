@@ -68,7 +68,7 @@ class Bare:
         else:
             self.optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.99), fused=True)
         self.ema = Ema(self.net, training.ema) if training.ema else None
-        self.augments = run.spec.task == "image_classification" and training.augment != "none"
+        self.has_pictures = run.spec.task == "image_classification"
 
     def epoch(self, part: Part) -> float:
         """Seconds of one pass."""
@@ -81,8 +81,8 @@ class Bare:
         for step in range(steps):
             index = order[step * size : None if step == steps - 1 else (step + 1) * size]
             inputs, targets = tuple(tensor[index] for tensor in part.inputs), part.targets[index]
-            if self.augments:
-                inputs = self.data.augment(inputs, generator)
+            if self.has_pictures:
+                inputs = self.data.augment(inputs, training.augment, generator)
             for group in self.optimizer.param_groups:
                 group["lr"] = 1e-4
             outputs = self.net(*inputs)

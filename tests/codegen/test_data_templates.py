@@ -16,7 +16,7 @@ from codegen.profile.types import ColumnType
 from codegen.reading import table_shape
 from tests.codegen.model_profiles import column
 from tests.codegen.programs import module, program_spec
-from worker.runtime.split import split_rows
+from worker.runtime.split import same_rows, split_rows
 
 TABULAR = module("data_tabular.py")
 IMAGES = module("data_images.py")
@@ -82,7 +82,9 @@ def test_the_split_is_the_same_for_the_same_seed_and_another_for_another(tmp_pat
 def test_inputs_have_one_column_per_feature_in_the_order_of_the_shape(tmp_path):
     dataset = load_table(tmp_path, make_table())
     numeric, categorical = dataset.train.inputs
-    assert numeric.shape == (len(dataset.train), 3 + 5 + 2)
+    features = ["age", "age: missing", "hours", "joined: days", "joined: year", "joined: month", "joined: weekday"]
+    assert dataset.shape["features"] == features
+    assert numeric.shape == (len(dataset.train), len(features))
     assert numeric.dtype == torch.float32
     assert categorical.shape == (len(dataset.train), 1)
     missing = torch.tensor([row % 10 == 0 for row in dataset.train.rows.tolist()])
@@ -94,14 +96,15 @@ def test_inputs_have_one_column_per_feature_in_the_order_of_the_shape(tmp_path):
 def test_the_inputs_of_a_row_are_those_that_the_spec_names(tmp_path):
     table = make_table()
     joined = [None if row % 7 == 0 else moment for row, moment in enumerate(table["joined"].to_pylist())]
-    note = [None if row % 5 == 0 else "a word" for row in range(ROWS)]
+    joined = [moment and moment + dt.timedelta(hours=row % 5) for row, moment in enumerate(joined)]
+    note = [None if row % 5 == 0 else "a " * (row % 3 + 1) for row in range(ROWS)]
     table = table.set_column(3, "joined", pa.array(joined)).set_column(4, "note", pa.array(note))
     missing = {"age": ROWS // 10, "hours": 0, "joined": 58, "note": ROWS // 5}
     kinds = {"age": "numeric", "hours": "numeric", "joined": "date", "note": "text"}
     shape = table_shape([column(name, ColumnType(kinds[name]), missing=missing[name]) for name in kinds])
-    numeric = load_table(tmp_path, table, **shape).train.inputs[0]
-    assert numeric.shape[1] == len(shape["features"])
-    rows = load_table(tmp_path, table, **shape).train.rows
+    dataset = load_table(tmp_path, table, **shape)
+    numeric, rows = dataset.train.inputs[0], dataset.train.rows
+    assert dataset.shape["features"] == shape["features"] and numeric.shape[1] == len(shape["features"])
     for name, every in (("age", 10), ("joined", 7), ("note", 5)):
         told = numeric[:, shape["features"].index(f"{name}: missing")]
         assert torch.equal(told.bool(), rows % every == 0)
@@ -110,7 +113,7 @@ def test_the_inputs_of_a_row_are_those_that_the_spec_names(tmp_path):
 def test_the_hour_of_a_time_is_an_input_of_its_own(tmp_path):
     moments = [dt.datetime(2020, 1, 1 + row // 48 % 28) + dt.timedelta(minutes=30 * (row % 48)) for row in range(ROWS)]
     dataset = load_table(tmp_path, make_table().set_column(3, "joined", pa.array(moments)))
-    hours = dataset.train.inputs[0][:, 3 + 4]
+    hours = dataset.train.inputs[0][:, dataset.shape["features"].index("joined: hour")]
     order = (dataset.train.rows % 48).float()
     assert torch.corrcoef(torch.stack([hours, order]))[0, 1] > 0.98
 
@@ -203,11 +206,33 @@ def test_numbers_and_dates_given_as_text_are_read(tmp_path):
         assert torch.equal(ours, theirs)
 
 
-def test_a_constant_or_all_missing_column_does_no_harm(tmp_path):
+def test_what_never_changes_in_the_training_rows_is_no_input(tmp_path):
     table = make_table().set_column(0, "age", pa.array([None] * ROWS, pa.float64()))
-    table = table.set_column(1, "hours", pa.array([5] * ROWS))
-    dataset = load_table(tmp_path, table)
-    assert torch.isfinite(dataset.train.inputs[0]).all()
+    table = table.set_column(2, "city", pa.array(["here"] * ROWS))
+    rows = load_table(tmp_path, table).train.rows.numpy()
+    hours = np.where(np.isin(np.arange(ROWS), rows), 5, 7)
+    dataset = load_table(tmp_path, table.set_column(1, "hours", pa.array(hours)))
+    assert dataset.shape["features"] == ["joined: days", "joined: year", "joined: month", "joined: weekday"]
+    assert dataset.shape["cardinalities"] == dataset.shape["categorical"] == []
+    for part in (dataset.train, dataset.val, dataset.test):
+        assert part.inputs[0].shape == (len(part), 4) and part.inputs[1].shape == (len(part), 0)
+    assert (dataset.train.inputs[0].std(0) > 0).all()
+    records = table.select(["joined"]).slice(0, 3)  # what is no input is not asked for
+    assert torch.equal(
+        TABULAR.transform(dataset.preprocess, records)[0], TABULAR.transform(dataset.preprocess, table.slice(0, 3))[0]
+    )
+
+
+def test_a_table_in_which_nothing_changes_has_no_inputs(tmp_path):
+    shape = {"numeric": ["hours"], "indicators": [], "dates": [], "texts": [], "categorical": []}
+    dataset = load_table(tmp_path, make_table().set_column(1, "hours", pa.array([5] * ROWS)), **shape)
+    assert [tensor.shape[1] for tensor in dataset.train.inputs] == [0, 0]
+
+
+def test_values_far_beyond_those_of_training_stay_far(tmp_path):
+    preprocess = load_table(tmp_path, make_table()).preprocess
+    far = make_table().slice(0, 2).set_column(0, "age", pa.array([1e200, -1e300]))
+    assert TABULAR.transform(preprocess, far)[0][:, 0].tolist() == pytest.approx([3, -3])
 
 
 def test_a_table_without_categories_or_without_numbers_loads(tmp_path):
@@ -246,6 +271,55 @@ def test_rows_without_copies_are_split_as_ever():
     for given in (None, ["train", "train", "test", "val"] * 50, ["train", "train", "train", "test"] * 50):
         plain, told = (split_rows(200, 0.2, 0.1, 3, labels, given, copies=copies) for copies in (None, np.arange(200)))
         assert all(np.array_equal(plain[name], told[name]) for name in plain)
+
+
+def repeated(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(copies, labels) of rows in groups of 1 to 30 equal ones."""
+    generator = np.random.default_rng(seed)
+    copies = np.repeat(np.arange(rows), generator.choice([1, 1, 1, 2, 3, 30], rows))[:rows]
+    labels = (generator.random(rows) < 0.1).astype(np.int64)[copies]
+    order = generator.permutation(rows)
+    return copies[order], labels[order]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_parts_keep_their_shares_and_classes_however_rows_repeat(seed):
+    copies, labels = repeated(4000, seed)
+    parts = split_rows(4000, 0.15, 0.2, seed, labels, copies=copies)
+    for label, rows in enumerate(np.bincount(labels)):
+        assert abs(np.count_nonzero(labels[parts["test"]] == label) - 0.2 * rows) <= 30
+        assert abs(np.count_nonzero(labels[parts["val"]] == label) - 0.15 * rows) <= 60
+    assert not set(copies[parts["train"]]) & set(copies[np.concatenate([parts["val"], parts["test"]])])
+
+
+def test_rows_of_a_table_that_repeat_lie_in_one_part_and_are_counted(tmp_path):
+    table = make_table(300).slice(0, 200)
+    dataset = load_table(tmp_path, pa.concat_tables([table, table, table.slice(0, 50)]))
+    part_of = np.empty(450, dtype="<U5")
+    for name in ("train", "val", "test"):
+        part_of[getattr(dataset, name).rows.numpy()] = name
+    assert (part_of[:200] == part_of[200:400]).all() and (part_of[:50] == part_of[400:]).all()
+    assert set(part_of) == {"train", "val", "test"}
+    assert list(dataset.notes) == ["250 rows repeat another: copies lie in one part of the split."]
+    assert list(load_table(tmp_path, table).notes) == []
+
+
+def test_rows_are_copies_only_if_the_target_is_the_same_and_they_are_rare():
+    table = pa.table({"a": [1.0, 1.0, None, None, 2.0] * 40, "b": ["x", "x", None, "", "y"] * 40})
+    targets = np.array([0, 0, 0, 0, 1] * 40)
+    numbers = same_rows(table.slice(0, 5), targets[:5])
+    assert [int(np.argmax(numbers == number)) for number in numbers] == [0, 0, 2, 3, 4]
+    assert len(np.unique(same_rows(table.slice(0, 5), np.arange(5)))) == 5
+    assert len(np.unique(same_rows(table, targets))) == 200  # forty times the same: common, and so in every part
+    apart = same_rows(table, np.arange(200) // 10, np.arange(200) // 10)
+    assert len(np.unique(apart)) == 20 * 4
+
+
+def test_copies_across_a_split_that_the_data_brings_are_told(tmp_path):
+    table = make_table(100).append_column("__split__", pa.array(["train"] * 80 + ["test"] * 20))
+    table = pa.concat_tables([table, table.slice(0, 3).set_column(7, "__split__", pa.array(["test"] * 3))])
+    (note,) = load_table(tmp_path, table).notes
+    assert note.startswith("3 validation or test rows repeat training rows")
 
 
 def test_a_given_split_is_kept_and_a_lacking_part_comes_from_training():

@@ -113,6 +113,6 @@ def test_a_flip_mirrors_about_half_of_the_pictures():
 
 def test_augmentation_is_repeatable_from_the_generators_state():
     pictures = torch.randint(0, 256, (8, 3, 16, 16), dtype=torch.uint8)
-    first = IMAGES.augment((pictures,), torch.Generator().manual_seed(5))[0]
-    again = IMAGES.augment((pictures,), torch.Generator().manual_seed(5))[0]
+    first = IMAGES.augment((pictures,), "shift_flip", torch.Generator().manual_seed(5))[0]
+    again = IMAGES.augment((pictures,), "shift_flip", torch.Generator().manual_seed(5))[0]
     assert torch.equal(first, again)

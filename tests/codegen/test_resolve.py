@@ -157,6 +157,24 @@ def test_a_given_split_is_kept_and_counted():
     assert any(guess.value == "given" and "5,000" in guess.reason for guess in answer.guesses)
 
 
+@pytest.mark.parametrize(
+    ("metric", "weights"),
+    [("auto", "none"), ("accuracy", "none"), ("log_loss", "none"), ("balanced_accuracy", "balanced")],
+)
+def test_classes_are_weighted_only_where_the_metric_counts_them_alike(metric, weights):
+    answer = resolve(spec_yaml.load(f"objective: {{metric: {metric}}}"), table(), TWO_CORES)
+    (guess,) = [guess for guess in answer.guesses if guess.field == "training.class_weights"]
+    assert answer.spec["training"]["class_weights"] == guess.value == weights
+    assert "class" in guess.reason
+
+
+def test_a_rare_class_is_told_where_weights_are_left_out():
+    rare = table(classes=(("low", 4900), ("high", 100)))
+    answer = resolve(spec_yaml.load("objective: {metric: accuracy}"), rare, TWO_CORES)
+    (guess,) = [guess for guess in answer.guesses if guess.field == "training.class_weights"]
+    assert guess.value == "none" and "2.00% of the rows: `balanced` finds more" in guess.reason
+
+
 def test_a_class_with_one_row_is_told():
     answer = resolve(spec_yaml.load(""), table(100, classes=(("a", 60), ("b", 39), ("c", 1))), TWO_CORES)
     assert any("'c'" in guess.reason for guess in answer.guesses)
@@ -224,6 +242,7 @@ MISTAKES = {
     "batch above rows": ("training: {batch_size: 100000}", table(), "training.batch_size", "training rows"),
     "table mirrored": ("training: {augment: shift}", table(), "training.augment", "pictures"),
     "numbers smoothed": ("training: {label_smoothing: 0.1}", numbers(), "training.label_smoothing", "classes"),
+    "numbers weighted": ("training: {class_weights: balanced}", numbers(), "training.class_weights", "classes"),
     "servers for one": ("mode: async\nresources: {count: 1}", table(), "mode", "2 devices or more"),
     "parts of a row": ("training: {batch_size: 8, accumulate: 5}", table(), "training.accumulate", "at most 4"),
     "columns of pictures": ("data: {features: [a]}", pictures(), "data.features", "pictures"),

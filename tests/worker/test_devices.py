@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 import sys
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 

@@ -70,6 +70,8 @@ class Dataset:
     value = standardised * target_std + target_mean."""
     shape: dict[str, Any] = field(default_factory=dict)
     """Updates for `spec.shape` that only the rows tell, e.g. `cardinalities`."""
+    notes: Sequence[str] = ()
+    """What a person should know of how the rows were shared out, in sentences."""
 
     @property
     def target_mean(self) -> float:

@@ -37,11 +37,19 @@ class FewRows:
 
 
 class GivenShapeSpec(Spec):
-    """A spec whose own `shape`, which the profile of all rows wrote, wins over what a few rows teach."""
+    """A spec whose own `shape`, which the profile of all rows wrote, wins over what a few rows teach.
+
+    But for the inputs themselves: those that are the same in all of the few rows are left out, as they are there.
+    """
 
     def with_shape(self, shape: dict[str, Any]) -> Spec:
         """The same spec with what is not known yet added to `spec.shape`."""
-        return Spec({**self, "shape": as_spec({**shape, **self.get("shape", {})})})
+        given = dict(self.get("shape", {}))
+        sizes = dict(zip(given.get("categorical", ()), given.get("cardinalities", ()), strict=False))
+        if kept := [name for name in shape.get("categorical", ()) if name in sizes]:
+            given["cardinalities"] = [sizes[name] for name in kept]
+        inputs = {name: shape[name] for name in ("features", "categorical") if name in shape}
+        return Spec({**self, "shape": as_spec({**shape, **given, **inputs})})
 
 
 @contextmanager

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from worker.events import EventKind
+from worker.events import EventKind, FailureCode
 from worker.merit import larger_is_better
 from worker.runtime.aside import put_aside
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import Group, broadcast_bytes, gather_bytes
+from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import broadcast_model
 from worker.runtime.memory import free_bytes
 from worker.runtime.rng import restore_rng, rng_state
@@ -178,20 +179,22 @@ class Keeper:
     def restore(self) -> None:
         """Go on from the wished or the newest good checkpoint, if there is one.
 
-        Raises `CorruptCheckpoint` if the wished one is damaged, `Superseded` where a newer attempt has begun.
+        Raises `CorruptCheckpoint` if the wished one is damaged, `Superseded` where a newer attempt has begun,
+        `ProgramFailure` where model or optimizer are not those of the checkpoint.
         """
         run = self.run
         if run.rank == 0:
             self.store.claim()
-            if run.settings.fresh:
-                self._leave_behind(-1)
-        found = self._find() if run.rank == 0 and not run.settings.fresh else None
+        found = self._find() if run.rank == 0 else None
         if run.group is not None:
             found = _shared(run.group, run.rank, found)
         if found is None:
             return
         name, state = found
-        run.mode.load(self.parts, state["parts"])
+        try:
+            run.mode.load(self.parts, state["parts"])
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise _of_another_model(name, error) from error
         run.position.load_state_dict(state["position"])
         run.teller.losses.load_state_dict(state["losses"])
         self._restore_rngs(state["ranks"])
@@ -205,6 +208,9 @@ class Keeper:
             restore_rng(states[self.run.rank], self.run.device)
 
     def _find(self) -> tuple[str, dict[str, Any]] | None:
+        if self.run.settings.fresh:
+            self._leave_behind(-1)  # another model's best must not become this one's
+            return None
         wished = self.run.settings.resume_from
         if wished is None:
             return self.store.newest_good(self.run.reporter.note)
@@ -242,6 +248,13 @@ class Keeper:
 def _weights(parts: dict[str, Any]) -> dict[str, Any]:
     weights: dict[str, Any] = parts["ema"]["net"] if "ema" in parts else parts["net"]
     return weights
+
+
+def _of_another_model(name: str, error: Exception) -> ProgramFailure:
+    said = " ".join(str(error).split())[:300]
+    message = f"Checkpoint {name} does not fit the model or its optimizer: {said}"
+    hint = "Undo the change of the program, or begin anew: python train.py --fresh"
+    return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
 
 
 def _shared(group: Group, rank: int, found: tuple[str, dict[str, Any]] | None) -> tuple[str, dict[str, Any]] | None:

@@ -10,9 +10,10 @@ from torch.nn import functional as F
 
 
 def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
-    """loss, log_loss, accuracy, macro_f1 from logits float32 [N, classes] and class numbers [N].
+    """loss, log_loss, accuracy, balanced_accuracy, macro_f1 from logits float32 [N, classes] and class numbers [N].
 
-    macro_f1 is the mean over classes that occur in the targets or the predictions, as scikit-learn does.
+    balanced_accuracy is the mean over classes of the share of their rows that are right, over those that occur in the
+    targets; macro_f1 is the mean over those that occur in the targets or the predictions, both as in scikit-learn.
     """
     classes = logits.shape[1]
     predicted = logits.argmax(1)
@@ -25,6 +26,7 @@ def classification_metrics(logits: Tensor, targets: Tensor) -> dict[str, float]:
         "loss": log_loss,
         "log_loss": log_loss,
         "accuracy": float(hits.sum() / len(targets)),
+        "balanced_accuracy": float((hits[true > 0] / true[true > 0]).mean()),
         "macro_f1": float(f1.mean()),
     }
 

@@ -21,8 +21,8 @@ def plain_picture(picture: Image.Image) -> Image.Image:
 
 def _plain(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith("I") or picture.mode == "F":
-        high_byte = np.asarray(picture).astype(np.float64) / 257  # `convert` would cut bright values off
-        return Image.fromarray(np.clip(high_byte, 0, 255).round().astype(np.uint8))
+        eight_bits = np.asarray(picture).astype(np.float64) / 257  # of 16; `convert` would cut bright values off
+        return Image.fromarray(np.clip(eight_bits, 0, 255).round().astype(np.uint8))
     if picture.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in picture.info:
         layered = picture.convert("RGBA")
         ground = Image.new("RGBA", layered.size, (255, 255, 255, 255))

@@ -69,9 +69,8 @@ class Run:
         self.trial = Trial(self)
         self.sample: Part | None = None
         """Training rows, of which a mode may try a few."""
-        self._rows_here, self._share = 0, 1.0
+        self._rows_here, self._share, self._evaluation_s = 0, 1.0, 0.0
         self._global_loss: float | Tensor | None = None
-        self._evaluation_s = 0.0
         self._began_s = time.monotonic()
         self.load_s = 0.0
         """Seconds until the rows were read and the model was built."""
@@ -123,6 +122,8 @@ class Run:
         seed_all(self.seed + 100_003 * (self.rank + 1))
         if self.rank == 0:
             write_preprocess(self, dataset)
+            for note in dataset.notes:
+                self.reporter.note(note)
         ranks, threads = counted(self.world_size, "rank"), counted(torch.get_num_threads(), "thread")
         place = f"{ranks} on {self.device}, {threads} each"
         self.reporter.say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")

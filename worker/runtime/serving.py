@@ -27,8 +27,8 @@ from worker.events import finite
 from worker.plan import EXIT_REPORTED
 from worker.runtime.checkpoint import STATE_FILE
 from worker.runtime.pictures import plain_picture
+from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError as InputError
-from worker.runtime.tables import as_trained
 from worker.runtime.tables import read_rows as read_rows
 
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
@@ -125,11 +125,16 @@ def _picture(name: str, body: bytes) -> Image.Image:
 Transform = Callable[[dict[str, Any], Any], tuple[Tensor, ...]]
 
 
-def table_inputs(transform: Transform, preprocess: dict[str, Any], table: pa.Table) -> Iterator[tuple[Tensor, ...]]:
-    """Inputs of the rows, chunk by chunk. Raises `InputError` naming the column, and the first row at fault."""
+def table_inputs(
+    transform: Transform, preprocess: dict[str, Any], table: pa.Table, tell: Callable[[str], None] = print
+) -> Iterator[tuple[Tensor, ...]]:
+    """Inputs of the rows, chunk by chunk; `tell` is told which values count as missing though something is there.
+
+    Raises `InputError` naming the column, and the first row at fault.
+    """
     if table.num_rows == 0:
         raise InputError("The input has no rows.", "Give a header line and at least one row.")
-    table = as_trained(preprocess, table)
+    table = as_trained(preprocess, table, tell)
     _try(transform, preprocess, table.slice(0, 0), "")
     for start in range(0, table.num_rows, CHUNK):
         chunk = table.slice(start, CHUNK)
@@ -166,16 +171,23 @@ def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where
 
 
 def write_output(
-    path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]], inputs: pa.Table | None = None
+    path: Path,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    inputs: pa.Table | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """A .json path gets {columns, rows} and a CSV of the same name beside it; any other path gets CSV.
 
     The columns of `inputs`, what was predicted for, stand behind the answer in the CSV, and their first rows as
-    `inputs` in the .json. Texts that a spreadsheet would take for a formula are quoted in the CSV.
+    `inputs` in the .json; so do `notes` on how they were read, if there are any. Texts that a spreadsheet would take
+    for a formula are quoted in the CSV.
     """
     names = [] if inputs is None else inputs.column_names
     if path.suffix == ".json":
         body: dict[str, Any] = {"columns": list(columns), "rows": [list(row) for row in rows]}
+        if notes:
+            body["notes"] = list(notes)
         if inputs is not None:
             body["inputs"] = {"columns": names, "rows": list(_input_rows(inputs.slice(0, INPUTS_KEPT)))}
         path.write_text(json.dumps(finite(body)), encoding="utf-8")

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from worker.words import counted
+
 PARTS = ("train", "val", "test")
+COMMON_ROWS = 10
+COMMON_SHARE = 0.02
+"""More equal rows than both (of their class, if there are classes) are no copies of one thing but a common thing."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio, as in Fibonacci hashing."""
 
 
 def split_rows(
@@ -25,7 +33,8 @@ def split_rows(
     With `labels` (class numbers, [count]) every class is shared out evenly: rows are ordered by class, at random
     within a class, and then taken at even steps; the last row of a class stays in `train`. With `given` (one of
     `PARTS` per row) that split is kept, and a part that it lacks is taken out of its `train` rows. With `copies`
-    (equal numbers for equal rows, [count]) rows that are alike go to the same part, whatever their classes.
+    (equal numbers for equal rows, [count]) rows that are alike go to the same part, whatever their classes: of a class,
+    a part then has at most as many rows too many or too few as its two largest groups of equal rows hold together.
     """
     generator = np.random.default_rng(seed)
     order = generator.permutation(count)
@@ -33,13 +42,15 @@ def split_rows(
     part = np.full(count, "train", dtype="<U5")
     if given is not None:
         part = np.array([name if name in PARTS else "train" for name in given], dtype="<U5")
+    free = np.flatnonzero(part == "train")
+    first = free if copies is None else _first_alike(copies, free)
+    alike = np.bincount(first, minlength=count)  # rows that follow each first one
+    order = order[alike[order] > 0]
+    order = order[np.argsort(-alike[order], kind="stable")]  # at even steps through falling sizes no share gets far off
     can_leave = np.ones(count, dtype=bool)
     if labels is not None:
         order = order[np.argsort(labels[order], kind="stable")]
         can_leave = np.bincount(labels)[labels] > 1
-    free = np.flatnonzero(part == "train")
-    first = free if copies is None else _first_alike(copies, free)
-    order = order[np.isin(order, first)]
     left = 1.0
     for (name, share), offset in zip((("test", test), ("val", validation)), offsets, strict=True):
         if np.any(part == name):
@@ -53,6 +64,40 @@ def split_rows(
         left -= share
     part[free] = part[first]
     return {name: np.flatnonzero(part == name) for name in PARTS}
+
+
+def same_rows(
+    table: pa.Table, targets: NDArray[np.int64] | NDArray[np.float64], labels: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """A number for each row, int64 [N]: equal for rows that are alike in all columns and in the target.
+
+    By 64-bit hashes, a column at a time. What is common (`COMMON_ROWS`, `COMMON_SHARE` of the rows of its class in
+    `labels`) gets different numbers: such rows come again in new data, too, and a test without them would be none.
+    """
+    digest = np.unique(targets, return_inverse=True)[1].astype(np.uint64)
+    for column in table.columns:
+        pieces = [chunk.indices.fill_null(-1).to_numpy() for chunk in column.dictionary_encode().chunks]
+        digest = (digest ^ np.concatenate(pieces).astype(np.int64).view(np.uint64)) * _MIX
+        digest ^= digest >> np.uint64(32)
+    _, number, alike = np.unique(digest, return_inverse=True, return_counts=True)
+    kin = np.full(len(digest), len(digest)) if labels is None else np.bincount(labels)[labels]
+    common = alike[number] > np.maximum(COMMON_ROWS, COMMON_SHARE * kin)
+    number[common] = len(alike) + np.arange(np.count_nonzero(common))
+    return np.asarray(number, dtype=np.int64)
+
+
+def said_of_copies(copies: NDArray[np.int64], parts: Mapping[str, NDArray[np.int64]]) -> list[str]:
+    """What a person should know of rows that are alike, in sentences; nothing where there are none."""
+    repeats = len(copies) - len(np.unique(copies))
+    seen = np.isin(np.concatenate([copies[parts["val"]], copies[parts["test"]]]), copies[parts["train"]])
+    if leaked := int(np.count_nonzero(seen)):
+        are = "row repeats a training row" if leaked == 1 else "rows repeat training rows"
+        return [f"{leaked:,} validation or test {are}: the data's own split was kept, and the figures are too good."]
+    if not repeats:
+        return []
+    return [
+        f"{counted(repeats, 'row')} repeat{'s' if repeats == 1 else ''} another: copies lie in one part of the split."
+    ]
 
 
 def _first_alike(copies: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -105,7 +105,9 @@ class PredictionOut(Schema):
     problem: dict[str, Any] | None
     created_at: datetime
     finished_at: datetime | None
-    output: dict[str, Any] | None = Field(None, description="`{columns, rows}`, at most the first 1,000 rows.")
+    output: dict[str, Any] | None = Field(
+        None, description="`{columns, rows}`, at most the first 1,000 rows; `notes` on how they were read."
+    )
 
 
 class PredictionJsonIn(Strict):

@@ -214,6 +214,8 @@ def predict(
         )
         error_print(error, as_json=as_json)
         raise typer.Exit(ExitCode.JOB_FAILED)
+    for note in (found.get("output") or {}).get("notes") or ():
+        notes().print(str(note), style="yellow", markup=False, soft_wrap=True)
     if as_json:
         json_print({**found, "out": str(out) if out else None})
     elif out:

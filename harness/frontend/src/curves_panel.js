@@ -6,7 +6,7 @@ import { CurveChart } from "./charts/curves.js";
 import { points } from "./charts/curve_data.js";
 import { curveControls } from "./charts/controls.js";
 
-const ORDER = ["loss", "accuracy", "macro_f1", "r2", "rmse", "mae", "log_loss"];
+const ORDER = ["loss", "accuracy", "balanced_accuracy", "macro_f1", "r2", "rmse", "mae", "log_loss"];
 const MIB = 2 ** 20;
 
 const PARTS = ["train", "val", "test"];

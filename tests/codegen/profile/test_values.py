@@ -82,9 +82,50 @@ def test_thousands_marks_are_read(lab: Lab) -> None:
 def test_a_nought_before_a_comma_is_no_thousand(lab: Lab) -> None:
     body = "price,z,label\n" + "".join(f'"{i % 9},{i:03d}",{i % 4},{"ab"[i % 2]}\n' for i in range(60))
     profile = lab.profile("a.csv", body)
+    assert lab.table()["price"].to_pylist()[8:11] == [8.008, 0.009, 1.01]
+    assert "60 numbers of 'price' are written with decimal comma" in finding(profile, "number_style", "price").message
+
+
+@pytest.mark.parametrize(
+    ("spelled", "expected"),
+    [
+        (["1,5", "12,25", "1.250,75", "1,250"], [1.5, 12.25, 1250.75, 1.25]),
+        (["1,500", "12,250", "1,250.75", "7"], [1500.0, 12250.0, 1250.75, 7.0]),
+        (["1,500", "2,250", "3,750", "4,125"], [1500.0, 2250.0, 3750.0, 4125.0]),
+    ],
+    ids=["decimal comma", "thousands", "in doubt"],
+)
+@pytest.mark.parametrize("delimiter", [",", "\t", "|"])
+def test_what_a_comma_means_is_told_by_the_values_of_its_column(
+    lab: Lab, delimiter: str, spelled: list[str], expected: list[float]
+) -> None:
+    rows = [f'"{spelled[i % 4]}"{delimiter}{i % 4}{delimiter}{"ab"[i % 2]}' for i in range(60)]
+    profile = lab.profile("a.csv", "\n".join([delimiter.join(("price", "z", "label")), *rows]))
     column = profile.column("price")
-    assert column and column.type is not ColumnType.NUMERIC
-    assert "'0,000'" in finding(profile, "numbers_as_words", "price").message
+    assert lab.table()["price"].to_pylist()[:4] == expected
+    assert column and (column.minimum, column.maximum) == (min(expected), max(expected))
+    assert column.spelling == ("decimal comma" if expected[0] == 1.5 else "")
+
+
+@pytest.mark.parametrize("clock", ["", " 13:05", " 13:05:59"])
+def test_dates_that_may_be_read_in_two_ways_are_told(lab: Lab, clock: str) -> None:
+    body = "when,x,label\n" + "".join(
+        f"{1 + i % 12:02d}/{1 + i % 11:02d}/2020{clock},{i},{'ab'[i % 2]}\n" for i in range(60)
+    )
+    found = finding(lab.profile("a.csv", body), "date_order", "when")
+    assert "read with the day first" in found.message
+    sure = body + f"12/31/2020{clock},1,a\n"
+    profile = lab.profile("b.csv", sure)
+    assert "date_order" not in {found.code for found in profile.warnings}
+    column = profile.column("when")
+    assert column and column.type is ColumnType.DATE and column.spelling.startswith("%m/%d/%Y")
+
+
+def test_words_beside_decimal_commas_are_named_and_count_as_missing(lab: Lab) -> None:
+    body = "x\tlabel\n" + "".join(f"{'unknown' if i == 7 else f'{i},5'}\t{'ab'[i % 2]}\n" for i in range(60))
+    profile = lab.profile("a.tsv", body)
+    assert "'unknown' in row 8" in finding(profile, "mixed_types", "x").message
+    assert lab.table()["x"].null_count == 1
 
 
 @pytest.mark.parametrize("spelling", ["{}.5%", "${}", "{},25 €", "1 {:03d},50", "\u2212{}.5", "CHF"])

@@ -151,7 +151,9 @@ def test_a_prediction_stands_beside_its_probabilities_and_its_input() -> None:
     assert shown["heads"][3:] == [("a", True), ("b", True), ("size", True), ("note", False)]
     assert [text for text, _ in shown["rows"][0]] == ["1", "b", "90.0 %", "10.0 %", "90.0 %", "5.1", "small"]
     assert shown["rows"][1][-1] == ("–", False)  # noqa: RUF001
-    assert shown["has_input"] and shown["single"] is None
+    assert shown["has_input"] and shown["single"] is None and shown["notes"] == []
+    assert prediction_context({**output, "notes": ["'?' is none"]}, "rows.csv")["notes"] == ["'?' is none"]
+    assert prediction_context({**output, "notes": "odd"}, "rows.csv")["notes"] == []
     many = {"columns": ["row", *(f"probability of {name}" for name in range(30))], "rows": [[1, *[0.0] * 30]]}
     assert prediction_context(many, "rows.csv")["classes_left_out"] == 10
     picture = {"columns": ["name", "prediction"], "rows": [["input.png", "cat"]], "inputs": "none"}

@@ -20,6 +20,17 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
         {"accuracy": 1.0},
         "Of pictures it has never seen, it names the right class for 100 %.",
     ),
+    "even classes": (
+        "tabular_classification",
+        {"accuracy": 0.85, "balanced_accuracy": 0.84},
+        "Of rows it has never seen, it names the right class for 85 %.",
+    ),
+    "a rare class that is missed": (
+        "tabular_classification",
+        {"accuracy": 0.98, "balanced_accuracy": 0.61},
+        "Of rows it has never seen, it names the right class for 98 %. "
+        "Averaged over classes, however rare, it is 61 % (balanced accuracy).",
+    ),
     "a number": (
         "tabular_regression",
         {"mae": 1.427, "r2": 0.6083},

@@ -59,6 +59,7 @@ def test_micro_batches_and_replicas_learn_what_a_whole_batch_teaches(tmp_path: P
         (folder / "data").symlink_to(tmp_path / data)
         model = {"family": family.name, "size": "small", "params": {"dropout": 0.0}}
         training = {"epochs": 1, "batch_size": 37, "optimizer": "sgd", "learning_rate": 0.05, "ema": 0}
+        training["class_weights"] = "none" if family.name == "mlp" else "balanced"
         samples.program(folder, profile, model=model, training={**training, "augment": "none"} if data else training)
         pieces = tmp_path / f"{family.name}-pieces"
         samples.program(pieces, profile, model=model, training={**training, "augment": "none", "accumulate": 3})

@@ -63,6 +63,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table, AdamW with warm-up, clipping, a running average; no dropout, so that modes can be compared."""
     folder = tmp_path_factory.mktemp("pipeline")
     training = {"epochs": 3, "batch_size": 37, "patience": 0, "ema": 0.9, "clip_norm": 0.5, "learning_rate": 0.002}
+    training["class_weights"] = "balanced"
     model = {"family": "resmlp", "size": "small", "params": {"dropout": 0.0, "blocks": 3, "width": 32}}
     checkpoints = {"every_epochs": 1, "keep": 9}
     wine = samples.wine(folder / "data")

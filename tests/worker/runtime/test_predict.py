@@ -129,6 +129,23 @@ def test_a_bad_value_is_named_with_row_and_column(table: Path, tmp_path: Path) -
     assert "bmi" in message
 
 
+def test_words_in_a_column_with_missing_values_count_as_missing_and_are_told(tmp_path: Path) -> None:
+    rows = {"a": [1.0, None, 2.5, 4.0] * 30, "b": [float(row) for row in range(120)], "label": ["x", "y"] * 60}
+    profile = samples.pack_table(tmp_path / "data", rows, "label")
+    samples.program(tmp_path, profile, training={"epochs": 1}, model={"family": "mlp", "size": "small"})
+    assert samples.python(tmp_path, "train.py").returncode == 0
+    (tmp_path / "rows.csv").write_text("a,b\nunknown,3\n,3\n1,4\n")
+    done = predict(tmp_path, tmp_path / "rows.csv", tmp_path / "output.json")
+    assert done.returncode == 0, done.stderr
+    body = json.loads((tmp_path / "output.json").read_text())
+    said = "Column 'a': 1 value is no number, such as 'unknown' in row 1; it counts as missing, as in training."
+    assert body["notes"] == [said] and said in done.stdout
+    assert body["rows"][0][1:] == body["rows"][1][1:] != body["rows"][2][1:]
+    (tmp_path / "rows.csv").write_text("a,b\n1,many\n")  # b never missed a value
+    done = predict(tmp_path, tmp_path / "rows.csv", tmp_path / "output.json")
+    assert done.returncode == EXIT_REPORTED and "Row 1: column 'b'" in done.stderr
+
+
 def test_empty_input_is_refused(table: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("")
     done = predict(table, tmp_path / "rows.csv", tmp_path / "out.csv")

@@ -17,7 +17,8 @@ import pytest
 from codegen.profile import profile_dataset
 from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
 from codegen.profile.values import MISSING as PROFILE_MISSING
-from worker.runtime.tables import MISSING, InputError, as_trained, read_rows
+from worker.runtime.spelling import as_trained
+from worker.runtime.tables import MISSING, InputError, read_rows
 
 NAMES = ("x", "price", "when", "city", "city", " note ", "label")
 KINDS = {ColumnType.NUMERIC: "numeric", ColumnType.DATE: "dates"}
@@ -76,6 +77,8 @@ def parquet() -> bytes:
         ("input.csv", delimited(";", "comma", "%d.%m.%Y").encode("cp1252")),
         ("input.csv", delimited(";", "plain", "%m/%d/%Y").encode("latin-1")),
         ("input.tsv", delimited("\t", "thousands", "%d/%m/%Y").encode("utf-16")),
+        ("input.tsv", delimited("\t", "comma", "%d.%m.%Y").encode("utf-16-le")),
+        ("input.csv", delimited(",", "comma", "%d-%m-%Y").encode("utf-16-be")),
         ("input.csv", delimited("|", "plain", "%Y-%m-%dT%H:%M:%SZ").encode()),
         ("input.jsonl", json_lines().encode()),
         ("input.parquet", parquet()),
@@ -88,7 +91,8 @@ def test_a_file_means_the_same_to_a_prediction_as_to_training(tmp_path: Path, na
     kinds = {column.name: KINDS[column.type] for column in profile.columns if column.type in KINDS}
     assert kinds == {"x": "numeric", "price": "numeric", "when": "dates"}
     noted = [{"column": column, "kind": kind} for column, kind in kinds.items()]
-    read = as_trained({"numeric": noted}, read_rows(tmp_path / name))
+    spelling = {column.name: column.spelling for column in profile.columns if column.spelling}
+    read = as_trained({"numeric": noted, "spelling": spelling}, read_rows(tmp_path / name))
     assert read.column_names == packed.column_names == ["x", "price", "when", "city", "city_2", "note", "label"]
     for column, field in zip(packed.columns, packed.schema, strict=True):
         kind = pa.float64() if kinds.get(field.name) == "numeric" else field.type
@@ -166,7 +170,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
     [
         (zipped({"cat/1.png": b"\x89PNG"}), "zip archive", "Unpack it"),
         (zipped({}), "an empty zip archive", "Use CSV"),
-        (gzip.compress(b"a,b\n1,2\n"), "compressed with gzip", "Unpack it"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "compressed with gzip", "Unpack it"),
         (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG picture", "Use CSV"),
         (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "a JPEG picture", "Use CSV"),
     ],
@@ -196,12 +200,85 @@ def test_a_line_of_json_may_hold_signs_that_end_lines_elsewhere(tmp_path: Path) 
     assert read_rows(tmp_path / "input.jsonl")["note"].to_pylist() == texts
 
 
-def test_a_nought_before_a_comma_is_no_thousand() -> None:
+def test_a_nought_before_a_comma_is_no_thousand_and_tells_what_the_others_are() -> None:
     noted = {"numeric": [{"column": "x", "kind": "numeric"}]}
-    assert as_trained(noted, pa.table({"x": ["1,234", "0,636"]}))["x"].to_pylist() == ["1234", "0,636"]
+    assert as_trained(noted, pa.table({"x": ["1,234", "0,636"]}))["x"].to_pylist() == ["1.234", "0.636"]
 
 
 def test_a_persons_own_notes_about_the_data_are_left_alone() -> None:
     table = pa.table({"x": ["1,5"]})
     for notes in ({}, {"numeric": 3}, {"numeric": ["x"]}, {"numeric": [{"name": "x"}]}):
         assert as_trained(notes, table)["x"].to_pylist() == ["1,5"]
+
+
+def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_path: Path) -> None:
+    body = "x,when,y,label\n" + "".join(
+        f"{'unknown' if i == 7 else i / 4},{'never' if i == 9 else f'2020-01-{1 + i % 28:02d}'},{i},{'ab'[i % 2]}\n"
+        for i in range(60)
+    )
+    (tmp_path / "a.csv").write_text(body)
+    profile = profile_dataset(tmp_path / "a.csv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    kinds = {column.name: KINDS[column.type] for column in profile.columns if column.type in KINDS}
+    preprocess = {
+        "numeric": [{"column": name, "kind": kind} for name, kind in kinds.items()],
+        "missing": [column.name for column in profile.columns if column.missing],
+    }
+    assert preprocess["missing"] == ["x", "when"]
+    told: list[str] = []
+    read = as_trained(preprocess, read_rows(tmp_path / "a.csv"), told.append)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)
+    assert read["x"].cast(pa.float64()).to_pylist() == packed["x"].to_pylist()
+    assert read["when"].to_pylist() == packed["when"].to_pylist()
+    assert told == [
+        "Column 'x': 1 value is no number, such as 'unknown' in row 8; it counts as missing, as in training.",
+        "Column 'when': 1 value is no date, such as 'never' in row 10; it counts as missing, as in training.",
+    ]
+    strange = as_trained(preprocess, pa.table({"y": ["1", "two", "", "?"]}), told.append)
+    assert strange["y"].to_pylist() == ["1", "two", None, None]  # which the program then refuses by its row
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize(
+    ("trained", "texts", "expected"),
+    [
+        ("", ["1,5", "1,250"], ["1.5", "1.250"]),
+        ("", ["1,250"], ["1250"]),
+        ("decimal comma", ["1,250"], ["1.250"]),
+        ("decimal comma", ["1,250.5", "1,250"], ["1250.5", "1250"]),
+    ],
+)
+def test_a_comma_in_doubt_means_what_it_meant_in_training(trained: str, texts: list[str], expected: list[str]) -> None:
+    noted = {"numeric": [{"column": "x", "kind": "numeric"}], "spelling": {"x": trained}}
+    assert as_trained(noted, pa.table({"x": texts}))["x"].to_pylist() == expected
+
+
+def test_a_date_in_doubt_is_read_as_in_training() -> None:
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": "%d/%m/%Y"}}
+    read = as_trained(noted, pa.table({"when": ["03/04/2020", None]}))
+    assert read["when"].to_pylist() == [datetime(2020, 4, 3), None]
+    other = as_trained(noted, pa.table({"when": ["12/31/2020"]}))
+    assert other["when"].to_pylist() == [datetime(2020, 12, 31)]
+
+
+def test_whole_numbers_of_any_length_are_read_from_json(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(f'[{{"x": {2**70}}}, {{"x": 1.5}}]')
+    assert read_rows(tmp_path / "a.json")["x"].cast(pa.float64()).to_pylist() == [2.0**70, 1.5]
+
+
+def test_categories_of_pandas_mean_what_texts_mean(tmp_path: Path) -> None:
+    column = pa.array([" Rome ", "NA", "Oslo", " Rome "]).dictionary_encode()
+    pq.write_table(pa.table({"city": column}), tmp_path / "a.parquet")
+    assert as_trained({}, read_rows(tmp_path / "a.parquet"))["city"].to_pylist() == ["Rome", None, "Oslo", "Rome"]
+
+
+def test_moments_of_a_zone_are_those_of_utc_as_in_training(tmp_path: Path) -> None:
+    moments = pa.array([datetime(2020, 1, 1, 12), datetime(2020, 7, 1, 12)] * 20, pa.timestamp("us", "Europe/Berlin"))
+    table = pa.table({"when": moments, "x": [float(row) for row in range(40)], "label": ["a", "b"] * 20})
+    pq.write_table(table, tmp_path / "a.parquet")
+    profile_dataset(tmp_path / "a.parquet", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["when"].to_pylist()
+    noted = {"numeric": [{"column": "when", "kind": "dates"}]}
+    read = as_trained(noted, read_rows(tmp_path / "a.parquet"))["when"]
+    assert read.cast(pa.timestamp("us"), safe=False).to_pylist() == packed
+    texts = pa.table({"when": [f"{moment:%Y-%m-%dT%H:%M:%S}Z" for moment in packed]})
+    assert as_trained(noted, texts)["when"].cast(pa.timestamp("us"), safe=False).to_pylist() == packed

@@ -23,6 +23,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A step takes half a millisecond per row, whatever else the machine does; slowed ranks take that longer."""
     folder = tmp_path_factory.mktemp("uneven")
     training = {"epochs": 12, "batch_size": BATCH, "patience": 0, "ema": 0, "optimizer": "sgd", "learning_rate": 0.02}
+    training["class_weights"] = "balanced"
     own = (
         "import time\n"
         "from torch import nn\n"

@@ -1,0 +1,159 @@
+"""Rows to predict for, spelled as the packed data to train on: missing values, numbers, dates, truth values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from worker.runtime.tables import DECIMAL_COMMA, MISSING, InputError
+
+DATE_FORMATS = (
+    "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
+    "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
+)  # fmt: skip
+_THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
+_COMMA_SPELLED = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+$"
+_NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
+_COMMA_STYLE = "decimal comma"
+"""As the profile calls it."""
+_DATE_HINT = "Write dates like 2020-01-31."
+
+Tell = Callable[[str], None]
+
+
+def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = print) -> pa.Table:
+    """The table as the packed data to train on is: spaces and missing markers gone, numbers and dates spelled plainly.
+
+    Words among numbers or dates count as missing where values were missing in training, too, and `tell` is told;
+    elsewhere they stay, for the program's own `transform` to refuse with their row. Raises `InputError` for dates that
+    can be read in two ways or do not fit the others.
+    """
+    table = _truth_spelled(preprocess, _decoded(table))
+    comma = (table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1"
+    spelling = preprocess.get("spelling")
+    spelled = spelling if isinstance(spelling, dict) else {}
+    with_missing, kinds = preprocess.get("missing") or (), _kinds(preprocess)
+    for at, field in enumerate(table.schema):
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            continue
+        texts, name = _without_markers(table.column(at)), field.name
+        if kinds.get(name) == "numeric":
+            texts = _plain_numbers(texts, comma or spelled.get(name) == _COMMA_STYLE)
+            if name in with_missing:
+                texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
+        elif kinds.get(name) == "dates":
+            if name in with_missing:
+                texts = _without_words(texts, pc.match_substring_regex(texts, r"\d"), name, "date", tell)
+            texts = _plain_dates(texts, name, str(spelled.get(name, "")))
+        table = table.set_column(at, name, texts)
+    return table
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """Texts that a Parquet file keeps as a dictionary (pandas' categories) as texts."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(at, field.name, table.column(at).cast(field.type.value_type))
+    return table
+
+
+def _truth_spelled(preprocess: Mapping[str, Any], table: pa.Table) -> pa.Table:
+    """Truth values (`true`, `True`, `TRUE`) as the training data spelled them: formats and programs differ in it."""
+    for column, vocabulary in _vocabularies(preprocess).items():
+        spelled = {value.lower(): value for value in vocabulary}
+        if not spelled or len(spelled) < len(vocabulary) or not spelled.keys() <= {"true", "false"}:
+            continue
+        for at in table.schema.get_all_field_indices(column):
+            kind = table.schema.field(at).type
+            if not (pa.types.is_boolean(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+                continue
+            texts = pc.utf8_trim_whitespace(table.column(at).cast(pa.string()))
+            lowered = pc.utf8_lower(texts)
+            for lower, value in spelled.items():
+                texts = pc.if_else(pc.equal(lowered, lower), value, texts)
+            table = table.set_column(at, column, texts)
+    return table
+
+
+def _without_markers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    stripped = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    missing = pc.is_in(stripped, value_set=pa.array(MISSING))
+    return pc.if_else(missing, pa.scalar(None, pa.string()), stripped)
+
+
+def _without_words(texts: pa.ChunkedArray, fits: pa.ChunkedArray, name: str, what: str, tell: Tell) -> pa.ChunkedArray:
+    """Null for what does not fit, as where the data to train on had words among the numbers or dates of a column."""
+    words = pc.fill_null(pc.invert(fits), False)
+    count = pc.sum(words).as_py() or 0
+    if not count:
+        return texts
+    row = pc.index(words, True).as_py()
+    is_none = f"value is no {what}" if count == 1 else f"values are no {what}s"
+    tell(
+        f"Column {name!r}: {count:,} {is_none}, such as {texts[row].as_py()!r} in row {row + 1:,}; "
+        f"{'it counts' if count == 1 else 'they count'} as missing, as in training."
+    )
+    return pc.if_else(words, pa.scalar(None, texts.type), texts)
+
+
+def _kinds(preprocess: Mapping[str, Any]) -> dict[str, str]:
+    """Kind of each column of numbers, as data.py notes it; a person's own data.py may note anything."""
+    noted = preprocess.get("numeric")
+    entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
+    return {str(entry.get("column")): str(entry.get("kind")) for entry in entries}
+
+
+def _vocabularies(preprocess: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Known values of each column of categories, as data.py notes them."""
+    noted = preprocess.get("categorical")
+    entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
+    return {str(entry.get("column")): [str(value) for value in entry.get("values") or ()] for entry in entries}
+
+
+def _plain_numbers(texts: pa.ChunkedArray, prefer_comma: bool) -> pa.ChunkedArray:
+    """`1,234.5` and `1.234,5` as 1234.5, `+2` as 2; what a comma means is told by the values that leave no doubt."""
+    texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
+    by_thousands = pc.match_substring_regex(texts, _THOUSANDS_SPELLED)
+    by_comma = pc.match_substring_regex(texts, _COMMA_SPELLED)
+    sure_thousands, sure_comma = (
+        pc.sum(pc.and_not(one, other)).as_py() or 0
+        for one, other in ((by_thousands, by_comma), (by_comma, by_thousands))
+    )
+    if sure_comma > sure_thousands or (sure_comma == sure_thousands and prefer_comma):
+        plain = pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
+        return pc.if_else(by_comma, plain, texts)
+    return pc.if_else(by_thousands, pc.replace_substring(texts, ",", ""), texts)
+
+
+def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.ChunkedArray:
+    """Moments; of several readings that fit all texts the one of the data to train on."""
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(kind)
+    formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
+    readings = [pc.strptime(texts, format=form, unit="us", error_is_null=True) for form in formats]
+    found = [len(reading) - reading.null_count for reading in readings]
+    if not any(found):
+        return texts
+    if formats[0] == trained_format and found[0] == len(texts) - texts.null_count:
+        return readings[0]
+    fitting = [reading for reading, count in zip(readings, found, strict=True) if count == max(found)]
+    _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in fitting], name)
+    return fitting[0]
+
+
+def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:
+    for row, (value, *dates) in enumerate(zip(values, *readings, strict=True), start=1):
+        where = f"Row {row}: column {name!r}: {value!r}"
+        if value is not None and dates[0] is None:
+            raise InputError(f"{where} is no date like the others.", _DATE_HINT)
+        if len(different := {date for date in dates if date is not None}) > 1:
+            raise InputError(
+                f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", _DATE_HINT
+            )
