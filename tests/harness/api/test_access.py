@@ -52,6 +52,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/users"): "admin",
     ("POST", "/users"): "admin",
     ("OPTIONS", "/uploads"): "look",
+    ("GET", "/uploads"): "look",
     ("POST", "/uploads"): "write",
     ("HEAD", "/uploads/{upload_id}"): "own",
     ("PATCH", "/uploads/{upload_id}"): "own",

@@ -240,3 +240,31 @@ def test_somebody_else_cannot_write_into_an_upload(caller: Client, people: Simpl
     for other in (people.mate, people.admin, people.outsider):
         assert send(bearer(other), place, 0, BODY).status_code == 404
     assert offset_of(caller, place) == 0
+
+
+def test_one_person_has_a_limited_number_of_unfinished_uploads(
+    caller: Client, bearer: Any, people: SimpleNamespace, settings: Any
+) -> None:
+    settings.UPLOADS_OPEN_MAX = 2
+    first, _ = begin(caller), begin(caller)
+    headers = {**TUS, "Upload-Length": "10", "Upload-Metadata": metadata(filename="t.csv", project="birds")}
+    refused = caller.post(f"{API}/uploads", headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many")
+    assert "--give-up" in refused.json()["error"]["hint"]
+    begin(bearer(people.mate))
+    caller.delete(first, headers=TUS)
+    send(caller, begin(caller), 0, BODY)  # a finished one does not count
+    begin(caller)
+
+
+def test_unfinished_uploads_are_listed_for_their_owner_alone(
+    caller: Client, bearer: Any, people: SimpleNamespace
+) -> None:
+    place = begin(caller)
+    send(caller, place, 0, BODY[:10])
+    send(caller, begin(caller), 0, BODY)
+    (found,) = caller.get(f"{API}/uploads").json()["items"]
+    assert place.endswith(found["id"])
+    assert (found["filename"], found["project"]) == ("t.csv", "birds")
+    assert (found["offset_bytes"], found["size_bytes"]) == (10, len(BODY))
+    assert bearer(people.mate).get(f"{API}/uploads").json()["items"] == []
