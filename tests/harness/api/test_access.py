@@ -89,6 +89,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/jobs/{job_id}/program/{name}"): "read",
     ("PUT", "/jobs/{job_id}/program/{name}"): "write",
     ("GET", "/jobs/{job_id}/program.zip"): "read",
+    ("HEAD", "/jobs/{job_id}/program.zip"): "read",
     ("GET", "/jobs/{job_id}/weights"): "read",
     ("HEAD", "/jobs/{job_id}/weights"): "read",
     ("GET", "/jobs/{job_id}/events"): "read",
