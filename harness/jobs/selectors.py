@@ -14,7 +14,7 @@ from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import Invalid, NotFound
 from harness.jobs.logs import job_logs, job_logs_text
-from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, Prediction
+from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
     data_file,
     job_chart_csv,
@@ -108,7 +108,7 @@ class JobFilters:
         wrong = set(self.states) - {state.value for state in JobState}
         if wrong:
             raise Invalid(f"There is no state {sorted(wrong)[0]!r}.", field="state", hint=", ".join(JobState))
-        where = Q(deleted_at__isnull=not self.deleted)
+        where = Q(deleted_at__gt=PURGE_BEGUN) if self.deleted else Q(deleted_at=None)
         exact = {
             "project": self.project,
             "task": self.task,
