@@ -28,7 +28,7 @@ from harness.jobs.results import (
     weights_path,
 )
 from harness.jobs.series import job_samples, job_series, job_series_csv, job_series_keys
-from harness.paging import Page, page_of
+from harness.paging import Page, page_of, search_check
 from worker.states import HOLDS_DEVICES, JobState
 
 __all__ = [
@@ -126,9 +126,9 @@ class JobFilters:
         if self.dataset:
             where &= Q(dataset_id=self.dataset) | Q(dataset__name=self.dataset)
         if self.tag:
-            where &= Q(tags__icontains=f'"{self.tag}"')
+            where &= Q(tags__icontains=f'"{search_check(self.tag, "tag")}"')
         if self.query:
-            text = self.query
+            text = search_check(self.query)
             where &= Q(name__icontains=text) | Q(notes__icontains=text) | Q(dataset__name__icontains=text) | Q(pk=text)
         return where
 
