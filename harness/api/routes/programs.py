@@ -64,7 +64,13 @@ def program_file(request: HttpRequest, job_id: str, name: str) -> dict[str, Any]
 @router.put("/{job_id}/program/{name}", response=FileOut, summary="Write a file of the program")
 def program_file_write(request: HttpRequest, job_id: str, name: str, body: FileIn) -> dict[str, Any]:
     """Edit or add a file of a draft. The program then counts as edited and runs in a stronger sandbox."""
-    job = services.program_file_write(user=person(request), job=_job(request, job_id), name=name, text=body.text)
+    job = services.program_file_write(
+        user=person(request),
+        job=_job(request, job_id),
+        name=name,
+        text=body.text,
+        expected_sha256=body.expected_sha256,
+    )
     return _file(job, name)
 
 
