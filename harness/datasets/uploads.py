@@ -84,8 +84,9 @@ def upload_get(*, user: User, upload_id: str) -> Upload:
     return upload
 
 
-def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes]) -> int:
-    """Write bytes at `offset` and return the new offset; what arrived before a break is kept.
+def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes], whole: bool = False) -> int:
+    """Write bytes at `offset` and return the new offset; what arrived before a break is kept, but
+    for what counts only as a `whole`.
 
     Raises `Conflict` where the offset is not the upload's or another request writes now, `TooLarge`, `NoSpace`.
     """
@@ -98,7 +99,7 @@ def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes]) -> int
                 hint="Ask for the offset and go on from there.",
                 details={"offset": upload.offset_bytes},
             )
-        return _write(upload, descriptor, chunk)
+        return _write(upload, descriptor, chunk, whole=whole)
 
 
 @contextmanager
@@ -121,8 +122,10 @@ def upload_lock(upload: Upload, *, wait: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes]) -> int:
+def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes], *, whole: bool) -> int:
+    """What lies behind the durable offset counts for nothing, and is written over by the next piece."""
     position = upload.offset_bytes
+    is_done = False
     try:
         with disk_full_told():
             for piece in chunk:
@@ -135,8 +138,9 @@ def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes]) -> int:
                     position += written
                     view = view[written:]
             os.fdatasync(descriptor)
+        is_done = True
     finally:
-        if position != upload.offset_bytes:
+        if position != upload.offset_bytes and (is_done or not whole):
             upload.offset_bytes = position
             Upload.objects.filter(pk=upload.pk).update(offset_bytes=position, updated_at=timezone.now())
     return position

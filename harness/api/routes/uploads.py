@@ -78,7 +78,8 @@ def _project(user: User, slug: str) -> Project:
 
 def _append(request: HttpRequest, upload: Upload, offset: int) -> None:
     tus.content_type_check(request)
-    services.upload_append(upload=upload, offset=offset, chunk=tus.pieces(request))
+    is_checked = "Upload-Checksum" in request.headers
+    services.upload_append(upload=upload, offset=offset, chunk=tus.pieces(request), whole=is_checked)
 
 
 def _finish_if_whole(upload: Upload) -> None:

@@ -96,6 +96,22 @@ def test_a_wrong_checksum_is_460_and_the_piece_can_be_sent_again(caller: Client)
     assert send(caller, place, 0, BODY, **{"Upload-Checksum": digest(BODY)}).status_code == 204
 
 
+def test_a_piece_with_a_checksum_is_never_whole_in_memory() -> None:
+    from harness.api import tus
+
+    reads: list[int] = []
+
+    def read(size: int) -> bytes:
+        reads.append(size)
+        return b"x" * 10 if len(reads) <= 3 else b""
+
+    asked: Any = SimpleNamespace(read=read, headers={"Upload-Checksum": digest(b"something else")})
+    pieces = tus.pieces(asked)
+    assert (next(pieces), len(reads)) == (b"x" * 10, 1)
+    with pytest.raises(tus.ChecksumMismatch):
+        list(pieces)
+
+
 @pytest.mark.parametrize("given", ["md4 AAAA", "sha256 *", "sha256", ""])
 def test_an_unknown_checksum_is_refused(caller: Client, given: str) -> None:
     place = begin(caller)
