@@ -96,7 +96,7 @@ class Download:
 
     def _take(self, response: httpx.Response, have: int, progress: Progress | None) -> str:
         done = have if response.status_code == 206 else 0
-        etag = response.headers.get("ETag", "")
+        etag = str(response.headers.get("ETag", ""))
         total = done + int(response.headers.get("Content-Length") or 0)
         self._note.write_text(json.dumps({"address": self._address, "etag": etag}))
         with self._part.open("r+b" if done else "wb") as stream:

@@ -223,10 +223,14 @@ def _directory_bytes(root: str, members: _Members) -> int:
 def _zip_version(members: _Members) -> str:
     digest = hashlib.sha256()
     for name, body in members.items():
-        told = body.stat() if isinstance(body, Path) else None
-        mark = body if told is None else f"{told.st_ino} {told.st_mtime_ns} {told.st_size}".encode()
+        mark = body if isinstance(body, bytes) else _file_mark(body)
         digest.update(f"{name} {len(mark)} ".encode() + mark)
     return digest.hexdigest()[:32]
+
+
+def _file_mark(path: Path) -> bytes:
+    told = path.stat()
+    return f"{told.st_ino} {told.st_mtime_ns} {told.st_size}".encode()
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
