@@ -9,6 +9,8 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.http.request import RawPostDataException
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
@@ -17,6 +19,7 @@ from harness.ids import new_id
 from harness.trouble import trouble_of
 
 RETRY_AFTER_S = 5
+_SEND_JSON = "Send JSON, with the header Content-Type: application/json."
 _log = logging.getLogger(__name__)
 _CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
 _HINTS = {
@@ -39,11 +42,11 @@ def plain_error(status: int, message: str, *, code: str = "", hint: str = "") ->
 
 
 def _validation(_: HttpRequest, error: ValidationError) -> HttpResponse:
-    problems = error.errors
+    problems: list[dict[str, Any]] = error.errors
     first = problems[0] if problems else {"field": None, "message": "The request is not valid.", "hint": ""}
-    field, message = first["field"], first["message"]
+    field, message = first["field"], str(first["message"])
     return error_response(
-        Invalid(f"{field}: {message}" if field else message, hint=first["hint"], field=field, details=problems)
+        Invalid(f"{field}: {message}" if field else message, hint=str(first["hint"]), field=field, details=problems)
     )
 
 
@@ -90,6 +93,14 @@ def _missing(_: HttpRequest, error: Exception) -> HttpResponse:
     return plain_error(404, "There is no such thing here.")
 
 
+def _no_form(_: HttpRequest, error: Exception) -> HttpResponse:
+    return plain_error(400, "The body is not the form that its content type announces.", hint=_SEND_JSON)
+
+
+def _no_json(_: HttpRequest, error: Exception) -> HttpResponse:
+    return plain_error(415, "This address takes JSON.", code="content_type", hint=_SEND_JSON)
+
+
 def error_handlers_add(api: NinjaAPI) -> None:
     """Register all handlers on the API."""
     handlers: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
@@ -99,6 +110,8 @@ def error_handlers_add(api: NinjaAPI) -> None:
         HttpError: _http,
         Http404: _missing,
         RequestDataTooBig: _too_big,
+        MultiPartParserError: _no_form,
+        RawPostDataException: _no_json,
         SuspiciousOperation: _suspicious,
         Exception: _crash,
     }

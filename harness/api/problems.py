@@ -10,7 +10,6 @@ from ninja import NinjaAPI
 from ninja.errors import ValidationError, ValidationErrorContext
 from pydantic import BaseModel
 
-_SOURCES = {"body", "query", "path", "form", "file", "header"}
 _OUTER = {"body", "filters", "query"}
 """Names of lone arguments, which say nothing to a caller."""
 _LISTED = re.compile(r"\^(?P<minus>-\?)?\((?P<names>[a-z_|]+)\)\$")
@@ -51,9 +50,7 @@ class WordedApi(NinjaAPI):
 
 def _problem(item: dict[str, Any], place: tuple[Any, ...], siblings: list[str]) -> dict[str, Any]:
     names = [str(part) for part in place]
-    if names and names[0] in _SOURCES:
-        names = names[1:]
-    if names and names[0] in _OUTER:
+    if (names[1:] and names[0] in _OUTER) or names == ["body"]:
         names = names[1:]
     field = ".".join(names)
     return {

@@ -276,6 +276,21 @@ def test_the_id_of_a_trial_run_is_answered(caller: Client, job: Any, monkeypatch
     assert (answer.status_code, answer.json()["waiting"]) == (200, True)
 
 
+@pytest.mark.parametrize(
+    ("content_type", "status"), [("multipart/form-data", 400), ("multipart/form-data; boundary=x", 415)]
+)
+def test_a_form_where_json_is_taken_is_refused_in_words(
+    people: SimpleNamespace, content_type: str, status: int
+) -> None:
+    browser = Client(enforce_csrf_checks=True)  # looking for the token reads the form
+    browser.force_login(people.owner)
+    browser.cookies[django_settings.CSRF_COOKIE_NAME] = "a" * 32
+    body = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nabc\r\n--x--'
+    answer = browser.generic("POST", f"{API}/tokens", body, content_type, headers={"X-CSRFToken": "a" * 32})
+    assert answer.status_code == status and is_error(answer)
+    assert "application/json" in answer.json()["error"]["hint"]
+
+
 def test_a_web_socket_is_refused_without_a_word_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     from asgiref.sync import async_to_sync
     from asgiref.testing import ApplicationCommunicator
