@@ -26,7 +26,7 @@ def program_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         user = person(request)
         job = job_get(user=user, job_id=job_id)
         name = request.POST.get("name", "")
-        text = request.POST.get("text", "").replace("\r\n", "\n")
+        text = request.POST.get("text", "").replace("\r\n", "\n").replace("\r", "\n")  # as it is read again
         expected = request.POST.get("sha256", "")
         job = program_file_write(user=user, job=job, name=name, text=text, expected_sha256=expected)
     except HarnessError as error:

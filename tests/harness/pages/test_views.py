@@ -93,8 +93,10 @@ def test_a_tab_that_was_opened_before_another_one_saved_does_not_overwrite_it_un
     error = refused.json()["error"]
     assert (refused.status_code, error["code"]) == (409, "changed") and "Save again" in error["hint"]
     assert owner.post(address, {"name": "model.py", "text": "x = 1\n", "sha256": opened}).status_code == 200  # the same
-    again = owner.post(address, {"name": "model.py", "text": "y = 2\n", "sha256": error["details"]["sha256"]})
+    again = owner.post(address, {"name": "model.py", "text": "y = 2\ry\n", "sha256": error["details"]["sha256"]})
     assert again.status_code == 200 and error["details"]["sha256"] == first["file_sha256"]
+    own = again.json()["file_sha256"]
+    assert owner.post(address, {"name": "model.py", "text": "y = 3\n", "sha256": own}).status_code == 200
 
 
 def test_names_are_escaped_in_pages_and_in_chart_data(world: SimpleNamespace, owner: Client) -> None:
