@@ -2,6 +2,7 @@
 #
 #   make demo          start everything and train the sample job; Ctrl-C ends it (ONCE=1: end by itself)
 #   make run           start broker, portal, control and a node; Ctrl-C ends it
+#   make token         print a token for dlh, without a browser (FOR=user NAME=name DAYS=90)
 #   make test          every test (ARGS="tests/codegen -k name" picks some)
 #   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
 #   make backup FILE=x the installation in DLH_HOME, which may be running, into one file (SECRETS=1: its key too)
@@ -14,7 +15,7 @@
 PY := .venv/bin/python
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
 
-.PHONY: help setup setup-test run demo stop status password backup restore test test-postgres lint format bench third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
+.PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -33,6 +34,9 @@ demo: setup
 
 stop status password: setup
 	@$(PY) -m harness.stack $@
+
+token: setup
+	@$(PY) -m harness.stack token $(if $(FOR),--user "$(FOR)") $(if $(NAME),--name "$(NAME)") $(if $(DAYS),--days "$(DAYS)")
 
 backup: setup
 	@$(PY) -m harness.backup make "$(FILE)" $(if $(filter-out 0,$(SECRETS)),--with-secrets)

@@ -61,6 +61,7 @@ def celery_config(redis_url: str) -> dict[str, Any]:
         "worker_prefetch_multiplier": 1,
         "worker_hijack_root_logger": False,
         "worker_send_task_events": False,
+        "worker_enable_remote_control": False,  # nobody uses it; a node could end control by it
         "enable_utc": True,
     }
 

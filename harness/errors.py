@@ -77,6 +77,13 @@ class TooLarge(HarnessError):
     default_code = "too_large"
 
 
+class TooMany(HarnessError):
+    """More at once than one person may have."""
+
+    status = 429
+    default_code = "too_many"
+
+
 class NoSpace(HarnessError):
     """The disk of this installation is full."""
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.contrib.auth import get_user
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, StreamingHttpResponse
@@ -24,7 +26,7 @@ from harness.accounts.models import User
 from harness.accounts.selectors import token_find
 from harness.broker import POOL_STREAM, project_stream
 from harness.datasets.selectors import dataset_get
-from harness.errors import HarnessError, Invalid, NotFound
+from harness.errors import HarnessError, Invalid, NotFound, TooMany
 from harness.jobs.selectors import job_get
 from harness.live_hub import Entry, follow, id_key
 from worker.events import EventKind, job_stream
@@ -98,10 +100,34 @@ def _user_of(request: HttpRequest) -> User | None:
     return user if isinstance(user, User) else None
 
 
-def _resolve(request: HttpRequest) -> list[Topic] | None:
+class Seat:
+    """One open stream of a person. It counts for as long as somebody holds it: also where a page goes away before the
+    first word, its seat is free again."""
+
+    def __init__(self, user_id: int) -> None:
+        self.user_id = user_id
+
+
+_seats: WeakSet[Seat] = WeakSet()
+
+
+def seat_take(user_id: int) -> Seat:
+    """A seat for one more stream of the person. Raises `TooMany`."""
+    if sum(seat.user_id == user_id for seat in _seats) >= settings.LIVE_STREAMS_MAX:
+        raise TooMany(
+            f"You have {settings.LIVE_STREAMS_MAX} live pages open, which is the most that one person may have.",
+            hint="Close some of them (or end some `dlh watch`); this one goes on by itself then.",
+        )
+    seat = Seat(user_id)
+    _seats.add(seat)
+    return seat
+
+
+def _resolve(request: HttpRequest) -> tuple[int, list[Topic]] | None:
+    """(key of the person, topics), or None for nobody."""
     try:
         user = _user_of(request)
-        return topics_resolve(user, request.GET.get("topics", "")) if user else None
+        return (user.pk, topics_resolve(user, request.GET.get("topics", ""))) if user else None
     finally:
         # The request lives as long as its page is open; its connection to the database must not.
         close_old_connections()
@@ -109,15 +135,17 @@ def _resolve(request: HttpRequest) -> list[Topic] | None:
 
 @require_GET
 async def live_view(request: HttpRequest) -> HttpResponseBase:
-    """The stream, or 401, 404, 422 as JSON."""
+    """The stream, or 401, 404, 422, 429 as JSON."""
     try:
-        topics = await sync_to_async(_resolve)(request)
-        if topics is None:
+        resolved = await sync_to_async(_resolve)(request)
+        if resolved is None:
             return JsonResponse(_error_body("unauthenticated", "Sign in, or send a token."), status=401)
+        user_id, topics = resolved
         positions = positions_of(request.headers.get("Last-Event-ID") or request.GET.get("last_event_id", ""), topics)
+        words = _speak(request, topics, positions, seat_take(user_id))
     except HarnessError as error:
         return JsonResponse({"error": error.to_dict()}, status=error.status)
-    response = StreamingHttpResponse(_speak(request, topics, positions), content_type="text/event-stream")
+    response = StreamingHttpResponse(words, content_type="text/event-stream")
     response["Cache-Control"] = "no-cache, no-transform"
     response["X-Accel-Buffering"] = "no"
     # Says that the body is encoded already, so that no middleware compresses (and thereby holds back) the stream.
@@ -152,7 +180,19 @@ def event_id(start: dict[str, str], now: dict[str, str]) -> str:
     return ",".join([f"@{first}", *spoke])
 
 
-async def _speak(request: HttpRequest, topics: list[Topic], positions: dict[str, str]) -> AsyncIterator[bytes]:
+async def _speak(
+    request: HttpRequest, topics: list[Topic], positions: dict[str, str], seat: Seat
+) -> AsyncIterator[bytes]:
+    """Words until the page goes away or may not hear them any more; its seat is free then."""
+    try:
+        async with aclosing(_words(request, topics, positions)) as words:
+            async for word in words:
+                yield word
+    finally:
+        _seats.discard(seat)
+
+
+async def _words(request: HttpRequest, topics: list[Topic], positions: dict[str, str]) -> AsyncGenerator[bytes]:
     yield f"retry: {RETRY_MS}\n: open\n\n".encode()
     start, now = dict(positions), dict(positions)
     by_stream: dict[str, list[Topic]] = {}
@@ -210,4 +250,4 @@ async def _may_still(request: HttpRequest, topics: list[Topic]) -> bool:
         now = await sync_to_async(_resolve)(request)
     except HarnessError:
         return False
-    return now is not None and {topic.stream for topic in topics} <= {topic.stream for topic in now}
+    return now is not None and {topic.stream for topic in topics} <= {topic.stream for topic in now[1]}

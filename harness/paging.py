@@ -10,6 +10,8 @@ from django.db.models import QuerySet
 from harness.errors import Invalid
 
 T = TypeVar("T")
+SEARCH_LETTERS_MAX = 500
+"""A database refuses patterns of some ten thousand letters, and looks long for those below."""
 PAGE_SIZE_MAX = 200
 
 
@@ -26,6 +28,13 @@ class Page(Generic[T]):
     def pages(self) -> int:
         """Number of pages, at least 1."""
         return max(1, -(-self.total // self.page_size))
+
+
+def search_check(text: str, field: str = "query") -> str:
+    """A text to search for. Raises `Invalid` where it is too long."""
+    if len(text) > SEARCH_LETTERS_MAX:
+        raise Invalid(f"A search has at most {SEARCH_LETTERS_MAX} letters.", field=field, hint="Search for less.")
+    return text
 
 
 def page_of(rows: QuerySet[Any], *, page: int, page_size: int) -> Page[Any]:

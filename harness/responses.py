@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from email.utils import quote as quote_header
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.utils.cache import get_conditional_response
+from django.utils.http import quote_etag
 
-from harness.store import ByteRange, range_parse, stream_read, stream_read_async
+from harness.bodies import Body, file_body
+from harness.store import ByteRange, range_parse, stream_read_async
 
 
 def _disposition(filename: str, *, inline: bool) -> str:
@@ -21,41 +25,60 @@ def _disposition(filename: str, *, inline: bool) -> str:
 
 def file_response(
     request: HttpRequest,
-    source: Path | BinaryIO,
+    source: Path | BufferedReader,
     *,
     filename: str,
     content_type: str = "application/octet-stream",
     inline: bool = False,
 ) -> HttpResponseBase:
-    """Serve a file in chunks under ASGI and WSGI; honours one `Range`. An opened stream is closed at the end."""
-    stream = source.open("rb") if isinstance(source, Path) else source
-    size_bytes = stream.seek(0, 2)
-    try:
-        span = range_parse(request.headers.get("Range", ""), size_bytes)
-    except ValueError:
-        stream.close()
-        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size_bytes}"})
-    whole = ByteRange(start=0, stop=size_bytes)
-    taken = span or whole
-    if request.method == "HEAD":
-        stream.close()
-        response: HttpResponseBase = HttpResponse(content_type=content_type)
-    else:
-        response = chunks_response(request, stream_read(stream, taken), content_type=content_type)
-    if span:
-        response.status_code = 206
-        response["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{size_bytes}"
-    response["Content-Length"] = str(taken.stop - taken.start)
+    """Serve a file; see `body_response`. An opened stream is closed at the end."""
+    return body_response(request, file_body(source), filename=filename, content_type=content_type, inline=inline)
+
+
+def body_response(
+    request: HttpRequest, body: Body, *, filename: str, content_type: str, inline: bool = False
+) -> HttpResponseBase:
+    """Serve bytes in chunks under ASGI and WSGI. A cut download goes on: one `Range` is honoured, and with `If-Range`
+    only while the bytes are the same. Whoever sends `Want-Repr-Digest: sha-256=1` (RFC 9530) is told the SHA-256."""
+    etag = quote_etag(body.version)
+    response = get_conditional_response(request, etag=etag) or _sent(request, body, etag, content_type)
+    if not response.streaming:
+        body.close()
+    response["ETag"] = etag
     response["Accept-Ranges"] = "bytes"
+    response["Cache-Control"] = "private, no-cache"
     response["Content-Disposition"] = _disposition(filename, inline=inline)
     response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+def _sent(request: HttpRequest, body: Body, etag: str, content_type: str) -> HttpResponseBase:
+    is_same = request.headers.get("If-Range", etag) == etag
+    try:
+        span = range_parse(request.headers.get("Range", "") if is_same else "", body.size_bytes)
+    except ValueError:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{body.size_bytes}"})
+    taken = span or ByteRange(start=0, stop=body.size_bytes)
+    headers = {"Content-Length": str(taken.stop - taken.start)}
+    if "sha-256" in request.headers.get("Want-Repr-Digest", ""):
+        digest = base64.b64encode(bytes.fromhex(body.sha256())).decode()
+        headers["Repr-Digest"] = f"sha-256=:{digest}:"
+    if request.method == "HEAD":
+        response: HttpResponseBase = HttpResponse(content_type=content_type)
+    else:
+        response = chunks_response(request, body.read(taken), content_type=content_type)
+    if span:
+        response.status_code = 206
+        headers["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{body.size_bytes}"
+    for name, value in headers.items():
+        response[name] = value
     return response
 
 
 def chunks_response(
     request: HttpRequest, chunks: Iterator[bytes], *, content_type: str, filename: str = ""
 ) -> StreamingHttpResponse:
-    """Stream chunks that are made as they are sent (zip, CSV), under ASGI and WSGI."""
+    """Stream chunks that are made as they are sent (CSV), under ASGI and WSGI."""
     is_asgi = hasattr(request, "scope")
     response = StreamingHttpResponse(stream_read_async(chunks) if is_asgi else chunks, content_type=content_type)
     if filename:

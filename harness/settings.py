@@ -165,6 +165,12 @@ STALL_S = env_int("DLH_STALL_S", 300)
 """A run that makes no progress for so long is ended."""
 TRASH_DAYS = env_int("DLH_TRASH_DAYS", 14)
 UPLOAD_EXPIRES_DAYS = env_int("DLH_UPLOAD_EXPIRES_DAYS", 7)
+UPLOADS_OPEN_MAX = env_int("DLH_UPLOADS_OPEN_MAX", 50)
+"""Unfinished uploads that one person may have."""
+LIVE_STREAMS_MAX = env_int("DLH_LIVE_STREAMS_MAX", 100)
+"""Live streams (pages, `dlh watch`) that one person may have open at one portal process."""
+PREDICTIONS_WAITING_MAX = env_int("DLH_PREDICTIONS_WAITING_MAX", 50)
+"""Predictions that one person may have waiting for an answer."""
 PREDICTION_LIMIT_BYTES = env_int("DLH_PREDICTION_MIB", 32) * 2**20
 
 LOGGING = {

@@ -26,6 +26,11 @@ def trouble_of(error: BaseException) -> HarnessError | None:
     links = list(_chain(error))
     if any(_is_nul(link) for link in links):
         return _nul()
+    if any(isinstance(link, OverflowError) for link in links):
+        return Invalid(
+            "A number or a time is out of the range that can be kept; nothing was changed.",
+            hint="Give one nearer to now, or nearer to zero.",
+        )
     if any(_is_full_disk(link) for link in links):
         return NoSpace(
             "The disk of this installation is full; nothing was changed.",

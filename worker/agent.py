@@ -26,6 +26,7 @@ from worker.forward import Forwarder
 from worker.home import node_name, redis_url, run_dir
 from worker.launch import CANCEL_FILE
 from worker.plan import RunPaths, RunPlan
+from worker.queues import node_queue_name
 from worker.rescue import RESCUE_FILE
 from worker.transfer.depot import depot_here
 
@@ -234,7 +235,7 @@ def main() -> int:
         return 0
     name = node_name()
     app.worker_main(
-        ["worker", "-Q", f"node.{name}", "-n", f"node@{name}", "--without-gossip", "--without-mingle",
+        ["worker", "-Q", node_queue_name(name), "-n", f"node@{name}", "--without-gossip", "--without-mingle",
          "--loglevel", os.environ.get("DLH_LOG_LEVEL", "INFO")],
     )  # fmt: skip
     return 0

@@ -12,10 +12,15 @@ from typing import Any
 
 from celery import Celery
 from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
+from kombu import Queue
 
 from worker.home import node_name, redis_url, run_dir
+from worker.queues import node_queue_name, unacked_keys
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
+QUEUE = node_queue_name(node_name())
+CONTROL = Queue("control", no_declare=True)
+"""Control declares its queue; whoever could would have others' messages come to its own as well."""
 CUT_S = 20
 """A connection to the broker over which nothing gets through for this long is given up and made anew. Without it a node
 whose network was cut would wait for TCP's own patience: minutes after the network is back, or for ever."""
@@ -35,26 +40,29 @@ app.conf.update(
         "socket_connect_timeout": 5,
         "socket_keepalive": True,
         "socket_keepalive_options": SOCKET_OPTIONS,
+        **unacked_keys(QUEUE),
     },
     task_publish_retry_policy={"max_retries": 1, "interval_start": 0.1, "interval_step": 0.1},
     accept_content=["json"],
     task_serializer="json",
     result_serializer="json",
     task_ignore_result=True,
-    task_default_queue=f"node.{node_name()}",
+    task_default_queue=QUEUE,
+    task_queues=[Queue(QUEUE), CONTROL],
     task_acks_late=False,
     worker_pool="threads",
     worker_concurrency=4,
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
+    worker_enable_remote_control=False,  # nobody uses it, and whoever reaches the broker could end every worker by it
     enable_utc=True,
 )
 
 
 def send_to_control(task: str, arguments: list[Any], *, expires_s: float | None = None) -> None:
     """Send a task to control by name. Raises kombu's `OperationalError` while the broker is away."""
-    app.send_task(task, arguments, queue="control", expires=expires_s)
+    app.send_task(task, arguments, queue=CONTROL.name, expires=expires_s)
 
 
 @worker_ready.connect

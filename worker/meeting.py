@@ -14,6 +14,8 @@ import redis
 
 from worker.plan import RunPlan
 
+MEETINGS = "dlh:meet:"
+"""So begin the keys."""
 LOOK_S = 0.1
 KEEP_S = 600
 READY = 0
@@ -23,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 def meeting_key(job_id: str, token: int) -> str:
     """Redis key of the hash node -> port."""
-    return f"dlh:meet:{job_id}:{token}"
+    return f"{MEETINGS}{job_id}:{token}"
 
 
 class Meeting:

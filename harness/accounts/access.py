@@ -89,3 +89,15 @@ def visible_projects(user: User, token: ApiToken | None = None) -> QuerySet[Proj
     if token and token.project_id:
         where &= Q(pk=token.project_id)
     return Project.objects.filter(where)
+
+
+def projects_with_role(user: User, role: Role, token: ApiToken | None = None) -> QuerySet[Project]:
+    """Projects in which the person has at least this role, after the token's limits."""
+    token = token_of(user, token)
+    if token and role_rank(_SCOPE_ROLE[Scope(token.scope)]) < role_rank(role):
+        return Project.objects.none()
+    rows = visible_projects(user, token)
+    if user.is_superuser:
+        return rows
+    enough = ROLE_ORDER[role_rank(role) :]
+    return rows.filter(pk__in=Membership.objects.filter(user=user, role__in=enough).values("project"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import NinjaAPI
 from ninja.parser import Parser
 
 from harness.api.auth import BearerToken, SessionWithCsrf
 from harness.api.errors import error_handlers_add
+from harness.api.problems import WordedApi
 from harness.api.query import unknown_parameters_refuse
 from harness.api.routes import ROUTERS
 from harness.plain import json_read
@@ -36,7 +36,7 @@ class BodyParser(Parser):
         return json_read(request.body)
 
 
-api = NinjaAPI(
+api = WordedApi(
     parser=BodyParser(),
     title="Deep learning harness",
     version="1",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.multipartparser import MultiPartParserError
+from django.http.request import RawPostDataException
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, Throttled, ValidationError
 
@@ -18,11 +19,11 @@ from harness.ids import new_id
 from harness.trouble import trouble_of
 
 RETRY_AFTER_S = 5
+_SEND_JSON = "Send JSON, with the header Content-Type: application/json."
 _log = logging.getLogger(__name__)
-_LISTED = re.compile(r"\^(?P<minus>-\?)?\((?P<names>[a-z_|]+)\)\$")
 _CODES = {400: "bad_request", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
 _HINTS = {
-    400: "Send strict JSON as described on the API's docs page.",
+    400: "Send strict JSON: names and texts in double quotes, no comments; /api/v1/docs describes each address.",
     401: "Sign in, or send `Authorization: Bearer <token>`; make a token on the page *Account*.",
 }
 
@@ -41,35 +42,12 @@ def plain_error(status: int, message: str, *, code: str = "", hint: str = "") ->
 
 
 def _validation(_: HttpRequest, error: ValidationError) -> HttpResponse:
-    problems = [_problem(item) for item in error.errors]
-    first = problems[0] if problems else {"field": None, "message": "The request is not valid."}
+    problems: list[dict[str, Any]] = error.errors
+    first = problems[0] if problems else {"field": None, "message": "The request is not valid.", "hint": ""}
+    field, message = first["field"], str(first["message"])
     return error_response(
-        Invalid(
-            f"{first['field']}: {first['message']}" if first["field"] else str(first["message"]),
-            hint="See the schema on the API's docs page.",
-            field=first["field"],
-            details=problems,
-        )
+        Invalid(f"{field}: {message}" if field else message, hint=str(first["hint"]), field=field, details=problems)
     )
-
-
-def _problem(item: dict[str, Any]) -> dict[str, Any]:
-    where = [str(part) for part in item.get("loc", ())]
-    # The first part says body, query or path; a lone body argument's own name says nothing to the caller.
-    named = where[1:] if where and where[0] in {"body", "query", "path", "form", "file", "header"} else where
-    if named and named[0] in {"body", "filters", "query"}:
-        named = named[1:]
-    return {"field": ".".join(named) or None, "message": _words(item), "type": item.get("type", "")}
-
-
-def _words(item: dict[str, Any]) -> str:
-    """The message; a pattern that lists names is told as a list."""
-    pattern = str((item.get("ctx") or {}).get("pattern", ""))
-    listed = _LISTED.fullmatch(pattern) if item.get("type") == "string_pattern_mismatch" else None
-    if listed is None:
-        return str(item.get("msg", ""))
-    turned = "; a - in front turns the order" if listed["minus"] else ""
-    return f"must be one of {', '.join(listed['names'].split('|'))}{turned}"
 
 
 def _http(_: HttpRequest, error: HttpError) -> HttpResponse:
@@ -115,6 +93,14 @@ def _missing(_: HttpRequest, error: Exception) -> HttpResponse:
     return plain_error(404, "There is no such thing here.")
 
 
+def _no_form(_: HttpRequest, error: Exception) -> HttpResponse:
+    return plain_error(400, "The body is not the form that its content type announces.", hint=_SEND_JSON)
+
+
+def _no_json(_: HttpRequest, error: Exception) -> HttpResponse:
+    return plain_error(415, "This address takes JSON.", code="content_type", hint=_SEND_JSON)
+
+
 def error_handlers_add(api: NinjaAPI) -> None:
     """Register all handlers on the API."""
     handlers: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
@@ -124,6 +110,8 @@ def error_handlers_add(api: NinjaAPI) -> None:
         HttpError: _http,
         Http404: _missing,
         RequestDataTooBig: _too_big,
+        MultiPartParserError: _no_form,
+        RawPostDataException: _no_json,
         SuspiciousOperation: _suspicious,
         Exception: _crash,
     }

@@ -57,9 +57,13 @@ class Checksum:
     algorithm: str
     digest: bytes
 
-    def check(self, body: bytes) -> None:
-        """Raise `ChecksumMismatch` where the body hashes to something else."""
-        if not hmac.compare_digest(hashlib.new(self.algorithm, body, usedforsecurity=False).digest(), self.digest):
+    def passed(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The same pieces; after the last one raises `ChecksumMismatch` where they hash to something else."""
+        found = hashlib.new(self.algorithm, usedforsecurity=False)
+        for piece in pieces:
+            found.update(piece)
+            yield piece
+        if not hmac.compare_digest(found.digest(), self.digest):
             raise ChecksumMismatch(
                 "This piece did not arrive as it was sent; nothing of it was kept.",
                 hint="Send the piece again from the same offset.",
@@ -134,16 +138,12 @@ def content_type_check(request: HttpRequest) -> None:
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:
-    """The body of a PATCH or POST, checked against its checksum before the first byte is given.
+    """The body of a PATCH or POST as it is read, never whole in memory; its checksum is compared at its end.
 
     Raises `ChecksumMismatch`, `TooLarge`, `Invalid`.
     """
     wanted = checksum(request)
-    if wanted is None:
-        return _stream(request)
-    body = b"".join(_stream(request))
-    wanted.check(body)
-    return iter([body])
+    return wanted.passed(_stream(request)) if wanted else _stream(request)
 
 
 def _stream(request: HttpRequest) -> Iterator[bytes]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.backup.archive import BackupError
+from harness.backup.progress import Tell, Teller
 from harness.env import SettingsError, env_path, env_text
 from harness.errors import refusal_write
 from harness.stack.home import StackHome, home_from_environment
@@ -24,7 +25,7 @@ _LOUD = """
   Keep it as you keep a password. Without --with-secrets people only have to sign in again."""
 
 
-def make(path: Path, home: StackHome, *, with_secrets: bool) -> tuple[str, dict[str, Any]]:
+def make(path: Path, home: StackHome, tell: Tell, *, with_secrets: bool) -> tuple[str, dict[str, Any]]:
     """Back up; (what to tell a person, the same as values)."""
     if not env_text("DLH_DATABASE_URL") and not (home.root / "db.sqlite3").is_file():
         raise BackupError(f"there is no installation in {home.root}; name its folder by DLH_HOME")
@@ -35,17 +36,17 @@ def make(path: Path, home: StackHome, *, with_secrets: bool) -> tuple[str, dict[
     django.setup()
     from harness.backup.making import backup_make
 
-    made = backup_make(path, with_secrets=with_secrets)
+    made = backup_make(path, with_secrets=with_secrets, tell=tell)
     text = f"{made.path}: {made.size_bytes / 2**20:.1f} MiB, {made.files} files, {made.rows} rows. It holds people's\n"
     text += "  data and the hashes of their passwords; only you can read it (mode 0600)."
     return text + (_LOUD if made.secrets else ""), asdict(made)
 
 
-def restore(path: Path, home: StackHome) -> tuple[str, dict[str, Any]]:
+def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any]]:
     """Restore; (what to tell a person, the same as values)."""
     from harness.backup.restoring import backup_restore
 
-    back = backup_restore(path, home=home.root, store=env_path("DLH_STORE", home.root / "store"))
+    back = backup_restore(path, home=home.root, store=env_path("DLH_STORE", home.root / "store"), tell=tell)
     text = f"{back.home}: {back.files} files, {back.rows} rows, as of {back.made_at}."
     if back.lost:
         text += f"\n  {back.lost} runs were under way; they go on from their newest checkpoint."
@@ -66,10 +67,11 @@ def main() -> int:
     given = parser.parse_args()
     try:
         home = home_from_environment()
-        if given.command == "make":
-            text, values = make(given.file, home, with_secrets=given.with_secrets)
-        else:
-            text, values = restore(given.file, home)
+        with Teller(quiet=given.json) as tell:
+            if given.command == "make":
+                text, values = make(given.file, home, tell, with_secrets=given.with_secrets)
+            else:
+                text, values = restore(given.file, home, tell)
     except (BackupError, SettingsError) as error:
         refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
         return EXIT_REFUSED

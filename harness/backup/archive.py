@@ -12,7 +12,7 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -28,15 +28,26 @@ class BackupError(Exception):
     """The backup cannot be made or used; the text says why and what to do next."""
 
 
-class _HashingWriter:
-    """Passes bytes on and hashes them."""
+Bytes = Callable[[int], None]
+"""Called with the bytes that are done so far."""
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+
+def _unheard(done: int) -> None:
+    """Nobody wants to know."""
+
+
+class _HashingWriter:
+    """Passes bytes on, hashes and counts them."""
+
+    def __init__(self, stream: BinaryIO, told: Bytes) -> None:
+        self._stream, self._told = stream, told
         self.sha256 = hashlib.sha256()
+        self._done = 0
 
     def write(self, chunk: bytes) -> int:
         self.sha256.update(chunk)
+        self._done += len(chunk)
+        self._told(self._done)
         return self._stream.write(chunk)
 
 
@@ -56,9 +67,9 @@ class _HashingReader:
 class ArchiveWriter:
     """Writes an archive front to back; nothing is kept in memory but the checksums."""
 
-    def __init__(self, stream: BinaryIO, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, stream: BinaryIO, manifest: Mapping[str, Any], told: Bytes = _unheard) -> None:
         self._stream = stream
-        self._whole = _HashingWriter(stream)
+        self._whole = _HashingWriter(stream, told)
         self._tar = tarfile.open(  # noqa: SIM115  (lives until `close`)
             mode="w|", fileobj=cast(BinaryIO, self._whole), format=tarfile.PAX_FORMAT, bufsize=CHUNK_BYTES
         )
@@ -109,7 +120,7 @@ def _sum_line(digest: str, name: str) -> str:
     return f"{'' if escaped == name else chr(92)}{digest}  {escaped}\n"
 
 
-def archive_verify(stream: BinaryIO) -> dict[str, Any]:
+def archive_verify(stream: BinaryIO, told: Bytes = _unheard) -> dict[str, Any]:
     """Read all of an archive, and return its manifest. Raises `BackupError` where one bit is not as it was written."""
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
@@ -122,6 +133,7 @@ def archive_verify(stream: BinaryIO) -> dict[str, Any]:
             raise BackupError("the file became shorter while it was read")
         sha256.update(chunk)
         left -= len(chunk)
+        told(size - left)
     footer = stream.read(_FOOTER_BYTES)
     if not footer.startswith(_MARK):
         raise BackupError("this is no backup, or it was cut short: its last line is missing")
@@ -146,7 +158,7 @@ def _manifest(stream: BinaryIO) -> dict[str, Any]:
     return manifest
 
 
-def archive_extract(stream: BinaryIO, places: Mapping[str, Path]) -> int:
+def archive_extract(stream: BinaryIO, places: Mapping[str, Path], told: Bytes = _unheard) -> int:
     """Extract into empty folders of ours; return how many files came out.
 
     `places`: what begins with a key (`store/`) goes below its folder; the key "" takes the rest. Raises `BackupError`
@@ -154,7 +166,7 @@ def archive_extract(stream: BinaryIO, places: Mapping[str, Path]) -> int:
     """
     stream.seek(0)
     lines: list[str] = []
-    told = b""
+    sums = b""
     try:
         with tarfile.open(fileobj=stream, mode="r:") as tar:
             for member in tar:
@@ -163,12 +175,13 @@ def archive_extract(stream: BinaryIO, places: Mapping[str, Path]) -> int:
                     target.mkdir(parents=True, exist_ok=True)
                     target.chmod(member.mode & 0o777 | 0o700)
                 elif member.name == SUMS:
-                    told = _body(tar, member).read()
+                    sums = _body(tar, member).read()
                 else:
                     lines.append(_sum_line(_file_write(_body(tar, member), target, member), member.name))
+                told(stream.tell())
     except (tarfile.TarError, FileExistsError) as error:
         raise BackupError(f"the backup is not as we write it: {error}") from error
-    if told != "".join(lines).encode(errors="surrogateescape"):
+    if sums != "".join(lines).encode(errors="surrogateescape"):
         raise BackupError("a file in the backup is not the one that was put into it")
     return len(lines)
 

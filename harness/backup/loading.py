@@ -1,6 +1,7 @@
 """`python -m harness.backup.loading ROWS MANIFEST`: fills the empty database of this process's home with a backup.
 
-Started by `harness.backup.restoring`; ends with one line of JSON, or with the reason on its last line of errors.
+Started by `harness.backup.restoring`; lines of JSON say how many rows are done, the last one is the answer.
+Where it fails, its last line of errors says why.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
         if migrations_applied() != manifest.get("migrations"):
             raise BackupError("the backup was made by sources with other tables; restore it with those, then update")
         with transaction.atomic(), rows.open("rb") as lines:
-            counts = rows_load(lines)
+            counts = rows_load(lines, _tell)
             if counts != manifest.get("rows"):
                 raise RowsError("the backup holds other rows than its manifest says")
             lost = attempts_lose()
@@ -37,6 +38,11 @@ def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
             raise BackupError(str(error).strip()) from error
         raise
     return {"rows": sum(counts.values()), "lost": lost}
+
+
+def _tell(rows: int) -> None:
+    sys.stdout.write(json.dumps({"done": rows}) + "\n")
+    sys.stdout.flush()
 
 
 def tables_drop() -> None:

@@ -22,7 +22,8 @@ from django.db import connection
 
 from harness.backup.archive import ArchiveWriter, BackupError
 from harness.backup.freeze import frozen
-from harness.backup.rows import migrations_applied, migrations_missing, rows_dump, snapshot
+from harness.backup.progress import Tell, nobody
+from harness.backup.rows import migrations_applied, migrations_missing, rows_count, rows_dump, snapshot
 from harness.release import release
 
 DATABASE = "database.jsonl"
@@ -43,8 +44,11 @@ class Made:
     secrets: bool
 
 
-def backup_make(path: Path, *, with_secrets: bool) -> Made:
-    """Write the backup to `path`, which must not be there. Raises `BackupError`; nothing is left behind then."""
+def backup_make(path: Path, *, with_secrets: bool, tell: Tell = nobody) -> Made:
+    """Write the backup to `path`, which must not be there; `tell` hears how far it is.
+
+    Raises `BackupError`; nothing is left behind then.
+    """
     path = path.absolute()
     store = Path(settings.STORE.root)
     _place_check(path, store)
@@ -53,7 +57,7 @@ def backup_make(path: Path, *, with_secrets: bool) -> Made:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with _one_at_a_time(), _create(draft) as out:
-            made = _write(out, path.parent, store, with_secrets=with_secrets)
+            made = _write(out, path.parent, store, with_secrets=with_secrets, tell=tell)
             out.flush()
             os.fsync(out.fileno())
         size_bytes = draft.stat().st_size
@@ -88,15 +92,18 @@ def _create(draft: Path) -> BinaryIO:
     return os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
-def _write(out: BinaryIO, folder: Path, store: Path, *, with_secrets: bool) -> dict[str, int]:
+def _write(out: BinaryIO, folder: Path, store: Path, *, with_secrets: bool, tell: Tell) -> dict[str, int]:
     store.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         rows = held.enter_context(tempfile.TemporaryFile(dir=folder))
         with snapshot():
             tree = held.enter_context(frozen(store))
-            counts = rows_dump(rows)
-        writer = ArchiveWriter(out, _manifest(counts, with_secrets=with_secrets))
+            all_rows = rows_count()
+            counts = rows_dump(rows, lambda done: tell("Reading the database", done, all_rows))
         size_bytes = rows.tell()
+        all_bytes = size_bytes + _tree_bytes(tree)
+        manifest = _manifest(counts, with_secrets=with_secrets)
+        writer = ArchiveWriter(out, manifest, lambda done: tell("Writing the backup", done, all_bytes))
         rows.seek(0)
         writer.add_file(DATABASE, rows, size_bytes=size_bytes)
         if with_secrets:
@@ -128,6 +135,10 @@ class _Filled:
         chunk = self._stream.read(wanted).ljust(wanted, b"\0")
         self._left -= wanted
         return chunk
+
+
+def _tree_bytes(tree: Path) -> int:
+    return sum((Path(folder) / name).lstat().st_size for folder, _, files in os.walk(tree) for name in files)
 
 
 def _tree_add(writer: ArchiveWriter, tree: Path) -> None:

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.backup.archive import MANIFEST, BackupError, archive_extract, archive_verify
+from harness.backup.progress import Tell, nobody
 from harness.release import release
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -41,8 +43,11 @@ class Restored:
     secrets: bool
 
 
-def backup_restore(path: Path, *, home: Path, store: Path) -> Restored:
-    """Restore into `home` (and `store`, if it lies elsewhere), both empty. Raises `BackupError`."""
+def backup_restore(path: Path, *, home: Path, store: Path, tell: Tell = nobody) -> Restored:
+    """Restore into `home` (and `store`, if it lies elsewhere), both empty; `tell` hears how far it is.
+
+    Raises `BackupError`.
+    """
     for folder in {home, store}:
         _empty_check(folder)
     try:
@@ -50,10 +55,11 @@ def backup_restore(path: Path, *, home: Path, store: Path) -> Restored:
     except OSError as error:
         raise BackupError(f"{path} cannot be read: {error.strerror}") from error
     with stream:
-        manifest = archive_verify(stream)
+        size_bytes = os.fstat(stream.fileno()).st_size
+        manifest = archive_verify(stream, lambda done: tell("Checking the backup", done, size_bytes))
         _version_check(manifest)
         try:
-            return _restore(stream, manifest, home, store)
+            return _restore(stream, manifest, home, store, tell)
         except OSError as error:
             raise BackupError(f"cannot restore: {error.strerror or error} ({error.filename or home})") from error
 
@@ -79,7 +85,7 @@ def _version_check(manifest: dict[str, Any]) -> None:
         )
 
 
-def _restore(stream: BinaryIO, manifest: dict[str, Any], home: Path, store: Path) -> Restored:
+def _restore(stream: BinaryIO, manifest: dict[str, Any], home: Path, store: Path, tell: Tell) -> Restored:
     size_bytes = os.fstat(stream.fileno()).st_size
     with _staging(home) as staged, _staging(store, unless=home) as staged_store:
         free = shutil.disk_usage(staged_store or staged).free
@@ -88,8 +94,9 @@ def _restore(stream: BinaryIO, manifest: dict[str, Any], home: Path, store: Path
         inner = staged_store or staged / store.relative_to(home)
         inner.mkdir(parents=True, exist_ok=True)
         (staged / "secrets").mkdir(mode=0o700)
-        files = archive_extract(stream, {"": staged, "store/": inner})
-        told = _database_load(staged, inner)
+        places = {"": staged, "store/": inner}
+        files = archive_extract(stream, places, lambda done: tell("Unpacking", done, size_bytes))
+        told = _database_load(staged, inner, sum(manifest.get("rows", {}).values()), tell)
         for name in (DATABASE, MANIFEST):
             (staged / name).unlink()
         if staged_store is not None:
@@ -123,8 +130,8 @@ def _staging(folder: Path, *, unless: Path | None = None) -> Iterator[Any]:
             folder.rmdir()
 
 
-def _database_load(staged: Path, store: Path) -> dict[str, Any]:
-    """In a process of its own, whose home is the new one."""
+def _database_load(staged: Path, store: Path, rows: int, tell: Tell) -> dict[str, Any]:
+    """In a process of its own, whose home is the new one; its last line is the answer, others say how far it is."""
     environment = {
         **os.environ,
         "DLH_HOME": str(staged),
@@ -135,11 +142,19 @@ def _database_load(staged: Path, store: Path) -> dict[str, Any]:
     for name in ("DLH_HOME_FILE", "DLH_STORE_FILE", "DLH_REDIS_URL_FILE"):
         environment.pop(name, None)
     command = [sys.executable, "-m", "harness.backup.loading", str(staged / DATABASE), str(staged / MANIFEST)]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        tail = done.stderr.strip().splitlines()[-1:] or ["(it says nothing)"]
-        raise BackupError(f"the database cannot be filled: {tail[0]}")
-    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+    told: dict[str, Any] = {}
+    with tempfile.TemporaryFile("w+") as trouble:
+        with subprocess.Popen(
+            command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=trouble, text=True
+        ) as loading:
+            for line in loading.stdout or ():
+                told = json.loads(line)
+                tell("Filling the database", int(told.get("done", rows)), rows)
+        if loading.returncode != 0:
+            trouble.seek(0)
+            tail = trouble.read().strip().splitlines()[-1:] or ["(it says nothing)"]
+            raise BackupError(f"the database cannot be filled: {tail[0]}")
+    return told
 
 
 def _move_up(staged: Path, folder: Path) -> None:

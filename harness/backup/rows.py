@@ -6,7 +6,7 @@ Times keep their microseconds, JSON stays JSON. Sessions are left out: people si
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, BinaryIO
@@ -19,6 +19,14 @@ from django.db.migrations.recorder import MigrationRecorder
 
 SKIPPED = {"sessions.session"}
 _BATCH_ROWS = 1000
+
+
+Rows = Callable[[int], None]
+"""Called with the rows that are done so far."""
+
+
+def _unheard(done: int) -> None:
+    """Nobody wants to know."""
 
 
 class RowsError(Exception):
@@ -66,7 +74,12 @@ def snapshot() -> Iterator[None]:
         yield
 
 
-def rows_dump(out: BinaryIO) -> dict[str, int]:
+def rows_count() -> int:
+    """Of all tables that are kept."""
+    return sum(model._base_manager.count() for model in tables())
+
+
+def rows_dump(out: BinaryIO, told: Rows = _unheard) -> dict[str, int]:
     """Write every row; return how many each table has."""
     counts: dict[str, int] = {}
     for model in tables():
@@ -76,6 +89,8 @@ def rows_dump(out: BinaryIO) -> dict[str, int]:
         for row in model._base_manager.order_by("pk").values_list(*names).iterator(2000):
             out.write(json.dumps(row, default=_plain, separators=(",", ":")).encode() + b"\n")
             count += 1
+            if count % _BATCH_ROWS == 0:
+                told(sum(counts.values()) + count)
         counts[label] = count
     return counts
 
@@ -86,7 +101,7 @@ def _plain(value: Any) -> str:
     raise TypeError(f"no JSON for {type(value).__name__}")
 
 
-def rows_load(lines: Iterable[bytes]) -> dict[str, int]:
+def rows_load(lines: Iterable[bytes], told: Rows = _unheard) -> dict[str, int]:
     """Replace every row of an empty, migrated database, in one transaction. Raises `RowsError`."""
     known = {_label(model): model for model in tables()}
     counts: dict[str, int] = {}
@@ -98,6 +113,7 @@ def rows_load(lines: Iterable[bytes]) -> dict[str, int]:
                 raise RowsError(f"this version has no such table: {label} with {', '.join(names)}")
             _insert(model, rows)
             counts[label] = counts.get(label, 0) + len(rows)
+            told(sum(counts.values()))
         connection.check_constraints()
         with connection.cursor() as cursor:
             for statement in connection.ops.sequence_reset_sql(no_style(), list(known.values())):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -102,30 +101,6 @@ class Transport:
                 yield self.checked(response)
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
-
-    def download(
-        self, path: str, target: Path, *, params: dict[str, Any] | None = None, progress: Progress | None = None
-    ) -> Path:
-        """Stream a file to `target`; a broken download leaves nothing under that name."""
-        if target.is_dir():
-            raise BadInput(f"{target} is a folder.", hint="Name a file in it.")
-        part = target.with_name(f".{target.name}.part")
-        try:
-            with self.stream(path, params=params or {}) as response, part.open("wb") as stream:
-                total = int(response.headers.get("Content-Length") or 0)
-                done = 0
-                for chunk in response.iter_bytes():
-                    stream.write(chunk)
-                    done += len(chunk)
-                    if progress:
-                        progress(done, total)
-            part.replace(target)
-        except OSError as error:
-            raise BadInput(f"{target} cannot be written: {error.strerror}.", hint="Check the path.") from error
-        finally:
-            with suppress(OSError):
-                part.unlink()
-        return target
 
     def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
         return Unreachable(

@@ -20,6 +20,7 @@ from harness.client.transport import API, Progress, Transport, segment
 CHUNK_BYTES = 8 << 20
 PIECE_TIMEOUT_S = 600.0
 """After the last piece the portal hashes the whole file."""
+TUS_HEADERS = {"Tus-Resumable": "1.0.0"}
 _WAITS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _TRY_AGAIN = frozenset({409, 423, 460, 502, 503, 504})
 _MEMORY_LENGTH_MAX = 50
@@ -156,7 +157,7 @@ class Upload:
     def _tus(self, method: str, path: str, headers: dict[str, str], body: bytes | None = None) -> httpx.Response:
         http = self._transport.http
         timeout = httpx.Timeout(PIECE_TIMEOUT_S, connect=10.0)
-        options: dict[str, Any] = {"headers": {"Tus-Resumable": "1.0.0", **headers}, "timeout": timeout}
+        options: dict[str, Any] = {"headers": {**TUS_HEADERS, **headers}, "timeout": timeout}
         if body is not None:
             options["content"] = body
         try:

@@ -15,6 +15,7 @@ from harness.accounts.models import Project, Role, User
 from harness.bucket.wanted import wanted_check
 from harness.datasets.models import Dataset, DatasetState
 from harness.errors import Conflict, Invalid, NotFound
+from harness.paging import search_check
 
 ROWS_MAX = 500
 
@@ -26,7 +27,7 @@ def dataset_list(
     rows = Dataset.objects.filter(project__in=visible_projects(user), deleted_at__isnull=not deleted)
     if project is not None:
         rows = rows.filter(project=project)
-    if query:
+    if search_check(query):
         rows = rows.filter(Q(name__icontains=query) | Q(source_name__icontains=query))
     return rows.select_related("project", "owner").order_by("-created_at", "pk")
 

@@ -224,9 +224,13 @@ def datasets_purge() -> int:
     """Delete for good what was in the trash too long and no job needs; then contents nobody names. Returns how many."""
     limit = timezone.now() - timedelta(days=settings.TRASH_DAYS)
     old = Dataset.objects.filter(deleted_at__lt=limit, jobs__isnull=True)
-    count = old.count()
-    for dataset in old:
-        dataset.delete()
+    count = 0
+    for dataset_id in list(old.values_list("pk", flat=True)):
+        with transaction.atomic():  # a person may take it out of the trash, or make a job of it, meanwhile
+            dataset = Dataset.objects.select_for_update().filter(pk=dataset_id, deleted_at__lt=limit).first()
+            if dataset is not None and not dataset.jobs.exists():
+                dataset.delete()
+                count += 1
     return count
 
 

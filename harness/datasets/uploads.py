@@ -10,13 +10,15 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from harness.accounts.access import require
+from harness.accounts.access import require, visible_projects
 from harness.accounts.models import Project, Role, User
 from harness.datasets.content import disk_full_told, options_check, options_plain, source_name_clean, space_check
 from harness.datasets.models import Upload
-from harness.errors import Conflict, Invalid, NotFound, TooLarge
+from harness.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
 
 
 def upload_create(
@@ -30,7 +32,7 @@ def upload_create(
 ) -> Upload:
     """Begin an upload; `name` and `options` wait for its end.
 
-    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `NoSpace`.
+    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `TooMany`, `NoSpace`.
     """
     require(user, project, Role.MEMBER)
     filename = source_name_clean(filename)
@@ -45,12 +47,32 @@ def upload_create(
             hint="Upload less, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
         )
     space_check(size_bytes)
-    upload = Upload.objects.create(
-        project=project, owner=user, filename=filename, size_bytes=size_bytes, name=name.strip(), options=plain
-    )
+    with transaction.atomic():
+        _count_check(user)
+        upload = Upload.objects.create(
+            project=project, owner=user, filename=filename, size_bytes=size_bytes, name=name.strip(), options=plain
+        )
     settings.STORE.uploads.mkdir(parents=True, exist_ok=True)
     settings.STORE.upload(upload.pk).touch(mode=0o600)
     return upload
+
+
+def _count_check(user: User) -> None:
+    """Raise `TooMany` where the person has as many unfinished uploads as are allowed; holds the person's row, so that
+    requests that come at once are counted one after the other."""
+    User.objects.select_for_update().get(pk=user.pk)
+    if Upload.objects.filter(owner=user, dataset=None).count() >= settings.UPLOADS_OPEN_MAX:
+        raise TooMany(
+            f"You have {settings.UPLOADS_OPEN_MAX} unfinished uploads, which is the most that one person may have.",
+            hint="Finish some, or give some up: `dlh data uploads --give-up ID`, or `DELETE /uploads/ID`. "
+            f"What is not touched for {settings.UPLOAD_EXPIRES_DAYS} days goes by itself.",
+        )
+
+
+def upload_list(*, user: User) -> QuerySet[Upload]:
+    """The person's unfinished uploads that may be gone on with, newest first."""
+    rows = Upload.objects.filter(owner=user, dataset=None, project__in=visible_projects(user))
+    return rows.select_related("project").order_by("-created_at", "pk")
 
 
 def upload_get(*, user: User, upload_id: str) -> Upload:
@@ -62,8 +84,9 @@ def upload_get(*, user: User, upload_id: str) -> Upload:
     return upload
 
 
-def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes]) -> int:
-    """Write bytes at `offset` and return the new offset; what arrived before a break is kept.
+def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes], whole: bool = False) -> int:
+    """Write bytes at `offset` and return the new offset; what arrived before a break is kept, but
+    for what counts only as a `whole`.
 
     Raises `Conflict` where the offset is not the upload's or another request writes now, `TooLarge`, `NoSpace`.
     """
@@ -76,7 +99,7 @@ def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes]) -> int
                 hint="Ask for the offset and go on from there.",
                 details={"offset": upload.offset_bytes},
             )
-        return _write(upload, descriptor, chunk)
+        return _write(upload, descriptor, chunk, whole=whole)
 
 
 @contextmanager
@@ -99,8 +122,10 @@ def upload_lock(upload: Upload, *, wait: bool) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes]) -> int:
+def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes], *, whole: bool) -> int:
+    """What lies behind the durable offset counts for nothing, and is written over by the next piece."""
     position = upload.offset_bytes
+    is_done = False
     try:
         with disk_full_told():
             for piece in chunk:
@@ -113,8 +138,9 @@ def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes]) -> int:
                     position += written
                     view = view[written:]
             os.fdatasync(descriptor)
+        is_done = True
     finally:
-        if position != upload.offset_bytes:
+        if position != upload.offset_bytes and (is_done or not whole):
             upload.offset_bytes = position
             Upload.objects.filter(pk=upload.pk).update(offset_bytes=position, updated_at=timezone.now())
     return position

@@ -183,13 +183,25 @@ def _draft_save(job: Job, user: User, message: str, data: dict[str, Any] | None 
 
 
 @transaction.atomic
-def program_file_write(*, user: User, job: Job, name: str, text: str) -> Job:
-    """Write one file of a draft's program. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+def program_file_write(*, user: User, job: Job, name: str, text: str, expected_sha256: str = "") -> Job:
+    """Write one file of a draft's program; with `expected_sha256` only over the text of that hash.
+
+    Raises `NotFound`, `Forbidden`, `Conflict` (`changed`: somebody else wrote it meanwhile), `Invalid`.
+    """
     paths = _draft_require(user, job, hold=True)
     programs.file_name_check(name)
     programs.file_text_check(name, text)
     if name not in (have := programs.files_read(paths.program)) and len(have) >= programs.FILES_MAX:
         raise Invalid(f"A program has at most {programs.FILES_MAX} files.", field="name")
+    found = programs.text_sha256(have.get(name, ""))
+    if expected_sha256 not in {"", found} and have.get(name) != text:
+        raise Conflict(
+            f"{name} was changed in another tab, or by somebody else, since it was opened here.",
+            code="changed",
+            field="name",
+            hint="Save again to write this text over theirs, or load the page again to see theirs first.",
+            details={"sha256": found},
+        )
     programs.file_write(paths.program, name, text)
     return _program_changed(user, job, paths, f"{name} edited", name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from django.conf import settings
 from django.db import models
 
@@ -13,6 +15,8 @@ from worker.events import Outcome
 from worker.states import JobState
 
 JOB_STATES = [(state.value, state.value.capitalize()) for state in JobState]
+PURGE_BEGUN = datetime(1970, 1, 1, tzinfo=UTC)
+"""`deleted_at` of a job that is being deleted for good, in parts: it comes out of the trash no more."""
 OUTCOMES = [(outcome.value, outcome.value.capitalize()) for outcome in Outcome]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from pathlib import PurePath
 from typing import Any
 
 from django.conf import settings
+from django.core.cache import cache
 from django.db import transaction
 from django.utils import timezone
 
@@ -17,7 +18,7 @@ from harness.accounts.models import Role, User
 from harness.broker import publish_job, task_send_on_commit
 from harness.bucket.wanted import wanted_check
 from harness.datasets.content import space_check
-from harness.errors import Conflict, Invalid, TooLarge, Unavailable
+from harness.errors import Conflict, Invalid, TooLarge, TooMany, Unavailable
 from harness.ids import new_id
 from harness.jobs import programs
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
@@ -40,6 +41,8 @@ _SUFFIXES = {
 _OWN_NAME = re.compile(rf"(?<![\w./-])input\.(?:{'|'.join(sorted(set(_SUFFIXES.values())))})\b")
 """How an input is called on the node."""
 _OUTPUT_BYTES_MAX = 64 << 20
+CHECKS_PER_MINUTE_MAX = 20
+"""Trial runs that one person may ask for."""
 ANSWER_LIMIT_S = 300.0
 """A request without an answer for this long has failed."""
 
@@ -47,8 +50,8 @@ ANSWER_LIMIT_S = 300.0
 def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, checkpoint: str = "") -> Prediction:
     """Have a node predict for the rows or pictures in `data`, with the final weights or those of a checkpoint.
 
-    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `NoSpace`, `Conflict` (no weights yet), `Unavailable` (no
-    node; or what it needs was lost, and comes back).
+    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `TooMany`, `NoSpace`, `Conflict` (no weights yet),
+    `Unavailable` (no node; or what it needs was lost, and comes back).
     """
     require(user, job.project, Role.MEMBER)
     suffix = _SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
@@ -63,6 +66,7 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     if len(data) > settings.PREDICTION_LIMIT_BYTES:
         raise TooLarge(f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.")
     space_check(len(data))
+    _waiting_check(user)
     _weights_check(job, checkpoint)
     wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
     node = _answering_node(job, sees_store=True)
@@ -77,6 +81,16 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **_request(job)}
     task_send_on_commit("node.predict", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return prediction
+
+
+def _waiting_check(user: User) -> None:
+    """Raise `TooMany` where a person has many predictions waiting: they are made one after the other, on the queue by
+    which runs are started and stopped."""
+    if Prediction.objects.filter(owner=user, state="waiting").count() >= settings.PREDICTIONS_WAITING_MAX:
+        raise TooMany(
+            f"{settings.PREDICTIONS_WAITING_MAX} of your predictions wait for an answer.",
+            hint="Wait for some of them; many rows or pictures in one file are one prediction.",
+        )
 
 
 def _paths(job: Job) -> RunPaths:
@@ -192,11 +206,22 @@ def program_check(*, user: User, job: Job) -> str:
     `Unavailable`.
     """
     require(user, job.project, Role.MEMBER)
+    _pace_check(user)
     programs.program_syntax_check(programs.program_of(_paths(job)).files)
     check_id = f"{job.pk}-{new_id()}"
     request = {"check_id": check_id, **_request(job)}
     task_send_on_commit("node.check", [request], queue=node_queue(_answering_node(job)), expires_s=ANSWER_LIMIT_S)
     return check_id
+
+
+def _pace_check(user: User) -> None:
+    """Raise `TooMany` for a person who asks for one trial run after the other; counted by each portal process."""
+    key = f"program-checks-{user.pk}"
+    cache.add(key, 0, timeout=60)
+    with suppress(ValueError):  # it ended just now
+        cache.incr(key)
+    if cache.get(key, 0) > CHECKS_PER_MINUTE_MAX:
+        raise TooMany("These are many trial runs in one minute.", hint="Wait a minute and try again.")
 
 
 def check_done(report: dict[str, Any]) -> None:

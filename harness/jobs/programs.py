@@ -6,6 +6,7 @@ The only module of the harness that calls `codegen`'s generator.
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 import shutil
 from pathlib import Path
@@ -104,6 +105,11 @@ def file_text_check(name: str, text: str) -> str:
     except UnicodeEncodeError as error:
         raise Invalid(f"{name} is no valid text at character {error.start}.", field=name) from error
     return text
+
+
+def text_sha256(text: str) -> str:
+    """By which a file is known to be the one that was opened."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def files_check(files: dict[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import Invalid, NotFound
 from harness.jobs.logs import job_logs, job_logs_text
-from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent, Prediction
+from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
     data_file,
     job_chart_csv,
@@ -28,7 +28,7 @@ from harness.jobs.results import (
     weights_path,
 )
 from harness.jobs.series import job_samples, job_series, job_series_csv, job_series_keys
-from harness.paging import Page, page_of
+from harness.paging import Page, page_of, search_check
 from worker.states import HOLDS_DEVICES, JobState
 
 __all__ = [
@@ -108,7 +108,7 @@ class JobFilters:
         wrong = set(self.states) - {state.value for state in JobState}
         if wrong:
             raise Invalid(f"There is no state {sorted(wrong)[0]!r}.", field="state", hint=", ".join(JobState))
-        where = Q(deleted_at__isnull=not self.deleted)
+        where = Q(deleted_at__gt=PURGE_BEGUN) if self.deleted else Q(deleted_at=None)
         exact = {
             "project": self.project,
             "task": self.task,
@@ -126,9 +126,9 @@ class JobFilters:
         if self.dataset:
             where &= Q(dataset_id=self.dataset) | Q(dataset__name=self.dataset)
         if self.tag:
-            where &= Q(tags__icontains=f'"{self.tag}"')
+            where &= Q(tags__icontains=f'"{search_check(self.tag, "tag")}"')
         if self.query:
-            text = self.query
+            text = search_check(self.query)
             where &= Q(name__icontains=text) | Q(notes__icontains=text) | Q(dataset__name__icontains=text) | Q(pk=text)
         return where
 

@@ -24,7 +24,7 @@ from harness.jobs.drafts import (
     program_reset,
     spec_check,
 )
-from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.states import job_move, job_note
 from harness.pool.models import Node, NodeState
@@ -258,8 +258,10 @@ def job_restore(*, user: User, job: Job) -> None:
     """Take out of the trash. Raises `NotFound`, `Forbidden`."""
     require(user, job.project, Role.MEMBER)
     with transaction.atomic():
-        if Job.objects.filter(pk=job.pk).exclude(deleted_at=None).update(deleted_at=None):
+        if Job.objects.filter(pk=job.pk, deleted_at__gt=PURGE_BEGUN).update(deleted_at=None):
             job_note(job, "person", "Taken out of the trash", actor=user, data={"deleted": False})
+        elif not Job.objects.filter(pk=job.pk, deleted_at=None).exists():
+            raise NotFound("This job is being deleted for good.", hint="Its time in the trash is over.")
     job.refresh_from_db()
 
 

@@ -12,9 +12,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from harness.accounts.access import require, role_of, role_rank
+from harness.accounts.access import projects_with_role, require, role_of, role_rank
 from harness.accounts.models import Project, Role, User
-from harness.accounts.selectors import project_get, project_list
+from harness.accounts.selectors import project_get
 from harness.errors import Forbidden, HarnessError, NotFound
 
 View = Callable[..., HttpResponseBase]
@@ -93,24 +93,24 @@ def can(user: User, project: Project, role: Role) -> bool:
 
 def writable_projects(user: User) -> list[Project]:
     """Projects in which the person may add things."""
-    return [project for project in project_list(user=user) if can(user, project, Role.MEMBER)]
+    return list(projects_with_role(user, Role.MEMBER).order_by("name", "pk"))
 
 
 def any_writable(user: User) -> bool:
     """Whether the person may add things anywhere."""
-    return bool(writable_projects(user))
+    return projects_with_role(user, Role.MEMBER).exists()
 
 
 def project_chosen(request: HttpRequest, slug: str) -> Project:
     """The writable project of that slug, or the first one. Raises `NotFound`, `Forbidden`."""
-    projects = writable_projects(person(request))
     if slug:
         project = project_get(user=person(request), slug=slug)
         require(person(request), project, Role.MEMBER)
         return project
-    if not projects:
+    first = projects_with_role(person(request), Role.MEMBER).order_by("name", "pk").first()
+    if first is None:
         raise Forbidden(
             "You are not a member of any project that you could add things to.",
             hint="Make a project of your own, or ask an admin of a project for the role member.",
         )
-    return projects[0]
+    return first

@@ -10,18 +10,36 @@ import redis
 from harness.broker import client
 from harness.pool.models import Node
 from harness.pool.terms import broker_user
+from worker.events import CONTROL_STREAM, job_stream, lease_key
+from worker.meeting import MEETINGS
+from worker.queues import node_queue_name, unacked_keys
 
 NEWER = "+client|setinfo"
 """What brokers before Redis 7.2 have no name for, and then refuse the whole line. Clients do without it."""
+WRITE_ONLY = "%W~"
+"""In front of keys that a node writes and need not read; with brokers before Redis 7, without it, it may read them."""
 _log = logging.getLogger(__name__)
 
 
 def broker_rules(name: str, digest: str) -> list[str]:
-    """What the node's user may do: its own queue, control's queue, streams and leases; no administration."""
-    keys = [f"node.{name}", f"node.{name}\x06*", "control", "control\x06*", "_kombu*", "unacked*", "dlh:*"]
-    keys += [f"node@{name}.celery.pidbox*", "*.reply.celery.pidbox*"]  # Celery's own remote control
+    """What the node's user may do: take from its own queue, hold leases and meet; only write to control's queue, to the
+    streams of events and of jobs. No administration, and of channels Celery's signs of life alone."""
+    queue = node_queue_name(name)
+    own = [queue, f"{queue}\x06*", f"_kombu.binding*.{queue}", *unacked_keys(queue).values()]
+    own += [lease_key("*"), f"{MEETINGS}*"]
+    written = ["control", "control\x06*", CONTROL_STREAM, f"{CONTROL_STREAM}:*", job_stream("*")]
+    keys = [*(f"~{key}" for key in own), *(WRITE_ONLY + key for key in written)]
     commands = ["+@all", "-@admin", "-@dangerous", "+info", "+client|setname", NEWER]
-    return ["reset", "on", f"#{digest}", *(f"~{key}" for key in keys), "&*", *commands]
+    return ["reset", "on", f"#{digest}", *keys, "resetchannels", "&/*.celeryev/*", *commands]
+
+
+def _older(rules: list[str], refusal: str) -> list[str]:
+    """The rules without what this broker has just refused; none where it is something else."""
+    if NEWER in rules and NEWER in refusal:
+        return [rule for rule in rules if rule != NEWER]
+    if WRITE_ONLY in refusal and any(rule.startswith(WRITE_ONLY) for rule in rules):
+        return [f"~{rule.removeprefix(WRITE_ONLY)}" if rule.startswith(WRITE_ONLY) else rule for rule in rules]
+    return []
 
 
 def _acl(*words: str) -> Any:
@@ -31,17 +49,16 @@ def _acl(*words: str) -> Any:
 def broker_user_set(name: str, digest: str) -> bool:
     """Make the node's user at the broker. False where the broker does not let us: nodes then share our own login."""
     rules = broker_rules(name, digest)
-    try:
+    while True:
         try:
             _acl("SETUSER", broker_user(name), *rules)
         except redis.ResponseError as error:
-            if NEWER not in str(error):
-                raise
-            _acl("SETUSER", broker_user(name), *(rule for rule in rules if rule != NEWER))
-    except redis.ResponseError as error:
-        _log.warning("the broker makes no user for node %s, it gets the shared one: %s", name, error)
-        return False
-    return True
+            rules = _older(rules, str(error))
+            if not rules:
+                _log.warning("the broker makes no user for node %s, it gets the shared one: %s", name, error)
+                return False
+        else:
+            return True
 
 
 def broker_users_restore() -> int:

@@ -22,6 +22,7 @@ from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, Poo
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
 from harness.pool.terms import NODE_NAME
+from worker.queues import node_queue_name
 
 HEARTBEAT_LIMIT = timedelta(seconds=20)
 """A node without a heartbeat for this long is down."""
@@ -33,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 def node_queue(name: str) -> str:
     """Celery queue of one node."""
-    return f"node.{name}"
+    return node_queue_name(name)
 
 
 def pool_setting_get() -> PoolSetting:

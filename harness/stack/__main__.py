@@ -1,8 +1,9 @@
-"""`python -m harness.stack run | demo [--once] | stop | status | password`. `make` calls it."""
+"""`python -m harness.stack run | demo [--once] | stop | status | password | token`; `make` and `dlh` call it."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
 
 STOP_TIMEOUT_S = 60.0
 OTHER_START_TIMEOUT_S = 120.0
+TOKEN_DAYS, TOKEN_DAYS_MAX = 90, 3650
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 
@@ -159,18 +161,47 @@ def password(home: StackHome) -> int:
     return 0
 
 
-def main() -> int:
-    """Command line; see the module."""
+def token(home: StackHome, *, user: str, name: str, days: int, as_json: bool) -> int:
+    """A token for the command line, made without a browser by whoever may read this home; one of that name ends.
+
+    Standard output holds the token alone.
+    """
+    if not 1 <= days <= TOKEN_DAYS_MAX:
+        raise StackError(f"a token is good for 1 to {TOKEN_DAYS_MAX} days, not {days}")
+    home.make_folders()
+    options = ["--user", user] if user else []
+    environment = {**os.environ, "DLH_HOME": str(home.root)}
+    made = bootstrap_run(environment, *options, "--days", str(days), token_name=name)
+    if made["password"]:
+        sys.stderr.write(f"User       {made['user']}\nPassword   {made['password']} (shown only now)\n")
+    url = os.environ.get("DLH_PUBLIC_URL") or str(home.state_read().get("url") or "")
+    say(json.dumps({"token": made["token"], "url": url, "days": days}) if as_json else made["token"])
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harness.stack", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("run", "stop", "status", "password"):
         commands.add_parser(name)
     commands.add_parser("demo").add_argument("--once", action="store_true", help="end everything afterwards")
-    given = parser.parse_args()
+    maker = commands.add_parser("token", help="print a token for dlh and programs")
+    maker.add_argument("--user", default="", help="whose; else the first admin's")
+    maker.add_argument("--name", default="command line", help="an earlier token of this name ends")
+    maker.add_argument("--days", type=int, default=TOKEN_DAYS, help=f"how long it is good for (1 to {TOKEN_DAYS_MAX})")
+    maker.add_argument("--json", action="store_true", help="as JSON, with the portal's address")
+    return parser
+
+
+def main() -> int:
+    """Command line; see the module."""
+    given = _parser().parse_args()
     home = home_from_environment()
     try:
         if given.command == "demo":
             return demo(home, once=given.once)
+        if given.command == "token":
+            return token(home, user=given.user, name=given.name, days=given.days, as_json=given.json)
         return {"run": run, "stop": stop, "status": status, "password": password}[given.command](home)
     except (StackError, SettingsError) as error:
         say(f"\nCannot go on: {error}")

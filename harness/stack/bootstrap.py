@@ -1,7 +1,8 @@
 """First steps inside Django, in a process of its own: migrations, the first admin, a short-lived token.
 
-`python -m harness.stack.bootstrap [--token NAME] [--new-password]` ends with one line of JSON:
+`python -m harness.stack.bootstrap [--token NAME [--user USER] [--days N]] [--new-password]` ends with one line of JSON:
 `{"user", "password" (empty unless made now), "project", "token"}`; with `--words` it tells a person instead.
+The token is the first admin's unless a user is named.
 `--node-secrets FOLDER` lets nodes in: one file for each that has a cache of its own, named after it, with its secret.
 """
 
@@ -21,18 +22,25 @@ from harness.stack.home import node_slug
 
 ADMIN_NAME = "admin"
 PROJECT_NAME = "First project"
-TOKEN_LIFETIME = timedelta(days=1)
+TOKEN_DAYS = 1
+EXIT_REFUSED = 3
+"""What was asked for cannot be done; the last line of errors says why, in words."""
 PASSWORD_BYTES = 12
 
 
-def bootstrap(*, token_name: str = "", new_password: bool = False) -> dict[str, Any]:
-    """Bring the database up to date and make sure that somebody can sign in. Idempotent."""
+def bootstrap(
+    *, token_name: str = "", token_user: str = "", token_days: int = TOKEN_DAYS, new_password: bool = False
+) -> dict[str, Any]:
+    """Bring the database up to date and make sure that somebody can sign in. Idempotent.
+
+    Raises `NotFound` where there is no such user.
+    """
     from django.core.management import call_command
 
     call_command("migrate", interactive=False, verbosity=0)
     user, password = admin_ensure(new_password=new_password)
     project = project_ensure(user)
-    token = token_make(user, token_name) if token_name else ""
+    token = token_make(_person(token_user) if token_user else user, token_name, token_days) if token_name else ""
     return {"user": user.username, "password": password, "project": project.slug, "token": token}
 
 
@@ -57,7 +65,13 @@ def project_ensure(user: Any) -> Any:
     return selectors.project_default(user=user) or services.project_create(user=user, name=PROJECT_NAME)
 
 
-def token_make(user: Any, name: str) -> str:
+def _person(username: str) -> Any:
+    from harness.accounts.selectors import user_get
+
+    return user_get(username=username)
+
+
+def token_make(user: Any, name: str, days: int = TOKEN_DAYS) -> str:
     """A token that ends by itself; earlier ones of the same name are revoked."""
     from django.utils import timezone
 
@@ -66,7 +80,7 @@ def token_make(user: Any, name: str) -> str:
 
     for old in selectors.token_list(user=user).filter(name=name):
         services.token_revoke(user=user, token_id=old.pk)
-    expires_at = timezone.now() + TOKEN_LIFETIME
+    expires_at = timezone.now() + timedelta(days=days)
     return services.token_create(user=user, name=name, scope=Scope.ADMIN, expires_at=expires_at)[1]
 
 
@@ -89,6 +103,8 @@ def main() -> None:
     """Command line; see the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--token", default="", metavar="NAME")
+    parser.add_argument("--user", default="", metavar="USER")
+    parser.add_argument("--days", type=int, default=TOKEN_DAYS)
     parser.add_argument("--new-password", action="store_true")
     parser.add_argument("--words", action="store_true")
     parser.add_argument("--node-secrets", type=Path, metavar="FOLDER")
@@ -97,11 +113,17 @@ def main() -> None:
     import django
 
     django.setup()
-    told = bootstrap(token_name=given.token, new_password=given.new_password)
+    from harness.errors import HarnessError
+
+    try:
+        told = bootstrap(
+            token_name=given.token, token_user=given.user, token_days=given.days, new_password=given.new_password
+        )
+    except HarnessError as error:
+        sys.stderr.write(f"{error} {error.hint}\n")
+        sys.exit(EXIT_REFUSED)
     print(_words(told) if given.words else json.dumps(told), flush=True)  # a new password is shown whatever comes next
     if given.node_secrets:
-        from harness.errors import HarnessError
-
         try:
             names = node_secrets_take(given.node_secrets)
         except (HarnessError, SettingsError) as error:
@@ -110,9 +132,11 @@ def main() -> None:
 
 
 def _words(told: dict[str, Any]) -> str:
-    if not told["password"]:
-        return f"The database is up to date. User {told['user']}, password as set before."
-    return f"The database is ready. User {told['user']}, password {told['password']} (shown only now; change it)."
+    if told["password"]:
+        text = f"The database is ready. User {told['user']}, password {told['password']} (shown only now; change it)."
+    else:
+        text = f"The database is up to date. User {told['user']}, password as set before."
+    return text + (f"\nToken {told['token']} (shown only now)." if told["token"] else "")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from harness.env import env_text
+from worker.queues import node_queue_name
 
 PORTAL_SHUTDOWN_S = 3
 """Open live streams end by then."""
@@ -26,7 +27,7 @@ def control_command(name: str) -> list[str]:
 
 def node_command(name: str) -> list[str]:
     """The agent of a node."""
-    return _celery(f"node@{name}", "worker.celery_app:app", ["-Q", f"node.{name}"])
+    return _celery(f"node@{name}", "worker.celery_app:app", ["-Q", node_queue_name(name)])
 
 
 def _celery(name: str, app: str, options: list[str]) -> list[str]:

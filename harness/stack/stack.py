@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any
 
 from harness.env import env_int, env_text, s3_settings, without_s3
+from harness.stack.bootstrap import EXIT_REFUSED
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import REPOSITORY, StackError, StackHome, node_name
@@ -219,12 +220,16 @@ class Stack:
             self._unwritten = False
 
 
-def bootstrap_run(environment: dict[str, str], *, token_name: str = "", new_password: bool = False) -> dict[str, Any]:
+def bootstrap_run(
+    environment: dict[str, str], *options: str, token_name: str = "", new_password: bool = False
+) -> dict[str, Any]:
     """Run `harness.stack.bootstrap` and return what it says. Raises `StackError` with its last lines."""
-    command = [sys.executable, "-m", "harness.stack.bootstrap"]
+    command = [sys.executable, "-m", "harness.stack.bootstrap", *options]
     command += ["--token", token_name] if token_name else []
     command += ["--new-password"] if new_password else []
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode == EXIT_REFUSED:
+        raise StackError(done.stderr.strip().splitlines()[-1])
     if done.returncode != 0:
         tail = "\n".join("    " + line for line in done.stderr.strip().splitlines()[-12:])
         raise StackError(f"the database cannot be prepared:\n{tail}\n  next: check {environment.get('DLH_HOME')}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from django.conf import settings
 from django.db import transaction
@@ -99,7 +99,7 @@ def checkpoints_get(sender: Sender) -> dict[str, Tree]:
     return found
 
 
-def checkpoint_open(sender: Sender, name: str, file: str) -> BinaryIO:
+def checkpoint_open(sender: Sender, name: str, file: str) -> BufferedReader:
     """One file of a checkpoint. Raises `NotFound`."""
     if not CHECKPOINT_NAME.fullmatch(name):
         raise NotFound("There is no such checkpoint.")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from django.conf import settings
 
@@ -89,12 +90,12 @@ def _memo_write(memo: Path, rows: list[dict[str, Any]]) -> None:
         draft.replace(memo)
 
 
-def file_open(folder: str, name: str) -> BinaryIO:
+def file_open(folder: str, name: str) -> BufferedReader:
     """One file of a program or a packed dataset. Raises `NotFound`."""
     return plain_open(settings.STORE.root, folder_check(folder), name)
 
 
-def plain_open(root: Path, folder: str, name: str) -> BinaryIO:
+def plain_open(root: Path, folder: str, name: str) -> BufferedReader:
     """A plain file of a flat folder below `root`, no link followed. Raises `NotFound`."""
     if not FILE_NAME.fullmatch(name):
         raise _missing()

@@ -232,6 +232,38 @@ def test_of_progress_that_waits_only_the_newest_of_each_run_is_told():
     assert [one.id for one in told] == ["2-0", "3-0", "4-0"]
 
 
+async def test_one_person_has_a_limited_number_of_streams_and_others_theirs(job, people, broker, settings):
+    settings.LIVE_STREAMS_MAX = 2
+    held = [await opened(people.mate, "pool") for _ in range(2)]
+    refused = await opened(people.mate, "pool")
+    assert refused.status_code == 429
+    assert "Close some" in refused.json()["error"]["hint"]
+    assert (await opened(people.owner, "pool")).status_code == 200
+    assert len(held) == 2
+
+
+async def test_a_stream_that_ended_gives_its_seat_back(job, people, broker, settings, monkeypatch):
+    settings.LIVE_STREAMS_MAX = 1
+    monkeypatch.setattr("harness.live.RECHECK_S", 0.0)
+    first = await opened(people.mate, f"job:{job.pk}")
+    await Membership.objects.filter(user=people.mate).adelete()
+    await hear(first, 1)
+    assert (await opened(people.mate, "pool")).status_code == 200
+
+
+def test_a_page_that_goes_before_the_first_word_gives_its_seat_back(settings):
+    from harness.errors import TooMany
+    from harness.live import _speak, seat_take
+
+    settings.LIVE_STREAMS_MAX = 1
+    words = _speak(None, [], {}, seat_take(-1))
+    with pytest.raises(TooMany):
+        seat_take(-1)
+    del words
+    gc.collect()
+    assert seat_take(-1)
+
+
 async def test_hundreds_of_pages_that_open_in_one_moment_all_hear(broker, caplog):
     streams = [job_stream(f"job{number}") for number in range(300)]
     for stream in streams:

@@ -6,7 +6,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import RequestFactory
 
-from harness.csv import csv_chunks
+from harness.csv import cell, csv_chunks
 from harness.responses import file_response
 from harness.store import UnsafePath, open_beneath, range_parse, read_beneath
 
@@ -101,6 +101,11 @@ def test_no_cell_of_a_csv_is_a_formula():
     rows = [["=cmd|'/c calc'!A0", "+1+1", "-1-cmd", "@x", "\tx", -1.5, None, 'say "hi"']]
     text = b"".join(csv_chunks(["=head"], rows)).decode()
     assert text == "'=head\n'=cmd|'/c calc'!A0,'+1+1,'-1-cmd,'@x,'\tx,-1.5,,\"say \"\"hi\"\"\"\n"
+
+
+@pytest.mark.parametrize("start", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+def test_every_letter_that_begins_a_formula_somewhere_is_defused(start):
+    assert cell(f"{start}1+1") == f"'{start}1+1"
 
 
 def test_a_number_that_is_a_text_stays_as_it_is_in_a_csv():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,6 +42,14 @@ def test_database_and_broker_errors_mean_a_full_disk_only_where_it_is_full(
     assert isinstance(trouble_of(error), NoSpace)
     monkeypatch.setattr(trouble, "_free_bytes", lambda: 1 << 40)
     assert trouble_of(error) is None
+
+
+def test_a_time_that_no_database_can_keep_is_told_as_a_wrong_value() -> None:
+    last = datetime.fromisoformat("9999-12-31T23:59:59-23:00")
+    with pytest.raises(OverflowError) as caught:
+        last.astimezone(UTC)
+    told = trouble_of(caught.value)
+    assert isinstance(told, Invalid) and "out of the range" in told.message
 
 
 def locked(tmp_path: Path) -> OperationalError:

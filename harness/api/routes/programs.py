@@ -8,12 +8,12 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Body, Query, Router
 
 from harness.api.auth import person
-from harness.api.caching import begun, json_if_changed
+from harness.api.caching import json_if_changed
 from harness.api.schemas.programs import DiffOut, FileIn, FileOut, ProgramOut, ResetIn
 from harness.errors import NotFound
 from harness.jobs import selectors, services
 from harness.jobs.models import Job
-from harness.responses import chunks_response, file_response
+from harness.responses import body_response, file_response
 
 router = Router()
 
@@ -64,7 +64,13 @@ def program_file(request: HttpRequest, job_id: str, name: str) -> dict[str, Any]
 @router.put("/{job_id}/program/{name}", response=FileOut, summary="Write a file of the program")
 def program_file_write(request: HttpRequest, job_id: str, name: str, body: FileIn) -> dict[str, Any]:
     """Edit or add a file of a draft. The program then counts as edited and runs in a stronger sandbox."""
-    job = services.program_file_write(user=person(request), job=_job(request, job_id), name=name, text=body.text)
+    job = services.program_file_write(
+        user=person(request),
+        job=_job(request, job_id),
+        name=name,
+        text=body.text,
+        expected_sha256=body.expected_sha256,
+    )
     return _file(job, name)
 
 
@@ -75,14 +81,17 @@ def _file(job: Job, name: str) -> dict[str, Any]:
     raise NotFound("The program has no such file.", field="name")
 
 
-@router.get("/{job_id}/program.zip", summary="Download the program")
+@router.api_operation(["GET", "HEAD"], "/{job_id}/program.zip", summary="Download the program")
 def program_zip(
     request: HttpRequest, job_id: str, data: Annotated[bool, Query(description="With the packed data.")] = False
 ) -> HttpResponseBase:
-    """The files and the small runtime they import; with `data` also what they train on, ready to run alone."""
+    """The files and the small runtime they import; with `data` also what they train on, ready to run alone.
+
+    Honours `Range`.
+    """
     job = _job(request, job_id)
-    chunks = begun(selectors.program_zip(job, with_data=data))
-    return chunks_response(request, chunks, content_type="application/zip", filename=f"program-{job.pk}.zip")
+    body = selectors.program_zip(job, with_data=data)
+    return body_response(request, body, content_type="application/zip", filename=f"program-{job.pk}.zip")
 
 
 @router.api_operation(["GET", "HEAD"], "/{job_id}/weights", summary="Download the weights")

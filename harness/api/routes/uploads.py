@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
@@ -13,9 +15,11 @@ from harness.accounts.selectors import project_default, project_get
 from harness.api import tus
 from harness.api.auth import person
 from harness.api.errors import error_response
+from harness.api.schemas.base import Items
+from harness.api.schemas.datasets import UploadOut
 from harness.datasets import services
 from harness.datasets.models import Upload
-from harness.datasets.uploads import upload_get
+from harness.datasets.uploads import upload_get, upload_list
 from harness.errors import Conflict, HarnessError, Invalid
 
 router = Router()
@@ -74,7 +78,8 @@ def _project(user: User, slug: str) -> Project:
 
 def _append(request: HttpRequest, upload: Upload, offset: int) -> None:
     tus.content_type_check(request)
-    services.upload_append(upload=upload, offset=offset, chunk=tus.pieces(request))
+    is_checked = "Upload-Checksum" in request.headers
+    services.upload_append(upload=upload, offset=offset, chunk=tus.pieces(request), whole=is_checked)
 
 
 def _finish_if_whole(upload: Upload) -> None:
@@ -86,6 +91,19 @@ def _finish_if_whole(upload: Upload) -> None:
 def upload_options(request: HttpRequest) -> HttpResponse:
     """Version, extensions, largest size, checksum algorithms."""
     return tus.capabilities()
+
+
+@router.get("", response=Items[UploadOut], summary="Unfinished uploads")
+def uploads(request: HttpRequest) -> dict[str, Any]:
+    """One's own, newest first. One person may have a limited number of them (429 `too_many`)."""
+    return {"items": [_out(row) for row in upload_list(user=person(request))]}
+
+
+def _out(upload: Upload) -> dict[str, Any]:
+    names = ("filename", "offset_bytes", "size_bytes")
+    expires_at = upload.updated_at + timedelta(days=settings.UPLOAD_EXPIRES_DAYS)
+    told = {name: getattr(upload, name) for name in names}
+    return {"id": upload.pk, "project": upload.project.slug, "expires_at": expires_at, **told}
 
 
 @router.post("", response={201: None}, summary="Begin an upload", openapi_extra=_CREATE_EXTRA)

@@ -20,6 +20,17 @@ class DatasetRef(Schema):
     name: str = Field(examples=["iris"])
 
 
+class UploadOut(Schema):
+    """An unfinished upload."""
+
+    id: str = Field(examples=["k3v8q2m7h4tz"])
+    filename: str = Field(examples=["iris.csv"])
+    project: str = Field(description="Slug of its project.", examples=["vision"])
+    offset_bytes: int = Field(description="What has arrived; go on from there.")
+    size_bytes: int
+    expires_at: datetime = Field(description="Removed then, unless a piece arrives before.")
+
+
 class DatasetOut(DatasetRef):
     """A dataset; its profile has an address of its own."""
 

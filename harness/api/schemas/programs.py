@@ -31,6 +31,11 @@ class FileIn(Strict):
     """The new text of a file."""
 
     text: str = Field(max_length=1_048_576)
+    expected_sha256: str = Field(
+        "",
+        max_length=64,
+        description="Refuse (409 `changed`) unless the file is still the one of this hash; empty: do not ask.",
+    )
 
 
 class FileOut(Schema):
@@ -38,6 +43,7 @@ class FileOut(Schema):
 
     name: str = Field(examples=["model.py"])
     text: str
+    sha256: str
     edited: bool = Field(description="Differs from what was generated.")
 
 

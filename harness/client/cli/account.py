@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
+import json
+import socket
+import subprocess
 import sys
 from dataclasses import replace
 from typing import Annotated
@@ -26,14 +30,26 @@ def commands_add(app: typer.Typer) -> None:
 
 def login(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="Address of the portal, e.g. http://127.0.0.1:8000.")],
+    url: Annotated[
+        str, typer.Argument(help="Address of the portal, e.g. http://127.0.0.1:8000; not needed with --here.")
+    ] = "",
     token: Annotated[
         str,
         typer.Option("--token", "-t", envvar="DLH_TOKEN", help="A token from the page Account; - reads it from stdin."),
     ] = "",
+    here: Annotated[
+        bool, typer.Option("--here", help="On the portal's own machine: make a token for it, without a browser.")
+    ] = False,
+    user: Annotated[str, typer.Option("--user", help="With --here: whose token; else the first admin's.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Store the portal's address and a token (readable by you only)."""
+    if here:
+        url, token = _token_make(url, user)
+    if not url:
+        raise BadInput(
+            "Where is the portal?", hint="`dlh login URL --token TOKEN`; on its own machine `dlh login --here`."
+        )
     if token == "-" or (not token and not sys.stdin.isatty()):  # noqa: S105  (reads it from stdin)
         token = sys.stdin.readline().strip()
     elif not token:
@@ -50,6 +66,28 @@ def login(
         json_print({**me, "url": url.rstrip("/"), "config": str(file)})
     else:
         console().print(f"Signed in to {url} as {me['username']}; stored in {file}.", markup=False)
+
+
+def _token_make(url: str, user: str) -> tuple[str, str]:
+    """(address, token) of the installation in DLH_HOME, by whoever may read its files. Raises `BadInput`."""
+    # In a process of its own: the client itself knows only the HTTP API. One token for each account and machine.
+    name = f"dlh of {getpass.getuser()} on {socket.gethostname()}"[:80]
+    argv = [
+        sys.executable,
+        "-m",
+        "harness.stack",
+        "token",
+        "--json",
+        "--name",
+        name,
+        *(["--user", user] if user else []),
+    ]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        told = (done.stdout + done.stderr).strip()
+        raise BadInput(told or "No token could be made.", hint="Name the installation's folder by DLH_HOME.")
+    made = json.loads(done.stdout)
+    return url or made["url"], made["token"]
 
 
 def whoami(context: typer.Context, as_json: JsonFlag = False) -> None:

@@ -69,6 +69,10 @@ for _module in (account, programs, jobs, runs, offers, rates, simulate, node, ba
     _module.commands_add(app)
 
 
+_GOES_ON_COMMANDS = {"add", "submit", "suggest", "offer", "download", "code"}
+_GOES_ON = " What was sent or received stays: run the same command again, and it goes on there."
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     as_json = "--json" in arguments
@@ -82,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
             return ExitCode.BAD_INPUT
         return _told(BadInput(text, hint="See --help.", code="usage"), as_json)
     except (KeyboardInterrupt, typer.Abort):
-        notes().print("Interrupted.")
+        notes().print(f"Interrupted.{_GOES_ON if _GOES_ON_COMMANDS & set(arguments) else ''}", soft_wrap=True)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         # `dlh logs | head`: the reader has seen enough.

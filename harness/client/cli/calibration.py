@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from harness.client.cli.common import open_client, text_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, table_print, when
 from harness.client.client import Client, Json
+from harness.client.download import download
 from harness.client.errors import BadInput
 from harness.client.transport import segment
 
@@ -180,7 +181,7 @@ def calibration_export(
         if to_output:
             sys.stdout.write(client.transport.request("GET", path, params=params).text)
             return
-        client.transport.download(path, file, params=params)
+        download(client.transport, path, file, params=params)
     if as_json:
         json_print({"out": str(file)})
     else:

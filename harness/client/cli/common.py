@@ -37,7 +37,8 @@ def open_client(context: typer.Context) -> Client:
     config = config_load()
     if not config.token:
         raise NotSignedIn(
-            f"There is no token for {config.url}.", hint="Run `dlh login URL --token TOKEN`, or set DLH_TOKEN."
+            f"There is no token for {config.url}.",
+            hint="Run `dlh login URL --token TOKEN`, or set DLH_TOKEN; on the portal's own machine `dlh login --here`.",
         )
     return Client(config.url, config.token, project=project_of(context) or config.project)
 

@@ -1,4 +1,4 @@
-"""`dlh data`: add, list, show, profile, rm."""
+"""`dlh data`: add, uploads, list, show, profile, rm."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from harness.client.cli.output import JsonFlag, console, json_print, notes, numb
 from harness.client.client import Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
+from harness.client.upload import TUS_HEADERS
 
-app = typer.Typer(help="Datasets: add, list, show, profile, rm.", no_args_is_help=True)
+app = typer.Typer(help="Datasets: add, uploads, list, show, profile, rm.", no_args_is_help=True)
 DataArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset.")]
 
 
@@ -126,6 +127,30 @@ def _guess(profile: Json, key: str) -> str:
 def _column(column: Json) -> tuple[object, ...]:
     missing = column.get("missing", 0)
     return column["name"], column["type"], missing or "", column["unique"], ", ".join(column["examples"][:3])
+
+
+@app.command("uploads")
+def data_uploads(
+    context: typer.Context,
+    give_up: Annotated[list[str] | None, typer.Option("--give-up", metavar="ID", help="May be repeated.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Your unfinished uploads; `dlh data add FILE` goes on with one. With --give-up it is forgotten with its bytes."""
+    with open_client(context) as client:
+        for upload_id in give_up or []:
+            client.transport.request("DELETE", f"/uploads/{segment(upload_id)}", headers=TUS_HEADERS)
+        items: list[Json] = client.get("/uploads")["items"]
+    if as_json:
+        json_print(items)
+        return
+    table_print(
+        ("Id", "File", "Sent", "Size", "Project", "Removed after"),
+        (
+            (one["id"], one["filename"], size(one["offset_bytes"]), size(one["size_bytes"]), one["project"],
+             when(one["expires_at"]))
+            for one in items
+        ),
+    )  # fmt: skip
 
 
 @app.command("rm")

@@ -25,6 +25,7 @@ from harness.client.cli.output import (
     when,
 )
 from harness.client.client import Json
+from harness.client.download import download
 from harness.client.errors import BadInput, ClientError
 from harness.client.transport import segment
 
@@ -200,7 +201,7 @@ def predict(
         found = client.predict(job, file, checkpoint=checkpoint)
         rows = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}.csv"
         if found["state"] == "done" and out:
-            client.transport.download(rows, out)
+            download(client.transport, rows, out)
         elif found["state"] == "done" and not as_json:
             # Not from `found`, which holds the first rows only.
             with client.transport.stream(rows, params={}) as response:

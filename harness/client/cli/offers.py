@@ -14,6 +14,7 @@ from rich.text import Text
 from harness.client.cli.common import DataOption, JobArgument, ModelOption, SpecArgument, job_body, open_client
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, size, table_print, when
 from harness.client.client import Client, Json
+from harness.client.download import download
 from harness.client.errors import BadInput, WaitTimeout
 from harness.client.transport import segment
 
@@ -141,7 +142,7 @@ def _ready(client: Client, found: Json) -> Json:
 
 def _csv_write(client: Client, found: Json, path: Path | None) -> None:
     if path is not None and found["lines"]:
-        client.transport.download(f"/offers/{segment(found['id'])}/lines.csv", path)
+        download(client.transport, f"/offers/{segment(found['id'])}/lines.csv", path)
         notes().print(f"Wrote {path}.", markup=False)
 
 

@@ -97,8 +97,16 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
         for problem in error.details[1:20]:  # the first is the error itself
             if isinstance(problem, dict):
                 out.print(Text.assemble(("Also: ", "bold red"), f"{problem.get('field')}: {problem.get('message')}"))
-    if error.hint:
-        out.print(Text.assemble(("Hint: ", "bold"), error.hint))
+    if hint := " ".join(filter(None, (error.hint, _next_step(error)))):
+        out.print(Text.assemble(("Hint: ", "bold"), hint))
+
+
+def _next_step(error: ClientError) -> str:
+    """What a person at a terminal can ask next; the portal's own words know no commands."""
+    if error.code != "spec_invalid":
+        return ""
+    part = (error.field or "").partition(".")[0]
+    return f"`dlh spec schema{f' {part}' if part else ''}` tells what it takes."
 
 
 def table_print(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str = "") -> None:

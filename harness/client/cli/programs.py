@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -28,6 +27,7 @@ from harness.client.cli.common import (
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size
 from harness.client.cli.runs import watch_and_print
 from harness.client.client import Client, Json
+from harness.client.download import download as download_file
 from harness.client.errors import BadInput
 from harness.client.transport import Progress, segment
 
@@ -117,11 +117,13 @@ def code(
     is_spec = path.suffix.lower() in _SPEC_SUFFIXES or path.is_file()
     with open_client(context) as client:
         if not is_spec:
-            files = _program_write(client, source, out or Path(f"program-{source}"), with_data=with_data)
+            out = out or Path(f"program-{source}")
+            files = _program_write(client, source, out, with_data=with_data, quiet=as_json)
         else:
             job = client.job_create(job_body(client, path, data, model, quiet=as_json))
             try:
-                files = _program_write(client, job["id"], out or Path(path.stem), with_data=with_data)
+                out = out or Path(path.stem)
+                files = _program_write(client, job["id"], out, with_data=with_data, quiet=as_json)
             finally:
                 client.send("DELETE", f"/jobs/{segment(job['id'])}")
     _written(files, as_json)
@@ -153,12 +155,22 @@ def download(
                 move = _mover(bar, bar.add_task(target.name, total=None))
                 params = {"data": True} if with_data and part == "program.zip" else {}
                 path = f"/jobs/{segment(job)}/{part}"
-                files.append(client.transport.download(path, target, params=params, progress=move))
+                files.append(download_file(client.transport, path, target, params=params, progress=move))
     _written(files, as_json)
 
 
 def _mover(bar: RichProgress, task: TaskID) -> Progress:
-    return lambda done, total: bar.update(task, completed=done, total=total or None)
+    """Moves the bar; its rate counts what comes now, not what was there before."""
+    begun = False
+
+    def move(done: int, total: int) -> None:
+        nonlocal begun
+        if not begun:
+            bar.reset(task, total=total or None, completed=done)
+            begun = True
+        bar.update(task, completed=done, total=total or None)
+
+    return move
 
 
 def _written(files: list[Path], as_json: bool) -> None:
@@ -169,16 +181,24 @@ def _written(files: list[Path], as_json: bool) -> None:
         console().print(str(file), markup=False, soft_wrap=True)
 
 
-def _program_write(client: Client, job_id: str, folder: Path, *, with_data: bool) -> list[Path]:
+def _program_write(client: Client, job_id: str, folder: Path, *, with_data: bool, quiet: bool) -> list[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} is there already and not empty.", hint="Name another folder with --out.")
-    with tempfile.TemporaryDirectory() as scratch:
-        archive = client.transport.download(
+    # Beside the folder: what a cut left there is gone on with.
+    archive = folder.resolve().with_name(f".{folder.resolve().name}.program.zip")
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with transfer_bar(quiet=quiet) as bar:
+        download_file(
+            client.transport,
             f"/jobs/{segment(job_id)}/program.zip",
-            Path(scratch) / "program.zip",
+            archive,
             params={"data": True} if with_data else {},
+            progress=_mover(bar, bar.add_task("program.zip", total=None)),
         )
+    try:
         return _unpack(archive, folder)
+    finally:
+        archive.unlink()
 
 
 def _unpack(archive: Path, folder: Path) -> list[Path]:

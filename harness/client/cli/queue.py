@@ -13,6 +13,7 @@ from harness.client.cli.calibration import budget_read
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, number, table_print, when
 from harness.client.client import Json
+from harness.client.download import download
 from harness.client.errors import BadInput
 from harness.client.transport import segment
 
@@ -216,7 +217,7 @@ def use(
     """Device hours, energy and CO2 by device, job, person or project."""
     with open_client(context) as client:
         if csv is not None:
-            client.transport.download("/pool/use.csv", csv, params={"span": span, "by": by})
+            download(client.transport, "/pool/use.csv", csv, params={"span": span, "by": by})
             json_print({"out": str(csv)}) if as_json else console().print(f"Written: {csv}", markup=False)
             return
         items: list[Json] = client.get("/pool/use", span=span, by=by)["items"]
@@ -238,7 +239,7 @@ def history(
 ) -> None:
     """Write the jobs that ended, as a trace: `dlh simulate FILE --pool 1x2:cpu` replays it by any policy."""
     with open_client(context) as client:
-        client.transport.download("/pool/history.csv", file, params={"span": span})
+        download(client.transport, "/pool/history.csv", file, params={"span": span})
     json_print({"out": str(file)}) if as_json else console().print(f"Written: {file}", markup=False, soft_wrap=True)
 
 

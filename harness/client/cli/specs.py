@@ -1,8 +1,9 @@
-"""`dlh spec`: init, check."""
+"""`dlh spec`: init, check, schema."""
 
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,11 @@ import typer
 
 from harness.client.cli.common import DataOption, dataset_resolve, open_client, text_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, table_print
+from harness.client.cli.schema import schema_rows
 from harness.client.client import Json
 from harness.client.errors import BadInput
 
-app = typer.Typer(help="Task specs: init, check.", no_args_is_help=True)
+app = typer.Typer(help="Task specs: init, check, schema.", no_args_is_help=True)
 
 
 @app.command("init")
@@ -38,6 +40,30 @@ def spec_init(
         json_print({"yaml": text, "dataset": dataset, "out": str(out) if out else None})
     elif not out:
         sys.stdout.write(text)
+
+
+@app.command("schema")
+def spec_schema(
+    context: typer.Context,
+    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Only this one or this part, e.g. training.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Every field of a spec: what it takes, its default, what it means. With --json the JSON Schema itself."""
+    with open_client(context) as client:
+        schema: Json = client.get("/spec/schema")
+    rows = schema_rows(schema)
+    found = [row for row in rows if not field or row[0] == field or row[0].startswith(f"{field}.")]
+    if not found:
+        names = [row[0] for row in rows]
+        close = get_close_matches(field, names, n=3, cutoff=0.8) or [
+            name for name in names if name.endswith(f".{field}")
+        ]
+        hint = f"Did you mean {' or '.join(close)}?" if close else "`dlh spec schema` lists all."
+        raise BadInput(f"A spec has no field {field}.", hint=hint, field=field)
+    if as_json:
+        json_print(schema)
+        return
+    table_print(("Field", "Takes", "Default", "Meaning"), found)
 
 
 @app.command("check")

@@ -7,6 +7,7 @@ export function mount(root) {
   const button = root.querySelector("[data-save-button]");
   const editable = root.dataset.editable === "1";
   let saved = root.querySelector("[data-source]").value;
+  let expected = root.dataset.sha256; // of the file at the portal: another tab may write it meanwhile
 
   async function save() {
     if (!editable || editor.text === saved) return;
@@ -15,6 +16,7 @@ export function mount(root) {
     const body = new FormData();
     body.set("name", root.dataset.name);
     body.set("text", text);
+    body.set("sha256", expected);
     let answer;
     try {
       const response = await fetch(root.dataset.save, { method: "POST", body, headers: { "X-CSRFToken": csrfToken() } });
@@ -24,10 +26,12 @@ export function mount(root) {
     }
     if (answer.error) {
       state.textContent = `Not saved: ${answer.error.message} ${answer.error.hint ?? ""}`;
+      if (answer.error.code === "changed") expected = answer.error.details.sha256;
       editor.mark([{ line: answer.error.details?.line, message: answer.error.message }]);
       return;
     }
     saved = text;
+    expected = answer.file_sha256;
     state.textContent = "Saved.";
     button.disabled = editor.text === saved;
     editor.mark([]);

@@ -1,5 +1,8 @@
 // One server-sent stream per page, shared by all parts of it; says when it is reconnecting, and leaves no gap:
 // the browser sends Last-Event-ID itself, and a stream that was closed for good is opened again from the last id.
+import { request } from "./net.js";
+
+const RECONNECTING = "Reconnecting…";
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 const KINDS = ["started", "running", "progress", "metric", "checkpoint", "sample", "log", "note", "exited",
   "state", "job", "node", "dataset", "end", "message"];
@@ -32,9 +35,24 @@ export class Stream {
     document.getElementById("connection").hidden = false;
     this.tell("connection", { connected: false });
     if (this.source.readyState !== EventSource.CLOSED) return;
+    this.explain();
     const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
     this.tries += 1;
     setTimeout(() => this.open(), wait);
+  }
+
+  // A browser does not tell why it was refused a stream: asked once more, the portal does. The words go with the next try.
+  async explain() {
+    const asked = new AbortController();
+    const banner = document.getElementById("connection");
+    try {
+      await request(`/live?${new URLSearchParams({ topics: this.topics })}`, { signal: asked.signal });
+      banner.textContent = RECONNECTING;
+    } catch (error) {
+      banner.textContent = error.code === "too_many" ? `${error.message} ${error.hint}` : RECONNECTING;
+    } finally {
+      asked.abort();
+    }
   }
 
   receive(kind, event) {

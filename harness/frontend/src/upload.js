@@ -2,7 +2,7 @@
 import * as tus from "tus-js-client";
 import { alertBox, clear, el, announce } from "./dom.js";
 import { bytes, duration, percent } from "./format.js";
-import { csrfToken } from "./net.js";
+import { csrfToken, request } from "./net.js";
 
 const CHUNK_BYTES = 8 * 1024 * 1024;
 const RATE_WINDOW_S = 8;
@@ -151,6 +151,9 @@ export function mount(root) {
   }
 
   async function forgetEarlier(entry) {
+    // Its bytes go at the portal, too: unfinished uploads are counted. One that has gone already is as good.
+    const options = { method: "DELETE", headers: { "Tus-Resumable": "1.0.0" } };
+    if (entry.uploadUrl) await request(entry.uploadUrl, options).catch(() => null);
     await tus.defaultOptions.urlStorage.removeUpload(entry.urlStorageKey);
     showEarlier();
   }

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import transaction
-from django.db.models import F, QuerySet, Window
-from django.db.models.functions import Mod, RowNumber
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from harness.broker import live_streams_expire, task_send
@@ -19,7 +20,7 @@ from harness.bucket.units import unit_forget
 from harness.datasets.models import Dataset
 from harness.datasets.services import contents_purge, datasets_purge
 from harness.datasets.uploads import uploads_expire
-from harness.jobs.models import Job, ResourceSample
+from harness.jobs.models import PURGE_BEGUN, Job, JobEvent, MetricPoint, ResourceSample
 from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
@@ -29,6 +30,9 @@ from worker.states import HOLDS_DEVICES
 SAMPLES_FINE_FOR = timedelta(days=2)
 """Older samples are thinned to one in `SAMPLES_KEEP_EVERY` of each node, of runs that go on as well."""
 SAMPLES_KEEP_EVERY = 10
+BATCH_ROWS = 2000
+BREATH_S = 0.02
+"""Between two batches others write."""
 _GONE = ".gone-"
 """So begins the name of the folder of a job whose rows are deleted: it is removed now, or by the next round."""
 _log = logging.getLogger(__name__)
@@ -72,19 +76,29 @@ def jobs_purge() -> int:
 
 
 def _job_purge(rows: QuerySet[Job], job_id: str) -> bool:
-    """Delete one of `rows`; False where it is none any more: a person has just taken it out of the trash."""
+    """Delete one of `rows`; False where it is none any more: a person has just taken it out of the trash.
+
+    Once its purge has begun nobody takes it out; one that was cut short is gone on with by the next round.
+    """
     root = settings.STORE.job(job_id).root
     with transaction.atomic():
-        job = rows.select_for_update().filter(pk=job_id).first()
-        if job is None:
+        if not rows.filter(pk=job_id).update(deleted_at=PURGE_BEGUN):
             return False
         unit_forget(f"jobs/{job_id}")  # first: nothing of it is brought back meanwhile
-        job.delete()
         with suppress(FileNotFoundError):
             root.rename(root.with_name(f"{_GONE}{job_id}"))
+    for model in (MetricPoint, ResourceSample, JobEvent):
+        _rows_delete(model.objects.filter(job_id=job_id))
+    Job.objects.filter(pk=job_id).delete()
     for name in Node.objects.exclude(state=NodeState.DOWN).values_list("name", flat=True):
         task_send("node.purge", [job_id], queue=node_queue(name), expires_s=600)
     return True
+
+
+def _rows_delete(rows: QuerySet[Any]) -> None:
+    """A few thousand at a time: a run leaves millions, and while SQLite deletes, nobody else can write."""
+    while rows.filter(pk__in=rows.values("pk")[:BATCH_ROWS]).delete()[0]:
+        time.sleep(BREATH_S)
 
 
 def _contents() -> int:
@@ -93,14 +107,17 @@ def _contents() -> int:
 
 
 def samples_thin() -> int:
-    """Thin resource samples of long ago: a run of weeks must not grow without limit."""
+    """Thin resource samples of long ago, a few thousand at a time: a run of weeks must not grow without limit."""
     limit_s = (timezone.now() - SAMPLES_FINE_FOR).timestamp()
     old = ResourceSample.objects.filter(time_s__lt=limit_s, thinned=False)
-    of_one = [F("job_id"), F("token"), F("node_id")]
-    numbered = old.annotate(number=Window(RowNumber(), partition_by=of_one, order_by=("time_s", "pk")))
-    extra = numbered.annotate(beside=Mod(F("number"), SAMPLES_KEEP_EVERY)).exclude(beside=1)
-    gone = list(extra.values_list("pk", flat=True))
-    for start in range(0, len(gone), 500):
-        ResourceSample.objects.filter(pk__in=gone[start : start + 500]).delete()
-    old.update(thinned=True)
-    return len(gone)
+    count = 0
+    for job_id, token, node_id in list(old.order_by().values_list("job_id", "token", "node_id").distinct()):
+        samples = old.filter(job_id=job_id, token=token, node_id=node_id).order_by("time_s", "pk")
+        while pks := list(samples.values_list("pk", flat=True)[:BATCH_ROWS]):
+            kept = pks[::SAMPLES_KEEP_EVERY]
+            with transaction.atomic():
+                ResourceSample.objects.filter(pk__in=kept).update(thinned=True)
+                ResourceSample.objects.filter(pk__in=set(pks) - set(kept)).delete()
+            count += len(pks) - len(kept)
+            time.sleep(BREATH_S)
+    return count

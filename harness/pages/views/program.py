@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.errors import Conflict, HarnessError, Invalid
+from harness.jobs.programs import text_sha256
 from harness.jobs.selectors import job_get, program_check_get, program_diff
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
 from harness.pages.views.job import spec_refused
@@ -25,11 +26,12 @@ def program_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         user = person(request)
         job = job_get(user=user, job_id=job_id)
         name = request.POST.get("name", "")
-        text = request.POST.get("text", "").replace("\r\n", "\n")
-        job = program_file_write(user=user, job=job, name=name, text=text)
+        text = request.POST.get("text", "").replace("\r\n", "\n").replace("\r", "\n")  # as it is read again
+        expected = request.POST.get("sha256", "")
+        job = program_file_write(user=user, job=job, name=name, text=text, expected_sha256=expected)
     except HarnessError as error:
         return _refusal(error)
-    return JsonResponse({"edited": job.program_edited, "sha256": job.program_sha256})
+    return JsonResponse({"edited": job.program_edited, "sha256": job.program_sha256, "file_sha256": text_sha256(text)})
 
 
 @page("POST")

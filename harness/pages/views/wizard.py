@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models.fields.json import KeyTransform
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters
 
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
+from harness.accounts.access import projects_with_role
 from harness.accounts.models import Role
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.samples import SAMPLES
@@ -18,10 +20,11 @@ from harness.errors import HarnessError, Invalid
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_create, job_suggest, spec_check
 from harness.pages.spec_fields import spec_groups
-from harness.pages.web import can, page, person, project_chosen, show
+from harness.pages.web import page, person, project_chosen, show
 from harness.plain import json_read
 
 BODY_BYTES_MAX = 1 << 20
+SHOWN_MAX = 60
 
 
 @page("GET", "HEAD")
@@ -30,10 +33,14 @@ def job_new(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     project_chosen(request, request.GET.get("project", ""))
     query = request.GET.get("q", "").strip()
-    rows = [row for row in dataset_list(user=user, query=query)[:60] if can(user, row.project, Role.MEMBER)]
+    usable = dataset_list(user=user, query=query).filter(project__in=projects_with_role(user, Role.MEMBER))
+    # Of a profile, which may have thousands of columns, two words are shown.
+    told = {"task": KeyTransform("task", "profile"), "rows": KeyTransform("rows", "profile")}
+    ready = usable.filter(state=DatasetState.READY).defer("profile").annotate(**told)[: SHOWN_MAX + 1]
     context = {
-        "datasets": [row for row in rows if row.state == DatasetState.READY],
-        "unready": [row for row in rows if row.state == DatasetState.PROFILING],
+        "datasets": ready[:SHOWN_MAX],
+        "has_more": len(ready) > SHOWN_MAX,
+        "unready": usable.filter(state=DatasetState.PROFILING)[:SHOWN_MAX],
         "query_text": query,
         "samples": [(name, words) for name, (_, _, words) in SAMPLES.items()],
     }

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import json
 import zipfile
 from typing import Any
 
+import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
@@ -23,6 +26,34 @@ def test_weights_are_sent_in_ranges(caller: Client, finished_job: Any) -> None:
     assert b"".join(part.streaming_content) == bytes(range(10, 20))
     assert caller.get(place, headers={"Range": "bytes=200-"}).status_code == 416
     assert caller.head(place)["Content-Length"] == "200"
+
+
+def read(answer: Any) -> bytes:
+    return b"".join(answer.streaming_content) if answer.streaming else bytes(answer.content)
+
+
+@pytest.mark.parametrize("part", ["weights", "program.zip", "program.zip?data=true"])
+def test_a_cut_download_goes_on_while_the_bytes_are_the_same(caller: Client, finished_job: Any, part: str) -> None:
+    place = f"{API}/jobs/{finished_job.pk}/{part}"
+    whole = caller.get(place)
+    body = read(whole)
+    assert whole["Content-Length"] == str(len(body))
+    rest = caller.get(place, headers={"Range": "bytes=50-", "If-Range": whole["ETag"]})
+    assert (rest.status_code, read(rest)) == (206, body[50:])
+    other = caller.get(place, headers={"Range": "bytes=50-", "If-Range": '"what-it-was-before"'})
+    assert (other.status_code, read(other)) == (200, body)
+    assert caller.get(place, headers={"If-None-Match": whole["ETag"]}).status_code == 304
+    assert caller.head(place, headers={"If-Match": '"what-it-was-before"'}).status_code == 412
+
+
+@pytest.mark.parametrize("part", ["weights", "program.zip"])
+def test_who_asks_for_it_is_told_the_hash_of_the_whole(caller: Client, finished_job: Any, part: str) -> None:
+    place = f"{API}/jobs/{finished_job.pk}/{part}"
+    digest = base64.b64encode(hashlib.sha256(read(caller.get(place))).digest()).decode()
+    for ask in (caller.head, caller.get):
+        answer = ask(place, headers={"Want-Repr-Digest": "sha-256=1", "Range": "bytes=3-9"})
+        assert answer["Repr-Digest"] == f"sha-256=:{digest}:"
+    assert "Repr-Digest" not in caller.head(place)
 
 
 def test_weights_that_are_a_link_are_not_followed(caller: Client, finished_job: Any) -> None:

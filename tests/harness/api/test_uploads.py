@@ -96,6 +96,22 @@ def test_a_wrong_checksum_is_460_and_the_piece_can_be_sent_again(caller: Client)
     assert send(caller, place, 0, BODY, **{"Upload-Checksum": digest(BODY)}).status_code == 204
 
 
+def test_a_piece_with_a_checksum_is_never_whole_in_memory() -> None:
+    from harness.api import tus
+
+    reads: list[int] = []
+
+    def read(size: int) -> bytes:
+        reads.append(size)
+        return b"x" * 10 if len(reads) <= 3 else b""
+
+    asked: Any = SimpleNamespace(read=read, headers={"Upload-Checksum": digest(b"something else")})
+    pieces = tus.pieces(asked)
+    assert (next(pieces), len(reads)) == (b"x" * 10, 1)
+    with pytest.raises(tus.ChecksumMismatch):
+        list(pieces)
+
+
 @pytest.mark.parametrize("given", ["md4 AAAA", "sha256 *", "sha256", ""])
 def test_an_unknown_checksum_is_refused(caller: Client, given: str) -> None:
     place = begin(caller)
@@ -240,3 +256,31 @@ def test_somebody_else_cannot_write_into_an_upload(caller: Client, people: Simpl
     for other in (people.mate, people.admin, people.outsider):
         assert send(bearer(other), place, 0, BODY).status_code == 404
     assert offset_of(caller, place) == 0
+
+
+def test_one_person_has_a_limited_number_of_unfinished_uploads(
+    caller: Client, bearer: Any, people: SimpleNamespace, settings: Any
+) -> None:
+    settings.UPLOADS_OPEN_MAX = 2
+    first, _ = begin(caller), begin(caller)
+    headers = {**TUS, "Upload-Length": "10", "Upload-Metadata": metadata(filename="t.csv", project="birds")}
+    refused = caller.post(f"{API}/uploads", headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many")
+    assert "--give-up" in refused.json()["error"]["hint"]
+    begin(bearer(people.mate))
+    caller.delete(first, headers=TUS)
+    send(caller, begin(caller), 0, BODY)  # a finished one does not count
+    begin(caller)
+
+
+def test_unfinished_uploads_are_listed_for_their_owner_alone(
+    caller: Client, bearer: Any, people: SimpleNamespace
+) -> None:
+    place = begin(caller)
+    send(caller, place, 0, BODY[:10])
+    send(caller, begin(caller), 0, BODY)
+    (found,) = caller.get(f"{API}/uploads").json()["items"]
+    assert place.endswith(found["id"])
+    assert (found["filename"], found["project"]) == ("t.csv", "birds")
+    assert (found["offset_bytes"], found["size_bytes"]) == (10, len(BODY))
+    assert bearer(people.mate).get(f"{API}/uploads").json()["items"] == []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.backup.restoring import backup_restore
 from harness.stack.home import REPOSITORY
 from tests.postgres import server
 
@@ -53,6 +54,19 @@ def backup(home, tmp_path_factory):
 def users(home):
     with sqlite3.connect(home / "db.sqlite3") as database:
         return database.execute("SELECT username, password, date_joined FROM accounts_user").fetchall()
+
+
+def test_a_restore_says_how_far_each_of_its_parts_is(backup, tmp_path):
+    heard = []
+    home = tmp_path / "new"
+    backup_restore(backup, home=home, store=home / "store", tell=lambda *told: heard.append(told))
+    assert list(dict.fromkeys(stage for stage, *_ in heard)) == [
+        "Checking the backup",
+        "Unpacking",
+        "Filling the database",
+    ]
+    assert all(done <= total for _, done, total in heard)
+    assert heard[-1][1] == heard[-1][2] > 3  # rows
 
 
 def test_it_comes_back_in_another_home(home, backup, tmp_path):

@@ -51,7 +51,7 @@ def test_a_file_of_the_person_takes_the_place_of_the_programs(dlh: Dlh, job: Any
     own.parent.mkdir()
     own.write_text("def build(spec):\n    return None\n")
     written = dlh("jobs", "edit", job.pk, own, "--json").json
-    assert written == {"name": "model.py", "text": own.read_text(), "edited": True}
+    assert (written["name"], written["text"], written["edited"]) == ("model.py", own.read_text(), True)
     assert dlh("show", job.pk, "--json").json["program_edited"]
     assert dlh("jobs", "edit", job.pk, own.with_name("train.py"), "--json").code == 2
     assert dlh("jobs", "edit", job.pk, "nothere.py", "--json").code == 3

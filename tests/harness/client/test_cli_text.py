@@ -71,6 +71,30 @@ def test_a_wrong_order_is_told_with_the_right_ones(dlh: Dlh, portal: SimpleNames
     assert "must be one of created, queued" in message and "- in front" in message and "^" not in message
 
 
+def test_a_wrong_value_names_field_choice_and_next_step(dlh: Dlh, portal: SimpleNamespace) -> None:
+    wrong = dlh("tokens", "add", "x", "--scope", "root").err
+    assert "scope: must be one of read, write, admin" in wrong and "It was 'root'." in wrong
+    when = dlh("tokens", "add", "x", "--expires", "soon", "--json").json["error"]
+    assert when["field"] == "expires_at" and "2030-01-31T12:00:00Z" in when["message"]
+
+
+def test_a_wrong_spec_says_where_to_read_what_it_takes(dlh: Dlh, dataset: Any, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("training: {epochs: many}\n")
+    told = dlh("submit", "spec.yaml", "--data", dataset.pk)
+    assert told.code == 2
+    assert "training.epochs" in told.err and "`dlh spec schema training`" in " ".join(told.err.split())
+
+
+def test_the_schema_of_a_spec_is_shown_by_field(dlh: Dlh, portal: SimpleNamespace) -> None:
+    whole, part = dlh("spec", "schema"), dlh("spec", "schema", "training")
+    assert "checkpoints.keep" in whole.out and "checkpoints.keep" not in part.out
+    assert "whole number from 1 to 10,000,000 or auto" in part.out
+    assert "tabular_classification, tabular_regression, image_classification or auto" in whole.out
+    assert "properties" in dlh("spec", "schema", "--json").json
+    typo = dlh("spec", "schema", "trainig.epochs", "--json")
+    assert (typo.code, typo.json["error"]["hint"]) == (2, "Did you mean training.epochs?")
+
+
 def test_a_portal_that_does_not_answer_ends_with_4(dlh: Dlh, monkeypatch: Any) -> None:
     monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
     ended = dlh("jobs", "--json")

@@ -13,6 +13,7 @@ from harness.client import ApiError, Client, Unreachable
 from harness.client import upload as upload_module
 from harness.client.errors import BadInput
 from harness.client.upload import Upload, UploadMemory
+from tests.harness.client.conftest import Dlh
 
 
 @pytest.fixture
@@ -171,3 +172,16 @@ def empty(folder: Path) -> Path:
     path = folder / "empty.csv"
     path.touch()
     return path
+
+
+def test_unfinished_uploads_are_listed_and_given_up(dlh: Dlh, client: Client, file: Path) -> None:
+    counted(client, before={2, 3, 4, 5, 6, 7, 8})
+    with pytest.raises(Unreachable):
+        Upload(
+            client.transport, file, {}, memory=UploadMemory(file.with_name("memory.json")), sleep=lambda _: None
+        ).run()
+    (kept,) = dlh("data", "uploads", "--json").json
+    assert (kept["filename"], kept["offset_bytes"]) == ("numbers.csv", 1000)
+    assert kept["id"] in dlh("data", "uploads").out
+    assert dlh("data", "uploads", "--give-up", kept["id"], "--json").json == []
+    assert dlh("data", "uploads", "--give-up", kept["id"], "--json").code == 3

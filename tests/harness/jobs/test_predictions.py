@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError
 
-from harness.errors import Conflict, Invalid, NoSpace
+from harness.errors import Conflict, Invalid, NoSpace, TooMany
 from harness.jobs import selectors, services
 from harness.jobs.models import Checkpoint, JobEvent, Prediction
 
@@ -113,3 +113,38 @@ def test_a_program_check_is_asked_and_answered_once(job, people, node_make):
         check_done({"check_id": check_id, "ok": True, "problem": None, "parameters": 10, "output_shape": [4, 2]})
     assert selectors.program_check_get(job, check_id)["parameters"] == 10
     assert JobEvent.objects.filter(job=job, kind="program").count() == 1
+
+
+def test_one_person_has_a_limited_number_of_predictions_waiting(job, people, node_make, tasks_sent, settings):
+    node_make()
+    settings.PREDICTIONS_WAITING_MAX = 2
+    Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1)
+
+    def ask(user):
+        return services.prediction_create(
+            user=user, job=job, input_name="a.csv", data=b"a\n1\n", checkpoint="step-00000010"
+        )
+
+    first, _ = ask(people.mate), ask(people.mate)
+    with pytest.raises(TooMany, match="wait for an answer"):
+        ask(people.mate)
+    ask(people.owner)
+    Prediction.objects.filter(pk=first.pk).update(state="done")
+    ask(people.mate)
+
+
+def test_one_person_asks_for_a_limited_number_of_trial_runs_in_a_minute(
+    job, people, node_make, tasks_sent, monkeypatch
+):
+    from django.core.cache import cache
+
+    cache.clear()
+    node_make()
+    monkeypatch.setattr("harness.jobs.predictions.CHECKS_PER_MINUTE_MAX", 2)
+    for _ in range(2):
+        services.program_check(user=people.mate, job=job)
+    with pytest.raises(TooMany):
+        services.program_check(user=people.mate, job=job)
+    services.program_check(user=people.owner, job=job)
+    cache.clear()
+    services.program_check(user=people.mate, job=job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import threading
@@ -15,6 +16,7 @@ from django.db import connection
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs, selectors, services
 from harness.jobs.models import Job
+from harness.store import ByteRange
 from tests.harness.jobs.helpers import queue
 
 pytestmark = pytest.mark.django_db
@@ -148,9 +150,14 @@ def test_a_new_spec_makes_a_new_program_and_keeps_edits(job, people):
     assert (job.name, job.epochs) == ("Seven", 7)
 
 
+def zip_of(job, **options):
+    body = selectors.program_zip(job, **options)
+    return b"".join(body.read(ByteRange(start=0, stop=body.size_bytes)))
+
+
 def test_the_zip_holds_program_and_runtime_and_is_the_same_each_time(job):
-    body = b"".join(selectors.program_zip(job))
-    assert body == b"".join(selectors.program_zip(job))
+    body = zip_of(job)
+    assert body == zip_of(job)
     names = zipfile.ZipFile(io.BytesIO(body)).namelist()
     assert f"program-{job.pk}/train.py" in names
     assert f"program-{job.pk}/worker/runtime/run.py" in names
@@ -159,8 +166,32 @@ def test_the_zip_holds_program_and_runtime_and_is_the_same_each_time(job):
 
 def test_the_zip_with_data_holds_what_the_program_trains_on(job):
     packed = selectors.data_file(job)
-    body = b"".join(selectors.program_zip(job, with_data=True))
+    body = zip_of(job, with_data=True)
     assert zipfile.ZipFile(io.BytesIO(body)).read(f"program-{job.pk}/data/{packed.name}") == packed.read_bytes()
     packed.unlink()
     with pytest.raises(NotFound, match="not there any more"):
-        b"".join(selectors.program_zip(job, with_data=True))
+        selectors.program_zip(job, with_data=True)
+
+
+@pytest.mark.parametrize("limit", [zipfile.ZIP64_LIMIT, 4_000_000, "at the list"])
+def test_the_size_of_a_zip_is_told_without_reading_the_data(job, monkeypatch, limit):
+    packed = selectors.data_file(job)
+    packed.write_bytes(bytes(5_000_000))
+    if limit == "at the list":  # as where the data end below 2 GiB, and the list begins above
+        limit = 5_100_000
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
+    body = selectors.program_zip(job, with_data=True)
+    made = zip_of(job, with_data=True)
+    assert len(made) == body.size_bytes
+    assert hashlib.sha256(made).hexdigest() == body.sha256()
+    assert b"".join(body.read(ByteRange(start=700, stop=901))) == made[700:901]
+    assert b"".join(body.read(ByteRange(start=len(made) - 9, stop=len(made)))) == made[-9:]
+
+
+def test_a_zip_of_other_bytes_has_another_version(job, people):
+    versions = {selectors.program_zip(job).version, selectors.program_zip(job, with_data=True).version}
+    selectors.data_file(job).write_bytes(b"other rows")
+    versions.add(selectors.program_zip(job, with_data=True).version)
+    services.program_file_write(user=people.owner, job=job, name="README.md", text="mine\n")
+    versions.add(selectors.program_zip(job).version)
+    assert len(versions) == 4

@@ -5,17 +5,21 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from harness.celery import app
 from harness.datasets.models import Dataset
 from harness.datasets.services import contents_purge
 from harness.env import S3Settings
+from harness.errors import NotFound
 from harness.jobs.control import retention as module
 from harness.jobs.control.retention import jobs_purge, retention, samples_thin
 from harness.jobs.control.usage import SAMPLES_MOST, attempt_samples
 from harness.jobs.failures import CAUSES, failure_of
-from harness.jobs.models import Job, ResourceSample
+from harness.jobs.models import Job, MetricPoint, ResourceSample
+from harness.jobs.selectors import JobFilters, job_list
 from harness.jobs.services import job_restore
 from tests.harness.jobs.helpers import place_now
 from worker.events import FailureCode
@@ -79,6 +83,37 @@ def test_a_job_that_is_taken_out_of_the_trash_while_others_are_purged_stays(job_
     (left,) = Job.objects.all()
     assert left.pk == purged[1] and left.deleted_at is None
     assert [settings.STORE.job(pk).root.is_dir() for pk in purged] == [False, True]
+
+
+@pytest.fixture
+def long_history(job, monkeypatch):
+    monkeypatch.setattr(module, "BATCH_ROWS", 10)
+    monkeypatch.setattr(module, "BREATH_S", 0.0)
+    MetricPoint.objects.bulk_create(MetricPoint(job=job, key="a", step=n, epoch=0, time_s=n) for n in range(35))
+    ResourceSample.objects.bulk_create(ResourceSample(job=job, token=1, time_s=n, data={}) for n in range(25))
+    Job.objects.update(deleted_at=LONG_AGO)
+    return job
+
+
+def test_a_long_history_is_deleted_in_small_parts(long_history, tasks_sent):
+    with CaptureQueriesContext(connection) as captured:
+        assert jobs_purge() == 1
+    assert not Job.objects.exists() and not MetricPoint.objects.exists() and not ResourceSample.objects.exists()
+    deletes = [query["sql"] for query in captured if query["sql"].startswith('DELETE FROM "jobs_metricpoint"')]
+    assert len(deletes) >= 4 and all("LIMIT 10" in sql for sql in deletes[:4])
+
+
+def test_a_purge_that_was_cut_short_is_gone_on_with_and_the_job_stays_in_the_trash(
+    long_history, people, tasks_sent, monkeypatch
+):
+    with monkeypatch.context() as cut:
+        cut.setattr(module.time, "sleep", lambda _: 1 / 0)
+        assert jobs_purge() == 0
+    assert 0 < MetricPoint.objects.count() < 35
+    with pytest.raises(NotFound, match="for good"):
+        job_restore(user=people.owner, job=long_history)
+    assert not job_list(user=people.owner, filters=JobFilters(deleted=True)).items
+    assert jobs_purge() == 1 and not Job.objects.exists()
 
 
 def test_files_of_a_purge_that_was_cut_short_go_with_the_next(job, tasks_sent, monkeypatch):

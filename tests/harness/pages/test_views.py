@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils.html import escape
 
@@ -31,6 +33,70 @@ def test_the_list_needs_as_many_queries_for_ten_jobs_as_for_forty(
         Job.objects.bulk_create([job])
     with django_assert_max_num_queries(14):
         assert owner.get("/jobs/").status_code == 200
+
+
+def test_every_page_needs_as_many_queries_for_one_project_as_for_thirty(world: SimpleNamespace, owner: Client) -> None:
+    from harness.accounts.models import Membership, Project
+
+    addresses = ("/", "/jobs/", "/datasets/", "/datasets/upload/", "/jobs/new/", "/pool/", "/projects/", "/account/")
+    few = {address: queries(owner, address) for address in addresses}
+    for number in range(30):
+        project = Project.objects.create(name=f"p{number}", slug=f"p{number}")
+        Membership.objects.create(project=project, user=world.owner, role="member" if number % 2 else "viewer")
+    assert {address: queries(owner, address) for address in addresses} == few
+
+
+def queries(client: Client, address: str) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        assert client.get(address).status_code == 200, address
+    return len(captured)
+
+
+def test_the_wizard_offers_the_newest_datasets_that_the_person_may_use_with_few_queries(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    from harness.accounts.models import Membership, Project
+    from harness.datasets.models import Dataset
+
+    before = queries(owner, "/jobs/new/")
+    seen_only = Project.objects.create(name="Seen", slug="seen")
+    Membership.objects.create(project=seen_only, user=world.owner, role="viewer")
+    for number in range(130):
+        copy = Dataset.objects.get(pk=world.wine.pk)
+        copy.pk, copy.name = f"copy{number:08d}", f"copy {number}"
+        copy.project = seen_only if number > 60 else world.project
+        Dataset.objects.bulk_create([copy])
+    assert queries(owner, "/jobs/new/") == before
+    page = owner.get("/jobs/new/").content.decode()
+    assert page.count("Use this") == 60 and "copy 60<" in page and "copy 61<" not in page
+    assert "the newest 60" in page and "178" in page
+    assert "the newest" not in owner.get("/jobs/new/?q=copy+1").content.decode()
+
+
+@pytest.mark.parametrize(
+    "address", ["/jobs/?q=", "/jobs/?tag=", "/datasets/?q=", "/jobs/new/?q=", "/jobs/export.csv?q="]
+)
+def test_a_search_for_a_whole_book_is_refused_in_words(world: SimpleNamespace, owner: Client, address: str) -> None:
+    answer = owner.get(address + "a" * 60_000)
+    assert answer.status_code == 422 and "at most 500 letters" in answer.content.decode()
+
+
+def test_a_tab_that_was_opened_before_another_one_saved_does_not_overwrite_it_unasked(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["draft"]
+    address = reverse("program_save", args=[job.pk])
+    page = owner.get(reverse("job_tab", args=[job.pk, "program"]) + "?file=model.py").content.decode()
+    opened = page.split('data-sha256="')[1][:64]
+    first = owner.post(address, {"name": "model.py", "text": "x = 1\r\n", "sha256": opened}).json()
+    refused = owner.post(address, {"name": "model.py", "text": "y = 2\n", "sha256": opened})
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (409, "changed") and "Save again" in error["hint"]
+    assert owner.post(address, {"name": "model.py", "text": "x = 1\n", "sha256": opened}).status_code == 200  # the same
+    again = owner.post(address, {"name": "model.py", "text": "y = 2\ry\n", "sha256": error["details"]["sha256"]})
+    assert again.status_code == 200 and error["details"]["sha256"] == first["file_sha256"]
+    own = again.json()["file_sha256"]
+    assert owner.post(address, {"name": "model.py", "text": "y = 3\n", "sha256": own}).status_code == 200
 
 
 def test_names_are_escaped_in_pages_and_in_chart_data(world: SimpleNamespace, owner: Client) -> None:

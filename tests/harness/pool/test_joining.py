@@ -128,8 +128,26 @@ def test_the_node_signs_in_at_the_broker_as_itself_and_cannot_administer_it(text
     assert mine.ping() and mine.info("server")
     mine.xadd("dlh:events", {"event": "{}"})
     mine.rpush("node.node-2", "x")
-    mine.rpush("control", "x")
+    mine.lpush("control", "x")
+    mine.xadd("dlh:events:3", {"event": "{}"})
+    mine.xadd("dlh:job:job1", {"event": "{}"})
+    mine.expire("dlh:job:job1", 60)
+    mine.hset("dlh:meet:job1:1", "node-2", 0)
+    assert mine.hgetall("dlh:meet:job1:1") == {"node-2": "0"}
     for forbidden in (
+        lambda: mine.rpop("control"),
+        lambda: mine.xrange("dlh:events"),
+        lambda: mine.xrange("dlh:job:job1"),
+        lambda: mine.xadd("dlh:pool", {"event": "{}"}),
+        lambda: mine.xadd("dlh:project:abc", {"event": "{}"}),
+        lambda: mine.set("dlh:hearing", 1),
+        lambda: mine.set("dlh:reading:abc", 1),
+        lambda: mine.hset("dlh:ingest:by", "x", 1),
+        lambda: mine.hgetall("unacked"),
+        lambda: mine.hgetall("node.node-22.unacked"),
+        lambda: mine.sadd("_kombu.binding.node.node-22", "x"),
+        lambda: mine.sadd("_kombu.binding.control", "x"),
+        lambda: mine.publish("/0.celery.pidbox", '{"method": "shutdown"}'),
         lambda: mine.rpush("node.node-22", "x"),
         lambda: mine.config_get("requirepass"),
         lambda: mine.flushall(),
@@ -150,10 +168,12 @@ def test_an_agent_works_with_the_node_s_own_login(text, broker, tmp_path):
     }  # fmt: skip
     with (tmp_path / "log").open("wb") as log:
         agent = subprocess.Popen([sys.executable, "-m", "worker.agent"], env=env, stdout=log, stderr=log)
+    broker.execute_command("ACL", "LOG", "RESET")
     try:
         wait_for(lambda: broker.llen("control"), 120)
         Celery(broker=url).send_task("node.stop", ["job1", 1, "cancel"], queue="node.node-2")
         wait_for(lambda: broker.xlen("dlh:job:job1"), 60)  # it told that there is nothing to stop
+        assert broker.execute_command("ACL", "LOG") == []
     except AssertionError as error:
         raise AssertionError((tmp_path / "log").read_text()[-3000:]) from error
     finally:
@@ -186,6 +206,24 @@ def test_a_broker_that_does_not_know_every_command_makes_the_user_without_it(mon
     monkeypatch.setattr(broker_users, "_acl", older)
     assert broker_users.broker_user_set("node-2", digest_of("secret"))
     assert "node-node-2" in {str(name) for name in broker.execute_command("ACL", "USERS")}
+
+
+def test_a_broker_that_knows_no_keys_that_are_only_written_lets_the_node_read_them(monkeypatch, broker):
+    real = broker_users._acl
+
+    def older(*words):
+        for word in words:
+            if word == broker_users.NEWER or word.startswith(broker_users.WRITE_ONLY):
+                raise redis.ResponseError(f"Error in ACL SETUSER modifier '{word}': Syntax error")
+        return real(*words)
+
+    monkeypatch.setattr(broker_users, "_acl", older)
+    assert broker_users.broker_user_set("node-2", digest_of("secret"))
+    place = broker.connection_pool.connection_kwargs
+    mine = redis.Redis(host=place["host"], port=place["port"], username="node-node-2", password="secret")
+    assert mine.lpush("control", "x") and mine.xrange("dlh:events") == []
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        mine.xadd("dlh:pool", {"event": "{}"})
 
 
 def test_a_node_sees_the_others_and_tells_how_it_is(text, node_make):

@@ -1,0 +1,63 @@
+"""How far a backup or a restore is, on standard error: a bar on a terminal, now and then a line where there is none."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+Tell = Callable[[str, int, int], None]
+"""Called with (what is done now, how much of it is done, how much it is in all)."""
+LINE_EVERY_S = 10.0
+
+
+def nobody(stage: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+class Teller(AbstractContextManager["Teller"]):
+    """A `Tell` for people."""
+
+    def __init__(
+        self, *, quiet: bool = False, out: TextIO = sys.stderr, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._quiet, self._out, self._clock = quiet, out, clock
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+        self._bar = Progress(*columns, console=Console(file=out), disable=quiet or not out.isatty(), transient=True)
+        self._task: TaskID | None = None
+        self._stage = ""
+        self._begun_s = self._said_s = 0.0
+
+    def __enter__(self) -> Teller:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """See `Tell`."""
+        done = min(done, total)
+        if stage != self._stage or self._task is None:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task, self._stage = self._bar.add_task(stage, total=total), stage
+            self._begun_s = self._said_s = self._clock()
+        self._bar.update(self._task, completed=done, total=total)
+        now_s = self._clock()
+        if self._bar.disable and not self._quiet and now_s - self._said_s >= LINE_EVERY_S:
+            self._said_s = now_s
+            self._out.write(f"{_line(stage, done, total, now_s - self._begun_s)}\n")
+            self._out.flush()
+
+
+def _line(stage: str, done: int, total: int, elapsed_s: float) -> str:
+    share = done / total if total else 1.0
+    left = f", about {elapsed_s * (1 - share) / share:.0f} s left" if share else ""
+    return f"{stage}: {share:.0%}{left}"

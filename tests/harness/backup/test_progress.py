@@ -1,0 +1,52 @@
+"""What a person sees of a backup that takes long."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.conf import settings
+
+from harness.backup.making import backup_make
+from harness.backup.progress import LINE_EVERY_S, Teller
+
+
+class Clock:
+    now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_where_there_is_no_terminal_lines_tell_share_and_time_left() -> None:
+    out, clock = io.StringIO(), Clock()
+    with Teller(out=out, clock=clock) as tell:
+        tell("Unpacking", 0, 400)
+        for done in (1, 100, 101):
+            clock.now_s += LINE_EVERY_S if done == 100 else 0.1
+            tell("Unpacking", done, 400)
+        tell("Filling the database", 0, 0)
+    assert out.getvalue() == "Unpacking: 25%, about 30 s left\n"
+
+
+def test_on_a_terminal_there_is_a_bar_and_a_program_sees_nothing() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for quiet in (False, True):
+        out = Terminal()
+        with Teller(out=out, quiet=quiet) as tell:
+            tell("Unpacking", 200, 400)
+        assert ("Unpacking" in out.getvalue()) is not quiet
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_says_how_far_it_is(tmp_path, people) -> None:
+    (settings.STORE.root / "jobs" / "abc").mkdir(parents=True, exist_ok=True)
+    (settings.STORE.root / "jobs" / "abc" / "model").write_bytes(bytes(3 << 20))
+    heard: list[tuple[str, int, int]] = []
+    backup_make(tmp_path / "one.dlh", with_secrets=False, tell=lambda *told: heard.append(told))
+    written = [(done, total) for stage, done, total in heard if stage == "Writing the backup"]
+    assert len(written) >= 3 and written == sorted(written)
+    assert written[-1][0] >= written[-1][1] >= 3 << 20
