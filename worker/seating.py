@@ -26,7 +26,7 @@ class Rendezvous:
         ranks = [replace(self._config.ranks[0], rank=place, local_rank=place) for place in range(size)]
         config = replace(self._config, hosts=list(hosts), ranks=ranks)
         if self._server is not None:
-            threading.Thread(target=_shut, args=(self._server,), daemon=True).start()
+            threading.Thread(target=self._server.shutdown, daemon=True).start()
             self._server = None
         port = self._serve(config) if size > 1 else 0
         environments = rank_environments(config, port)
@@ -43,9 +43,3 @@ class Rendezvous:
         server.init(get_host_assignments(hosts, config.world_size, config.world_size))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return int(server.server_address[1])
-
-
-def _shut(server: Any) -> None:
-    """Answer nobody any more, and let go of the port: a run of months has many generations."""
-    server.shutdown()
-    server.server_close()

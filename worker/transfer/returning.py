@@ -27,7 +27,8 @@ from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, Tr
 
 PIECE_BYTES = 8 << 20
 LOG_BYTES = 1 << 20
-LOOK_S = 1.0
+LOOK_S, LOOK_MOST_S = 1.0, 60.0
+"""Between rounds, and the most after some that failed: each may read and send a whole checkpoint again."""
 AWAY_LIMIT_S = 24 * 3600.0
 """While the run goes on nothing is given up."""
 RESENDS_MAX = 3
@@ -103,11 +104,13 @@ class Returner:
     # -- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        look_s = LOOK_S
         while True:
-            ending = self._ending.wait(LOOK_S)
+            ending = self._ending.wait(look_s)
+            look_s = min(LOOK_MOST_S, 2 * look_s)
             try:
                 self._round(ending)
-                self._problem, self._complete = "", ending
+                self._problem, self._complete, look_s = "", ending, LOOK_S
             except Stopped:
                 self._problem = "the portal did not answer in time"
             except Exception as error:  # whatever it is: what was not returned must not count as returned

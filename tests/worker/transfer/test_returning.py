@@ -1,0 +1,47 @@
+"""How a node gives back what its runs make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+from worker.transfer.portal import Portal, PortalRefused
+from worker.transfer.returning import LOOK_MOST_S, LOOK_S, Returner
+
+
+@pytest.fixture
+def returner(tmp_path: Path) -> Returner:
+    """Of a run whose portal is asked for nothing."""
+    rank = RankPlan(rank=0, node="n", local_rank=0, device="cpu", threads=1)
+    plan = RunPlan(
+        job_id="job1", token=1, mode="single", ranks=(rank,),
+        job_dir=str(tmp_path), dataset_dir=str(tmp_path), limits=Limits(memory_bytes=1, disk_bytes=1),
+        minimum_sandbox_level=0, own_code=False,
+    )  # fmt: skip
+    return Returner(cast(Portal, None), plan, RunPaths(tmp_path), (0,), first=True)
+
+
+def test_what_the_portal_refuses_is_sent_again_ever_more_seldom(
+    returner: Returner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    outcomes: list[Any] = [PortalRefused(400, "bad", "no", None)] * 8 + [None] * 2
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        return len(waits) == len(outcomes)
+
+    def one_round(_ending: bool) -> None:
+        if (problem := outcomes[len(waits) - 1]) is not None:
+            raise problem
+
+    monkeypatch.setattr(returner, "_ending", SimpleNamespace(wait=wait))
+    monkeypatch.setattr(returner, "_round", one_round)
+    returner._run()
+    assert waits[:9] == [min(LOOK_MOST_S, LOOK_S * 2**number) for number in range(9)]
+    assert waits[9] == LOOK_S, "it works again"
+    assert returner.problem() == ""
