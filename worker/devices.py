@@ -82,7 +82,7 @@ def _gpu_count(nvml: Any) -> int:
     try:
         return int(nvml.nvmlDeviceGetCount())
     except nvml.NVMLError:
-        _nvml.cache_clear()  # a driver that was loaded anew wants to be asked anew
+        _nvml_start.cache_clear()  # a driver that was loaded anew wants to be asked anew
         return 0
 
 
