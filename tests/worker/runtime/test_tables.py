@@ -244,6 +244,11 @@ def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_pat
         ("", ["1,250"], ["1250"]),
         ("decimal comma", ["1,250"], ["1.250"]),
         ("decimal comma", ["1,250.5", "1,250"], ["1250.5", "1250"]),
+        ("", ["1.234", "12,5"], ["1234", "12.5"]),
+        ("", ["1.234", "0.125"], ["1.234", "0.125"]),
+        ("", ["1.234.567", "1.234"], ["1234567", "1234"]),
+        ("decimal comma", ["1.234"], ["1234"]),
+        ("decimal comma", ["1.234", "12.5"], ["1.234", "12.5"]),
     ],
 )
 def test_a_comma_in_doubt_means_what_it_meant_in_training(trained: str, texts: list[str], expected: list[str]) -> None:
