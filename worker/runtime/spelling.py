@@ -37,9 +37,9 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     """
     table = _truth_spelled(preprocess, _decoded(table))
     comma = (table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1"
-    spelling = preprocess.get("spelling")
+    spelling, missing, kinds = preprocess.get("spelling"), preprocess.get("missing"), _kinds(preprocess)
     spelled = spelling if isinstance(spelling, dict) else {}
-    with_missing, kinds = preprocess.get("missing") or (), _kinds(preprocess)
+    with_missing = missing if isinstance(missing, list) else []
     for at, field in enumerate(table.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue

@@ -208,6 +208,8 @@ def test_a_persons_own_notes_about_the_data_are_left_alone() -> None:
     table = pa.table({"x": ["1,5"]})
     for notes in ({}, {"numeric": 3}, {"numeric": ["x"]}, {"numeric": [{"name": "x"}]}):
         assert as_trained(notes, table)["x"].to_pylist() == ["1,5"]
+    odd = {"numeric": [{"column": "x", "kind": "numeric"}], "missing": 3, "spelling": ["x"]}
+    assert as_trained(odd, table)["x"].to_pylist() == ["1.5"]
 
 
 def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_path: Path) -> None:
