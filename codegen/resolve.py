@@ -174,7 +174,9 @@ def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
         largest = max((rows for _, rows in reading.classes), default=0) / max(1, reading.rows)
         allowed = CLASS_METRICS
         guess, reason = Metric.ACCURACY, "share of rows that are right"
-        if largest > 0.9:
+        if spec.training.class_weights == "balanced":
+            guess, reason = Metric.BALANCED_ACCURACY, "all classes count alike in the loss, and so in the choice"
+        elif largest > 0.9:
             guess, reason = Metric.MACRO_F1, f"one class holds {largest:.0%} of the rows, so accuracy would say little"
     metric: Metric = notes.choose("objective.metric", spec.objective.metric, guess, reason)
     if metric not in allowed:

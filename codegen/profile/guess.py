@@ -111,8 +111,8 @@ def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
         if found.null_count():
             values = values.str.strip_chars()
             found = numbers(values)
-            if plan.style:
-                found = found.fill_null(numbers(values, plan.style))
+        if plan.style:
+            found = numbers(values, plan.style).fill_null(found)  # beside decimal commas 1.234 is a thousand
     found = found.fill_nan(None)
     return found.set(found.is_infinite().fill_null(False), None)
 

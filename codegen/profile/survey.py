@@ -12,6 +12,7 @@ from codegen.profile.tallies import MAX_WHOLE, NumberTally, WordTally
 from codegen.profile.values import (
     DATE_FORMATS,
     DOUBTFUL_MARKERS,
+    POINTED_THOUSANDS,
     NumberStyle,
     dates,
     is_missing,
@@ -98,7 +99,9 @@ class ColumnSurvey:
         """Whole numbers too large to be kept exactly."""
         self.distinct = DistinctSketch()
         self._spelled = {style: (NumberTally(), WordTally()) for style in SPELLED_STYLES}
-        """What holds a comma, read in each way."""
+        """What holds a comma or several points, read in each way."""
+        self._pointed = {style: NumberTally() for style in SPELLED_STYLES}
+        """What holds one point and may be thousands, if commas are decimal here."""
         self._dates: dict[str, int] | None = None
 
     @property
@@ -143,6 +146,7 @@ class ColumnSurvey:
         found, left = self._spelled[self.style]
         self.styled = found.count
         self.numbers.join(found)
+        self.numbers.join(self._pointed[self.style])
         self.words.join(left)
 
     def _count(self, present: pl.Series) -> None:
@@ -161,10 +165,22 @@ class ColumnSurvey:
         else:
             self._count(values)
         self.coded += leading_zeros(values)
-        self.numbers.add(parsed, self.rows)
+        self.numbers.add(self._without_pointed(values, parsed), self.rows)
         if self.numbers.maximum >= MAX_WHOLE or self.numbers.minimum <= -MAX_WHOLE:
             large = values.filter((parsed.abs() >= MAX_WHOLE).fill_null(False))
             self.inexact += int(large.str.contains(_DIGITS).sum())
+
+    def _without_pointed(self, values: pl.Series, parsed: pl.Series) -> pl.Series:
+        """`parsed` without what is thousands if commas are decimal, which is counted in both ways."""
+        if not self._spelled[NumberStyle.DECIMAL_COMMA][0].count:
+            return parsed
+        pointed = values.str.contains(POINTED_THOUSANDS).fill_null(False) & parsed.is_not_null()
+        if not pointed.any():
+            return parsed
+        self._pointed[NumberStyle.THOUSANDS].add(parsed.set(~pointed, None), self.rows)
+        as_thousands = numbers(values.set(~pointed, None), NumberStyle.DECIMAL_COMMA)
+        self._pointed[NumberStyle.DECIMAL_COMMA].add(as_thousands, self.rows)
+        return parsed.set(pointed, None)
 
     def _add_markers(self, found: pl.Series) -> None:
         if len(found):
@@ -174,12 +190,14 @@ class ColumnSurvey:
     def _add_words(self, values: pl.Series, mask: pl.Series) -> None:
         if not mask.any():
             return
-        commas = mask & values.str.contains(",", literal=True).fill_null(False)
-        if commas.any():
-            self._add_spelled(values, commas)
-            mask = mask & ~commas
+        spelled = mask & (values.str.contains(",", literal=True) | values.str.contains(POINTED_THOUSANDS)).fill_null(
+            False
+        )
+        if spelled.any():
+            self._add_spelled(values, spelled)
+            mask = mask & ~spelled
         self.words.add(values, mask, self.rows)
-        self._try_dates(values.filter(mask | commas))
+        self._try_dates(values.filter(mask | spelled))
 
     def _add_spelled(self, values: pl.Series, mask: pl.Series) -> None:
         held = values.set(~mask, None)

@@ -56,7 +56,9 @@ DATE_FORMATS = (
 
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 """`0,636` is no thousand: whoever wrote it writes decimal commas."""
-_DECIMAL_COMMA = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+$"
+_DECIMAL_COMMA = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$"
+POINTED_THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
+"""`1.234` beside decimal commas is a thousand and more, `1.234.567` is a million wherever it stands."""
 
 
 class NumberStyle(StrEnum):

@@ -310,6 +310,7 @@ def test_rows_are_copies_only_if_the_target_is_the_same_and_they_are_rare():
     numbers = same_rows(table.slice(0, 5), targets[:5])
     assert [int(np.argmax(numbers == number)) for number in numbers] == [0, 0, 2, 3, 4]
     assert len(np.unique(same_rows(table.slice(0, 5), np.arange(5)))) == 5
+    assert len(same_rows(table.slice(0, 0), targets[:0], targets[:0])) == 0
     assert len(np.unique(same_rows(table, targets))) == 200  # forty times the same: common, and so in every part
     apart = same_rows(table, np.arange(200) // 10, np.arange(200) // 10)
     assert len(np.unique(apart)) == 20 * 4

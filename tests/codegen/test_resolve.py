@@ -168,6 +168,15 @@ def test_classes_are_weighted_only_where_the_metric_counts_them_alike(metric, we
     assert "class" in guess.reason
 
 
+@pytest.mark.parametrize(
+    ("wish", "metric"), [("balanced", "balanced_accuracy"), ("none", "accuracy"), ("auto", "accuracy")]
+)
+def test_the_best_checkpoint_is_chosen_by_what_the_weights_are_for(wish, metric):
+    assert resolve(spec_yaml.load(f"training: {{class_weights: {wish}}}"), table(), TWO_CORES).spec["objective"] == {
+        "metric": metric
+    }
+
+
 def test_a_rare_class_is_told_where_weights_are_left_out():
     rare = table(classes=(("low", 4900), ("high", 100)))
     answer = resolve(spec_yaml.load("objective: {metric: accuracy}"), rare, TWO_CORES)

@@ -23,6 +23,8 @@ CURVE_POINTS = 200
 SAMPLES = 24
 FEATURES_SHOWN = 8
 BINS = 10
+TELLING_LEAN = 0.02
+"""From so much between mean confidence and accuracy on, a model is told to be too sure, or not sure enough."""
 
 
 def values(standardised: Tensor, dataset: Dataset) -> NDArray[np.float64]:
@@ -148,7 +150,10 @@ def calibration_chart(right: NDArray[np.bool_], confidence: NDArray[np.float64])
             sure, share = float(confidence[inside].mean()), float(right[inside].mean())
             rows.append([f"{index / BINS:.1f}-{(index + 1) / BINS:.1f}", sure, share, int(inside.sum())])
             gap += abs(sure - share) * inside.mean()
-    note = f"Expected calibration error {gap:.3f}."
+    lean = float(confidence.mean() - right.mean())
+    mood = "is right less often than it says" if lean > 0 else "is right more often than it says"
+    note = f"Expected calibration error {gap:.3f}: its confidence is off by {100 * gap:.1f} points on average"
+    note += f", and it {mood}." if abs(lean) >= TELLING_LEAN else "."
     return chart("calibration", "Calibration", "curve", ["bin", "confidence", "accuracy", "rows"], rows, note)
 
 

@@ -48,12 +48,18 @@ def _pictures(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Tabl
 
 
 def _table(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
+    """Every input changes from row to row: what does not would be left out of the model."""
     makers: dict[str, Callable[[], Any]] = {
         "numeric": lambda: generator.normal(size=rows),
-        "dates": lambda: np.datetime64("2020-01-01", "us") + generator.integers(0, 10**9, rows) * 1000,
-        "texts": lambda: [f"{word} and {word}" for word in generator.integers(0, 99, rows)],
+        "dates": lambda: np.datetime64("2020-01-01", "us") + generator.integers(0, 10**12, rows) * 1000,
+        "texts": lambda: np.array(["word " * int(count) for count in generator.integers(1, 9, rows)], dtype=object),
     }
-    columns: dict[str, Any] = {name: make() for kind, make in makers.items() for name in shape.get(kind, [])}
+    gaps, none = np.arange(rows) % 7 == 0, np.zeros(rows, dtype=bool)
+    columns: dict[str, Any] = {
+        name: pa.array(make(), mask=gaps if name in shape.get("indicators", []) else none)
+        for kind, make in makers.items()
+        for name in shape.get(kind, [])
+    }
     for name, size in zip(shape.get("categorical", []), shape.get("cardinalities", []), strict=True):
         columns[name] = [f"value {row % max(1, int(size) - 1)}" for row in range(rows)]
     columns[str(shape.target)] = _labels(shape, rows) if shape.get("classes") else generator.normal(size=rows)

@@ -18,7 +18,8 @@ DATE_FORMATS = (
     "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
 )  # fmt: skip
 _THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
-_COMMA_SPELLED = r"^[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+$"
+_COMMA_SPELLED = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$"
+_ONE_POINT = r"^[^.,]*\.[^.,]*$"
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 _COMMA_STYLE = "decimal comma"
 """As the profile calls it."""
@@ -36,15 +37,15 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
     """
     table = _truth_spelled(preprocess, _decoded(table))
     comma = (table.schema.metadata or {}).get(DECIMAL_COMMA) == b"1"
-    spelling = preprocess.get("spelling")
+    spelling, missing, kinds = preprocess.get("spelling"), preprocess.get("missing"), _kinds(preprocess)
     spelled = spelling if isinstance(spelling, dict) else {}
-    with_missing, kinds = preprocess.get("missing") or (), _kinds(preprocess)
+    with_missing = missing if isinstance(missing, list) else []
     for at, field in enumerate(table.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue
         texts, name = _without_markers(table.column(at)), field.name
         if kinds.get(name) == "numeric":
-            texts = _plain_numbers(texts, comma or spelled.get(name) == _COMMA_STYLE)
+            texts = _plain_numbers(texts, comma, spelled.get(name) == _COMMA_STYLE)
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
         elif kinds.get(name) == "dates":
@@ -90,7 +91,7 @@ def _without_markers(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _without_words(texts: pa.ChunkedArray, fits: pa.ChunkedArray, name: str, what: str, tell: Tell) -> pa.ChunkedArray:
     """Null for what does not fit, as where the data to train on had words among the numbers or dates of a column."""
     words = pc.fill_null(pc.invert(fits), False)
-    count = pc.sum(words).as_py() or 0
+    count = _count(words)
     if not count:
         return texts
     row = pc.index(words, True).as_py()
@@ -116,19 +117,23 @@ def _vocabularies(preprocess: Mapping[str, Any]) -> dict[str, list[str]]:
     return {str(entry.get("column")): [str(value) for value in entry.get("values") or ()] for entry in entries}
 
 
-def _plain_numbers(texts: pa.ChunkedArray, prefer_comma: bool) -> pa.ChunkedArray:
-    """`1,234.5` and `1.234,5` as 1234.5, `+2` as 2; what a comma means is told by the values that leave no doubt."""
+def _plain_numbers(texts: pa.ChunkedArray, prefer_comma: bool, trained_comma: bool) -> pa.ChunkedArray:
+    """`1,234.5` and `1.234,5` as 1234.5, `+2` as 2; what comma and point mean is told by values that leave no doubt."""
     texts = pc.replace_substring_regex(texts, r"^\+([0-9.])", r"\1")
     by_thousands = pc.match_substring_regex(texts, _THOUSANDS_SPELLED)
     by_comma = pc.match_substring_regex(texts, _COMMA_SPELLED)
-    sure_thousands, sure_comma = (
-        pc.sum(pc.and_not(one, other)).as_py() or 0
-        for one, other in ((by_thousands, by_comma), (by_comma, by_thousands))
-    )
-    if sure_comma > sure_thousands or (sure_comma == sure_thousands and prefer_comma):
-        plain = pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
-        return pc.if_else(by_comma, plain, texts)
-    return pc.if_else(by_thousands, pc.replace_substring(texts, ",", ""), texts)
+    one_point = pc.match_substring_regex(texts, _ONE_POINT)
+    in_full = pc.and_not(by_comma, one_point)
+    sure_thousands, sure_comma = _count(pc.and_not(by_thousands, by_comma)), _count(pc.and_not(in_full, by_thousands))
+    if sure_comma < sure_thousands or (sure_comma == sure_thousands and not (prefer_comma or trained_comma)):
+        return pc.if_else(by_thousands, pc.replace_substring(texts, ",", ""), texts)
+    commas_are_decimal = _count(in_full) > 0 or (trained_comma and not _count(pc.and_not(one_point, by_comma)))
+    plain = pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
+    return pc.if_else(by_comma if commas_are_decimal else in_full, plain, texts)
+
+
+def _count(mask: pa.ChunkedArray) -> int:
+    return int(pc.sum(mask).as_py() or 0)
 
 
 def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.ChunkedArray:

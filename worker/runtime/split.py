@@ -77,7 +77,8 @@ def same_rows(
     digest = np.unique(targets, return_inverse=True)[1].astype(np.uint64)
     for column in table.columns:
         pieces = [chunk.indices.fill_null(-1).to_numpy() for chunk in column.dictionary_encode().chunks]
-        digest = (digest ^ np.concatenate(pieces).astype(np.int64).view(np.uint64)) * _MIX
+        places = np.concatenate([np.empty(0, np.int64), *pieces])
+        digest = (digest ^ places.view(np.uint64)) * _MIX
         digest ^= digest >> np.uint64(32)
     _, number, alike = np.unique(digest, return_inverse=True, return_counts=True)
     kin = np.full(len(digest), len(digest)) if labels is None else np.bincount(labels)[labels]

@@ -90,10 +90,11 @@ def test_a_nought_before_a_comma_is_no_thousand(lab: Lab) -> None:
     ("spelled", "expected"),
     [
         (["1,5", "12,25", "1.250,75", "1,250"], [1.5, 12.25, 1250.75, 1.25]),
+        (["1,5", "1.250", "-0.5", "1.250.000"], [1.5, 1250.0, -0.5, 1250000.0]),
         (["1,500", "12,250", "1,250.75", "7"], [1500.0, 12250.0, 1250.75, 7.0]),
         (["1,500", "2,250", "3,750", "4,125"], [1500.0, 2250.0, 3750.0, 4125.0]),
     ],
-    ids=["decimal comma", "thousands", "in doubt"],
+    ids=["decimal comma", "points as thousands", "thousands", "in doubt"],
 )
 @pytest.mark.parametrize("delimiter", [",", "\t", "|"])
 def test_what_a_comma_means_is_told_by_the_values_of_its_column(
@@ -119,6 +120,11 @@ def test_dates_that_may_be_read_in_two_ways_are_told(lab: Lab, clock: str) -> No
     assert "date_order" not in {found.code for found in profile.warnings}
     column = profile.column("when")
     assert column and column.type is ColumnType.DATE and column.spelling.startswith("%m/%d/%Y")
+
+
+def test_points_are_decimal_where_no_comma_is(lab: Lab) -> None:
+    lab.profile("a.csv", "x;y2;label\n" + "".join(f"{i}.{100 + i};{i};{'ab'[i % 2]}\n" for i in range(60)))
+    assert lab.table()["x"].to_pylist()[:3] == [0.1, 1.101, 2.102]
 
 
 def test_words_beside_decimal_commas_are_named_and_count_as_missing(lab: Lab) -> None:

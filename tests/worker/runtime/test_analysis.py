@@ -9,6 +9,7 @@ from worker.runtime.analysis import (
     CLASSES_SHOWN,
     CURVES_SHOWN,
     ROWS_SHOWN,
+    calibration_chart,
     confusion_chart,
     curve_charts,
     per_class_chart,
@@ -71,3 +72,18 @@ def test_the_mean_over_classes_is_told_and_so_is_which_classes_they_are() -> Non
 def test_a_class_without_rows_has_no_curve() -> None:
     *_, areas = curve_charts(np.array([0, 0, 1, 1]), np.eye(3)[[0, 1, 1, 1]], ["a", "b", "c"])
     assert [row[0] for row in areas["rows"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("share_right", "words"),
+    [
+        (0.6, "0.300: its confidence is off by 30.0 points on average, and it is right less often than it says."),
+        (0.9, "0.000: its confidence is off by 0.0 points on average."),
+        (1.0, "0.100: its confidence is off by 10.0 points on average, and it is right more often than it says."),
+    ],
+)
+def test_calibration_is_told_in_words(share_right: float, words: str) -> None:
+    right = np.arange(100) < 100 * share_right
+    chart = calibration_chart(right, np.full(100, 0.9))
+    assert chart["note"] == f"Expected calibration error {words}"
+    assert chart["rows"] == [["0.9-1.0", pytest.approx(0.9), pytest.approx(share_right), 100]]

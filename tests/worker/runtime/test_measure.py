@@ -13,9 +13,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from codegen.profile.types import ColumnType
+from codegen.reading import table_shape
 from scheduler.calibration import CalibrationPoint
 from scheduler.link import fit_link
 from scheduler.workload import Workload
+from tests.codegen.model_profiles import column
+from tests.codegen.programs import module
 from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_table, program, python, wine
 from worker import power
@@ -23,7 +27,7 @@ from worker.power import EnergyMeter
 from worker.runtime.fewrows import LIMIT_BYTES, GivenShapeSpec
 from worker.runtime.madeup import make_rows
 from worker.runtime.measure import measure, together
-from worker.runtime.spec import load_spec
+from worker.runtime.spec import as_spec, load_spec
 
 PACKERS = {"digits": lambda folder: digits(folder, 200), "wine": wine, "diabetes": diabetes}
 
@@ -170,6 +174,24 @@ def test_made_up_rows_have_the_shape_of_the_real_ones(dataset: str, tmp_path: Pa
     real, mine = pq.read_schema(data / name), pq.read_schema(made / name)
     assert set(mine.names) == set(real.names)
     assert GivenShapeSpec(spec).with_shape({"outputs": 99, "new": 1}).shape.outputs == spec.shape.outputs
+
+
+def test_inputs_that_do_not_change_in_a_few_rows_are_left_out_of_the_model_too() -> None:
+    shape = {"categorical": ["a", "b", "c"], "cardinalities": [9, 300, 5], "features": ["x", "y"], "classes": ["p"]}
+    few = {"categorical": ["a", "c"], "cardinalities": [3, 2], "features": ["y"], "classes": ["p", "q"]}
+    taken = GivenShapeSpec({"shape": as_spec(shape)}).with_shape(few).shape
+    assert (taken.categorical, taken.cardinalities, taken.features) == (["a", "c"], [9, 5], ["y"])
+    assert taken.classes == ["p"]
+
+
+def test_made_up_rows_change_in_every_input(tmp_path: Path) -> None:
+    kinds = (ColumnType.NUMERIC, ColumnType.DATE, ColumnType.TEXT, ColumnType.CATEGORY)
+    columns = [column(kind.value, kind, missing=3) for kind in kinds]
+    shape = table_shape(columns) | {"target": "kind", "classes": ["a", "b"], "outputs": 2}
+    split = {"validation": 0.1, "test": 0.1, "stratify": True}
+    body = {"task": "tabular_classification", "data": {"split": split}, "training": {"seed": 0}, "shape": shape}
+    dataset = module("data_tabular.py").load(as_spec(body), make_rows(as_spec(body), tmp_path / "made"))
+    assert dataset.shape["features"] == shape["features"] and dataset.shape["categorical"] == ["category"]
 
 
 def test_the_slowest_rank_and_the_largest_memory_count() -> None:

@@ -209,6 +209,8 @@ def test_a_persons_own_notes_about_the_data_are_left_alone() -> None:
     table = pa.table({"x": ["1,5"]})
     for notes in ({}, {"numeric": 3}, {"numeric": ["x"]}, {"numeric": [{"name": "x"}]}):
         assert as_trained(notes, table)["x"].to_pylist() == ["1,5"]
+    odd = {"numeric": [{"column": "x", "kind": "numeric"}], "missing": 3, "spelling": ["x"]}
+    assert as_trained(odd, table)["x"].to_pylist() == ["1.5"]
 
 
 def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_path: Path) -> None:
@@ -245,6 +247,11 @@ def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_pat
         ("", ["1,250"], ["1250"]),
         ("decimal comma", ["1,250"], ["1.250"]),
         ("decimal comma", ["1,250.5", "1,250"], ["1250.5", "1250"]),
+        ("", ["1.234", "12,5"], ["1234", "12.5"]),
+        ("", ["1.234", "0.125"], ["1.234", "0.125"]),
+        ("", ["1.234.567", "1.234"], ["1234567", "1234"]),
+        ("decimal comma", ["1.234"], ["1234"]),
+        ("decimal comma", ["1.234", "12.5"], ["1.234", "12.5"]),
     ],
 )
 def test_a_comma_in_doubt_means_what_it_meant_in_training(trained: str, texts: list[str], expected: list[str]) -> None:
