@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from codegen.spec import TaskSpec
 
 WIDTH = 110
+_FAST = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""Writes ASCII as the other one does, in a tenth of the time; of other letters it escapes some that people read."""
 SHAPE_WORDS = "What the data look like: columns or picture size, classes, outputs. Found by the profile, not a choice."
 
 
@@ -45,5 +47,7 @@ def _comment(text: str | None, indent: str) -> list[str]:
 
 
 def _entry(name: str, value: Any, indent: str) -> list[str]:
-    body: str = yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True, width=WIDTH)
+    plain = repr(value)
+    dumper = _FAST if plain.isascii() and "\\" not in plain else yaml.SafeDumper
+    body: str = yaml.dump({name: value}, Dumper=dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return [indent + line if line else line for line in body.rstrip("\n").split("\n")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,12 @@ class _Templates(jinja2.FileSystemLoader):
         return re.sub(r"(?m)^[ \t]*#: (.+)$", r"«% \1 %»", text), path, fresh
 
 
+@cache
 def _environment() -> jinja2.Environment:
-    """Lines that begin with `#: ` choose; the other marks are signs that Python code does not hold."""
+    """Lines that begin with `#: ` choose; the other marks are signs that Python code does not hold.
+
+    One for all programs: it keeps its templates compiled, which takes longer than to fill them in.
+    """
     environment = jinja2.Environment(
         loader=_Templates(PROGRAMS),
         variable_start_string="«",

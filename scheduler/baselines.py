@@ -10,9 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import LinearRegression, RidgeCV
 
 from scheduler.calibration import CalibrationPoint
 from scheduler.features import Vector
@@ -67,6 +64,8 @@ def _number(value: Any) -> float:
 
 def linear_on_knobs(points: Sequence[CalibrationPoint]) -> Predictor:
     """Ordinary least squares on the knobs."""
+    from sklearn.linear_model import LinearRegression
+
     read = knob_reader(points)
     model = LinearRegression().fit(read(points), seconds(points))
     return lambda some: np.maximum(model.predict(read(some)), LEAST_S)
@@ -74,6 +73,8 @@ def linear_on_knobs(points: Sequence[CalibrationPoint]) -> Predictor:
 
 def linear_on_flops(points: Sequence[CalibrationPoint]) -> Predictor:
     """Ordinary least squares on FLOPs."""
+    from sklearn.linear_model import LinearRegression
+
     model = LinearRegression().fit(totals(points)[:, :1], seconds(points))
     return lambda some: np.maximum(model.predict(totals(some)[:, :1]), LEAST_S)
 
@@ -89,6 +90,8 @@ def totals_nnls(points: Sequence[CalibrationPoint]) -> Predictor:
 
 
 def _relative_nnls(points: Sequence[CalibrationPoint], columns: int) -> Predictor:
+    from scipy.optimize import nnls
+
     def inputs(some: Sequence[CalibrationPoint]) -> Vector:
         return np.column_stack([totals(some)[:, :columns], np.ones(len(some))])
 
@@ -101,12 +104,16 @@ def _relative_nnls(points: Sequence[CalibrationPoint], columns: int) -> Predicto
 
 def power_law(points: Sequence[CalibrationPoint]) -> Predictor:
     """log seconds linear in the logarithms of the totals, lightly ridged."""
+    from sklearn.linear_model import RidgeCV
+
     model = RidgeCV(alphas=RIDGES).fit(np.log1p(totals(points)), np.log(seconds(points)))
     return lambda some: np.exp(model.predict(np.log1p(totals(some))))
 
 
 def boosted_trees(points: Sequence[CalibrationPoint]) -> Predictor:
     """Histogram gradient boosting of log seconds on log totals and knobs."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
     read = knob_reader(points)
 
     def inputs(some: Sequence[CalibrationPoint]) -> Vector:

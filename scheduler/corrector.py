@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from sklearn.model_selection import GroupKFold
 
 from scheduler.device_model import Corrector
 from scheduler.features import Vector
@@ -47,6 +45,8 @@ def fit_corrector(inputs: Vector, error: Vector, groups: Sequence[str]) -> Found
 
 
 def _held_out(inputs: Vector, error: Vector, groups: Sequence[str], length: float, signal: float) -> Vector:
+    from sklearn.model_selection import GroupKFold
+
     found = np.zeros(len(error))
     for rest, out in GroupKFold(FOLDS).split(inputs, groups=groups):
         found[out] = _kernel(inputs[out], inputs[rest], length) @ _alpha(inputs[rest], error[rest], length, signal)
@@ -54,6 +54,8 @@ def _held_out(inputs: Vector, error: Vector, groups: Sequence[str], length: floa
 
 
 def _alpha(inputs: Vector, error: Vector, length: float, signal: float) -> Vector:
+    from scipy.linalg import cho_factor, cho_solve
+
     kernel = _kernel(inputs, inputs, length) + np.eye(len(error)) / signal
     found: Vector = cho_solve(cho_factor(kernel), error)
     return found

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from scheduler.device_model import MemoryModel
 from scheduler.estimates import Basis, Interval
@@ -80,6 +79,8 @@ def _held_out_ratios(inputs: Vector, measured: Vector, groups: Sequence[str], st
 
 def _solve(inputs: Vector, measured: Vector, start: Vector) -> Vector:
     """Logarithms of the coefficients."""
+    from scipy.optimize import least_squares
+
     spread = np.array([PRIOR_SPREAD[name] for name in PARTS])
     count = len(measured)
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from scheduler.device_model import Coefficients
 from scheduler.features import DENSE, LAYOUTS, Block, Vector
@@ -123,6 +122,8 @@ class Loss:
 
 def solve(problem: Problem, start: Vector | None = None) -> Vector:
     """The vector that minimises the loss: Gauss-Newton steps by Cholesky, halved until the loss falls enough."""
+    from scipy.linalg import cho_factor, cho_solve
+
     loss = Loss(problem)
     u = np.zeros(problem.size) if start is None else start
     value = loss.value(u)

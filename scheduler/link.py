@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import nnls
 
 from scheduler.device_model import LinkModel
 from scheduler.estimates import Basis
@@ -22,6 +21,8 @@ LEAST_SECONDS = 1e-9
 
 def fit_link(sizes_bytes: Sequence[float], seconds: Sequence[float], *, ranks: int = 2) -> LinkModel:
     """Latency and bandwidth from timed allreduces among `ranks` ranks. Raises `ValueError` for bad figures."""
+    from scipy.optimize import nnls
+
     if len(sizes_bytes) != len(seconds) or len(set(sizes_bytes)) < LEAST_SIZES:
         raise ValueError(f"a link probe needs as many seconds as sizes, and {LEAST_SIZES} different sizes")
     if ranks < 2:

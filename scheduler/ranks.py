@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
-from scipy.optimize import nnls
 
 from scheduler.calibration import CalibrationPoint
 from scheduler.device_model import DeviceModel
@@ -147,6 +146,8 @@ def fit_contention(model: DeviceModel, points: Sequence[CalibrationPoint]) -> De
 
 def _drawn_to(start: Vector, spread: Vector, inputs: Vector, wanted: Vector) -> Vector:
     """Coefficients >= 0 with inputs @ coefficients near `wanted`; reweighted in turns, so that outliers pull less."""
+    from scipy.optimize import nnls
+
     weights = np.ones(len(wanted))
     found = start
     for _ in range(ITERATIONS):

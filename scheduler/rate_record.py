@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter1d, median_filter
 
 Values = NDArray[np.float64]
 SMOOTH_POINTS = 2.0
@@ -116,6 +115,8 @@ def _stacked(rows: Sequence[Sequence[float]], length: int, missing: float) -> Va
 
 def smooth(values: Values) -> Values:
     """The same curve without single odd points and without jitter; symmetric, so that nothing moves to later rates."""
+    from scipy.ndimage import gaussian_filter1d, median_filter
+
     if not len(values):
         return values
     smoothed: Values = gaussian_filter1d(

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import isotonic_regression, nnls
 
 from scheduler.device_model import DeviceModel
 from scheduler.estimates import Allocation
@@ -46,6 +45,8 @@ class StepTable:
 
         Raises `ValueError` for fewer than two different numbers of rows, or figures that are none.
         """
+        from scipy.optimize import isotonic_regression
+
         known = sorted({int(rows): float(seconds) for rows, seconds in points}.items())
         if len(known) < 2 or any(rows < 1 or not 0 < seconds < np.inf for rows, seconds in known):
             raise ValueError("a table of step times needs two numbers of rows and finite seconds above 0")
@@ -69,6 +70,8 @@ class StepTable:
 
 def line_of(points: Iterable[tuple[float, float]]) -> Line:
     """The line through (rows, seconds) by relative least squares, neither coefficient below 0."""
+    from scipy.optimize import nnls
+
     rows, seconds = np.array(list(points), dtype=float).T
     inputs = np.stack([1.0 / seconds, rows / seconds], axis=1)
     scale = np.abs(inputs).max(axis=0)

@@ -14,8 +14,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from scipy.stats import qmc
-
 from codegen.catalog import FAMILIES
 from codegen.catalog.base import Facts
 from codegen.spec import Task
@@ -187,6 +185,8 @@ def _interleaved(others_share: float, flops_per_s: float, seed: int) -> Iterator
 
 def design(family: str, *, flops_per_s: float = CAREFUL_FLOPS_PER_S, seed: int = SEED) -> Iterator[SweepPoint]:
     """Endless points of one family that can be built and whose steps are short."""
+    from scipy.stats import qmc
+
     space = SPACES[family]
     sequence = qmc.Sobol(d=len(space) + 1, scramble=True, seed=seed)
     while True:

@@ -58,6 +58,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(reason.removeprefix("Skipped: "), red=True, bold=True)
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """The database of the tests; what those that commit leave in it is deleted as `tests.database` does it."""
+    from django.test import TransactionTestCase
+
+    from tests.database import fixture_teardown
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", fixture_teardown)
+        yield
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own, small enough to be filled."""

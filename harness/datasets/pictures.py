@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 
-import polars as pl
 from PIL import Image, UnidentifiedImageError
 
 from codegen.profile.types import IMAGES_FILE, DataKind
@@ -17,6 +16,8 @@ _SHOWN_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "W
 
 def dataset_row_image(dataset: Dataset, row: int) -> tuple[bytes, str]:
     """(encoded picture, content type) of a 0-based row of the packed form. Raises `NotFound`, `Conflict`."""
+    import polars as pl
+
     profile = dataset_profile(dataset)
     if profile.kind != DataKind.IMAGES or not 0 <= row < profile.rows:
         raise NotFound("There is no such picture.")

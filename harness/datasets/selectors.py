@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 from django.conf import settings
 from django.db.models import Q, QuerySet
 
@@ -62,6 +61,8 @@ def dataset_folder(dataset: Dataset) -> Path:
 
 def dataset_rows(dataset: Dataset, offset: int = 0, limit: int = 50) -> dict[str, Any]:
     """`{columns, rows, total}` of the packed form; pictures come without their bytes. Raises `Invalid`, `Conflict`."""
+    import polars as pl
+
     if offset < 0 or not 1 <= limit <= ROWS_MAX:
         raise Invalid(f"offset is 0 or more and limit 1 to {ROWS_MAX}.", field="limit")
     profile = dataset_profile(dataset)

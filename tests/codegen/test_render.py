@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import jinja2
 import numpy as np
 import pytest
 import yaml
 
+from codegen import program_spec
 from codegen.catalog import FAMILIES, OWN
 from codegen.profile.types import DatasetProfile
+from codegen.program_spec import dump_program_spec
 from codegen.render import literal, render, runtime_files
 from codegen.resolve import resolve
 from codegen.spec import Task, TaskSpec
@@ -107,6 +111,23 @@ def test_spec_yaml_explains_each_field_and_reads_back(profiles: dict[Task, tuple
     text = render(resolved, profile).files["spec.yaml"]
     assert yaml.safe_load(text) == resolved.spec
     assert "# Rows per optimizer step, over all ranks." in text
+
+
+def test_templates_are_compiled_once_for_all_programs(
+    profiles: dict[Task, tuple[Path, DatasetProfile]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, profile = profiles[Task.TABULAR_REGRESSION]
+    resolved = resolve(TaskSpec(), profile, samples.HARDWARE)
+    first = render(resolved, profile)
+    monkeypatch.setattr(jinja2.Environment, "compile", lambda *_, **__: pytest.fail("compiled again"))
+    assert render(resolved, profile).files == first.files
+
+
+@pytest.mark.parametrize("value", ["plain", "word " * 60, ["1", True, None, {"b": [1e-5]}], "ü 🙂", "a\\b\n", "\x85"])
+def test_a_value_is_written_alike_by_either_writer_of_yaml(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = dump_program_spec({"name": value})
+    monkeypatch.setattr(program_spec, "_FAST", yaml.SafeDumper)
+    assert dump_program_spec({"name": value}) == text
 
 
 def test_hostile_names_do_not_reach_the_code(tmp_path: Path) -> None:

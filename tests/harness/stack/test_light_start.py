@@ -1,0 +1,26 @@
+"""Portal and control load what each start needs and no more: the libraries of a fit take longer than Django itself."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from harness.stack.home import REPOSITORY
+
+LOADS = {
+    "portal": "import harness.asgi\nfrom django.urls import get_resolver\nget_resolver().url_patterns",
+    "control": "from harness.celery import app\napp.loader.import_default_modules()\n"
+    "assert {'control.tick', 'control.calibration_fit'} <= set(app.tasks)",
+}
+LATER = {"scipy", "sklearn", "polars", "pyarrow", "torch"}
+
+
+@pytest.mark.parametrize("part", LOADS)
+def test_a_part_starts_without_what_only_fits_and_previews_need(part, tmp_path):
+    code = f"import django\ndjango.setup()\n{LOADS[part]}\nimport sys\nprint(*sys.modules)"
+    environment = {**os.environ, "DLH_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": "harness.settings"}
+    done = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "harness.jobs.services" in loaded and not LATER & loaded
