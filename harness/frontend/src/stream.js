@@ -1,5 +1,7 @@
 // One server-sent stream per page, shared by all parts of it; says when it is reconnecting, and leaves no gap:
 // the browser sends Last-Event-ID itself, and a stream that was closed for good is opened again from the last id.
+import { reach } from "./reach.js";
+
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 const KINDS = ["started", "running", "progress", "metric", "checkpoint", "sample", "log", "note", "exited",
   "state", "job", "node", "dataset", "end", "message"];
@@ -22,14 +24,14 @@ export class Stream {
     this.source.addEventListener("open", () => {
       this.tries = 0;
       this.tell("connection", { connected: true });
-      document.getElementById("connection").hidden = true;
+      reach("live", true);
     });
     this.source.addEventListener("error", () => this.lost());
     for (const kind of KINDS) this.source.addEventListener(kind, (event) => this.receive(kind, event));
   }
 
   lost() {
-    document.getElementById("connection").hidden = false;
+    reach("live", false);
     this.tell("connection", { connected: false });
     if (this.source.readyState !== EventSource.CLOSED) return;
     const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
