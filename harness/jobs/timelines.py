@@ -133,7 +133,7 @@ def job_energy(job: Job) -> JobEnergy:
     now = timezone.now()
     going = _going(Allocation.objects.filter(job=job), now)
     uses = [*DeviceUse.objects.filter(job=job), *going]
-    bases: Counter[str] = Counter()
+    bases: dict[str, float] = defaultdict(float)
     for use in uses:
         bases[use.energy_basis] += use.energy_j
     spans = [(use.energy_j, (use.ended_at - use.started_at).total_seconds()) for use in going]

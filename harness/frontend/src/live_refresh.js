@@ -23,17 +23,20 @@ function focused(node) {
 export function mount(node) {
   let timer = null;
   let kept = null;
+  let asked = "";
   const refresh = () => {
     timer = null;
     if (document.hidden || isHeld(node)) return;
-    htmx.ajax("GET", node.dataset.url + window.location.search, { target: node, swap: "innerHTML", select: node.dataset.select, headers: { [MARK]: "1" } });
+    asked = window.location.search;
+    htmx.ajax("GET", node.dataset.url + asked, { target: node, swap: "innerHTML", select: node.dataset.select, headers: { [MARK]: "1" } });
   };
   const soon = () => {
     timer ??= setTimeout(refresh, LEAST_MS);
   };
   node.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target !== node || !event.detail.requestConfig.headers[MARK]) return;
-    if (isHeld(node)) event.detail.shouldSwap = false; // taken in hand while the answer was on its way
+    // Taken in hand, or filtered in another way, while the answer was on its way.
+    if (isHeld(node) || asked !== window.location.search) event.detail.shouldSwap = false;
     kept = focused(node);
   });
   node.addEventListener("htmx:afterSwap", (event) => {
@@ -43,5 +46,5 @@ export function mount(node) {
   stream(node.dataset.topics).on("*", ({ kind }) => {
     if (!NOISE.has(kind)) soon();
   });
-  setInterval(soon, POLL_MS);
+  const poll = setInterval(() => (node.isConnected ? soon() : clearInterval(poll)), POLL_MS);
 }
