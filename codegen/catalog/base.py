@@ -107,6 +107,8 @@ class Family:
 
     name: str
     title: str
+    word: str
+    """As people call it within a line."""
     source: str
     """Paper it comes from."""
     tasks: frozenset[Task]

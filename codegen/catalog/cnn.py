@@ -101,6 +101,7 @@ def quality(facts: Facts) -> float:
 FAMILY = picture_family(
     name="cnn",
     title="Customised CNN",
+    word="CNN",
     source="Simonyan & Zisserman 2015, arXiv:1409.1556",
     knobs=(
         Knob(name="conv_layers", low=1, high=16, description="Convolutional layers; each pair halves the picture."),

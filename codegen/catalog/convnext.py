@@ -85,6 +85,7 @@ def quality(facts: Facts) -> float:
 FAMILY = picture_family(
     name="convnext",
     title="Small ConvNeXt",
+    word="ConvNeXt",
     source="Liu et al. 2022, arXiv:2201.03545",
     knobs=(
         Knob(name="patch", low=1, high=16, description="Side of the patches that the picture is cut into."),

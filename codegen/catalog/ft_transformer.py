@@ -78,6 +78,7 @@ def quality(facts: Facts) -> float:
 FAMILY = table_family(
     name="ft_transformer",
     title="FT-Transformer",
+    word="FT-Transformer",
     source="Gorishniy et al. 2021, arXiv:2106.11959",
     knobs=(
         Knob(name="blocks", low=1, high=12, description="Transformer blocks."),

@@ -58,6 +58,7 @@ def quality(facts: Facts) -> float:
 FAMILY = table_family(
     name="mlp",
     title="Multilayer perceptron",
+    word="MLP",
     source="Kadra et al. 2021, arXiv:2106.11189",
     knobs=(
         Knob(name="layers", low=1, high=12, description="Hidden layers."),

@@ -41,6 +41,7 @@ class OwnFamily(Family):
 FAMILY = OwnFamily(
     name="own",
     title="Own model",
+    word="own model",
     source="model.py",
     tasks=frozenset(Task),
     template=TEMPLATE,

@@ -77,6 +77,7 @@ def quality(facts: Facts) -> float:
 FAMILY = table_family(
     name="resmlp",
     title="Residual MLP with numeric embeddings",
+    word="residual MLP",
     source="Gorishniy et al. 2022, arXiv:2203.05556",
     knobs=(
         Knob(name="blocks", low=1, high=24, description="Residual blocks."),

@@ -94,6 +94,7 @@ def quality(facts: Facts) -> float:
 FAMILY = picture_family(
     name="resnet",
     title="ResNet for small pictures",
+    word="ResNet",
     source="He et al. 2016, arXiv:1512.03385",
     knobs=(
         Knob(name="blocks", low=1, high=32, description="Residual blocks in each of the three stages."),

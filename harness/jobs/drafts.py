@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from codegen.catalog import FAMILIES
 from codegen.spec import TaskSpec
 from codegen.types import Program, Resolved
 from harness.accounts.access import require
@@ -132,7 +133,7 @@ def _fill(job: Job, wish: TaskSpec, resolved: Resolved, dataset: Dataset) -> Non
 
 
 def _job_name(name: str, dataset: Dataset, family: str) -> str:
-    name = name.strip() or f"{dataset.name} · {family.replace('_', ' ')}"
+    name = name.strip() or f"{dataset.name} · {FAMILIES[family].word}"
     return name[:120]
 
 

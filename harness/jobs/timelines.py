@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import is_admin, visible_projects
 from harness.accounts.models import User
 from harness.errors import Invalid
 from harness.jobs.control.usage import attempt_samples, is_pools, use_of
-from harness.jobs.models import Allocation, DeviceUse
+from harness.jobs.models import Allocation, DeviceUse, Job
 from harness.pool.models import Device, PoolSetting
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_get
@@ -71,6 +72,17 @@ class UseRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class JobEnergy:
+    """What one job took."""
+
+    energy_j: float
+    power_w: float
+    """Mean power of the devices it holds; 0 while it holds none."""
+    basis: str
+    """Where most of the energy's figure comes from; empty where it never held a device."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bucket:
     """The pool over one stretch of time, one kind of device."""
 
@@ -101,16 +113,35 @@ def window_of(span: str, now: datetime | None = None) -> Window:
 def uses_of(window: Window) -> list[DeviceUse]:
     """Ended uses that reach into the window, and those that go on, as far as they are."""
     ended = DeviceUse.objects.filter(ended_at__gt=window.since, started_at__lt=window.until)
+    return list(ended) + _going(Allocation.objects.all(), window.until)
+
+
+def _going(allocations: QuerySet[Allocation], until: datetime) -> list[DeviceUse]:
+    """Uses that have not ended, as far as they are; not saved."""
     table = pool_setting_get().power_table
-    going = list(
-        Allocation.objects.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk")
-    )
+    going = list(allocations.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk"))
     held = Counter((allocation.attempt_id, allocation.device.node_id) for allocation in going)
     samples = {allocation.attempt_id: attempt_samples(allocation.attempt) for allocation in going}
-    return list(ended) + [
-        use_of(item, window.until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], table)
+    return [
+        use_of(item, until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], table)
         for item in going
     ]
+
+
+def job_energy(job: Job) -> JobEnergy:
+    """What a job's devices took so far, over all its attempts, and what they take now."""
+    now = timezone.now()
+    going = _going(Allocation.objects.filter(job=job), now)
+    uses = [*DeviceUse.objects.filter(job=job), *going]
+    bases: dict[str, float] = defaultdict(float)
+    for use in uses:
+        bases[use.energy_basis] += use.energy_j
+    spans = [(use.energy_j, (use.ended_at - use.started_at).total_seconds()) for use in going]
+    return JobEnergy(
+        energy_j=sum(use.energy_j for use in uses),
+        power_w=sum(energy_j / span_s for energy_j, span_s in spans if span_s > 0),
+        basis=max(bases, key=lambda name: bases[name], default=""),
+    )
 
 
 def _share(use: DeviceUse, since: datetime, until: datetime) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from django.contrib.auth.forms import AuthenticationForm
 
 from harness.accounts.models import Project, Role, Scope
 from harness.accounts.signin import client_address, signin_failed, signin_succeeded, signin_wait
+from harness.pages.words import SCOPE_WORDS
 from harness.pool.models import DeviceKind, Policy
 
 
@@ -53,7 +54,12 @@ class TokenForm(Tabler):
     """A new API token."""
 
     name = forms.CharField(max_length=80, help_text="What it is for, such as laptop or nightly script.")
-    scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.WRITE)
+    scope = forms.ChoiceField(
+        label="May",
+        choices=list(SCOPE_WORDS.items()),
+        initial=Scope.WRITE,
+        help_text="Read and change: upload, submit, cancel. Everything: whatever you may do, the pool included.",
+    )
     project = forms.ChoiceField(required=False, help_text="A token for one project cannot touch any other.")
     days = forms.TypedChoiceField(
         label="Expires",
@@ -81,7 +87,11 @@ class MemberForm(Tabler):
     """A person and their role."""
 
     username = forms.CharField(max_length=150, label="User name")
-    role = forms.ChoiceField(choices=Role.choices, initial=Role.MEMBER)
+    role = forms.ChoiceField(
+        choices=[(role.value, role.value.capitalize()) for role in Role],
+        initial=Role.MEMBER,
+        help_text=". ".join(str(role.label) for role in Role) + ".",
+    )
 
 
 class UserForm(Tabler):

@@ -18,9 +18,11 @@ from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints, job_logs, program_files
 from harness.jobs.services import minimum_sandbox_level
+from harness.jobs.timelines import job_energy
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
 from harness.pool.selectors import PoolOverview
+from scheduler.words import energy_words
 from worker.states import TERMINAL, JobState
 
 ERROR_LINES = 30
@@ -66,16 +68,19 @@ def header(job: Job) -> dict[str, Any]:
         "share": progress_share(job),
         "elapsed_s": elapsed_s(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
-        "is_terminal": state in TERMINAL,
         "slack_s": slack_s(job),
         "mode": mode_of(job),
-        "is_measuring": state == JobState.RUNNING and job.eta_s is None,
-        "last_values": sorted(
-            (key, value)
-            for key, value in job.last_values.items()
-            if not key.startswith("rank") and "learning" not in key
-        ),
+        "energy": energy_of(job),
     }
+
+
+def energy_of(job: Job) -> dict[str, str] | None:
+    """Energy so far and power now, in words; None before the job has held a device."""
+    took = job_energy(job)
+    if not took.basis:
+        return None
+    power = f"{took.power_w:.3g} W now, " if took.power_w else ""
+    return {"energy": energy_words(took.energy_j), "note": f"{power}{took.basis}"}
 
 
 def mode_of(job: Job) -> dict[str, str]:

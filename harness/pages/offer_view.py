@@ -151,8 +151,9 @@ def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
     return chart_card(
         f"offer-{offer.pk}", "Energy against finish time", "offer", list(_COLUMNS), rows,
         csv=reverse("job_offer_csv", args=[job.pk, offer.pk]), wide=True,
-        note=f"Finish in {time_unit} from the moment of the offer, energy in {energy_unit}. The bars hold the true "
-        "value 8 times out of 10. Hollow grey points cannot be taken; the table says why.",
+        note=f"Each point is one way to run it: further left it is done earlier ({time_unit} from the offer on), "
+        f"further down it takes less energy ({energy_unit}). None is both earlier and cheaper than those on the dashed "
+        "line. The bars hold the true value 8 times out of 10. Hollow grey points cannot be taken; the table says why.",
         deadline=deadline, time_unit=time_unit, energy_unit=energy_unit,
     )  # fmt: skip
 

@@ -10,6 +10,8 @@ from django.urls import reverse
 from harness.estimates.selectors import job_actual
 from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
+from harness.jobs.selectors import job_checkpoints
+from harness.pages.advice import advice
 from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
 from harness.pages.templatetags.dlh import figure, percent
@@ -36,6 +38,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
         "results": body,
         "metric": _dict(body.get("metric")),
         "verdict": verdict(job, _dict(metrics.get("test")), commonest_class(body)),
+        "advice": _advice(job, metrics, body),
         "parts": parts,
         "metric_rows": [(name, [metrics[part].get(name) for part in parts]) for name in order],
         "timing": _dict(body.get("timing")),
@@ -93,6 +96,32 @@ def commonest_class(body: dict[str, Any]) -> tuple[str, float] | None:
                 most = max(rows, key=lambda row: row[1])
                 return str(most[0]), most[1] / sum(row[1] for row in rows)
     return None
+
+
+def _advice(job: Job, metrics: dict[str, dict[str, Any]], body: dict[str, Any]) -> list[str]:
+    """What to do next with this model."""
+    test = metrics.get("test", {})
+    accuracy, r2, commonest = _number(test.get("accuracy")), _number(test.get("r2")), commonest_class(body)
+    best = job_checkpoints(job, removed=True).filter(best=True).order_by("-step").first()
+    return advice(
+        metrics,
+        _per_class(body),
+        beats_guessing=not (r2 is not None and r2 <= 0)
+        and not (accuracy is not None and commonest is not None and accuracy <= commonest[1]),
+        best_epoch=best.epoch if best else None,
+        epochs=job.epochs,
+    )
+
+
+def _per_class(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The table per class as mappings; empty where there is none."""
+    tables = [chart for chart in _charts(body) if chart.get("id") == "per_class"]
+    return [
+        dict(zip(table["columns"], row, strict=False))
+        for table in tables[:1]
+        for row in table["rows"]
+        if isinstance(row, list)
+    ]
 
 
 def _took(job: Job) -> list[tuple[str, str]]:

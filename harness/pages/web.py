@@ -16,6 +16,7 @@ from harness.accounts.access import projects_with_role, require, role_of, role_r
 from harness.accounts.models import Project, Role, User
 from harness.accounts.selectors import project_get
 from harness.errors import Forbidden, HarnessError, NotFound
+from harness.pages.undo import undo_tag
 
 View = Callable[..., HttpResponseBase]
 
@@ -31,9 +32,25 @@ def page(*methods: str) -> Callable[[View], View]:
             except HarnessError as error:
                 return error_answer(request, error)
 
-        return login_required(require_http_methods(methods or ("GET", "HEAD"))(answer))
+        return _for_signed_in(require_http_methods(methods or ("GET", "HEAD"))(answer))
 
     return mark
+
+
+def _for_signed_in(view: View) -> View:
+    """Like `login_required`; a part of a page asked for after the session has ended loads the page anew instead.
+
+    The way to sign in would else be drawn inside that part.
+    """
+    whole = login_required(view)
+
+    @wraps(view)
+    def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if "HX-Request" in request.headers and not request.user.is_authenticated:
+            return HttpResponse(status=401, headers={"HX-Refresh": "true"})
+        return whole(request, *args, **kwargs)
+
+    return answer
 
 
 def number_read(text: str, digits_max: int = 6) -> int | None:
@@ -70,9 +87,18 @@ def error_answer(request: HttpRequest, error: HarnessError) -> HttpResponse:
 
 
 def change(
-    request: HttpRequest, action: Callable[[], Any], *, done: str, to: str, failed_to: str | None = None
+    request: HttpRequest,
+    action: Callable[[], Any],
+    *,
+    done: str,
+    to: str,
+    failed_to: str | None = None,
+    undo: str = "",
 ) -> HttpResponse:
-    """Do one change, say how it went, and send the browser on. Refusals keep their own pages."""
+    """Do one change, say how it went, and send the browser on. Refusals keep their own pages.
+
+    `undo`: address that takes it back, for a button beside what was done.
+    """
     try:
         action()
     except (Forbidden, NotFound):
@@ -81,7 +107,7 @@ def change(
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect(failed_to or to)
     if done:
-        messages.success(request, done)
+        messages.success(request, done, extra_tags=undo_tag(undo) if undo else "")
     return redirect(to)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from codegen.catalog import FAMILIES
+
 STATE_WORDS: dict[str, tuple[str, str]] = {
     "draft": ("Draft", "secondary"),
     "queued": ("Queued", "yellow"),
@@ -46,6 +48,9 @@ SANDBOX_WORDS: dict[int, str] = {
     0: "L0: limits and own user only",
 }
 
+SCOPE_WORDS: dict[str, str] = {"read": "Read", "write": "Read and change", "admin": "Everything"}
+"""What a token may do."""
+
 JOB_ACTIONS: dict[str, tuple[str, ...]] = {
     "draft": ("submit", "clone", "delete"),
     "queued": ("pause", "cancel", "clone"),
@@ -76,13 +81,7 @@ NAME_WORDS: dict[str, str] = {
     "rmse": "RMSE",
     "mae": "MAE",
     "roc_auc": "ROC AUC",
-    "mlp": "MLP",
-    "resmlp": "residual MLP",
-    "ft_transformer": "FT-Transformer",
-    "cnn": "CNN",
-    "resnet": "ResNet",
-    "convnext": "ConvNeXt",
-    "own": "own model",
+    **{family.name: family.word for family in FAMILIES.values()},
     "cpu": "CPU",
     "cuda": "GPU",
 }

@@ -1,6 +1,7 @@
 // Entry of every page: htmx, theme, times, keyboard, and lazy mounting of the parts a page asks for.
 import htmx from "htmx.org";
 import { localise, startClock } from "./time.js";
+import { reach } from "./reach.js";
 import { setUpShell } from "./shell.js";
 
 htmx.config.allowEval = false;
@@ -62,6 +63,12 @@ document.body.addEventListener("htmx:load", (event) => {
 document.body.addEventListener("htmx:beforeSwap", (event) => {
   // A refused request answers with a readable fragment: show it instead of dropping it.
   if ([400, 403, 404, 409, 413, 422].includes(event.detail.xhr.status)) event.detail.shouldSwap = true;
+});
+// What could not be asked for is said, not dropped; the next answer takes the notice away.
+document.body.addEventListener("htmx:sendError", () => reach("page", false, "The portal cannot be reached"));
+document.body.addEventListener("htmx:afterOnLoad", (event) => {
+  const works = event.detail.xhr.status < 500;
+  reach("page", works, "Something broke on our side: try again");
 });
 
 startClock();

@@ -20,6 +20,11 @@ export function mount(root) {
     if (node && node.textContent !== text) node.textContent = text;
   };
 
+  // The tab of the browser tells how it goes while one works elsewhere.
+  const title = document.title;
+  const entitle = (words) => { document.title = words ? `${words} · ${title}` : title; };
+  entitle(live("share")?.textContent);
+
   // A button must not be exchanged between pressing and releasing it.
   let pressed = false;
   root.addEventListener("pointerdown", () => { pressed = true; });
@@ -32,6 +37,7 @@ export function mount(root) {
       return;
     }
     const response = await fetch(root.dataset.header, { headers: { "HX-Request": "true" } });
+    if (response.status === 401) window.location.reload(); // the session has ended: sign in, and come back here
     if (!response.ok) return;
     const before = root.querySelector("[data-live=state]")?.textContent;
     const held = root.contains(document.activeElement) ? document.activeElement.closest("form")?.getAttribute("action") : null;
@@ -41,6 +47,7 @@ export function mount(root) {
     const after = root.querySelector("[data-live=state]")?.textContent;
     if (before !== after) {
       announce(`The job is ${after}`);
+      entitle(after);
       if (/Succeeded/.test(after)) root.append(ready());
     }
   }
@@ -57,6 +64,7 @@ export function mount(root) {
   events.on("progress", ({ data }) => {
     const share = data.steps_total ? data.step / data.steps_total : 0;
     write("share", percent(share));
+    entitle(percent(share));
     write("epoch", number(data.epoch, 3));
     write("step", number(data.step));
     write("steps", number(data.steps_total));

@@ -1,20 +1,50 @@
-// Asks for a fragment again when something in its topics changed, at most once a second; polls slowly beside it.
+// Asks for a part of the page again when something in its topics changed, at most once a second; polls slowly beside
+// it. `data-select` names the part where the address gives the whole page.
 import htmx from "htmx.org";
 import { stream } from "./stream.js";
 
 const LEAST_MS = 1000;
 const POLL_MS = 10_000;
+const MARK = "X-Refresh";
+// Figures, several a second: what shows them follows them by itself.
+const NOISE = new Set(["progress", "metric", "sample", "log"]);
+
+// What somebody is typing into, or has ticked, is not drawn anew below their hands.
+function isHeld(node) {
+  const inside = node.contains(document.activeElement);
+  return (inside && document.activeElement.matches("select, input, textarea")) || node.querySelector("tbody input:checked") !== null;
+}
+
+function focused(node) {
+  const place = node.contains(document.activeElement) ? document.activeElement : null;
+  return place?.matches("a[href]") ? `a[href="${CSS.escape(place.getAttribute("href"))}"]` : null;
+}
 
 export function mount(node) {
   let timer = null;
+  let kept = null;
+  let asked = "";
   const refresh = () => {
     timer = null;
-    if (document.hidden || node.contains(document.activeElement) && document.activeElement.matches("select, input")) return;
-    htmx.ajax("GET", node.dataset.url + window.location.search, { target: node, swap: "innerHTML" });
+    if (document.hidden || isHeld(node)) return;
+    asked = window.location.search;
+    htmx.ajax("GET", node.dataset.url + asked, { target: node, swap: "innerHTML", select: node.dataset.select, headers: { [MARK]: "1" } });
   };
   const soon = () => {
     timer ??= setTimeout(refresh, LEAST_MS);
   };
-  stream(node.dataset.topics).on("*", soon);
-  setInterval(soon, POLL_MS);
+  node.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target !== node || !event.detail.requestConfig.headers[MARK]) return;
+    // Taken in hand, or filtered in another way, while the answer was on its way.
+    if (isHeld(node) || asked !== window.location.search) event.detail.shouldSwap = false;
+    kept = focused(node);
+  });
+  node.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target === node && kept) node.querySelector(kept)?.focus({ preventScroll: true });
+    kept = null;
+  });
+  stream(node.dataset.topics).on("*", ({ kind }) => {
+    if (!NOISE.has(kind)) soon();
+  });
+  const poll = setInterval(() => (node.isConnected ? soon() : clearInterval(poll)), POLL_MS);
 }

@@ -17,6 +17,14 @@ function levelOf(text) {
   return WARNING.test(text) ? "warning" : "info";
 }
 
+// What was searched for is marked, as in the lines that the server wrote.
+function marked(text, query) {
+  const at = query ? text.toLowerCase().indexOf(query.toLowerCase()) : -1;
+  if (at < 0) return [text];
+  const end = at + query.length;
+  return [text.slice(0, at), el("mark", {}, text.slice(at, end)), ...marked(text.slice(end), query)];
+}
+
 export function mount(root) {
   const view = root.querySelector("[data-view]");
   const button = root.querySelector("[data-follow]");
@@ -50,7 +58,7 @@ export function mount(root) {
     view.append(
       el("div", { class: `log-line level-${level}`, id, "data-rank": rank, "data-line": line },
         el("a", { href: `?rank=${rank}&attempt=${token}&line=${line}`, "aria-label": `Link to line ${line} of rank ${rank}` }, String(line)),
-        el("span", { class: "rank" }, `r${rank}`), el("span", { class: "text" }, text)),
+        el("span", { class: "rank" }, `r${rank}`), el("span", { class: "text" }, marked(text, params.get("q")))),
     );
     while (view.childElementCount > LINES_KEPT) view.firstElementChild.remove();
   }

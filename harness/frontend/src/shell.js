@@ -1,4 +1,6 @@
 // What every page has: theme choice, menus that close, confirmations, shortcuts.
+import { setUpChoosing } from "./choosing.js";
+import { setUpCopy } from "./copying.js";
 import { csvField } from "./csv.js";
 
 function setUpTheme() {
@@ -44,6 +46,8 @@ function setUpConfirm() {
     event.preventDefault();
     event.stopImmediatePropagation();
     dialog.querySelector("[data-confirm-text]").textContent = text;
+    const asked = (event.submitter?.textContent ?? "").trim().replace(/\s+/g, " ");
+    dialog.querySelector("[value=yes]").textContent = asked ? `Yes, ${asked[0].toLowerCase()}${asked.slice(1)}` : "Yes, do it";
     waiting = { form, submitter: event.submitter };
     dialog.showModal();
   }, true);
@@ -94,21 +98,29 @@ function setUpShortcuts() {
   });
 }
 
-function setUpCopy() {
-  document.addEventListener("click", async (event) => {
-    const button = event.target.closest?.("[data-copy]");
-    if (!button) return;
-    const source = document.getElementById(button.dataset.copy);
-    await navigator.clipboard?.writeText(source.value ?? source.textContent);
-    button.textContent = "Copied";
+// A form that was sent is not sent twice: its button waits for the answer.
+function setUpSending() {
+  document.addEventListener("submit", (event) => {
+    const { target: form, submitter: button } = event;
+    if (event.defaultPrevented || !button || form.getAttribute("method") !== "post" || form.hasAttribute("hx-post")) return;
+    // After the form was read: a disabled button would not say its name.
+    setTimeout(() => {
+      button.disabled = true;
+      button.setAttribute("aria-busy", "true");
+    });
   });
+  // Back shows the page as it was left.
+  window.addEventListener("pageshow", () => {
+    for (const button of document.querySelectorAll("button[aria-busy]")) {
+      button.disabled = false;
+      button.removeAttribute("aria-busy");
+    }
+  });
+}
+
+function setUpDialogs() {
   document.addEventListener("change", (event) => {
     if (event.target.matches?.("[data-submit-on-change]")) event.target.form.requestSubmit();
-    if (event.target.matches?.("[data-select-all]")) {
-      for (const box of document.querySelectorAll(`input[name="${event.target.dataset.selectAll}"]`)) {
-        box.checked = event.target.checked;
-      }
-    }
   });
   document.addEventListener("click", (event) => {
     event.target.closest?.("[data-close-dialog]")?.closest("dialog").close();
@@ -147,6 +159,9 @@ export function setUpShell() {
   setUpMenus();
   setUpConfirm();
   setUpShortcuts();
+  setUpSending();
+  setUpDialogs();
+  setUpChoosing();
   setUpCopy();
   setUpTableCsv();
   setUpTabs();

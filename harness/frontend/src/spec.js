@@ -228,8 +228,14 @@ export function mount(form) {
     const file = event.target.files[0];
     if (file) form.querySelector("#own-model").value = await file.text();
   });
+  const [first, firstModel] = [editor.text, form.elements.own_model?.value];
+  let sent = false;
   form.addEventListener("submit", () => {
     source.value = editor.text;
+    sent = true;
+  });
+  window.addEventListener("beforeunload", (event) => {
+    if (!sent && (editor.text !== first || form.elements.own_model?.value !== firstModel)) event.preventDefault();
   });
   check("yaml");
 }

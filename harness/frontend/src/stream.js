@@ -2,7 +2,8 @@
 // the browser sends Last-Event-ID itself, and a stream that was closed for good is opened again from the last id.
 import { request } from "./net.js";
 
-const RECONNECTING = "Reconnecting…";
+import { reach } from "./reach.js";
+
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 const KINDS = ["started", "running", "progress", "metric", "checkpoint", "sample", "log", "note", "exited",
   "state", "job", "node", "dataset", "end", "message"];
@@ -25,14 +26,14 @@ export class Stream {
     this.source.addEventListener("open", () => {
       this.tries = 0;
       this.tell("connection", { connected: true });
-      document.getElementById("connection").hidden = true;
+      reach("live", true);
     });
     this.source.addEventListener("error", () => this.lost());
     for (const kind of KINDS) this.source.addEventListener(kind, (event) => this.receive(kind, event));
   }
 
   lost() {
-    document.getElementById("connection").hidden = false;
+    reach("live", false);
     this.tell("connection", { connected: false });
     if (this.source.readyState !== EventSource.CLOSED) return;
     this.explain();
@@ -44,12 +45,10 @@ export class Stream {
   // A browser does not tell why it was refused a stream: asked once more, the portal does. The words go with the next try.
   async explain() {
     const asked = new AbortController();
-    const banner = document.getElementById("connection");
     try {
       await request(`/live?${new URLSearchParams({ topics: this.topics })}`, { signal: asked.signal });
-      banner.textContent = RECONNECTING;
     } catch (error) {
-      banner.textContent = error.code === "too_many" ? `${error.message} ${error.hint}` : RECONNECTING;
+      if (error.code === "too_many") reach("live", false, `${error.message} ${error.hint}`);
     } finally {
       asked.abort();
     }

@@ -29,6 +29,27 @@ function dropProblem(transfer) {
   return entry?.isDirectory ? { message: `${entry.name} is a folder.`, hint: "Pack it as .zip or .tar.gz, with a folder per class, and drop that." } : null;
 }
 
+// The whole page takes a file: one that misses the field would else be opened by the browser, in place of the page.
+function takeDrops(field, take) {
+  const carriesFile = (event) => event.dataTransfer?.types.includes("Files");
+  for (const kind of ["dragenter", "dragover"]) {
+    window.addEventListener(kind, (event) => {
+      if (!carriesFile(event)) return;
+      event.preventDefault();
+      field.classList.add("over");
+    });
+  }
+  window.addEventListener("dragleave", (event) => {
+    if (!event.relatedTarget) field.classList.remove("over");
+  });
+  window.addEventListener("drop", (event) => {
+    field.classList.remove("over");
+    if (!carriesFile(event)) return;
+    event.preventDefault();
+    take(event.dataTransfer);
+  });
+}
+
 class Rate {
   constructor() {
     this.points = [];
@@ -159,18 +180,10 @@ export function mount(root) {
   }
 
   const drop = part("drop");
-  for (const kind of ["dragenter", "dragover"]) {
-    drop.addEventListener(kind, (event) => {
-      event.preventDefault();
-      drop.classList.add("over");
-    });
-  }
-  for (const kind of ["dragleave", "drop"]) drop.addEventListener(kind, () => drop.classList.remove("over"));
-  drop.addEventListener("drop", (event) => {
-    event.preventDefault();
-    const problem = dropProblem(event.dataTransfer);
+  takeDrops(drop, (transfer) => {
+    const problem = dropProblem(transfer);
     if (problem) clear(part("error"), alertBox(problem));
-    else choose(event.dataTransfer.files[0]);
+    else if (part("pause").hidden) choose(transfer.files[0]);
   });
   part("file").addEventListener("change", (event) => choose(event.target.files[0]));
   part("start").addEventListener("click", () => start().catch(fail));

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeGuard
 
 from django import template
 from django.conf import settings
 from django.http import QueryDict
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from harness.pages.words import CHECK_WORDS, COPY_WORDS, NAME_WORDS, SANDBOX_WORDS, STATE_WORDS, SWEEP_WORDS, TASK_WORDS
+from harness.pages.undo import undo_form
+from harness.pages.words import (
+    CHECK_WORDS,
+    COPY_WORDS,
+    NAME_WORDS,
+    SANDBOX_WORDS,
+    SCOPE_WORDS,
+    STATE_WORDS,
+    SWEEP_WORDS,
+    TASK_WORDS,
+)
 
 register = template.Library()
+register.filter(undo_form)
 _NARROW_SPACE = "\u202f"
 _NONE = "–"  # noqa: RUF001
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -100,6 +112,15 @@ def percent(value: Any) -> str:
 
 
 @register.filter
+def signed(value: Any) -> str:
+    """A difference with its sign, to one decimal: `+3.2`, `-0.4`, `0.0`."""
+    if not _is_number(value):
+        return _NONE
+    rounded = round(value, 1) + 0.0
+    return f"{rounded:+.1f}" if rounded else "0.0"
+
+
+@register.filter
 def share(part: float | None, whole: float | None) -> float:
     """`part / whole` in percent, 0-100, safe for missing values."""
     if not part or not whole:
@@ -124,40 +145,36 @@ def age_s(value: datetime | None) -> float | None:
     return None if value is None else (timezone.now() - value).total_seconds()
 
 
-@register.filter
-def state_badge(state: str) -> SafeString:
-    """A state as coloured dot and word; never colour alone."""
-    word, color = STATE_WORDS.get(str(state), (str(state).capitalize(), "secondary"))
+def _badge(known: Mapping[str, tuple[str, str]], state: str) -> SafeString:
+    """A coloured dot and a word; never colour alone."""
+    word, color = known.get(str(state), (str(state).capitalize(), "secondary"))
     return format_html(
         '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
     )
+
+
+@register.filter
+def state_badge(state: str) -> SafeString:
+    """A state of a job, dataset, node or prediction."""
+    return _badge(STATE_WORDS, state)
 
 
 @register.filter
 def sweep_badge(state: str) -> SafeString:
-    """A state of a calibration as coloured dot and word."""
-    word, color = SWEEP_WORDS.get(str(state), (str(state).capitalize(), "secondary"))
-    return format_html(
-        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
-    )
+    """A state of a calibration."""
+    return _badge(SWEEP_WORDS, state)
 
 
 @register.filter
 def check_badge(state: str) -> SafeString:
-    """A finding's state as coloured dot and word."""
-    word, color = CHECK_WORDS.get(str(state), (str(state), "secondary"))
-    return format_html(
-        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
-    )
+    """A finding's state."""
+    return _badge(CHECK_WORDS, state)
 
 
 @register.filter
 def copy_badge(state: str) -> SafeString:
-    """How the copy in the object store stands, as coloured dot and words."""
-    word, color = COPY_WORDS[str(state)]
-    return format_html(
-        '<span class="state state-{}"><span class="state-dot" aria-hidden="true"></span>{}</span>', color, word
-    )
+    """How the copy in the object store stands."""
+    return _badge(COPY_WORDS, state)
 
 
 @register.filter
@@ -178,6 +195,12 @@ def task_word(task: str) -> str:
 def sandbox_word(level: int | None) -> str:
     """A sandbox level in words."""
     return _NONE if level is None else SANDBOX_WORDS.get(int(level), f"L{level}")
+
+
+@register.filter
+def scope_word(scope: str) -> str:
+    """What a token may do, in words."""
+    return SCOPE_WORDS.get(str(scope), str(scope))
 
 
 @register.filter
@@ -221,6 +244,16 @@ def diff_class(line: str) -> str:
 
 
 @register.filter
+def marked(text: str, query: str) -> SafeString | str:
+    """A line with what was searched for marked, whatever its case."""
+    if not query:
+        return text
+    parts = re.split(f"({re.escape(query)})", text, flags=re.IGNORECASE)
+    pieces = ((format_html("<mark>{}</mark>", part) if at % 2 else part,) for at, part in enumerate(parts))
+    return format_html_join("", "{}", pieces)
+
+
+@register.filter
 def pretty_json(value: Any) -> str:
     """Indented JSON text."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
@@ -236,6 +269,12 @@ def query(context: template.Context, **changes: Any) -> str:
             params[key] = str(value)
     text = params.urlencode()
     return f"?{text}" if text else "?"
+
+
+@register.filter
+def trash_end(deleted_at: datetime) -> datetime:
+    """When something in the trash goes for good."""
+    return deleted_at + timedelta(days=settings.TRASH_DAYS)
 
 
 @register.simple_tag

@@ -32,6 +32,13 @@ from harness.responses import file_response
 
 PAGE_SIZE = 30
 PREVIEW_ROWS = 20
+SORTS = {
+    "name": "name",
+    "state": "state",
+    "size": "source_bytes",
+    "project": "project__name",
+    "created": "created_at",
+}
 
 
 @page("GET", "HEAD")
@@ -40,8 +47,13 @@ def dataset_index(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     slug, query = request.GET.get("project", ""), request.GET.get("q", "").strip()
     project = project_get(user=user, slug=slug) if slug else None
-    rows = Paginator(dataset_list(user=user, project=project, query=query), PAGE_SIZE)
+    sort = request.GET.get("sort", "")
+    sort = sort if sort.removeprefix("-") in SORTS else "-created"
+    order = ("-" if sort.startswith("-") else "") + SORTS[sort.removeprefix("-")]
+    found = dataset_list(user=user, project=project, query=query)
+    rows = Paginator(found.order_by(order, "-created_at", "pk"), PAGE_SIZE)
     context = {
+        "sort": sort,
         "rows": rows.get_page(request.GET.get("page")),
         "projects": project_list(user=user),
         "project": project,
@@ -187,9 +199,10 @@ def dataset_remove(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     return change(
         request,
         lambda: dataset_delete(user=user, dataset=dataset),
-        done=f"{dataset.name} is in the trash. It can be restored there.",
+        done=f"{dataset.name} is in the trash.",
         to=reverse("dataset_list"),
         failed_to=reverse("dataset_page", args=[dataset_id]),
+        undo=reverse("dataset_restore", args=[dataset_id]),
     )
 
 

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
 from harness.datasets.samples import SAMPLES
-from harness.datasets.selectors import dataset_list
 from harness.jobs.models import Job
 from harness.jobs.selectors import JobFilters, job_list, queue_position
+from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
 from harness.pages.web import page, person, show
 from harness.pool.selectors import pool_overview
@@ -26,7 +26,6 @@ def home(request: HttpRequest) -> HttpResponseBase:
 
     running = jobs("placed", "running", "pausing", "cancelling")
     queued = job_list(user=user, filters=JobFilters(states=("queued",)), sort="queued", page_size=SHOWN).items
-    datasets = dataset_list(user=user)
     context = {
         "running": [{"job": job, "share": progress_share(job)} for job in running],
         "queued": [{"job": job, "place": queue_position(job)} for job in queued],
@@ -36,7 +35,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "pool": pool_overview(),
         "disk_free_bytes": settings.STORE.free_bytes(),
         "disk_is_low": settings.STORE.free_bytes() < 5 * settings.DISK_RESERVE_BYTES,
-        "is_new": not datasets.exists(),
+        "first": first_steps(user),
         "samples": [(name, words) for name, (_, _, words) in SAMPLES.items()],
     }
     template = "home/board.html" if request.headers.get("HX-Request") else "home/page.html"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -45,12 +46,14 @@ from harness.store import UnsafePath, open_beneath
 from worker.states import JobState
 
 TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
+STEPS = {"spec": 2, "program": 3, "cost": 4}
+"""Of the steps to a job, those that a draft's tabs are."""
 LOG_LINES = 300
 _PLAIN = {
     "submit": (services.job_submit, "Submitted. It starts as soon as devices are free."),
     "cancel": (services.job_cancel, "Cancelling. Checkpoints made so far stay."),
     "pause": (services.job_pause, "Pausing. It saves a checkpoint and leaves its devices."),
-    "delete": (job_delete, "The job is in the trash. It can be restored there."),
+    "delete": (job_delete, "The job is in the trash."),
     "restore": (job_restore, "The job is back."),
 }
 
@@ -68,16 +71,17 @@ def job_page(request: HttpRequest, job_id: str, tab: str = "") -> HttpResponseBa
     tab = tab or default_tab(job)
     if tab not in TABS:
         raise NotFound("A job has no such tab.", hint=f"Its tabs are {', '.join(TABS)}.")
-    context = {**_frame(user, job), "tab": tab, "tabs": TABS, **_TAB_CONTEXT[tab](request, job)}
+    context = {**_frame(user, job, tab), "tab": tab, "tabs": TABS, **_TAB_CONTEXT[tab](request, job)}
     return show(request, f"jobs/tab_{tab}.html", context, nav="jobs")
 
 
-def _frame(user: User, job: Job) -> dict[str, Any]:
+def _frame(user: User, job: Job, tab: str = "") -> dict[str, Any]:
     may_change = can(user, job.project, Role.MEMBER)
     return {
         "job": job,
         "header": header(job),
         "queue_place": queue_position(job),
+        "step": STEPS.get(tab, 0),
         "error_line": first_error_line(job),
         "may_change": may_change,
         "actions": job_actions(job) if may_change and not job.deleted_at else (),
@@ -110,7 +114,7 @@ def _logs(request: HttpRequest, job: Job) -> dict[str, Any]:
         after_line=max(0, line - 50) if line else 0,
         tail=line is None,
     )
-    return {"logs": logs, "given": given, "target_line": line, "target_rank": rank}
+    return {"logs": logs, "given": given, "query": given.get("q", ""), "target_line": line, "target_rank": rank}
 
 
 def _checkpoints(request: HttpRequest, job: Job) -> dict[str, Any]:
@@ -153,7 +157,7 @@ def _spec(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 def spec_refused(request: HttpRequest, job: Job, text: str, error: HarnessError) -> HttpResponse:
     """The spec tab again, with what was typed and what is wrong with it."""
-    frame = {**_frame(person(request), job), "tab": "spec", "tabs": TABS}
+    frame = {**_frame(person(request), job, "spec"), "tab": "spec", "tabs": TABS}
     context = {**frame, **_spec(request, job), "yaml_text": text, "error": error}
     return show(request, "jobs/tab_spec.html", context, nav="jobs", status=error.status)
 
@@ -201,6 +205,8 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     here = reverse("job_page", args=[job_id])
     if action == "clone":
         clone = job_clone(user=user, job=job)
+        hint = "Change what you like on the tabs Spec and Program, then submit it. The first one stays as it is."
+        messages.success(request, f"This is a copy of {job.name}.", extra_tags=hint)
         return redirect("job_tab", job_id=clone.pk, tab="program")
     if action == "resume":
         checkpoint = request.POST.get("checkpoint", "")
@@ -209,8 +215,15 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     if action not in _PLAIN:
         raise NotFound("There is no such action.")
     service, done = _PLAIN[action]
-    to = reverse("job_list") if action == "delete" else here
-    return change(request, lambda: service(user=user, job=job), done=done, to=to, failed_to=here)
+    deletes = action == "delete"
+    return change(
+        request,
+        lambda: service(user=user, job=job),
+        done=done,
+        to=reverse("job_list") if deletes else here,
+        failed_to=here,
+        undo=reverse("job_act", args=[job_id, "restore"]) if deletes else "",
+    )
 
 
 @page("POST")

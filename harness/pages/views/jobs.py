@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponseBase, JsonResponse
+from django.http import HttpRequest, HttpResponseBase, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from codegen.words import counted
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get, project_list
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.jobs.models import Job
-from harness.jobs.selectors import SORTS, JobFilters, job_get, job_list
+from harness.jobs.selectors import JobFilters, job_get, job_list
 from harness.jobs.services import job_delete, job_restore
+from harness.pages.compare_view import compare_rows
 from harness.pages.job_view import curves_source
 from harness.pages.spec_diff import spec_differences
+from harness.pages.undo import undo_tag
 from harness.pages.web import page, page_number, person, show
-from harness.pages.words import STATE_WORDS, TASK_WORDS
+from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
 from harness.paging import PAGE_SIZE_MAX, Page
 from harness.responses import chunks_response
 from worker.states import JobState
@@ -30,6 +34,7 @@ from worker.states import JobState
 PAGE_SIZE = 25
 BULK_MAX = 200
 COMPARE_MAX = 8
+_PINNED = {"dataset": "Dataset", "family": "Model", "owner": "Owner", "metric_max": "Best at most"}
 _COLUMNS = ("id", "name", "state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best",
             "metric_test", "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
 
@@ -59,16 +64,34 @@ def filters_read(request: HttpRequest, *, user: User) -> JobFilters:
     )
 
 
+def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
+    """Filters that links set and the form has no field for: shown as tags that one takes away."""
+    found = []
+    for name, label in _PINNED.items():
+        value = given.get(name, "")
+        if not value:
+            continue
+        rest = given.copy()
+        for key in (name, "page"):
+            rest.pop(key, None)
+        named = dataset_list(user=user).filter(pk=value).first() if name == "dataset" else None
+        words = named.name if named else NAME_WORDS.get(value, value)
+        found.append({"name": name, "value": value, "label": label, "words": words, "without": f"?{rest.urlencode()}"})
+    return found
+
+
 @page("GET", "HEAD")
 def job_index(request: HttpRequest) -> HttpResponseBase:
     """The list; htmx asks for its table only."""
     user = person(request)
     sort = request.GET.get("sort", "-created")
     filters = filters_read(request, user=user)
+    is_part = bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
     context = {
         "rows": job_list(user=user, filters=filters, sort=sort, page=page_number(request), page_size=PAGE_SIZE),
+        "is_part": is_part,
+        "pinned": pinned_filters(request.GET, user=user),
         "sort": sort,
-        "sortable": SORTS,
         "filtered": filters != JobFilters(),
         "given": request.GET,
         "chosen_states": set(filters.states),
@@ -76,7 +99,6 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
         "tasks": TASK_WORDS.items(),
         "projects": project_list(user=user),
     }
-    is_part = request.headers.get("HX-Request") and not request.headers.get("HX-History-Restore-Request")
     template = "jobs/table.html" if is_part else "jobs/list.html"
     response = show(request, template, context, nav="jobs")
     response["Vary"] = "HX-Request"
@@ -127,21 +149,32 @@ def job_bulk(request: HttpRequest) -> HttpResponseBase:
         messages.warning(request, "No job is chosen.", extra_tags="Tick the boxes in front of them first.")
         return redirect(back)
     if request.POST.get("do") == "compare":
-        return redirect(reverse("job_compare") + "?" + "&".join(f"job={job_id}" for job_id in chosen[:COMPARE_MAX]))
-    service = job_restore if request.POST.get("do") == "restore" else job_delete
-    moved, refused = 0, []
+        if len(chosen) > COMPARE_MAX:
+            messages.info(request, f"These are the first {COMPARE_MAX} of the {len(chosen)} jobs you chose.")
+        return redirect(f"{reverse('job_compare')}?{urlencode({'job': chosen[:COMPARE_MAX]}, doseq=True)}")
+    restores = request.POST.get("do") == "restore"
+    moved, refused = _bulk(user, chosen, job_restore if restores else job_delete)
+    word = "restored" if restores else "moved to the trash"
+    if moved:
+        again = urlencode({"do": "restore", "from": "undo", "job": moved}, doseq=True)
+        undo = "" if restores else undo_tag(f"{reverse('job_bulk')}?{again}")
+        messages.success(request, f"{counted(len(moved), 'job')} {word}.", extra_tags=undo)
+    if refused:
+        messages.error(request, f"{len(refused)} could not be {word}: {refused[0].message}", extra_tags=refused[0].hint)
+    return redirect("trash" if restores and not request.POST.get("from") else back)
+
+
+def _bulk(user: User, chosen: list[str], service: Callable[..., object]) -> tuple[list[str], list[HarnessError]]:
+    """Do one thing to each job: ids of those it was done to, refusals of the others."""
+    moved: list[str] = []
+    refused: list[HarnessError] = []
     for job_id in chosen:
         try:
             service(user=user, job=job_get(user=user, job_id=job_id))
-            moved += 1
+            moved.append(job_id)
         except HarnessError as error:
             refused.append(error)
-    word = "restored" if service is job_restore else "moved to the trash"
-    if moved:
-        messages.success(request, f"{moved} job{'s' if moved > 1 else ''} {word}.")
-    if refused:
-        messages.error(request, f"{len(refused)} could not be {word}: {refused[0].message}", extra_tags=refused[0].hint)
-    return redirect("trash" if service is job_restore else back)
+    return moved, refused
 
 
 @page("GET", "HEAD")
@@ -163,8 +196,8 @@ def job_compare(request: HttpRequest) -> HttpResponseBase:
     jobs = [job_get(user=user, job_id=job_id) for job_id in ids]
     context = {
         "jobs": jobs,
+        "compared": compare_rows(jobs),
         "differences": spec_differences([job.resolved.get("spec") or job.spec for job in jobs]),
         "source": [curves_source(job) for job in jobs],
-        "choices": job_list(user=user, page_size=50).items,
     }
     return show(request, "jobs/compare.html", context, nav="jobs")

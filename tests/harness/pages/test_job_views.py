@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from harness.accounts.models import AuditEvent
-from harness.jobs.models import Job, JobAttempt
+from harness.jobs.models import DeviceUse, Job, JobAttempt
+from harness.jobs.timelines import job_energy
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.prediction_view import prediction_context, single_answer
 from harness.pages.spec_fields import spec_groups
@@ -213,3 +216,39 @@ def test_the_summary_of_a_draft_names_an_own_model_and_no_size_of_ours(world: Si
     Job.objects.filter(pk=job.pk).update(family="own")
     page = re.sub(r">\s+<", "><", owner.get(address).content.decode())
     assert "<dt>Model</dt><dd>own model</dd>" in page and "<dt>Size</dt>" not in page
+
+
+def test_a_draft_stands_on_the_way_to_a_job_and_a_running_one_does_not(world: SimpleNamespace, owner: Client) -> None:
+    page = owner.get(reverse("job_tab", args=[world.jobs["draft"].pk, "program"])).content.decode()
+    flat = re.sub(r"\s+", " ", page)
+    assert '<li aria-current="step"> <span>Look at the program</span> </li>' in flat and ">Goal and model</a>" in flat
+    assert "steps-line" not in owner.get(reverse("job_page", args=[world.jobs["running"].pk])).content.decode()
+
+
+def test_a_clone_says_what_it_is(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    page = owner.post(reverse("job_act", args=[job.pk, "clone"]), follow=True).content.decode()
+    assert f"This is a copy of {job.name}." in page
+
+
+def test_the_energy_of_a_job_counts_what_ended_and_what_goes_on(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["running"]
+    before = job_energy(job)
+    assert before.energy_j > 0 and before.power_w > 0 and before.basis == "assumed"
+    now = timezone.now()
+    DeviceUse.objects.create(
+        job=job, job_name=job.name, project=job.project, project_name="p", owner=job.owner, owner_name="o",
+        node_name="node-1", device_kind="cpu", device_index=0, token=1, started_at=now - timedelta(hours=1),
+        ended_at=now, energy_j=7.2e6, energy_basis="measured",
+    )  # fmt: skip
+    after = job_energy(job)
+    assert after.energy_j >= before.energy_j + 7.2e6 and after.basis == "measured"
+    page = owner.get(reverse("job_header", args=[job.pk])).content.decode()
+    assert "Energy so far" in page and "W now, measured" in page
+    assert "Energy" not in owner.get(reverse("job_header", args=[world.jobs["queued"].pk])).content.decode()
+
+
+def test_the_off_by_of_a_prediction_carries_a_plus_or_a_minus(world: SimpleNamespace, owner: Client) -> None:
+    pages = [owner.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode() for job in world.jobs.values()]
+    signs = {sign for page in pages for sign in re.findall(r'data-label="Off by">\s*([+-])\d', page)}
+    assert "+" in signs

@@ -6,11 +6,17 @@ from datetime import UTC, datetime
 
 import pytest
 
+from codegen.catalog import FAMILIES
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from harness.csv import cell
+from harness.datasets.models import Dataset
+from harness.jobs.drafts import _job_name
+from harness.jobs.models import Job
+from harness.pages.compare_view import compare_rows
 from harness.pages.spec_diff import spec_differences
 from harness.pages.spec_fields import spec_groups
 from harness.pages.templatetags import dlh
+from harness.pages.undo import undo_form, undo_tag
 from harness.pages.words import JOB_ACTIONS, STATE_WORDS
 from worker.states import TRANSITIONS, JobState
 
@@ -106,3 +112,44 @@ def test_a_diff_line_keeps_its_kind() -> None:
         "hunk",
         "hunk",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(3.21, "+3.2"), (-0.44, "-0.4"), (0.01, "0.0"), (-0.01, "0.0"), (None, "–")],  # noqa: RUF001
+)
+def test_a_difference_carries_its_sign(value: float | None, text: str) -> None:
+    assert dlh.signed(value) == text
+
+
+def test_what_was_searched_for_is_marked_and_the_rest_stays_text() -> None:
+    assert dlh.marked("<b>Loss</b> loss", "loss") == "&lt;b&gt;<mark>Loss</mark>&lt;/b&gt; <mark>loss</mark>"
+    assert dlh.marked("a+b", "") == "a+b"
+
+
+def test_a_message_undoes_by_a_form_or_hints_in_words() -> None:
+    assert undo_form(undo_tag("/jobs/bulk/?do=restore&job=a&job=b")) == {
+        "action": "/jobs/bulk/",
+        "fields": [("do", "restore"), ("job", "a"), ("job", "b")],
+    }
+    assert undo_form("Tick the boxes first.") is None
+
+
+def test_families_are_called_alike_in_lists_and_in_names_of_jobs() -> None:
+    assert {dlh.words(name) for name in FAMILIES} == {family.word for family in FAMILIES.values()}
+    assert _job_name("", Dataset(name="wine"), "mlp") == "wine · MLP"
+
+
+def test_the_best_of_compared_jobs_is_marked_where_they_judge_alike() -> None:
+    def job(key: str, best: float | None, test: float | None, metric: str = "mae") -> Job:
+        return Job(pk=key, metric_name=metric, metric_best=best, metric_test=test)
+
+    rows = compare_rows([job("a", 2.0, 1.5), job("b", 1.0, 1.5), job("c", None, 1.7)])
+    assert [row["best"] for row in rows] == [False, True, False]
+    assert not any(row["best_test"] for row in rows)
+    assert rows[0]["without"] == "?job=b&job=c"
+    assert [row["best"] for row in compare_rows([job("a", 0.1, 0, "accuracy"), job("b", 0.9, 0, "accuracy")])] == [
+        False,
+        True,
+    ]
+    assert not any(row["best"] for row in compare_rows([job("a", 2.0, None), job("b", 1.0, None, "rmse")]))

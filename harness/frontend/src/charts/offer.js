@@ -86,7 +86,7 @@ function frontier(points) {
   const kept = points.filter((point) => point.what && kindOf(point) !== "never").sort((a, b) => a.late - b.late || a.energy - b.energy);
   let best = Infinity;
   const steps = kept.filter((point) => point.energy < best && ((best = point.energy), true));
-  return { type: "line", name: "frontier", data: steps.map((point) => [point.finish, point.energy]).sort((a, b) => a[0] - b[0]), symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
+  return { type: "line", name: "best trade-offs", data: steps.map((point) => [point.finish, point.energy]).sort((a, b) => a[0] - b[0]), symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
 }
 
 // One that is far away is named only: to show it, all ways would be pressed into a corner.

@@ -1,0 +1,120 @@
+"""What hands meet on the pages: drops, buttons, ticks, titles, and parts that follow what others do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import addresses, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+from worker.events import Event, EventKind, job_stream
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+DROP_BESIDE = """(() => {
+  const transfer = new DataTransfer();
+  transfer.items.add(new File(["a,b\\n1,2\\n"], "beside.csv"));
+  const options = { dataTransfer: transfer, bubbles: true, cancelable: true };
+  return !document.querySelector("h1").dispatchEvent(new DragEvent("drop", options));
+})()"""
+"""Drops a file on the heading; true if the page took it, so that the browser does not open it."""
+
+
+def test_a_file_that_is_dropped_beside_its_field_is_taken_all_the_same(open_as: Callable[..., Any]) -> None:
+    page = open_as()
+    visit(page, "/datasets/upload/")
+    until(page, DROP_BESIDE)
+    assert page.inner_text("[data-name]") == "beside.csv" and page.is_visible("[data-start]")
+
+
+def test_a_text_is_copied_on_a_page_without_a_clipboard_of_the_browser(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["predict"])
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.evaluate("document.addEventListener('copy', (event) => { window.copied = event.target.value; })")
+    page.click("button[data-copy=by-dlh]")
+    until(page, "document.querySelector('button[data-copy=by-dlh]').textContent === 'Copied'")
+    assert page.evaluate("window.copied") == page.inner_text("#by-dlh")
+    until(page, "document.querySelector('button[data-copy=by-dlh]').textContent === 'Copy'")
+
+
+def test_a_form_is_not_sent_twice_by_a_quick_hand(open_as: Callable[..., Any]) -> None:
+    page = open_as()
+    visit(page, "/account/")
+    sent: list[str] = []
+
+    def hold(route: Any) -> None:
+        sent.append(route.request.post_data)
+
+    page.route("**/account/tokens/", hold)
+    page.fill("#id_name", "laptop")
+    page.click("button:has-text('Make token')", no_wait_after=True)
+    until(page, "document.querySelector('form[action*=tokens] button[aria-busy]') !== null")
+    assert page.is_disabled("button:has-text('Make token')") and len(sent) == 1
+
+
+def test_a_question_names_what_its_answer_does(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['running']}/live/")
+    page.click("#job-header button:has-text('Cancel')")
+    page.wait_for_selector("#confirm-dialog[open]")
+    assert page.inner_text("#confirm-dialog button[value=yes]") == "Yes, cancel"
+
+
+def test_ticked_rows_are_counted_and_kept_while_the_list_follows_what_others_do(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page, other = open_as(), open_as("member")
+    visit(page, "/jobs/")
+    visit(other, f"/jobs/{ids['paused']}/live/")
+    rename(other, "renamed by a colleague")
+    until(page, "document.querySelector('#jobs').innerText.includes('renamed by a colleague')")
+    page.check(f"input[name=job][value='{ids['failed']}']")
+    assert page.inner_text("[data-chosen-count]") == "1 chosen"
+    assert page.evaluate("document.querySelector('[data-select-all]').indeterminate")
+    rename(other, "renamed once more")
+    page.wait_for_timeout(2500)  # longer than it takes to hear of it
+    assert page.is_checked(f"input[name=job][value='{ids['failed']}']")
+    page.uncheck(f"input[name=job][value='{ids['failed']}']")
+    until(page, "document.querySelector('#jobs').innerText.includes('renamed once more')")
+
+
+def rename(page: Any, name: str) -> None:
+    """As a person does, on the page of a job."""
+    page.click("button:has-text('Rename, tag')")
+    page.fill("#edit-name", name)
+    page.click("#edit-dialog button:has-text('Save')")
+    until(page, f"document.querySelector('h1').innerText === '{name}'")
+
+
+def test_the_tab_of_the_browser_tells_how_a_run_goes(
+    open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['running']}/live/")
+    until(page, "/^\\d+\\.\\d % · .* · Live · Harness$/.test(document.title)")
+    data = {"step": 200, "steps_total": 250, "epoch": 8.0, "epochs": 10, "samples_per_s": 9.0, "eta_s": 5.0}
+    event = Event(kind=EventKind.PROGRESS, job_id=ids["running"], token=1, rank=0, seq=1, time_s=time.time(), data=data)
+    redis.Redis.from_url(broker_url).xadd(job_stream(ids["running"]), {"event": event.to_json()})
+    until(page, "document.title.startsWith('80.0 % · ')")
+
+
+@pytest.mark.parametrize("name", ["live", "results"])
+def test_no_row_of_cards_has_a_hole(open_as: Callable[..., Any], ids: dict[str, str], name: str) -> None:
+    page = open_as()
+    visit(page, addresses(ids)[name])
+    page.wait_for_selector(".uplot")
+    rows = """(() => {
+      const cards = [...document.querySelectorAll('.grid-2 section.card')].map((card) => card.getBoundingClientRect());
+      const ends = new Map();
+      for (const { top, right } of cards) ends.set(Math.round(top), Math.max(ends.get(Math.round(top)) ?? 0, right));
+      return new Set([...ends.values()].map(Math.round)).size;
+    })()"""
+    until(page, f"{rows} === 1")

@@ -1,0 +1,44 @@
+"""What the results page tells to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.pages.advice import advice
+
+GOOD = {"train": {"accuracy": 0.95}, "val": {"accuracy": 0.93}}
+CLASSES = [{"class": "cat", "rows": 40, "recall": 0.9}, {"class": "dog", "rows": 12, "recall": 0.25}]
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "no better than guessing": ({"metrics": GOOD, "beats_guessing": False}, "It has learnt nothing of use yet."),
+    "learnt by heart": (
+        {"metrics": {"train": {"accuracy": 0.99}, "val": {"accuracy": 0.71}}},
+        "It knows the rows it was trained on much better than others (accuracy 0.99 against 0.71)",
+    ),
+    "a number learnt by heart": (
+        {"metrics": {"train": {"r2": 0.9}, "val": {"r2": 0.5}}},
+        "It knows the rows it was trained on much better than others (R² 0.9 against 0.5)",
+    ),
+    "a class that is hardly found": ({"metrics": GOOD, "classes": CLASSES}, "Of class 'dog' it finds only 25 %"),
+    "best at the end": ({"metrics": GOOD, "best_epoch": 12.0, "epochs": 12}, "Its last epoch was its best one"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_stands_out_is_told_with_what_would_help(case: str) -> None:
+    given, words = CASES[case]
+    found = advice(**given)
+    assert len(found) == 1 and found[0].startswith(words)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metrics": GOOD, "best_epoch": 7.0, "epochs": 12},
+        {"metrics": {}, "classes": [{"class": "rare", "rows": 2, "recall": 0.0}]},
+        {"metrics": {"train": {"accuracy": "high"}, "val": {"accuracy": None}}, "classes": [{"recall": float("nan")}]},
+    ],
+)
+def test_nothing_is_told_where_nothing_stands_out_or_what_was_written_is_nonsense(given: dict[str, Any]) -> None:
+    assert advice(**given) == []

@@ -1,0 +1,114 @@
+"""Lists of jobs: filters that links set, exports that follow, changes that are taken back, many chosen at once."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from harness.jobs.models import Job
+from harness.pages.views.jobs import COMPARE_MAX
+
+PART = {"HTTP_HX_REQUEST": "true"}
+
+
+def undo_button(page: str) -> tuple[str, dict[str, list[str]]]:
+    """Where the button *Undo* of a page posts to, and what."""
+    form = next(part for part in re.findall(r"<form.*?</form>", page, re.DOTALL) if ">Undo<" in part)
+    fields: dict[str, list[str]] = {}
+    for name, value in re.findall(r'name="(\w+)"\s+value="([^"]*)"', form):
+        if name != "csrfmiddlewaretoken":
+            fields.setdefault(name, []).append(value)
+    action = re.search(r'action="([^"]*)"', form)
+    assert action
+    return action[1], fields
+
+
+def test_a_filter_that_a_link_set_is_named_kept_by_the_form_and_taken_away(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    page = owner.get(f"/jobs/?dataset={world.wine.pk}&family=mlp&state=failed&page=1").content.decode()
+    flat = re.sub(r"\s+", " ", page)
+    assert f"Dataset {world.wine.name}" in flat and "Model MLP" in flat
+    assert f'<input type="hidden" name="dataset" value="{world.wine.pk}">' in flat
+    assert 'href="?family=mlp&amp;state=failed" aria-label="Without the filter Dataset"' in flat
+
+
+def test_a_dataset_of_others_is_not_named_by_a_filter(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.outsider)
+    assert world.wine.name not in client.get(f"/jobs/?dataset={world.wine.pk}").content.decode()
+
+
+def test_the_links_of_the_export_follow_a_filter_that_is_changed_in_place(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    part = owner.get("/jobs/?state=failed", **PART).content.decode()
+    assert 'id="job-export" hx-swap-oob="true"' in part and "/jobs/export.csv?state=failed" in part
+    whole = owner.get("/jobs/?state=failed").content.decode()
+    assert "hx-swap-oob" not in whole and whole.count('id="job-export"') == 1
+
+
+@pytest.mark.parametrize("what", ["job", "dataset"])
+def test_what_was_deleted_comes_back_by_a_button_beside_the_message(
+    world: SimpleNamespace, owner: Client, what: str
+) -> None:
+    row: Any = world.jobs["succeeded"] if what == "job" else world.failed_dataset
+    address = reverse("job_act", args=[row.pk, "delete"]) if what == "job" else reverse("dataset_remove", args=[row.pk])
+    action, fields = undo_button(owner.post(address, follow=True).content.decode())
+    row.refresh_from_db()
+    assert row.deleted_at is not None
+    owner.post(action, fields)
+    row.refresh_from_db()
+    assert row.deleted_at is None
+
+
+def test_jobs_that_were_deleted_together_come_back_together_where_one_was(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    chosen = [world.jobs[state].pk for state in ("succeeded", "failed", "running")]
+    page = owner.post("/jobs/bulk/", {"do": "delete", "job": chosen}, follow=True).content.decode()
+    action, fields = undo_button(page)
+    assert sorted(fields["job"]) == sorted(chosen[:2])
+    answer = owner.post(action, fields)
+    assert answer["Location"] == reverse("job_list")
+    assert not Job.objects.filter(pk__in=chosen).exclude(deleted_at=None).exists()
+
+
+def test_of_more_jobs_than_can_be_compared_the_page_says_which_it_took(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    chosen = []
+    for number in range(COMPARE_MAX + 2):
+        job.pk = f"copy{number:08d}"
+        Job.objects.bulk_create([job])
+        chosen.append(job.pk)
+    page = owner.post("/jobs/bulk/", {"do": "compare", "job": chosen}, follow=True).content.decode()
+    assert f"the first {COMPARE_MAX} of the {COMPARE_MAX + 2} jobs" in page
+
+
+def test_a_part_of_a_page_asked_for_after_the_session_ended_loads_the_page_anew(client: Client) -> None:
+    answer = client.get("/", **PART)
+    assert answer.status_code == 401 and answer["HX-Refresh"] == "true" and not answer.content
+    assert client.get("/")["Location"] == "/login?next=/"
+
+
+def test_datasets_are_sorted_by_what_a_head_says_and_by_age_without_one(world: SimpleNamespace, owner: Client) -> None:
+    def names(query: str) -> list[str]:
+        page = owner.get(f"/datasets/{query}").content.decode()
+        return [name for name in re.findall(r"/datasets/\w{12}/\">([^<]*)</a>", page) if "&lt;" not in name]
+
+    by_name = names("?sort=name")
+    assert by_name == sorted(by_name) and names("?sort=-name") == by_name[::-1]
+    assert names("?sort=owner__password") == names("") == names("?sort=-created")
+    assert 'aria-sort="ascending"' in owner.get("/datasets/?sort=name").content.decode()
+
+
+def test_the_trash_says_when_things_go_for_good(world: SimpleNamespace, owner: Client, settings: Any) -> None:
+    settings.TRASH_DAYS = 3
+    job = world.jobs["succeeded"]
+    Job.objects.filter(pk=job.pk).update(deleted_at=datetime(2026, 1, 2, tzinfo=UTC))
+    assert 'datetime="2026-01-05T00:00:00+00:00"' in owner.get("/trash/").content.decode()
