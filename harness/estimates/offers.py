@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -18,8 +18,8 @@ from harness.accounts.models import Project, Role, User
 from harness.broker import publish_job
 from harness.datasets.models import Dataset
 from harness.datasets.selectors import dataset_profile
-from harness.errors import Conflict, Invalid
-from harness.estimates.inspection import content_key, inspection_request
+from harness.errors import Conflict, Invalid, TooMany
+from harness.estimates.inspection import ANSWER_LIMIT_S, content_key, inspection_request
 from harness.estimates.models import AskState, Inspection, OfferRow, OfferState
 from harness.estimates.pricing import offer_compute
 from harness.estimates.probes import probes_of
@@ -39,6 +39,8 @@ OFFERED = frozenset({"single", "sync"})
 """Modes that every offer has lines for."""
 OFFERABLE = (JobState.DRAFT, JobState.QUEUED, JobState.PAUSED)
 """States in which a job's devices can still be chosen: before it starts, or before it goes on."""
+WAITING_MAX = 20
+"""Programs that one person may have read at once."""
 _OPERATORS_MAX = 100_000
 """A workload from outside with more is no training step."""
 
@@ -113,6 +115,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     row = asked.of_spec(job.spec).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = job.deadline_at  # its promise was made at submit
+    _waiting_check(user)
     files = programs.program_of(settings.STORE.job(job.pk)).files
     programs.program_syntax_check(files)
     inspection = inspection_request(
@@ -128,6 +131,17 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     return offer_settle(offer)
 
 
+def _waiting_check(user: User) -> None:
+    """Raise `TooMany` where many programs of the person are being read: nodes do it on the queue by which runs are
+    started and stopped."""
+    recent = timezone.now() - timedelta(seconds=ANSWER_LIMIT_S)
+    waiting = OfferRow.objects.filter(owner=user, state=OfferState.WAITING, created_at__gt=recent)
+    if waiting.values("inspection").distinct().count() >= WAITING_MAX:
+        raise TooMany(
+            f"{WAITING_MAX} of your programs are being read for offers.", hint="Wait for some of them, then ask again."
+        )
+
+
 def offer_make_spec(
     *, user: User, dataset: Dataset, spec: str | dict[str, Any], own_model: str | None = None, asked: Asked
 ) -> OfferRow:
@@ -136,6 +150,7 @@ def offer_make_spec(
     Raises `NotFound`, `Forbidden`, `SpecInvalid`, `Invalid`, `Conflict`, `Unavailable`.
     """
     require(user, dataset.project, Role.MEMBER)
+    _waiting_check(user)
     if own_model is not None:
         programs.file_text_check("model.py", own_model)
     wish = programs.spec_read(spec)

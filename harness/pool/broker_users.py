@@ -18,6 +18,8 @@ NEWER = "+client|setinfo"
 """What brokers before Redis 7.2 have no name for, and then refuse the whole line. Clients do without it."""
 WRITE_ONLY = "%W~"
 """In front of keys that a node writes and need not read; with brokers before Redis 7, without it, it may read them."""
+_given: set[str] = set()
+"""Nodes whose users have the rules of this release."""
 _log = logging.getLogger(__name__)
 
 
@@ -58,11 +60,13 @@ def broker_user_set(name: str, digest: str) -> bool:
                 _log.warning("the broker makes no user for node %s, it gets the shared one: %s", name, error)
                 return False
         else:
+            _given.add(name)
             return True
 
 
 def broker_users_restore() -> int:
-    """Make the users of joined nodes anew where the broker has lost them (it keeps none through a restart)."""
+    """Make the users of joined nodes anew where the broker has lost them (it keeps none through a restart), and once in
+    each process: an earlier release may have given them other rules. Returns how many."""
     wanted = dict(Node.objects.exclude(secret_digest="").values_list("name", "secret_digest"))
     if not wanted:
         return 0
@@ -70,8 +74,8 @@ def broker_users_restore() -> int:
         have = {str(name) for name in _acl("USERS")}
     except redis.ResponseError:
         return 0
-    missing = [name for name in wanted if broker_user(name) not in have]
-    return sum(broker_user_set(name, wanted[name]) for name in missing)
+    stale = [name for name in wanted if broker_user(name) not in have or name not in _given]
+    return sum(broker_user_set(name, wanted[name]) for name in stale)
 
 
 def broker_user_remove(name: str) -> None:

@@ -108,3 +108,10 @@ def metadata(**pairs: str) -> str:
 def caller(people: SimpleNamespace, bearer: Any) -> Client:
     """The owner, by a token of every right."""
     return bearer(people.owner, "admin")
+
+
+def is_error(answer: Any) -> bool:
+    """Whether an answer has the one shape of errors."""
+    return set(answer.json()) == {"error"} and set(answer.json()["error"]) == {
+        "code", "message", "hint", "field", "details",
+    }  # fmt: skip

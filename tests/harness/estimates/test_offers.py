@@ -6,7 +6,7 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
-from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import job_key, workload_check
 from harness.estimates.selectors import offer_get, offer_priced
@@ -45,6 +45,20 @@ def test_a_node_is_asked_once_for_the_same_program_and_data(job, node_make, ask,
         assert offer.state == "ready"
     assert ask(job).state == "ready"
     assert len(named(tasks_sent, "node.inspect")) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_person_has_a_limited_number_of_programs_read_at_once(job_make, people, node_make, ask, monkeypatch):
+    node_make("node-1")
+    monkeypatch.setattr("harness.estimates.offers.WAITING_MAX", 2)
+    jobs = [job_make(training={"epochs": epochs}) for epochs in (3, 4, 5)]
+    first = ask(jobs[0])
+    ask(jobs[0])  # the same program is read once
+    ask(jobs[1])
+    with pytest.raises(TooMany, match="2 of your programs"):
+        ask(jobs[2])
+    inspection_answer(answer(first.inspection))
+    assert ask(jobs[2]).state == "waiting"
 
 
 def test_devices_and_deadline_do_not_change_what_is_read(job_make, node_make, ask):

@@ -195,6 +195,18 @@ def test_a_user_that_the_broker_forgot_is_made_again_and_a_removed_node_cannot_s
         redis.Redis.from_url(url).ping()
 
 
+def test_a_new_control_process_gives_every_user_the_rules_of_its_release(text, broker, monkeypatch):
+    mine = redis.Redis.from_url(join(text).redis_url)
+    broker.execute_command("ACL", "SETUSER", "node-node-2", "allkeys")
+    mine.xadd("dlh:pool", {"event": "{}"})
+    assert broker_users.broker_users_restore() == 0
+    monkeypatch.setattr(broker_users, "_given", set())
+    assert broker_users.broker_users_restore() == 1
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        mine.xadd("dlh:pool", {"event": "{}"})
+    assert broker_users.broker_users_restore() == 0
+
+
 def test_a_broker_that_does_not_know_every_command_makes_the_user_without_it(monkeypatch, broker):
     real = broker_users._acl
 

@@ -1,0 +1,93 @@
+"""What is refused, and in which words: values, bodies, forms, web sockets."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import Client
+
+from tests.harness.api.conftest import API, is_error
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("sort=owner__password", "sort"), ("sort=-spec", "sort"), ("page=0", "page"), ("page_size=100000", "page_size"),
+        ("state=nope", "state.0"), ("metric_min=nan", "metric_min"), ("metric_max=inf", "metric_max"),
+        ("page=x", "page"), ("query=" + "a" * 600, "query"),
+    ],
+)  # fmt: skip
+def test_a_bad_parameter_names_its_field(caller: Client, query: str, field: str) -> None:
+    answer = caller.get(f"{API}/jobs?{query}")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, field)
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "message", "hint"),
+    [
+        ({"name": "x", "scope": "root"}, "scope", "must be one of read, write, admin", "It was 'root'."),
+        ({"name": "x", "scop": "read"}, "scop", "is not known here", "Did you mean scope?"),
+        ({"scope": "read"}, "name", "is missing", "Known are: name, scope, project, expires_at."),
+        ({"name": "x" * 81}, "name", "has at most 80 letters", "Correct it"),
+        ({"name": 5}, "name", "must be a text", "It was 5."),
+        ({"name": "x", "expires_at": "2030-01-31T12:00:00"}, "expires_at", "needs a zone", "It was"),
+        ({"name": "x", "expires_at": "soon"}, "expires_at", "must be a time", "It was 'soon'."),
+    ],
+)
+def test_a_bad_body_names_the_field_what_it_takes_and_what_to_do(
+    caller: Client, body: dict[str, Any], field: str, message: str, hint: str
+) -> None:
+    answer = caller.post(f"{API}/tokens", json.dumps(body), "application/json")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["field"]) == (422, field)
+    assert error["message"].startswith(f"{field}: {message}") and hint in error["hint"]
+
+
+def test_no_refusal_repeats_a_password(bearer: Any, people: SimpleNamespace) -> None:
+    body = {"username": "x", "password": "p" * 201}
+    answer = bearer(people.admin, "admin").post(f"{API}/users", json.dumps(body), "application/json")
+    short = bearer(people.admin, "admin").post(
+        f"{API}/users", json.dumps({"username": "x", "password": ["secret"]}), "application/json"
+    )
+    assert answer.status_code == short.status_code == 422
+    assert b"ppp" not in answer.content and b"secret" not in short.content
+
+
+@pytest.mark.parametrize("body", ["{", "[]", '"x"', "null", '{"name": 1}', '{"name": "x", "admin": true}', "{}"])
+def test_a_body_of_another_form_is_refused_in_the_one_shape(caller: Client, body: str) -> None:
+    answer = caller.post(f"{API}/projects", body, "application/json")
+    assert answer.status_code in {400, 422} and is_error(answer)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"), [("multipart/form-data", 400), ("multipart/form-data; boundary=x", 415)]
+)
+def test_a_form_where_json_is_taken_is_refused_in_words(
+    people: SimpleNamespace, content_type: str, status: int
+) -> None:
+    browser = Client(enforce_csrf_checks=True)  # looking for the token reads the form
+    browser.force_login(people.owner)
+    browser.cookies[django_settings.CSRF_COOKIE_NAME] = "a" * 32
+    body = b'--x\r\nContent-Disposition: form-data; name="name"\r\n\r\nabc\r\n--x--'
+    answer = browser.generic("POST", f"{API}/tokens", body, content_type, headers={"X-CSRFToken": "a" * 32})
+    assert answer.status_code == status and is_error(answer)
+    assert "application/json" in answer.json()["error"]["hint"]
+
+
+def test_a_web_socket_is_refused_without_a_word_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    from asgiref.sync import async_to_sync
+    from asgiref.testing import ApplicationCommunicator
+
+    from harness.asgi import application
+
+    async def answer() -> Any:
+        asked = ApplicationCommunicator(application, {"type": "websocket", "path": "/live", "headers": []})
+        await asked.send_input({"type": "websocket.connect"})
+        return await asked.receive_output(5)
+
+    assert async_to_sync(answer)()["type"] == "websocket.close"
+    assert not caplog.records
