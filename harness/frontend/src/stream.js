@@ -1,7 +1,6 @@
 // One server-sent stream per page, shared by all parts of it; says when it is reconnecting, and leaves no gap:
 // the browser sends Last-Event-ID itself, and a stream that was closed for good is opened again from the last id.
 import { request } from "./net.js";
-
 import { reach } from "./reach.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
