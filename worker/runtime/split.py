@@ -44,13 +44,8 @@ def split_rows(
         part = np.array([name if name in PARTS else "train" for name in given], dtype="<U5")
     free = np.flatnonzero(part == "train")
     first = free if copies is None else _first_alike(copies, free)
-    alike = np.bincount(first, minlength=count)  # rows that follow each first one
-    order = order[alike[order] > 0]
-    order = order[np.argsort(-alike[order], kind="stable")]  # at even steps through falling sizes no share gets far off
-    can_leave = np.ones(count, dtype=bool)
-    if labels is not None:
-        order = order[np.argsort(labels[order], kind="stable")]
-        can_leave = np.bincount(labels)[labels] > 1
+    order = _firsts(order, first, labels)
+    can_leave = np.ones(count, dtype=bool) if labels is None else np.bincount(labels)[labels] > 1
     left = 1.0
     for (name, share), offset in zip((("test", test), ("val", validation)), offsets, strict=True):
         if np.any(part == name):
@@ -105,6 +100,17 @@ def _first_alike(copies: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[
     """For each of `rows` the first of them that it is alike."""
     _, first, group = np.unique(copies[rows], return_index=True, return_inverse=True)
     return np.asarray(rows[first[group]], dtype=np.int64)
+
+
+def _firsts(order: NDArray[np.int64], first: NDArray[np.int64], labels: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """The first row of each group of equal rows: by class if there are classes, within it large groups before small.
+
+    At even steps through falling sizes no part gets far off its share; groups of one size keep their order.
+    """
+    alike = np.bincount(first, minlength=len(order))
+    order = order[alike[order] > 0]
+    order = order[np.argsort(-alike[order], kind="stable")]
+    return order if labels is None else order[np.argsort(labels[order], kind="stable")]
 
 
 def _even_steps(count: int, share: float, offset: float) -> NDArray[np.bool_]:
