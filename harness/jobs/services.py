@@ -186,6 +186,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         olds += [JobState.FAILED, JobState.CANCELLED]
     text = f"Resumed from {chosen.name}" if chosen else "Resumed"
     job.resume_from = checkpoint  # what is left of it is asked for below
+    anew: dict[str, Any] = {"restarts": 0, "failure": None, "preempted": False}
     with transaction.atomic():
         moved = job_move(
             job.pk,
@@ -195,9 +196,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
             message=text,
             queued_at=timezone.now(),
             resume_from=checkpoint,
-            restarts=0,
-            failure=None,
-            preempted=False,
+            **anew,
             **job_admit_again(job),
         )
         if moved is None:
