@@ -174,7 +174,7 @@ class TorchGroup:
 
     @staticmethod
     def _arrive(store: Any, rank: int, size: int) -> None:
-        """Until every rank has come here."""
+        """Until every rank has come here; meanwhile this one says that it lives, as each node has a watchdog."""
         store.set(f"arrived/{rank}", "here")
         while not store.check([f"arrived/{other}" for other in range(size)]):
             pulse.beat()

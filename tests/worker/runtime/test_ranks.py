@@ -51,14 +51,16 @@ def alone(program: Path) -> dict[str, torch.Tensor]:
     return weights(program / "alone")
 
 
-def test_ranks_meet_however_much_longer_one_of_them_reads_its_data(program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["horovod", "torch"])
+def test_ranks_meet_however_much_longer_one_of_them_reads_its_data(program: Path, backend: str, tmp_path: Path) -> None:
     slow = tmp_path / "program"
     shutil.copytree(program, slow, ignore=shutil.ignore_patterns("work", "alone"))
     train, place = (slow / "train.py").read_text(), "dataset = data.load("
     assert train.count(place) == 1
+    hasty = f"import worker.runtime.collective\nworker.runtime.collective.CALL_LEAST_S = {GLOO_LIMIT_S}\n"
     nap = f"if run.rank == 1:\n    __import__('time').sleep({NAP_S})\n"
-    (slow / "train.py").write_text(train.replace(place, nap + place))
-    ranks = Ranks(slow, 2, HOROVOD_GLOO_TIMEOUT_SECONDS=str(GLOO_LIMIT_S))
+    (slow / "train.py").write_text(train.replace(place, hasty + nap + place))
+    ranks = Ranks(slow, 2, backend=backend, HOROVOD_GLOO_TIMEOUT_SECONDS=str(GLOO_LIMIT_S))
     assert ranks.wait() == [0, 0], ranks.log()
 
 
