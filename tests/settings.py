@@ -23,5 +23,7 @@ from harness.settings import *  # noqa: E402, F403
 from harness.settings import DATABASES, HOME  # noqa: E402
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+# Each client of a test makes the middleware anew, and each middleware would look at every static file first.
+SERVESTATIC_USE_FINDERS = SERVESTATIC_USE_STATIC_ROOT = False
 if not os.environ.get("DLH_DATABASE_URL"):
     DATABASES["default"]["TEST"] = {"NAME": str(HOME / "test.sqlite3")}

@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -46,6 +47,7 @@ def content_key(files: Mapping[str, str], dataset_sha256: str) -> str:
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@lru_cache(maxsize=16)  # a person asks for several offers of one program
 def _spec_told(text: str) -> str:
     try:
         body = yaml.safe_load(text)

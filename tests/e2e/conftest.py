@@ -1,5 +1,8 @@
 """The whole stack for tests that need it: real broker, portal, control and node in a temporary home."""
 
+import fcntl
+import json
+import os
 import shutil
 
 import pytest
@@ -59,11 +62,17 @@ def stack(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory, broker_url):
-    """The seeded world, made once: (its home, of which portals take copies, ids)."""
-    home = tmp_path_factory.mktemp("world") / "home"
-    portal = Portal(home, broker_url)
-    portal.seed()
-    return home, portal.ids()
+    """The seeded world, made once for all test processes: (its home, of which portals take copies, ids)."""
+    own = tmp_path_factory.getbasetemp()
+    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    home, ids = folder / "world", folder / "world.json"
+    with (folder / "world.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not ids.exists():
+            portal = Portal(home, broker_url)
+            portal.seed()
+            ids.write_text(json.dumps(portal.ids()))
+    return home, json.loads(ids.read_text())
 
 
 @pytest.fixture(scope="session")

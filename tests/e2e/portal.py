@@ -32,7 +32,7 @@ class Portal:
             "DLH_URL": self.url,
             "DLH_REDIS_URL": broker_url,
             "DLH_DISK_RESERVE_MIB": "1",
-            "DJANGO_SETTINGS_MODULE": "harness.settings",
+            "DJANGO_SETTINGS_MODULE": "tests.portal_settings",
             "OMP_NUM_THREADS": "1",
         }
         self.process: subprocess.Popen[bytes] | None = None
