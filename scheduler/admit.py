@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scheduler.capacity import Shown, shown
-from scheduler.obstacles import HOW_TO_JOIN
+from scheduler.offers.words import duration_words
+from scheduler.placing.capacity import Shown, shown
+from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.types import Admission, JobView, Option, Plan, Policy, PoolView, Quotas
-from scheduler.words import duration_words
 
 
 def admit(

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from scheduler.assign import Assignment, assign, same_gang
-from scheduler.capacity import shown
-from scheduler.places import end_of
+from scheduler.placing.assign import Assignment, assign, same_gang
+from scheduler.placing.capacity import shown
+from scheduler.placing.places import end_of
+from scheduler.placing.reasons import Reasons
 from scheduler.policies import policy_of
 from scheduler.policies.order import order_key
-from scheduler.reasons import Reasons
 from scheduler.types import Decision, JobView, Option, Plan, Policy, PoolView, Quotas, WaitCode, WaitReason
 
 

@@ -1,6 +1,6 @@
 """`Workload`: what one training step of a program does, operator by operator. Read off the program itself.
 
-Made on meta tensors by `worker.runtime.trace` inside a node's sandbox; nothing here knows a model family. What a
+Made on meta tensors by `worker.runtime.probe.trace` inside a node's sandbox; nothing here knows a model family. What a
 program tells is not to be trusted: figures that are no figures are refused here.
 """
 

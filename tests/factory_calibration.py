@@ -42,7 +42,7 @@ def model_make() -> Any:
     from django.utils import timezone
 
     from harness.calibration.models import DeviceModelRow
-    from scheduler.prior import prior_for
+    from scheduler.estimation.prior import prior_for
 
     body = prior_for("cpu", DEVICE).to_dict()
     body["correction"] = {"factor": 1.043, "n_jobs": 14, "n_left_out": 1}

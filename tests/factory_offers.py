@@ -47,9 +47,9 @@ def offer_make(user: Any, job: Any, **fields: Any) -> Any:
 def estimate_make(job: Any) -> Any:
     """What a job was expected to cost on one core."""
     from harness.estimates.models import JobEstimate
-    from scheduler.estimate import estimate
-    from scheduler.estimates import Allocation
-    from scheduler.prior import prior_for
+    from scheduler.estimation.estimate import estimate
+    from scheduler.estimation.prior import prior_for
+    from scheduler.estimation.values import Allocation
 
     workload = workload_make()
     way = Allocation(kind="cpu", model_name="core", count=1, mode="single", batch_split=(workload.global_batch_size,))

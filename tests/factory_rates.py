@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.rate_record import Sweep
-from scheduler.rates import RangeRecord
+from scheduler.rates.interval import RangeRecord
+from scheduler.rates.record import Sweep
 
 
 def record_make(
@@ -52,7 +52,7 @@ def rate_test_make(job: Any, **fields: Any) -> Any:
     from harness.rates.keys import rate_key
     from harness.rates.models import RateTest
     from harness.rates.reference import rates_by_rules
-    from scheduler.rates import rate_range
+    from scheduler.rates.interval import rate_range
 
     record = record_make()
     files = programs.files_read(settings.STORE.job(job.pk).program)

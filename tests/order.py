@@ -13,17 +13,17 @@ WAITING = {"ranks", "stack", "browser"}
 WAITING_FOLDERS = ("e2e", "worker")
 """Where `make test` looks for tests with one of these marks, so that their processes need not read all the others."""
 SLOWEST = (
-    "e2e/test_node_without_store", "worker/test_elastic_nodes", "worker/test_elastic", "worker/runtime/test_pipeline",
-    "e2e/test_bad_input", "e2e/test_faults", "e2e/test_stack_again", "e2e/test_several_nodes",
-    "e2e/test_object_store", "worker/runtime/test_async", "e2e/test_demo", "e2e/test_pages", "e2e/test_fault_kills",
-    "e2e/test_fault_services", "e2e/test_fault_nodes", "e2e/test_pages_flow", "e2e/test_scheduling",
-    "e2e/test_elastic_nodes", "worker/runtime/test_resume", "e2e/test_backup", "e2e/test_jobs", "e2e/test_fault_disk",
-    "e2e/test_elastic", "e2e/test_calibration", "e2e/test_elastic_width", "e2e/test_elastic_first_node",
-    "worker/runtime/test_other_ranks", "worker/test_supervisor", "e2e/test_rates", "worker/test_inspection",
-    "e2e/test_pause_and_cancel", "e2e/test_offer", "worker/test_spread", "e2e/test_fault_stages",
-    "harness/jobs/test_kill_points", "harness/jobs/test_width_kill_points", "harness/jobs/test_rescue_kill_points",
-    "harness/jobs/test_readers", "harness/jobs/test_turn", "harness/api/test_access", "harness/pages/test_access",
-    "harness/backup/test_restore",
+    "e2e/test_node_without_store", "worker/elastic/test_several_nodes", "worker/elastic/test_members",
+    "worker/runtime/pipeline/test_stage", "e2e/test_bad_input", "e2e/test_faults", "e2e/test_stack_again",
+    "e2e/test_several_nodes", "e2e/test_object_store", "worker/runtime/test_async", "e2e/test_demo", "e2e/test_pages",
+    "e2e/test_fault_kills", "e2e/test_fault_services", "e2e/test_fault_nodes", "e2e/test_pages_flow",
+    "e2e/test_scheduling", "e2e/test_elastic_nodes", "worker/runtime/test_resume", "e2e/test_backup", "e2e/test_jobs",
+    "e2e/test_fault_disk", "e2e/test_elastic", "e2e/test_calibration", "e2e/test_elastic_width",
+    "e2e/test_elastic_first_node", "worker/runtime/test_other_ranks", "worker/test_supervisor", "e2e/test_rates",
+    "worker/test_inspection", "e2e/test_pause_and_cancel", "e2e/test_offer", "worker/elastic/test_spread",
+    "e2e/test_fault_stages", "harness/jobs/test_kill_points", "harness/jobs/test_width_kill_points",
+    "harness/jobs/test_rescue_kill_points", "harness/jobs/test_readers", "harness/jobs/test_turn",
+    "harness/api/test_access", "harness/pages/test_access", "harness/backup/test_restore",
 )  # fmt: skip
 """Files that take longer than their number of tests says, the longest first as `--durations=0` told. A test process is
 given whole files, the next one when it is done."""

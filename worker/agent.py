@@ -21,13 +21,13 @@ import psutil
 from worker import registry, sandbox
 from worker.cause import failure
 from worker.celery_app import app
+from worker.elastic.rescue import RESCUE_FILE
 from worker.events import SUPERVISOR_RANK, Event, EventKind, FailureCode, Outcome
-from worker.forward import Forwarder
 from worker.home import node_name, redis_url, run_dir
 from worker.launch import CANCEL_FILE
 from worker.plan import RunPaths, RunPlan
 from worker.queues import node_queue_name
-from worker.rescue import RESCUE_FILE
+from worker.telemetry.forward import Forwarder
 from worker.transfer.depot import depot_here
 
 STOP_WAIT_S = 8.0

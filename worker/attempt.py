@@ -119,7 +119,7 @@ class Attempt:
                 folder.unlink()  # an earlier attempt's program put it there
             folder.mkdir(parents=True, exist_ok=True)
         for old in () if self.first else paths.checkpoints.iterdir():
-            tree_remove(old)  # what an earlier attempt saved here for others (`worker.rescue`)
+            tree_remove(old)  # what an earlier attempt saved here for others (`worker.elastic.rescue`)
 
     def rank_environment(self, rank: RankPlan) -> dict[str, str]:
         """Variables of one rank, without those that tell it where the others are."""

@@ -9,7 +9,8 @@ as above, `dataset_dir` may be missing (rows are then made up from the spec's sh
 all ranks), `steps`, `visits`, `device` (`cpu`, `cuda:N`), `threads`, `ranks`, `memory_bytes`, `budget_s` of the whole
 request, and `points`: a list of requests that override these fields, each with a `request_id` of its own. With `link`
 (a number of ranks) instead of a program, the sums over so many ranks of this node are timed.
-Answer: `{request_id, ok, problem, program_sha256}` and what `worker.runtime.measure` or `worker.runtime.link` tells.
+Answer: `{request_id, ok, problem, program_sha256}` and what `worker.runtime.probe.measure` or
+`worker.runtime.probe.link` tells.
 
 A problem is `{code, message, hint}`; `cannot_trace` and `time_limit` say to measure on a device instead of tracing.
 """
@@ -49,7 +50,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"ok": False, "workload": None, "problem": None, "parameters": None}
     try:
         arguments = [*folders(request), *_option("--batch", request.get("batch_size"))]
-        call = _program_call(request, "inspect", module_argv("worker.runtime.trace", *arguments))
+        call = _program_call(request, "inspect", module_argv("worker.runtime.probe.trace", *arguments))
         body = last_answer(program_run(call))
         answer |= {key: body.get(key) for key in INSPECTED}
     except ProgramProblem as problem:
@@ -102,7 +103,7 @@ def _measure_call(request: dict[str, Any]) -> ProgramCall:
         *("--budget", f"{max(1.0, budget_s - MEASURE_SPARE_S):.1f}", "--device", "cuda:0" if indices else "cpu"),
         *("--threads", str(threads), "--ranks", str(ranks)),
     ]
-    call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.measure", *arguments))
+    call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.probe.measure", *arguments))
     return replace(
         call, timeout_s=max(budget_s, MEASURE_SPARE_S), threads=threads, gpus=indices, loopback=ranks > 1,
         memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),
@@ -126,7 +127,7 @@ def _link_call(request: dict[str, Any]) -> ProgramCall:
     ranks, indices = number(request, "link", 2), gpus(request)
     arguments = ["--ranks", str(ranks), "--device", "cuda" if indices else "cpu"]
     return ProgramCall(
-        name=f"link-{request['request_id']}", argv=(sys.executable, "-m", "worker.runtime.link", *arguments),
+        name=f"link-{request['request_id']}", argv=(sys.executable, "-m", "worker.runtime.probe.link", *arguments),
         workdir=Path("/"), timeout_s=MEASURE_S, threads=1, gpus=indices, loopback=True,
         minimum_level=int(request.get("minimum_sandbox_level", 0)),
     )  # fmt: skip

@@ -74,9 +74,9 @@ class LaunchConfig:
     least: int = 0
     """Number of ranks the run goes on with when others are lost; 0: all of them live and die together."""
     started: int = 0
-    """So many of the ranks are started at first, the others when they are asked for (`worker.width`); 0: all."""
+    """So many of the ranks are started at first, the others when asked for (`worker.elastic.width`); 0: all."""
     word: str = ""
-    """What the nodes of one elastic run show each other (`worker.branches`)."""
+    """What the nodes of one elastic run show each other (`worker.elastic.remote_nodes`)."""
     hint: str = ""
     """What to look at where the first node cannot be reached."""
 
@@ -282,10 +282,10 @@ def main() -> int:
 def _gang(config: LaunchConfig) -> Gang:
     if not config.least:
         return Gang(config)
-    from worker.branch import BranchGang  # they build on this module
-    from worker.elastic import ElasticGang
+    from worker.elastic.gang import ElasticGang
+    from worker.elastic.remote_gang import RemoteGang  # they build on this module
 
-    return ElasticGang(config) if config.first else BranchGang(config)
+    return ElasticGang(config) if config.first else RemoteGang(config)
 
 
 if __name__ == "__main__":

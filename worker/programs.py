@@ -151,7 +151,7 @@ def check(request: dict[str, Any]) -> dict[str, Any]:
 def _check(request: dict[str, Any]) -> dict[str, Any]:
     paths = RunPaths(Path(request["job_dir"]).resolve())
     folders = ("--program", str(paths.program), "--data", str(Path(request["dataset_dir"]).resolve()))
-    argv = list(module_argv("worker.runtime.check", *folders))
+    argv = list(module_argv("worker.runtime.probe.check", *folders))
     name = f"check-{request['check_id']}"
     done = _run(request, name, argv, readonly=(paths.program,), writable=(), timeout_s=CHECK_S)
     for line in reversed(done.stdout.splitlines()):

@@ -4,7 +4,7 @@
 `job_dir`, `dataset_dir`, `minimum_sandbox_level`, and optional `batch_size`, `device`, `threads`, `memory_bytes`,
 `low`, `high` (rates), `steps`, `sweeps`, `budget_s`. One that names a `centre` (and `scale`) asks for short trainings
 around that rate instead. While it goes on `{request_id, progress}` is told; the answer is `{request_id, ok, problem,
-program_sha256}` and what `worker.runtime.rate_range`, or `worker.runtime.rate_trials`, tells.
+program_sha256}` and what `worker.runtime.rates.range_test`, or `worker.runtime.rates.trials`, tells.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
     arguments += ["--device", "cuda:0" if devices else "cpu"]
     if request.get("batch_size") is not None:
         arguments += ["--batch", str(number(request, "batch_size", 1))]
-    module, options = ("rate_trials", TRIAL_OPTIONS) if is_trial else ("rate_range", RANGE_OPTIONS)
+    module, options = ("trials", TRIAL_OPTIONS) if is_trial else ("range_test", RANGE_OPTIONS)
     for name in options:
         if request.get(name) is not None:
             arguments += [f"--{name}", str(request[name])]
     return ProgramCall(
-        name=f"rates-{request['request_id']}", argv=(sys.executable, "-m", f"worker.runtime.{module}", *arguments),
+        name=f"rates-{request['request_id']}", argv=(sys.executable, "-m", f"worker.runtime.rates.{module}", *arguments),
         workdir=program, readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=budget_s + SPARE_S,
         minimum_level=int(request.get("minimum_sandbox_level", 0)), threads=threads, gpus=devices,
         memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),

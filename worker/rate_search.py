@@ -5,7 +5,7 @@ one, since it is the product of rate and steps that moves the weights: its best 
 where round 2 begins. That one trains to the run's end, to both sides and on beyond the end where the best lies, as
 far as its trials reach. Losses of different rounds are never compared.
 
-Pure and stateless: what was done decides what comes next. The node runs it; `scheduler.rate_trials` reads what it did.
+Pure and stateless: what was done decides what comes next. The node runs it; `scheduler.rates.trials` reads what it did.
 """
 
 from __future__ import annotations

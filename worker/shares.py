@@ -5,7 +5,7 @@ least. Since t_i never falls, a finish T can be kept if and only if the most row
 The least such T is when some rank ends some number of rows: bisection over these numbers, once for ranks that are the
 same, finds it exactly, and rows above B are taken from those that would end last.
 
-Pure and of the standard library alone: the planner (`scheduler.split`) and a run use the same rule.
+Pure and of the standard library alone: the planner (`scheduler.estimation.split`) and a run use the same rule.
 """
 
 from __future__ import annotations

@@ -17,19 +17,19 @@ from typing import Any
 from worker import registry
 from worker.attempt import Attempt, load, network_note
 from worker.cause import Seen, broken, failure, judge
-from worker.channels import Channels
+from worker.elastic.rescue import rescued
+from worker.elastic.width import WidthWatch
 from worker.events import Event, EventKind, FailureCode, Outcome
-from worker.forward import Forwarder
 from worker.home import node_name, redis_url
-from worker.logs import RankLog, StreamReader
 from worker.meeting import Meeting
 from worker.monitor import Monitor
-from worker.rescue import rescued
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
-from worker.tail import EventTail
+from worker.telemetry.channels import Channels
+from worker.telemetry.forward import Forwarder
+from worker.telemetry.logs import RankLog, StreamReader
+from worker.telemetry.tail import EventTail
 from worker.warden import Warden
 from worker.watchdog import made_a_step
-from worker.width import WidthWatch
 
 LOOP_S, BREATH_S = 0.1, 0.02
 """Longest wait and least length of a loop: the second bounds what a flood of output can cost."""

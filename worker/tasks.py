@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from worker import agent, heartbeat, inspection, programs, rate_range, resizing
+from worker import agent, heartbeat, inspection, programs, rate_range
 from worker.celery_app import app, send_to_control
+from worker.elastic import resize as resizing
 from worker.plan import RunPlan
 from worker.transfer.depot import run_paths
 from worker.transfer.requests import with_files

@@ -17,7 +17,7 @@ from harness.broker import task_send_on_commit
 from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.errors import Invalid, TooLarge
 from harness.pool.models import DeviceKind
-from scheduler.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
+from scheduler.estimation.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 IMPORT_BYTES_MAX = 64 << 20

@@ -17,12 +17,12 @@ from harness.calibration.known import finished_of, prior_of
 from harness.calibration.links import link_of
 from harness.calibration.models import CalibrationRun, DeviceModelRow
 from harness.plain import plain
-from scheduler.baselines import Fit, baselines
-from scheduler.calibration import CalibrationPoint
-from scheduler.device_model import DeviceModel
-from scheduler.fit import cross_validate, fit_device_model, folds_of, timed
-from scheduler.intervals import LEVEL, quantiles
-from scheduler.learning import corrected
+from scheduler.estimation.baselines import Fit, baselines
+from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.fit import cross_validate, fit_device_model, folds_of, timed
+from scheduler.estimation.intervals import LEVEL, quantiles
+from scheduler.estimation.learning import corrected
 
 FOLDS = 5
 LEAST_POINTS = 10

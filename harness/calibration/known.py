@@ -10,11 +10,11 @@ from typing import Any
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.pool.power import table_power
 from harness.pool.services import pool_setting_get
-from scheduler.device_model import POOL_TABLE, DeviceModel
-from scheduler.estimates import Allocation, Basis
+from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
+from scheduler.estimation.learning import RECENT, Finished
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
-from scheduler.learning import RECENT, Finished
-from scheduler.prior import prior_for
 from scheduler.workload import Workload
 
 _log = logging.getLogger(__name__)

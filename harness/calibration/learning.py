@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 from harness.jobs.models import DeviceUse, Job, JobAttempt, JobEvent, MetricPoint
 from harness.jobs.results import job_results
 from harness.pool.models import DeviceKind
-from scheduler.estimates import Basis
+from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
 from worker.events import Outcome
 from worker.states import JobState

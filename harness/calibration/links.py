@@ -11,9 +11,9 @@ from harness.calibration.known import prior_of
 from harness.calibration.models import CalibrationRun, DeviceModelRow
 from harness.calibration.requests import LINK_RANKS, check_ok
 from harness.plain import plain
-from scheduler.device_model import DeviceModel, LinkModel
-from scheduler.estimates import Basis
-from scheduler.link import fit_link
+from scheduler.estimation.device_model import DeviceModel, LinkModel
+from scheduler.estimation.link import fit_link
+from scheduler.estimation.values import Basis
 
 
 def link_read(report: dict[str, Any]) -> LinkModel:

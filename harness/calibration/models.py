@@ -137,7 +137,7 @@ class FinishedJobRow(models.Model):
     workload = models.JSONField(default=dict, blank=True)
     """`Workload.to_dict()` of its program at its global batch size; empty: it was never traced, nothing is learnt."""
     allocation = models.JSONField(default=dict, blank=True)
-    """`scheduler.estimates.Allocation` it ran on."""
+    """`scheduler.estimation.values.Allocation` it ran on."""
     step_s = models.FloatField(null=True, blank=True)
     start_s = models.FloatField(null=True, blank=True)
     """From the start of its ranks to the first step."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from harness.pool.models import DeviceKind
-from scheduler.sweep import MOST_POINTS, SweepPoint, plan_sweep
+from scheduler.estimation.sweep import MOST_POINTS, SweepPoint, plan_sweep
 
 AGAIN_EVERY = 12
 """Of so many points one is measured with two ranks too, and one with two threads: how devices hinder each other."""

@@ -6,7 +6,7 @@ from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetPr
 from codegen.spec import Task
 from codegen.types import Hardware, Program
 from harness.jobs.programs import program_render, resolve_spec, spec_read
-from scheduler.sweep import DataShape, SweepPoint
+from scheduler.estimation.sweep import DataShape, SweepPoint
 
 TARGET = "target"
 _HARDWARE = Hardware(cpu_cores=1, cpu_memory_bytes=1 << 40, gpus=1, gpu_memory_bytes=1 << 40)

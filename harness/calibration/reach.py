@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
 from harness.calibration.sweep import points_known, run_plan
-from scheduler.calibration import LEAST_HELD_OUT, LEAST_POINTS
+from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS
 
 
 def points_expected(run: CalibrationRun) -> int:

@@ -14,7 +14,7 @@ from harness.calibration.points import point_program
 from harness.jobs.programs import files_replace
 from harness.pool.models import DeviceKind
 from harness.pool.services import pool_setting_get
-from scheduler.calibration import CalibrationPoint
+from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.workload import Workload
 from worker.sandbox import tree_remove
 

@@ -23,12 +23,12 @@ from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
-from scheduler.estimates import Estimate
-from scheduler.mixtures import is_there
-from scheduler.offers import Hindrance, Offer, OfferLine, Wish
-from scheduler.recommend import candidates, takes
+from scheduler.estimation.values import Estimate
+from scheduler.offers.mixtures import is_there
+from scheduler.offers.recommend import candidates, takes
+from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
+from scheduler.offers.words import devices_words, energy_words
 from scheduler.types import Option
-from scheduler.words import devices_words, energy_words
 from scheduler.workload import Workload
 from worker.states import JobState
 

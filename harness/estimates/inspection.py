@@ -22,7 +22,7 @@ from harness.jobs.programs import files_replace
 from harness.plain import plain
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
-from scheduler.obstacles import HOW_TO_JOIN
+from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.workload import Workload
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove

@@ -104,13 +104,13 @@ class OfferRow(models.Model):
     state = models.CharField(max_length=8, choices=OfferState.choices, default=OfferState.WAITING)
     deadline_at = models.DateTimeField(null=True, blank=True)
     wish = models.JSONField(default=dict, blank=True)
-    """`scheduler.offers.Wish` as plain values."""
+    """`scheduler.offers.values.Wish` as plain values."""
     memory_bytes = models.BigIntegerField(default=0)
     """Memory of the host that the person fixed for the run; 0: the share that goes with the devices."""
     workload = models.JSONField(null=True, blank=True)
     """Where it was given instead of a program."""
     body = models.JSONField(default=dict, blank=True)
-    """`scheduler.offers.Offer.to_dict()` once priced."""
+    """`scheduler.offers.values.Offer.to_dict()` once priced."""
     notes = models.JSONField(default=list, blank=True)
     """What the figures rest on, in sentences."""
     priced_s = models.FloatField(null=True, blank=True)

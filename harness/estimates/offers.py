@@ -30,8 +30,8 @@ from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain
 from harness.pool.selectors import hardware
 from harness.pool.services import pool_setting_get
-from scheduler.estimates import Allocation
-from scheduler.offers import Wish, allocation_from
+from scheduler.estimation.values import Allocation
+from scheduler.offers.values import Wish, allocation_from
 from scheduler.workload import Workload
 from worker.states import JobState
 

@@ -15,8 +15,8 @@ from harness.jobs.models import Allocation, Job
 from harness.jobs.options import options_of
 from harness.pool.models import Device, NodeState, Reservation
 from scheduler.kinds import declared_name
-from scheduler.offers import DeviceGroup
-from scheduler.openings import Holding
+from scheduler.offers.values import DeviceGroup
+from scheduler.placing.openings import Holding
 from worker.states import JobState
 
 UNKNOWN_LEAST_S = 600.0

@@ -21,14 +21,14 @@ from harness.jobs.options import work_left
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
 from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
-from scheduler.estimate import Probe, estimate_all
-from scheduler.estimates import Allocation, Basis, Estimate
+from scheduler.estimation.estimate import Probe, estimate_all
+from scheduler.estimation.steps import Steps
+from scheduler.estimation.values import Allocation, Basis, Estimate
 from scheduler.kinds import real_name
-from scheduler.mixtures import mixed_estimates
-from scheduler.offers import Candidate, DeviceGroup, Offer, Wish
-from scheduler.openings import earliest_together_s
-from scheduler.recommend import candidates, recommend
-from scheduler.steps import Steps
+from scheduler.offers.mixtures import mixed_estimates
+from scheduler.offers.recommend import candidates, recommend
+from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
+from scheduler.placing.openings import earliest_together_s
 from scheduler.types import Option
 from scheduler.workload import Workload
 

@@ -29,10 +29,10 @@ from harness.plain import plain
 from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservation
 from harness.pool.reservations import reservation_hold, reservation_release
 from harness.pool.services import node_queue
-from scheduler.estimate import Probe
-from scheduler.estimates import Allocation
+from scheduler.estimation.estimate import Probe
+from scheduler.estimation.values import Allocation
 from scheduler.kinds import real_name
-from scheduler.offers import allocation_from
+from scheduler.offers.values import allocation_from
 from scheduler.workload import OpClass, Operator, Workload
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove

@@ -12,9 +12,9 @@ from harness.errors import NotFound
 from harness.estimates.models import AskState, JobEstimate, OfferRow, ProbeRow
 from harness.estimates.offers import job_key
 from harness.jobs.models import Job
-from scheduler.estimates import Estimate
-from scheduler.offers import Offer, OfferLine, estimate_from
-from scheduler.words import devices_words
+from scheduler.estimation.values import Estimate
+from scheduler.offers.values import Offer, OfferLine, estimate_from
+from scheduler.offers.words import devices_words
 
 
 def offer_get(*, user: User, offer_id: str) -> OfferRow:

@@ -20,7 +20,7 @@ from harness.jobs.options import has_estimate, option_words, options_of
 from harness.jobs.states import job_note
 from harness.pool.models import Quota
 from scheduler.admit import admit
-from scheduler.offers import finish_told_s
+from scheduler.offers.values import finish_told_s
 from scheduler.types import Admission
 from worker.states import JobState
 

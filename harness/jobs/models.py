@@ -184,7 +184,7 @@ class DeviceUse(models.Model):
     energy_j = models.FloatField()
     """Of this device over this time, its idle share included."""
     energy_basis = models.CharField(max_length=10)
-    """`scheduler.estimates.Basis`."""
+    """`scheduler.estimation.values.Basis`."""
 
 
 class JobEvent(models.Model):

@@ -27,7 +27,7 @@ from harness.plain import plain
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.store import UnsafePath, json_beneath, open_beneath
-from scheduler.obstacles import HOW_TO_JOIN
+from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove
 

@@ -22,7 +22,7 @@ from harness.jobs.timelines import job_energy
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
 from harness.pool.selectors import PoolOverview
-from scheduler.words import energy_words
+from scheduler.offers.words import energy_words
 from worker.states import TERMINAL, JobState
 
 ERROR_LINES = 30

@@ -25,10 +25,10 @@ from harness.estimates.selectors import (
 from harness.jobs.models import Job
 from harness.pages.charts import chart_card
 from harness.pages.job_view import elapsed_s
-from scheduler.estimates import Interval
-from scheduler.offers import Mark, Offer, OfferLine
-from scheduler.recommend import takes
-from scheduler.words import duration_words, energy_range_words, energy_words, memory_size_words
+from scheduler.estimation.values import Interval
+from scheduler.offers.recommend import takes
+from scheduler.offers.values import Mark, Offer, OfferLine
+from scheduler.offers.words import duration_words, energy_range_words, energy_words, memory_size_words
 from worker.states import TERMINAL, JobState
 
 Words = Callable[[float], str]

@@ -19,7 +19,7 @@ from harness.rates.selectors import (
     rate_tests,
     rate_trials,
 )
-from scheduler.rates import RateRange
+from scheduler.rates.interval import RateRange
 from worker.rate_search import most_share
 from worker.states import JobState
 

@@ -15,7 +15,7 @@ from harness.pages.advice import advice
 from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
 from harness.pages.templatetags.dlh import figure, percent
-from scheduler.words import energy_words, memory_size_words
+from scheduler.offers.words import energy_words, memory_size_words
 
 DRAWN = {"confusion", "curve", "histogram", "scatter"}
 ROWS_SHOWN = 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.errors import NotFound
 from harness.pool.models import Node
-from scheduler.obstacles import HOW_TO_JOIN
+from scheduler.placing.obstacles import HOW_TO_JOIN
 
 
 def node_named(name: str, *, field: str | None = None) -> Node:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import Invalid
-from scheduler.device_table import figures_for
+from scheduler.estimation.device_table import figures_for
 
 ENTRIES_MAX = 200
 WATTS_MAX = 10_000.0
@@ -36,7 +36,7 @@ def table_power(kind: str, model_name: str, table: Mapping[str, Any]) -> DeviceP
 
 
 def device_power(kind: str, model_name: str, table: Mapping[str, Any]) -> DevicePower:
-    """The admin's entry, else what the maker's data sheet says (`scheduler.device_table`)."""
+    """The admin's entry, else what the maker's data sheet says (`scheduler.estimation.device_table`)."""
     shipped = figures_for(kind, model_name)
     return table_power(kind, model_name, table) or DevicePower(idle_w=shipped.idle_w, busy_w=shipped.busy_w)
 

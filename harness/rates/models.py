@@ -35,9 +35,9 @@ class RateTest(models.Model):
     reservation = models.CharField(max_length=40, blank=True)
     """Id of what keeps jobs off its device meanwhile."""
     record = models.JSONField(null=True, blank=True)
-    """`scheduler.rates.RangeRecord.to_dict()`."""
+    """`scheduler.rates.interval.RangeRecord.to_dict()`."""
     found = models.JSONField(null=True, blank=True)
-    """`scheduler.rates.RateRange.to_dict()`."""
+    """`scheduler.rates.interval.RateRange.to_dict()`."""
     trials = models.JSONField(null=True, blank=True)
     """Short trainings after the range test, as `harness.rates.trials` keeps them; None: it is not over."""
     rules = models.JSONField(default=dict, blank=True)

@@ -12,7 +12,7 @@ from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.rates.keys import rate_key, run_setting
 from harness.rates.models import RateTest
-from scheduler.rates import RateRange
+from scheduler.rates.interval import RateRange
 
 CURVE_COLUMNS = ("learning rate", "loss", "loss fit", "score", "logarithmic fit")
 ENDS = ("low", "high", "centre")

@@ -26,7 +26,7 @@ from harness.pool.services import node_queue
 from harness.rates.keys import rate_key
 from harness.rates.models import RateTest
 from harness.rates.trials import trials_answered, trials_failed, trials_plan
-from scheduler.rates import RangeRecord, RateUnclear, rate_range
+from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove
 

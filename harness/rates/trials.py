@@ -2,7 +2,7 @@
 
 `RateTest.trials` is empty until the range test has told a centre. Then it holds `state` (`waiting`, `done`, `failed`,
 `none`: not made), and `expected_s`, `limit_s`, `scale`, `run_s`, `setting` (how long the run is that they stand for),
-`why` (they are not made), and in the end `record` (`scheduler.rate_trials.TrialsRecord`), `rate`, `share`,
+`why` (they are not made), and in the end `record` (`scheduler.rates.trials.TrialsRecord`), `rate`, `share`,
 `notes`, `complete`, `took_s` or `problem`.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from harness.plain import plain
 from harness.rates.keys import run_setting
-from scheduler.rate_record import RateUnclear
-from scheduler.rate_trials import TrialsRecord, trial_choice, trials_s, trials_scale
+from scheduler.rates.record import RateUnclear
+from scheduler.rates.trials import TrialsRecord, trial_choice, trials_s, trials_scale
 from worker.rate_search import most_share
 
 WISHES = ("auto", "always", "never")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.obstacles import device_words
+from scheduler.placing.obstacles import device_words
 from scheduler.policies.rooms import Slot
 from scheduler.policies.ways import same
 from scheduler.types import JobView, Option, Plan, WaitCode, WaitReason

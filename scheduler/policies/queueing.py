@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Protocol
 
-from scheduler.ledger import Ledger
-from scheduler.places import LEAST_LEFT_S
+from scheduler.placing.ledger import Ledger
+from scheduler.placing.places import LEAST_LEFT_S
 from scheduler.policies.order import is_overdue, is_settled
 from scheduler.policies.quotas import QuotaBook
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas

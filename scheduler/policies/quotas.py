@@ -10,8 +10,8 @@ import math
 from collections.abc import Collection, Sequence
 from itertools import takewhile
 
-from scheduler.places import end_of
-from scheduler.spans import NOBODY, Row, Span, Want
+from scheduler.placing.places import end_of
+from scheduler.placing.spans import NOBODY, Row, Span, Want
 from scheduler.types import JobView, Option, Quotas
 
 _ANY = Want()

@@ -9,8 +9,8 @@ from itertools import islice
 
 import numpy as np
 
-from scheduler.buckets import Buckets
-from scheduler.places import level_name
+from scheduler.placing.buckets import Buckets
+from scheduler.placing.places import level_name
 from scheduler.policies.timeline import Brief, Timeline
 from scheduler.types import DeviceKey, Option
 

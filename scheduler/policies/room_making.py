@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scheduler.places import end_of
+from scheduler.placing.places import end_of
 from scheduler.policies.room_groups import FEW, Room
 from scheduler.policies.timeline import Brief, Timeline
 from scheduler.types import Capacity, DeviceKey, JobView, NodeSize

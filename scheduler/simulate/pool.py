@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.device_table import figures_for
+from scheduler.estimation.device_table import figures_for
 from scheduler.place import place
 from scheduler.simulate.tables import Power
 from scheduler.types import ChangeKind, DeviceView, JobView, NodeView, Option, Policy, PoolView, Quotas

@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from scheduler.fit import fit_device_model
-from scheduler.sweep import plan_sweep
+from scheduler.estimation.fit import fit_device_model
+from scheduler.estimation.sweep import plan_sweep
 from tests.benchmarks.bench_estimate import BARS, OTHERS_SHARE, jobs, rank_plan
 from tests.benchmarks.estimate_measure import Cache, collect, collect_ranks
 

@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.baselines import baselines
-from scheduler.calibration import CalibrationPoint
-from scheduler.device_model import DeviceModel
-from scheduler.estimate import estimate
-from scheduler.estimates import Allocation, Estimate
-from scheduler.fit import fit_device_model, folds_of
-from scheduler.recommend import batch_split
-from scheduler.sweep import SweepPoint, plan_sweep
+from scheduler.estimation.baselines import baselines
+from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.estimate import estimate
+from scheduler.estimation.fit import fit_device_model, folds_of
+from scheduler.estimation.sweep import SweepPoint, plan_sweep
+from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.recommend import batch_split
 from tests.benchmarks import estimate_jobs
 from tests.benchmarks.estimate_measure import AGREE, NAME, VISITS_MOST, Cache, collect, collect_ranks
 

@@ -22,7 +22,7 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from scheduler.sweep import SweepPoint
+from scheduler.estimation.sweep import SweepPoint
 from tests.benchmarks.estimate_jobs import JOBS
 from tests.benchmarks.estimate_programs import write_program
 from tests.benchmarks.offer_parts import parts_s, steps_s

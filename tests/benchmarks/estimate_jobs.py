@@ -18,14 +18,14 @@ import numpy as np
 
 from codegen.spec import Task
 from codegen.words import counted
-from scheduler.device_model import DeviceModel
-from scheduler.estimate import Probe, estimate, run_parts
-from scheduler.estimates import Allocation, Estimate
-from scheduler.learning import Finished, corrected
-from scheduler.offers import Candidate
-from scheduler.recommend import batch_split, recommend
-from scheduler.run_time import RunParts, all_rows
-from scheduler.sweep import DataShape, SweepPoint
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.estimate import Probe, estimate, run_parts
+from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.run_time import RunParts, all_rows
+from scheduler.estimation.sweep import DataShape, SweepPoint
+from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.recommend import batch_split, recommend
+from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import NAME, in_process
 from tests.benchmarks.estimate_programs import write_program

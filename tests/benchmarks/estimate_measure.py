@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from scheduler.calibration import CalibrationPoint, from_csv, to_csv
-from scheduler.sweep import SweepPoint
+from scheduler.estimation.calibration import CalibrationPoint, from_csv, to_csv
+from scheduler.estimation.sweep import SweepPoint
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_programs import write_program
 from tests.worker.runtime.samples import PROJECT
@@ -35,7 +35,7 @@ AGREE = 0.1
 
 
 def options(**changes: Any) -> argparse.Namespace:
-    """What `worker.runtime.measure` takes."""
+    """What `worker.runtime.probe.measure` takes."""
     chosen = {"batch": None, "steps": STEPS, "repeats": REPEATS, "budget": 3.0, "device": "cpu", "threads": 1}
     return argparse.Namespace(**(chosen | {"ranks": 1} | changes))
 
@@ -55,7 +55,7 @@ def in_fork(program: Path, chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _child(writer: Connection, program: Path, chosen: argparse.Namespace) -> None:
-    from worker.runtime.measure import idle_bytes, measure
+    from worker.runtime.probe.measure import idle_bytes, measure
 
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         writer.send(measure(program, None, chosen, idle_bytes()))
@@ -65,7 +65,7 @@ def _child(writer: Connection, program: Path, chosen: argparse.Namespace) -> Non
 
 def warm(program: Path) -> None:
     """Load in this process what a first step loads, so that no fork has to. Starts no threads."""
-    from worker.runtime.measure import measure
+    from worker.runtime.probe.measure import measure
 
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         measure(program, None, options(steps=1, repeats=1, budget=0.5), 0)
@@ -73,7 +73,7 @@ def warm(program: Path) -> None:
 
 def in_process(program: Path, **changes: Any) -> dict[str, Any]:
     """The measurement by a process of its own: with several threads, or several ranks."""
-    argv = [sys.executable, "-m", "worker.runtime.measure", "--program", str(program)]
+    argv = [sys.executable, "-m", "worker.runtime.probe.measure", "--program", str(program)]
     argv += [part for name, value in changes.items() for part in (f"--{name}", str(value))]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "OMP_NUM_THREADS": str(changes.get("threads", 1))}
     done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=program, timeout=300)

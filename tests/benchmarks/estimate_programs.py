@@ -17,7 +17,7 @@ from codegen.render import render
 from codegen.resolve import resolve
 from codegen.spec import Task, TaskSpec
 from codegen.types import Hardware
-from scheduler.sweep import DataShape, SweepPoint
+from scheduler.estimation.sweep import DataShape, SweepPoint
 
 HARDWARE = Hardware(cpu_cores=1, cpu_memory_bytes=8 << 30)
 

@@ -41,16 +41,16 @@ class Blocks:
 
     def run(self, run: Run, steps: Iterator[Any]) -> Iterator[Any]:
         """Hand the steps of an epoch through. The first epoch warms up."""
-        run.keeper.settle()  # the best epoch so far may still be written: it belongs to no block
+        run.checkpointer.settle()  # the best epoch so far may still be written: it belongs to no block
         pair, second = divmod(self._epoch, 2)
         saving = bool(second) ^ bool(pair % 2)  # with, without, without, with, ...
         began_s, first = time.perf_counter(), run.position.step
         if saving:
-            run.keeper.save(metric=None)
+            run.checkpointer.save(metric=None)
             self.waited_s += time.perf_counter() - began_s
         yield from steps
         if saving:
-            run.keeper.settle()
+            run.checkpointer.settle()
         if self._epoch >= 0:
             self.taken_s[saving].append(time.perf_counter() - began_s)
         else:
@@ -62,7 +62,7 @@ class Blocks:
     def _tell(self, run: Run) -> None:
         """Print what was found and leave."""
         found = {"with_s": self.taken_s[True], "without_s": self.taken_s[False], "waited_s": self.waited_s}
-        size = max(saved.bytes for saved in run.keeper.store.saved())
+        size = max(saved.bytes for saved in run.checkpointer.store.saved())
         print("\n" + json.dumps({**found, "checkpoint_bytes": size, "steps": self.steps}), flush=True)
         os._exit(0)
 

@@ -31,8 +31,8 @@ from tests.worker.runtime.ranks import rank_environments
 from worker.runtime import Run
 from worker.runtime.memory import peak_bytes
 from worker.runtime.modes.staged import Staged
-from worker.runtime.pipeline_blocks import Chain
-from worker.runtime.pipeline_costs import measured_blocks
+from worker.runtime.pipeline.blocks import Chain
+from worker.runtime.pipeline.costs import measured_blocks
 from worker.stages import GPIPE, ONE_F_ONE_B, Block, Wanted, plan_stages, stage_times
 
 BAR = 0.85
@@ -99,7 +99,7 @@ def rank_steps(steps: int) -> dict[str, Any]:
         plan = mode.plan.to_dict()
     return {
         "step_s": statistics.median(after - before for before, after in list(pairwise(marks))[WARM_UP_STEPS:]),
-        "parameters": sum(weight.numel() for weight in run.keeper.parts["net"].parameters()),
+        "parameters": sum(weight.numel() for weight in run.checkpointer.parts["net"].parameters()),
         "peak_bytes": peak_bytes(run.device, run.idle_bytes),
         "plan": plan,
     }

@@ -28,17 +28,17 @@ import numpy as np
 import torch
 
 from codegen.catalog.rates import rate_factor
-from scheduler.rate_trials import TrialsRecord, trial_choice
-from scheduler.rates import RangeRecord, RateUnclear, rate_range
+from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
+from scheduler.rates.trials import TrialsRecord, trial_choice
 from tests.benchmarks.rate_cases import CASES, PACKERS, TUNING, Case
 from tests.worker.runtime import samples
 from worker.runtime.device import set_up_torch
-from worker.runtime.rate_range import rate_test
-from worker.runtime.rate_trials import rate_trials
+from worker.runtime.probe.standin import Enough, StandIn, drive
+from worker.runtime.rates.range_test import rate_test
+from worker.runtime.rates.trials import rate_trials
 from worker.runtime.rng import seed_all
 from worker.runtime.run import Run
 from worker.runtime.spec import Spec, load_spec
-from worker.runtime.standin import Enough, StandIn, drive
 
 GRID = tuple(float(10 ** (-14 / 3 + place / 3)) for place in range(17))
 SEEDS = (11, 12, 13)

@@ -33,8 +33,8 @@ from statistics import median
 from typing import Any
 
 from codegen.words import counted
-from scheduler.prior import prior_for
-from scheduler.split import StepTable, rank_line
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.split import StepTable, rank_line
 from scheduler.workload import Workload
 from tests.benchmarks.bench_ranks import pictures
 from tests.worker.runtime import samples
@@ -211,7 +211,7 @@ def launch(program: Path, steps: int, planned: Planned, factor: float) -> dict[s
 
 def first_plan(program: Path, batch: int, factor: float) -> Planned:
     """As the platform plans it: the program read without running it, priced on a core that nobody has calibrated."""
-    command = [sys.executable, "-m", "worker.runtime.trace", "--batch", str(batch // 2)]
+    command = [sys.executable, "-m", "worker.runtime.probe.trace", "--batch", str(batch // 2)]
     environment = samples.BARE | {"PYTHONPATH": str(samples.PROJECT)}
     done = subprocess.run(command, cwd=program, env=environment, capture_output=True, text=True, check=True)
     workload = Workload.from_dict(json.loads(done.stdout.splitlines()[-1])["workload"])

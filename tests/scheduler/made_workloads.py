@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scheduler.calibration import CalibrationPoint
-from scheduler.estimates import Allocation
+from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.values import Allocation
 from scheduler.workload import OpClass, Operator, Workload
 
 KIND, NAME = "cpu", "Test core"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.estimates import Allocation
+from scheduler.estimation.values import Allocation
 from scheduler.kinds import checked_parts, declared_name, mixed_name, real_name
 from scheduler.types import Option
 

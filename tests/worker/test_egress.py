@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.test_spread import NODES, REACH, SPACES, SUM, Pair, bridge, namespaces  # noqa: F401
+from tests.worker.elastic.test_spread import NODES, REACH, SPACES, SUM, Pair, bridge, namespaces  # noqa: F401
 from worker.sandbox import cgroup, egress
 
 NO_FILTER = "ADDRESS FILTER NOT TESTED: it needs root, cgroups version 2 and a kernel with CGROUP_BPF"

@@ -13,10 +13,10 @@ from tests.small_disk import fill
 from tests.worker.conftest import JOB_ID, JobFixture, wait_for
 from worker import heartbeat
 from worker.events import EventKind
-from worker.logs import RankLog
 from worker.plan import RunPaths
 from worker.runtime.report import Reporter
-from worker.tail import EventTail
+from worker.telemetry.logs import RankLog
+from worker.telemetry.tail import EventTail
 
 FILL = """
 tell("progress", step=1, phase="train")

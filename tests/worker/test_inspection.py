@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.link import fit_link
+from scheduler.estimation.link import fit_link
 from scheduler.workload import Workload
 from tests.worker.runtime.samples import program, wine
 from worker import inspection, tasks

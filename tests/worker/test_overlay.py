@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worker.conftest import wait_for
-from tests.worker.test_spread import NODES, SPACES, SUM, Pair, bridge, namespaces  # noqa: F401
+from tests.worker.elastic.test_spread import NODES, SPACES, SUM, Pair, bridge, namespaces  # noqa: F401
 from worker.sandbox import Overlay, SandboxError, overlay
 from worker.sandbox.overlay import inside_address
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.rate_trials import TrialsRecord, trial_choice
-from scheduler.rates import RangeRecord, rate_range
+from scheduler.rates.interval import RangeRecord, rate_range
+from scheduler.rates.trials import TrialsRecord, trial_choice
 from tests.worker.runtime.samples import program, wine
 from worker import rate_range as ranging
 from worker import tasks

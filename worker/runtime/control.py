@@ -76,7 +76,7 @@ class Control:
         """To pause, to save, and the spent share of the time budget; the last two are the first rank's alone."""
         self._look_again()
         first = self.run.rank == 0
-        save = first and self.run.keeper.minutes_are_up()
+        save = first and self.run.checkpointer.minutes_are_up()
         return float(self.wants_pause), float(save), self._budget_spent() if first else 0.0
 
     def tells(self) -> tuple[float, ...]:
@@ -121,7 +121,7 @@ class Control:
         if run.position.save_agreed:
             run.position.save_agreed = False
             run.sync()
-            run.keeper.save(metric=None)
+            run.checkpointer.save(metric=None)
             run.teller.reset_clock()
             run.pace.restart()
         return self.time_spent >= 1.0
@@ -130,8 +130,8 @@ class Control:
         """Save and exit; every rank comes here after the same step."""
         run = self.run
         run.sync()
-        run.keeper.save(metric=None)
-        run.keeper.settle()
+        run.checkpointer.save(metric=None)
+        run.checkpointer.settle()
         run.reporter.say(f"paused after step {run.position.step}; the same command goes on from here")
         run.leave()
         failures.leave(EXIT_PAUSED)

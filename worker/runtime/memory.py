@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from worker.events import FailureCode
-from worker.runtime.calling import check_call
+from worker.runtime.call_check import check_call
 from worker.runtime.data import Part
 from worker.runtime.failures import ProgramFailure, is_out_of_memory
 from worker.words import counted

@@ -17,20 +17,20 @@ from torch.optim import Optimizer
 from worker.merit import larger_is_better
 from worker.runtime import compiler, failures, memory, modes
 from worker.runtime.batches import BatchPlan, epoch_order
+from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.collective import Group, broadcast_bytes, join
 from worker.runtime.control import Control
 from worker.runtime.data import DataError, Dataset, Part
 from worker.runtime.device import Rounding, choose_device, default_threads, set_up_torch
 from worker.runtime.evaluation import train_sample
-from worker.runtime.keeper import Keeper
-from worker.runtime.losslog import check_losses
+from worker.runtime.loss_curve import check_losses
 from worker.runtime.metrics import part_metrics, told_values
 from worker.runtime.modes.whole import Whole
+from worker.runtime.outcome.results import write_preprocess, write_results
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position
 from worker.runtime.pulse import pulse
 from worker.runtime.report import Reporter
-from worker.runtime.results import write_preprocess, write_results
 from worker.runtime.rng import batch_seed, seed_all
 from worker.runtime.settings import Settings
 from worker.runtime.spec import Spec, load_spec
@@ -61,7 +61,7 @@ class Run:
         self.autocast = Rounding(self.device)
         self.position = Position()
         self.teller = Teller(reporter, self.position, self.epochs_total, settings.started_s, self.world_size)
-        self.keeper = Keeper(self)
+        self.checkpointer = Checkpointer(self)
         self.control = Control(self)
         self.pace = Pace(self)
         self.group: Group | None = None
@@ -89,7 +89,7 @@ class Run:
             reporter,
             path.parent,
             lambda: runs[0].trial.fitting_batch() if runs else None,
-            lambda: runs[0].keeper.leave() if runs else None,
+            lambda: runs[0].checkpointer.leave() if runs else None,
         )
         if not settings.data.is_dir():
             hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
@@ -131,8 +131,8 @@ class Run:
 
     def restore(self, **parts: Any) -> None:
         """Name what checkpoints hold (`net`, `optimizer`, `ema`, ...; None is left out) and load the newest good."""
-        self.keeper.parts = {name: part for name, part in parts.items() if part is not None}
-        self.keeper.restore()
+        self.checkpointer.parts = {name: part for name, part in parts.items() if part is not None}
+        self.checkpointer.restore()
         self.pace.resume()
         self.control.restart_clock()
 
@@ -241,14 +241,14 @@ class Run:
     def checkpoint(self) -> None:
         """Save if the spec's policy says so: every few epochs or minutes, the best epoch, and the last."""
         started = time.monotonic()
-        self.keeper.end_of_epoch()
+        self.checkpointer.end_of_epoch()
         self.teller.meter.epoch_end(self._evaluation_s + time.monotonic() - started)
 
     def finish(self, dataset: Dataset) -> None:
         """Take the best weights, predict all parts, write the results folder."""
         self.teller.progress("analysis")
-        self.keeper.flush()
-        write_results(self, self.mode.whole(self.keeper.parts["net"]), dataset)
+        self.checkpointer.flush()
+        write_results(self, self.mode.whole(self.checkpointer.parts["net"]), dataset)
         self.teller.progress("done")
         self.leave()
 
@@ -263,7 +263,7 @@ class Run:
     def sync(self) -> None:
         """Read the losses, tell what is new, hear what is wished."""
         self.control.look()
-        self.keeper.check()
+        self.checkpointer.check()
         self.teller.sync()
 
     def _joined(self, step_s: float) -> Group | None:
@@ -280,6 +280,6 @@ class Run:
 def _made(spec: Spec, settings: Settings, reporter: Reporter) -> Run:
     if settings.seat_fd is None:
         return Run(spec, settings, reporter)
-    from worker.runtime.elastic import ElasticRun  # it builds on this module
+    from worker.runtime.elastic.run import ElasticRun  # it builds on this module
 
     return ElasticRun(spec, settings, reporter)

@@ -48,7 +48,7 @@ class Settings:
     slowdown: float = 1.0
     """This rank is made so many times as slow, to try unlike devices where there are none."""
     seat_fd: int | None = None
-    """Socket to a gang that seats its ranks again and again (`worker.elastic`); None: ranks live and die together."""
+    """Socket to a gang that seats its ranks again and again (`worker.elastic.gang`); None: all end together."""
 
     @staticmethod
     def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:

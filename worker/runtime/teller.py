@@ -8,7 +8,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from worker.events import EventKind
-from worker.runtime.losslog import LossLog, LossPoint
+from worker.runtime.loss_curve import LossLog, LossPoint
 from worker.runtime.position import Position
 from worker.runtime.progress import Meter
 from worker.runtime.report import Reporter

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from worker.home import cache_dir, cache_limit_bytes, node_name, node_secret, portal_url
 from worker.plan import RunPaths, RunPlan
 from worker.sandbox import tree_remove
-from worker.tail import open_below
+from worker.telemetry.tail import open_below
 from worker.transfer.cache import Cache, Hold
 from worker.transfer.fetch import AWAY_LIMIT_S, Damaged, Source, tree_fetch
 from worker.transfer.portal import Portal, PortalRefused, patiently

@@ -19,7 +19,7 @@ from typing import Any
 
 from worker.events import Event, EventKind
 from worker.plan import RunPaths, RunPlan
-from worker.tail import open_below
+from worker.telemetry.tail import open_below
 from worker.transfer.depot import tree_here
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, TransferError, patiently
 from worker.transfer.signed import SIGNED_BYTES_MIN, BucketAway, Signed

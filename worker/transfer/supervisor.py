@@ -12,10 +12,10 @@ from typing import Any
 
 from worker.attempt import Attempt
 from worker.cause import judge
+from worker.elastic.rescue import rescued
 from worker.events import Event, EventKind, Outcome
-from worker.forward import Forwarder
-from worker.rescue import rescued
 from worker.supervisor import Supervisor, main
+from worker.telemetry.forward import Forwarder
 from worker.transfer.carrier import Carrier
 from worker.transfer.depot import depot_here
 from worker.transfer.portal import Stopped

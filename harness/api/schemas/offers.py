@@ -37,8 +37,8 @@ class SpecOfferIn(SpecIn, AskedIn):
     model: str | None = Field(None, max_length=1_048_576, description="Text of your own model.py with build(spec).")
     workload: dict[str, Any] | None = Field(
         None,
-        description="What one training step does, operator by operator, as `python -m worker.runtime.trace` prints it "
-        "(`scheduler.workload.Workload`); instead of dataset and spec.",
+        description="What one training step does, operator by operator, as `python -m worker.runtime.probe.trace` "
+        "prints it (`scheduler.workload.Workload`); instead of dataset and spec.",
     )
     project: str = Field("", description="Slug: whose quota counts for a workload; empty: none.")
     title: str = Field("", max_length=160)
@@ -147,5 +147,5 @@ class OfferOut(Schema):
 class EstimateOut(Schema):
     """What a job was expected to cost, and what it cost so far."""
 
-    estimate: dict[str, Any] | None = Field(description="`scheduler.estimates.Estimate`; null: nobody estimated it.")
+    estimate: dict[str, Any] | None = Field(description="`scheduler.estimation.values.Estimate`; null: none was made.")
     actual: dict[str, float | None] = Field(description="step_s, run_s, peak_bytes, energy_j once it has succeeded.")

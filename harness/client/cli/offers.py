@@ -43,7 +43,7 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     data: DataOption = "",
     model: ModelOption = None,
     workload: Annotated[
-        Path | None, typer.Option(help="JSON of `python -m worker.runtime.trace` instead of a spec and data.")
+        Path | None, typer.Option(help="JSON of `python -m worker.runtime.probe.trace` instead of a spec and data.")
     ] = None,
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
@@ -114,7 +114,7 @@ def _workload(path: Path) -> Json:
     try:
         body = json.loads(path.read_text(encoding="utf-8").strip().splitlines()[-1])
     except (OSError, ValueError, IndexError) as error:
-        raise BadInput(f"{path} holds no JSON.", hint="Write it by `python -m worker.runtime.trace`.") from error
+        raise BadInput(f"{path} holds no JSON.", hint="Write it by `python -m worker.runtime.probe.trace`.") from error
     found = body.get("workload", body) if isinstance(body, dict) else None
     if not isinstance(found, dict):
         problem = (body.get("problem") if isinstance(body, dict) else None) or {}

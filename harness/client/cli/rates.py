@@ -123,7 +123,7 @@ def _folder(
     """Make the test here, by the runtime's own command, and read the record."""
     if not (folder / "train.py").is_file():
         raise BadInput(f"{folder} holds no train.py.", hint="Give the folder of a program, or the id of a job.")
-    command = [sys.executable, "-m", "worker.runtime.rate_range", "--program", str(folder)]
+    command = [sys.executable, "-m", "worker.runtime.rates.range_test", "--program", str(folder)]
     command += ["--data", str(data or folder / "data")]
     for name, value in (("device", device), ("low", low), ("high", high)):
         command += [f"--{name}", str(value)] if value else []
@@ -132,7 +132,7 @@ def _folder(
 
 def _folder_trials(folder: Path, data: Path | None, device: str, found: Json, wish: str, *, quiet: bool) -> None:
     """Make trials here, and add them to what was found."""
-    from scheduler.rate_trials import (  # slow to load, as below
+    from scheduler.rates.trials import (  # slow to load, as below
         RateUnclear,
         TrialsRecord,
         most_share,
@@ -148,7 +148,7 @@ def _folder_trials(folder: Path, data: Path | None, device: str, found: Json, wi
     found["trials"] = told
     if not scale:
         return
-    command = [sys.executable, "-m", "worker.runtime.rate_trials", "--program", str(folder)]
+    command = [sys.executable, "-m", "worker.runtime.rates.trials", "--program", str(folder)]
     command += ["--data", str(data or folder / "data"), "--centre", str(found["centre"]), "--scale", str(scale)]
     command += ["--budget", str(2 * told["expected_s"] + 30.0), *(["--device", device] if device else [])]
     try:
@@ -196,7 +196,7 @@ def _answer(command: list[str], what: str, *, quiet: bool) -> Json:
 
 def _read(answer: Json) -> Json:
     """The same shape as the portal's answer, as far as it can be told without one."""
-    from scheduler.rates import RangeRecord, RateUnclear, rate_range  # slow to load: other commands do without
+    from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range  # slow to load: other commands do without
 
     told = {"batch_size": answer["batch_size"], "optimizer": answer["optimizer"], "rate": answer["rate"]}
     base: Json = {"state": "failed", **told, "curve": [], "alternatives": {}, "notes": [], "record": answer["record"]}

@@ -11,9 +11,9 @@ from harness.broker import publish_job
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
-from scheduler.obstacles import NEVER
+from scheduler.offers.words import duration_words
+from scheduler.placing.obstacles import NEVER
 from scheduler.types import Decision, JobView, WaitReason
-from scheduler.words import duration_words
 from worker.states import JobState
 
 TOLD_AGAIN_S = 5.0

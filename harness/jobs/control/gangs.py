@@ -12,7 +12,7 @@ from harness.calibration.known import device_model
 from harness.estimates.models import Inspection, JobEstimate
 from harness.jobs.models import Job
 from harness.pool.models import Device, DeviceKind
-from scheduler.split import Member, gang_split, most_rows, rank_line
+from scheduler.estimation.split import Member, gang_split, most_rows, rank_line
 from scheduler.workload import Workload
 from worker.plan import RankPlan
 from worker.shares import Line

@@ -1,7 +1,7 @@
 """An elastic attempt over several nodes loses one of them and goes on: what that node held is given back.
 
-Its ranks settle among themselves that they go on (`worker.elastic`); control hears of the lost node as ever, by its own
-word or by its silence. Then its devices are freed, and nothing that it says counts any more.
+Its ranks settle among themselves that they go on (`worker.elastic.gang`); control hears of the lost node as ever, by
+its own word or by its silence. Then its devices are freed, and nothing that it says counts any more.
 """
 
 from __future__ import annotations

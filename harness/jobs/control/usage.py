@@ -16,7 +16,7 @@ from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSampl
 from harness.pool.models import Device
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_get
-from scheduler.estimates import Basis
+from scheduler.estimation.values import Basis
 
 NO_JOB = 0
 """`DeviceUse.token` of measurements of the harness's own: attempts of jobs count from 1."""

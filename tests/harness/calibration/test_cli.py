@@ -50,7 +50,7 @@ def test_a_sweep_is_started_shown_and_stopped(
 def test_points_travel_as_files(
     portal: SimpleNamespace, dlh: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from scheduler.calibration import to_csv
+    from scheduler.estimation.calibration import to_csv
 
     monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
     source = tmp_path / "points.csv"

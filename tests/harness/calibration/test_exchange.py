@@ -13,7 +13,7 @@ import pytest
 from harness.calibration.exchange import points_export, points_import, points_of, points_read, row_of
 from harness.calibration.models import CalibrationPointRow
 from harness.errors import Forbidden, Invalid
-from scheduler.calibration import to_csv, to_json
+from scheduler.estimation.calibration import to_csv, to_json
 from tests.scheduler.made_workloads import points
 
 FOUR = points(4)

@@ -11,10 +11,10 @@ from harness.calibration.fitting import model_correct, model_fit
 from harness.calibration.known import device_model, device_models
 from harness.calibration.models import CalibrationPointRow, CalibrationRun, DeviceModelRow
 from harness.pool.services import pool_setting_get
-from scheduler.estimate import estimate
-from scheduler.estimates import Basis
+from scheduler.estimation.estimate import estimate
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
-from scheduler.prior import prior_for
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_step_s, workload
 
 pytestmark = pytest.mark.django_db

@@ -20,8 +20,8 @@ from harness.calibration.known import device_model, finished_of
 from harness.calibration.learning import _positive, job_learn, jobs_learn
 from harness.calibration.models import CalibrationPointRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
-from scheduler.estimate import estimate
-from scheduler.estimates import Allocation
+from scheduler.estimation.estimate import estimate
+from scheduler.estimation.values import Allocation
 from scheduler.kinds import declared_name
 from tests.scheduler.made_workloads import points, workload
 from worker.states import JobState
@@ -193,7 +193,7 @@ def test_what_was_spent_before_a_pause_or_a_fault_is_part_of_the_cost(ended: Cal
 
 def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., Job]) -> None:
     changed = [{**point.to_dict(), "kind": KIND, "model_name": NAME} for point in points(12)]
-    from scheduler.calibration import CalibrationPoint
+    from scheduler.estimation.calibration import CalibrationPoint
 
     CalibrationPointRow.objects.bulk_create(row_of(CalibrationPoint.from_dict(body)) for body in changed)
     model_fit(KIND, NAME)

@@ -9,7 +9,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from scheduler.calibration import to_json
+from scheduler.estimation.calibration import to_json
 from tests.factory_calibration import calibration_make
 from tests.scheduler.made_workloads import points
 

@@ -11,7 +11,7 @@ import pytest
 from harness.calibration.exchange import points_import
 from harness.calibration.models import CalibrationRun
 from harness.calibration.reach import points_expected, reach_words
-from scheduler.calibration import to_csv
+from scheduler.estimation.calibration import to_csv
 from tests.harness.client.conftest import client, dlh, home, portal
 from tests.scheduler.made_workloads import points
 

@@ -45,7 +45,7 @@ def test_the_link_is_timed_first_and_used_before_any_fit(
     start: Callable[..., Any], commit: Commit, measures: Measures
 ) -> None:
     from harness.calibration.known import device_model
-    from scheduler.estimates import Basis
+    from scheduler.estimation.values import Basis
 
     start(link=None)
     advance(commit, 2)

@@ -23,7 +23,7 @@ from harness.estimates.services import (
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_submit, program_file_write
 from harness.pool.services import pool_setting_update
-from scheduler.offers import Mark
+from scheduler.offers.values import Mark
 from tests.harness.estimates.factories import answer, workload_make
 
 

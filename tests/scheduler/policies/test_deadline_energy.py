@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.capacity import shown
 from scheduler.place import place
+from scheduler.placing.capacity import shown
 from scheduler.policies import names, policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.policies.ways import Rescale, Ways, gain, worth_having

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.capacity import shown
+from scheduler.placing.capacity import shown
 from scheduler.policies.room_groups import FEW
 from scheduler.policies.rooms import Rooms
 from tests.scheduler.pools import job, node, pool, way

@@ -21,11 +21,11 @@ from codegen.catalog.base import Facts
 from codegen.spec import Task
 from tests.codegen.programs import module, program_spec
 from worker.runtime.collective import TorchGroup
-from worker.runtime.pipeline import Pipeline
-from worker.runtime.pipeline_blocks import Chain
-from worker.runtime.pipeline_costs import measured_blocks
-from worker.runtime.pipeline_place import keep_only
-from worker.runtime.pipeline_state import Shares
+from worker.runtime.pipeline.blocks import Chain
+from worker.runtime.pipeline.costs import measured_blocks
+from worker.runtime.pipeline.place import keep_only
+from worker.runtime.pipeline.stage import Pipeline
+from worker.runtime.pipeline.state import Shares
 from worker.stages import Wanted, plan_stages
 
 STEPS, ROWS = 4, 22

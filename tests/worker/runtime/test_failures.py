@@ -53,7 +53,7 @@ def error_of(program: Path) -> dict[str, Any]:
 
 def check_of(program: Path) -> dict[str, Any]:
     """Answer of the check before a run."""
-    done = samples.python(program, "-m", "worker.runtime.check", "--program", str(program), "--data", "data")
+    done = samples.python(program, "-m", "worker.runtime.probe.check", "--program", str(program), "--data", "data")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == (0 if answer["ok"] else EXIT_REPORTED)
     return answer

@@ -10,7 +10,7 @@ import pytest
 
 from worker.events import EventKind
 from worker.runtime.report import Reporter
-from worker.tail import EventTail
+from worker.telemetry.tail import EventTail
 
 
 class Narrow(io.FileIO):

@@ -123,7 +123,9 @@ class Asynchronous(Accumulated):
         run = self.run
         self._meet()
         worker.pull()
-        averages = [part for part in run.keeper.parts.values() if isinstance(getattr(part, "net", None), nn.Module)]
+        averages = [
+            part for part in run.checkpointer.parts.values() if isinstance(getattr(part, "net", None), nn.Module)
+        ]
         if self._net is not None:
             self._average([buffer for buffer in self._net.buffers() if buffer.is_floating_point()], 1 / run.world_size)
         for average in averages:
@@ -191,7 +193,7 @@ class Asynchronous(Accumulated):
         return self._server, self._worker
 
     def _optimizer(self) -> Optimizer:
-        found = [part for part in self.run.keeper.parts.values() if isinstance(part, Optimizer)]
+        found = [part for part in self.run.checkpointer.parts.values() if isinstance(part, Optimizer)]
         if len(found) != 1:
             message = f"run.restore(...) names {len(found)} optimizers; mode async shares out one over the servers."
             hint = "Name it as the generated train.py does: run.restore(net=net, optimizer=optimizer, ema=ema)."

@@ -25,11 +25,11 @@ from worker.runtime.data import Part
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import GradientAverager, broadcast_model
 from worker.runtime.modes.base import Batch, Criterion
-from worker.runtime.pipeline import Pipeline, message_s
-from worker.runtime.pipeline_blocks import Chain
-from worker.runtime.pipeline_costs import measured_blocks
-from worker.runtime.pipeline_place import keep_only, stages_of, whole_again
-from worker.runtime.pipeline_state import Shares, restricted
+from worker.runtime.pipeline.blocks import Chain
+from worker.runtime.pipeline.costs import measured_blocks
+from worker.runtime.pipeline.place import keep_only, stages_of, whole_again
+from worker.runtime.pipeline.stage import Pipeline, message_s
+from worker.runtime.pipeline.state import Shares, restricted
 from worker.stages import StagePlan, Wanted, plan_stages
 from worker.words import counted
 
@@ -226,13 +226,13 @@ class Staged:
         """The model in one piece on the host, as it was trained last (its average, if there is one)."""
         run = self.run
         assert run.group is not None  # noqa: S101
-        name = "ema" if "ema" in run.keeper.parts else "net"
-        state = self.state({name: run.keeper.parts[name]})[name]
+        name = "ema" if "ema" in run.checkpointer.parts else "net"
+        state = self.state({name: run.checkpointer.parts[name]})[name]
         self._whole = whole_again(self._skeleton)
         if run.rank == 0:
             self._whole.load_state_dict(state["net"] if name == "ema" else state)
         broadcast_model(self._whole, run.group)
-        run.keeper.parts = {"net": self._whole}  # the weights to fall back on, should the best be damaged
+        run.checkpointer.parts = {"net": self._whole}  # the weights to fall back on, should the best be damaged
         return self._whole
 
     def close(self) -> None:

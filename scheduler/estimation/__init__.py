@@ -1,0 +1,1 @@
+"""Time, memory and energy of a run before it runs: features, fits, intervals, predictions."""

@@ -1,0 +1,191 @@
+"""`DeviceModel`: all that is known of one kind of device. Frozen, and JSON both ways: it can be kept and shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from scheduler.estimation.values import Basis
+from scheduler.kinds import declared_name
+
+DEVICE_MODEL_VERSION = 1
+POOL_TABLE = "the pool's power table"
+"""Source of watts that an admin entered."""
+Coefficients = Mapping[str, tuple[float, ...]]
+"""By group of terms (`features.LAYOUTS`): w of amount * exp(w . phi), in log seconds per FLOP, byte or piece."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How far predictions were from what was held out.
+
+    A score is log(measured / predicted) / scale, with scale = sqrt(floor^2 + disagreement^2) of the ensemble.
+    """
+
+    floor: float
+    near: tuple[float, ...] = ()
+    """Scores of held-out architectures whose like was in the training part, rising."""
+    far: tuple[float, ...] = ()
+    """Scores of held-out groups of programs unlike all others, rising."""
+    near_distance: float = 0.0
+    """Up to this distance from the nearest calibration point a program counts as near."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryModel:
+    """Peak above the idle process = sum of coefficients x bytes of each part of the workload."""
+
+    coefficients: Mapping[str, float]
+    low_ratio: float
+    high_ratio: float
+    """Held-out measured / predicted: lower end, and a careful upper end."""
+    basis: Basis
+    n_points: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerModel:
+    """Power of one device (a core, a GPU)."""
+
+    idle_w: float
+    busy_w: float
+    basis: Basis
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkModel:
+    """Seconds of one message = latency_s + bytes / bytes_per_s, between ranks of one node or of several."""
+
+    latency_s: float
+    bytes_per_s: float
+    basis: Basis
+    n_points: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOverheads:
+    """What a run takes besides its steps."""
+
+    start_s: float
+    """From the start of the ranks to the first step, reading of the rows left out: imports, model, try."""
+    end_s: float
+    """Results, analysis and export after the last epoch, without predicting the rows."""
+    rank_start_s: float
+    """More of it per further rank: they meet, and load on the same disk."""
+    checkpoint_s: float
+    """Of one checkpoint, besides its bytes."""
+    checkpoint_bytes_per_s: float
+    basis: Basis
+    n_runs: int = 0
+    load_bytes_per_s: float = 6e6
+    """Rows read and made ready, by the bytes that they then take in memory (`Workload.dataset_bytes`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction:
+    """What finished jobs teach: factor on step times, shrunk towards 1."""
+
+    factor: float = 1.0
+    n_jobs: int = 0
+    n_left_out: int = 0
+    """Jobs so far off that they say more about themselves than about the device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrector:
+    """A small Gaussian process over summaries of a workload, on what the sum over operators leaves over.
+
+    Kept only where it lowers the held-out error: log factor = sum_i alpha_i exp(-|x - x_i|^2 / (2 length^2)).
+    """
+
+    inputs: tuple[tuple[float, ...], ...]
+    alpha: tuple[float, ...]
+    length: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceModel:
+    """One kind of device: (`kind`, `model_name`)."""
+
+    kind: str
+    model_name: str
+    members: tuple[Coefficients, ...]
+    """The ensemble; the geometric mean of its members counts."""
+    spread: Spread
+    memory: MemoryModel
+    power: PowerModel
+    link: LinkModel
+    overheads: RunOverheads
+    basis: Basis
+    """Of step times."""
+    contention: float = 0.1
+    """Share by which a step gets slower per further rank on the same node (shared caches and memory)."""
+    contention_basis: Basis = Basis.ASSUMED
+    parallel_share: float = 0.75
+    """Share of a step that the CPU threads of one process share out."""
+    parallel_basis: Basis = Basis.ASSUMED
+    fingerprints: tuple[tuple[float, ...], ...] = ()
+    """Summaries of the calibration points, to tell whether a program is like one of them."""
+    corrector: Corrector | None = None
+    correction: Correction = field(default_factory=Correction)
+    n_points: int = 0
+    noise: float = 0.0
+    """Median relative spread of visits to the same point: no estimate can be better."""
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Held-out errors found while fitting, for the page that shows them: mape, p90, and so on."""
+    version: int = DEVICE_MODEL_VERSION
+    slowdown: float = 1.0
+    """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and name of the devices that it tells of."""
+        return (self.kind, declared_name(self.model_name, self.slowdown))
+
+    @property
+    def measured_key(self) -> tuple[str, str]:
+        """What it is kept under, and probes as well: they are made at the device's own speed."""
+        return (self.kind, self.model_name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(body: Mapping[str, Any]) -> DeviceModel:
+        """Inverse of `to_dict`. Raises `ValueError` for another version or a missing field."""
+        if body.get("version") != DEVICE_MODEL_VERSION:
+            raise ValueError(f"device model has version {body.get('version')!r}, this one is {DEVICE_MODEL_VERSION}")
+        try:
+            return _read(body)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a device model: {error}") from error
+
+
+def _tuples(rows: Any) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(float(value) for value in row) for row in rows)
+
+
+def _based(kind: Any, body: Mapping[str, Any]) -> Any:
+    return kind(**{**body, "basis": Basis(body["basis"])})
+
+
+def _read(body: Mapping[str, Any]) -> DeviceModel:
+    fields = dict(body)
+    members = ({name: tuple(map(float, row)) for name, row in member.items()} for member in body["members"])
+    spread, corrector = body["spread"], body["corrector"]
+    fields["members"] = tuple(members)
+    fields["spread"] = Spread(**{**spread, "near": tuple(spread["near"]), "far": tuple(spread["far"])})
+    kinds = {"memory": MemoryModel, "power": PowerModel, "link": LinkModel, "overheads": RunOverheads}
+    for name, kind in kinds.items():
+        fields[name] = _based(kind, body[name])
+    fields["basis"], fields["contention_basis"] = Basis(body["basis"]), Basis(body["contention_basis"])
+    fields["parallel_basis"] = Basis(body["parallel_basis"])
+    fields["fingerprints"] = _tuples(body["fingerprints"])
+    fields["correction"] = Correction(**body["correction"])
+    fields["corrector"] = corrector and Corrector(
+        inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]
+    )
+    return DeviceModel(**fields)

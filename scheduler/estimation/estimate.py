@@ -1,0 +1,282 @@
+"""`estimate`: time, memory and energy of one run of a program on one allocation, each with its range and its basis.
+
+run_s = start + epochs x (steps x step_s + evaluated rows x forward_row_s) + checkpoints + end
+energy_j = run_s x power of all devices
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from codegen.modes import STAGED
+from codegen.words import counted
+from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
+from scheduler.estimation.fit_memory import peak_interval
+from scheduler.estimation.intervals import LEVEL, log_range
+from scheduler.estimation.pipelines import staged_times
+from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
+from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, saves_s
+from scheduler.estimation.steps import Steps
+from scheduler.estimation.values import Allocation, Basis, Estimate, Interval
+from scheduler.workload import Workload, totals_at_batch
+
+PROBE_RANGE = 0.04
+"""Half width of the log range that one real step leaves at the very allocation it was made on."""
+PROBE_MOVED_RANGE = 0.08
+"""More of it where the probe ran on another allocation of the same kind of device: the rest of the formula counts."""
+OVERHEAD_RANGE = 0.25
+"""Share by which start and end of a run vary: files in the page cache or not, other work on the host."""
+LEAST_OVERHEAD_RANGE = 0.1
+PROBE_PEAK_HEADROOM = 1.1
+"""A peak seen in a few steps is nearly the peak of the run: evaluation and checkpoints may need a little more."""
+BASIS_ORDER = (Basis.MEASURED, Basis.MODELLED, Basis.ASSUMED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """One to three real steps of the very program. Raises `ValueError` for figures that cannot be."""
+
+    allocation: Allocation
+    """What it ran on."""
+    step_s: tuple[float, ...]
+    """Warm-up left out."""
+    peak_bytes: float | None = None
+    """Of one rank, above the idle process."""
+    start_s: float | None = None
+    """From the start of the process to the first step, where it was seen."""
+    evaluation_row_s: float | None = None
+    """Of one row in a forward pass as between epochs."""
+    load_row_s: float | None = None
+    """Of one row to be read and made ready."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Kind and model of the device that it ran on."""
+        return (self.allocation.kind, self.allocation.model_name)
+
+    def __post_init__(self) -> None:
+        """Refuse what no probe gives."""
+        others = (self.peak_bytes, self.start_s, self.evaluation_row_s, self.load_row_s)
+        values = [*self.step_s, *(value for value in others if value is not None)]
+        if not self.step_s or any(not math.isfinite(value) or value <= 0 for value in values):
+            raise ValueError(f"a probe needs finite figures above 0, not {values}")
+
+
+def worst(*bases: Basis) -> Basis:
+    """The weakest of several bases."""
+    return max(bases, key=BASIS_ORDER.index)
+
+
+def estimate(
+    workload: Workload,
+    allocation: Allocation,
+    model: DeviceModel,
+    *,
+    memory_limit_bytes: float | None = None,
+    probe: Probe | None = None,
+) -> Estimate:
+    """What one run costs on `allocation`. `memory_limit_bytes` is of one rank; None: not limited.
+
+    Raises `ValueError` for an allocation of another kind of device than the model's.
+    """
+    return estimate_all(Steps(workload), [(allocation, memory_limit_bytes)], model, probe=probe)[0]
+
+
+def estimate_all(
+    steps: Steps,
+    ways: Sequence[tuple[Allocation, float | None]],
+    model: DeviceModel,
+    *,
+    probe: Probe | None = None,
+) -> list[Estimate]:
+    """Estimates of many allocations of one kind of device (and their memory limits): the terms are looked at once.
+
+    `steps`: the same for all kinds of device.
+    """
+    for allocation, _ in ways:
+        if (allocation.kind, allocation.model_name) != model.key:
+            raise ValueError(f"the model is of {model.key}, the allocation of {allocation.kind, allocation.model_name}")
+    times = _step_times(steps, [allocation for allocation, _ in ways], model)
+    probe = probe if probe is not None and probe.allocation.kind == model.kind else None
+    factor = probe_factor(steps, model, probe)
+    return [
+        _estimate(steps, allocation, model, time, limit, probe, factor)
+        for (allocation, limit), time in zip(ways, times, strict=True)
+    ]
+
+
+def _step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
+    """Of any modes, in order."""
+    whole = iter(step_times(steps, [way for way in allocations if way.mode not in STAGED], model))
+    staged = iter(staged_times(steps, [way for way in allocations if way.mode in STAGED], model))
+    return [next(staged if way.mode in STAGED else whole) for way in allocations]
+
+
+def probe_factor(steps: Steps, model: DeviceModel, probe: Probe | None) -> float:
+    """Measured over predicted step time of the probe; 1 without one, or if it ran on another kind of device."""
+    if probe is None or probe.key != model.measured_key:
+        return 1.0
+    own_speed = replace(model, slowdown=1.0)
+    return median(probe.step_s) / step_times(steps, [probe.allocation], own_speed)[0].step_s
+
+
+def _estimate(
+    steps: Steps,
+    allocation: Allocation,
+    model: DeviceModel,
+    time: StepTime,
+    limit: float | None,
+    probe: Probe | None,
+    factor: float,
+) -> Estimate:
+    probed = probe if probe is not None and probe.key == model.measured_key else None
+    step_s, time_basis = _step_interval(allocation, model, time, probed, factor)
+    run_s = _run_interval(_run_parts(steps, allocation, model, time, step_s.mid, probed), model, step_s)
+    # a probe holds the whole model, a rank of a pipeline one stage of it
+    peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
+    power_w = model.power.busy_w * allocation.count
+    return Estimate(
+        allocation=allocation,
+        step_s=step_s,
+        run_s=run_s,
+        peak_bytes=peak,
+        power_w=power_w,
+        energy_j=run_s.scaled(power_w),
+        fits=limit is None or peak.high <= limit,
+        time_basis=time_basis,
+        memory_basis=memory_basis,
+        energy_basis=worst(model.power.basis, time_basis),
+        note=note(model, allocation, probed),
+    )
+
+
+def _step_interval(
+    allocation: Allocation, model: DeviceModel, time: StepTime, probe: Probe | None, factor: float
+) -> tuple[Interval, Basis]:
+    mid = time.step_s * factor
+    if probe is not None:
+        half = PROBE_RANGE + _probe_spread(probe)
+        basis = Basis.MEASURED
+        if probe.allocation != allocation:
+            half, basis = (
+                half + PROBE_MOVED_RANGE * abs(math.log2(_ways_apart(probe.allocation, allocation))),
+                Basis.MODELLED,
+            )
+        low, high = -half, half
+    else:
+        low, high = log_range(model, time.near, time.disagreement)
+        basis = worst(model.basis, *_extra_bases(model, allocation))
+    return Interval(low=mid * math.exp(low), mid=mid, high=mid * math.exp(high), level=LEVEL), basis
+
+
+def _extra_bases(model: DeviceModel, allocation: Allocation) -> list[Basis]:
+    """Bases of what several devices add."""
+    if len(allocation.batch_split) > 1:
+        return [model.contention_basis, model.link.basis]
+    return [model.parallel_basis] if allocation.threads > 1 and model.kind == "cpu" else []
+
+
+def _probe_spread(probe: Probe) -> float:
+    """How far the probe's own steps lie apart."""
+    if len(probe.step_s) < 2:
+        return PROBE_RANGE
+    return 0.5 * math.log(max(probe.step_s) / min(probe.step_s))
+
+
+def _ways_apart(first: Allocation, second: Allocation) -> float:
+    """At least 2: the larger of the ratios of devices and of rows per rank."""
+    ratios = [first.count / second.count, max(first.batch_split) / max(second.batch_split), 2.0]
+    return max(max(ratio, 1.0 / ratio) for ratio in ratios)
+
+
+def run_parts(workload: Workload, allocation: Allocation, model: DeviceModel, probe: Probe | None = None) -> RunParts:
+    """The middle of the time of each part of a run: what an estimate adds up."""
+    steps = Steps(workload)
+    time = next(iter(_step_times(steps, [allocation], model)))
+    probed = probe if probe is not None and probe.key == model.measured_key else None
+    return _run_parts(steps, allocation, model, time, time.step_s * probe_factor(steps, model, probed), probed)
+
+
+def _run_parts(
+    steps: Steps,
+    allocation: Allocation,
+    model: DeviceModel,
+    time: StepTime,
+    step_s: float,
+    probe: Probe | None,
+) -> RunParts:
+    workload, ranks = steps.workload, len(allocation.batch_split)
+    passes_s = forward_rows(workload) / ranks * time.forward_row_s * step_s / time.step_s
+    if probe is not None and probe.evaluation_row_s is not None:
+        seen = step_times(steps, [probe.allocation], model)[0]
+        moved = time.local_s / time.rank_totals.batch_size / (seen.local_s / seen.rank_totals.batch_size)
+        passes_s = forward_rows(workload) / ranks * probe.evaluation_row_s * len(probe.allocation.batch_split) * moved
+    return RunParts(
+        start_s=_start_s(workload, model, ranks, probe),
+        steps_s=workload.epochs * workload.steps_per_epoch * step_s,
+        passes_s=passes_s,
+        saves_s=saves_s(workload, model.overheads),
+        end_s=model.overheads.end_s,
+    )
+
+
+def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Interval:
+    """Steps and passes over rows vary with the step; start, checkpoints and end by themselves."""
+    share = LEAST_OVERHEAD_RANGE if model.overheads.n_runs else OVERHEAD_RANGE
+    return Interval(
+        low=parts.rows_s * step_s.low / step_s.mid + parts.fixed_s * (1 - share),
+        mid=parts.run_s,
+        high=parts.rows_s * step_s.high / step_s.mid + parts.fixed_s * (1 + share),
+        level=step_s.level,
+    )
+
+
+def _start_s(workload: Workload, model: DeviceModel, ranks: int, probe: Probe | None) -> float:
+    """Until the first step of so many ranks; the probe knows it, or how long reading a row takes, else bytes tell."""
+    known = model.overheads
+    if probe is not None and probe.start_s is not None:
+        more = ranks - len(probe.allocation.batch_split)
+        return max(0.0, probe.start_s + known.rank_start_s * more)
+    row_s = probe.load_row_s if probe is not None else None
+    return (
+        known.start_s
+        + known.rank_start_s * (ranks - 1)
+        + (load_s(workload, known) if row_s is None else row_s * all_rows(workload))
+    )
+
+
+def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Probe | None) -> tuple[Interval, Basis]:
+    peak = peak_interval(model.memory, time.rank_totals, LEVEL)
+    if probe is None or probe.peak_bytes is None:
+        return peak, model.memory.basis
+    at_probe = totals_at_batch(time.rank_totals, rows_at_once(time.rank_totals, max(probe.allocation.batch_split)))
+    ratio = probe.peak_bytes / peak_interval(model.memory, at_probe, LEVEL).mid
+    mid = peak.mid * ratio
+    same = max(probe.allocation.batch_split) == max(allocation.batch_split)
+    high = mid * PROBE_PEAK_HEADROOM if same else max(mid * PROBE_PEAK_HEADROOM, mid * model.memory.high_ratio)
+    low = mid / PROBE_PEAK_HEADROOM if same else mid * min(1 / PROBE_PEAK_HEADROOM, model.memory.low_ratio)
+    return Interval(low=low, mid=mid, high=high, level=LEVEL), Basis.MEASURED if same else Basis.MODELLED
+
+
+def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str:
+    """What the figures rest on, in words."""
+    said = []
+    if probe is not None:
+        words = "on this very allocation" if probe.allocation == allocation else "on another allocation"
+        said.append(f"{counted(len(probe.step_s), 'real step')} of this program {words}")
+    if model.n_points:
+        said.append(f"{model.n_points} calibration points of {model.model_name}")
+    elif model.basis is Basis.ASSUMED:
+        said.append(f"nothing measured on {model.model_name} yet: figures of its maker, so the range is wide")
+    if model.correction.n_jobs:
+        said.append(counted(model.correction.n_jobs, "finished job"))
+    if model.power.basis is Basis.ASSUMED:
+        said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
+    if model.slowdown > 1.0:
+        said.append(f"emulated: steps are drawn out to {model.slowdown:g} times their length, as an admin declared")
+    if len(allocation.batch_split) > 1 and model.link.basis is Basis.ASSUMED:
+        said.append("the network is assumed, not measured")
+    return "; ".join(said)

@@ -1,0 +1,161 @@
+"""Finished jobs correct the model of their kind of device: one factor on step times, shrunk towards 1, and a run's
+start and end.
+
+    log factor = sum over jobs kept of log(measured / predicted) / (jobs kept + SHRINK)
+
+A job that is much further off than the others says more about itself (a full disk, a neighbour's load) than about the
+device: it is left out and counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.estimation.device_model import Correction, DeviceModel, RunOverheads
+from scheduler.estimation.features import Vector
+from scheduler.estimation.ranks import step_time
+from scheduler.estimation.run_time import forward_rows, load_s, saves_s
+from scheduler.estimation.values import Allocation, Basis
+from scheduler.workload import Workload
+
+SHRINK = 3.0
+"""So many jobs that agree move the factor half of the way."""
+MOST_DEVIATIONS = 4.0
+LEAST_DEVIATION = 0.05
+"""Of the logarithm: jobs this close to each other are never outliers."""
+MOST_FACTOR = 4.0
+ALONE_LIMIT = math.log(3.0)
+"""Few jobs cannot say what is usual: one that is off by more than a factor of three is not believed."""
+FEW = 4
+LOAD_PRIOR_BYTES = 1 << 20
+RECENT = 200
+"""Older jobs no longer count: devices get other neighbours, other drivers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What a finished job really took. Raises `ValueError` for figures that cannot be."""
+
+    workload: Workload
+    """At its global batch size, as it was estimated."""
+    allocation: Allocation
+    step_s: float
+    """Median over the run."""
+    run_s: float | None = None
+    """From the start of the ranks to the results; None where it was interrupted."""
+    start_s: float | None = None
+    """From the start of the ranks to the first step."""
+    load_s: float | None = None
+    """Of it: reading the rows. None where the run did not tell: then it is what the model says."""
+    evaluation_s: float | None = None
+    """All evaluations of the run."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run gives."""
+        values = [value for value in (self.step_s, self.run_s, self.start_s) if value is not None]
+        if any(not math.isfinite(value) or value <= 0 for value in values):
+            raise ValueError(f"a finished job needs finite figures above 0, not {values}")
+
+
+def corrected(model: DeviceModel, finished: Sequence[Finished]) -> DeviceModel:
+    """`model` with what the jobs on its kind of device teach; other jobs are not looked at. The order is oldest first.
+
+    Replaces an earlier correction: give all jobs each time.
+    """
+    jobs = [job for job in finished if (job.allocation.kind, job.allocation.model_name) == model.key][-RECENT:]
+    plain = replace(model, correction=Correction())
+    if not jobs:
+        return plain
+    errors = np.array([_log_error(plain, job) for job in jobs])
+    kept = believable(errors)
+    shift = float(errors[kept].sum() / (kept.sum() + SHRINK))
+    limit = math.log(MOST_FACTOR)
+    correction = Correction(
+        factor=math.exp(min(limit, max(-limit, shift))), n_jobs=int(kept.sum()), n_left_out=int((~kept).sum())
+    )
+    fixed = replace(plain, correction=correction)
+    return replace(fixed, overheads=_overheads(fixed, [job for job, good in zip(jobs, kept, strict=True) if good]))
+
+
+def _log_error(model: DeviceModel, job: Finished) -> float:
+    predicted = step_time(job.workload, job.allocation, model)
+    return math.log(job.step_s / predicted.step_s)
+
+
+def believable(errors: Vector) -> npt.NDArray[np.bool_]:
+    """True for each log error that is not far from the median of all (median absolute deviation)."""
+    if len(errors) < FEW:
+        return np.abs(errors) <= ALONE_LIMIT
+    middle = np.median(errors)
+    deviation = max(LEAST_DEVIATION, 1.4826 * float(np.median(np.abs(errors - middle))))
+    return np.abs(errors - middle) <= MOST_DEVIATIONS * deviation
+
+
+def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
+    """Start and end of a run from what the jobs' runs took besides their steps, shrunk towards what was assumed.
+
+    What a further rank adds to the start is learnt from jobs of several ranks where jobs of one tell the rest: ranks
+    load and meet side by side, which takes seconds that one rank never shows.
+    """
+    known = model.overheads
+    known = replace(known, load_bytes_per_s=_load_rate(known, jobs))
+    starts = [(_ranks(job), max(0.0, job.start_s - _load_s(known, job))) for job in jobs if job.start_s is not None]
+    alone = [start_s for ranks, start_s in starts if ranks == 1]
+    several = [(ranks - 1, start_s) for ranks, start_s in starts if ranks > 1]
+    first = alone or [max(0.0, start_s - known.rank_start_s * more) for more, start_s in several]
+    if first:
+        known = replace(known, start_s=_shrunk(known.start_s, first), n_runs=len(starts), basis=Basis.MEASURED)
+    if alone and several:
+        usual = float(np.median(alone))
+        added = [max(0.0, start_s - usual) / more for more, start_s in several]
+        known = replace(known, rank_start_s=_shrunk(known.rank_start_s, added))
+    ends = [end for job in jobs if (end := _end_s(model, known, job)) is not None]
+    if ends:
+        known = replace(known, end_s=_shrunk(known.end_s, ends), n_runs=len(ends), basis=Basis.MEASURED)
+    return known
+
+
+def _load_rate(known: RunOverheads, jobs: Sequence[Finished]) -> float:
+    """Bytes of rows that are read per second: all bytes over all seconds, so that large data count for most.
+
+    What was assumed counts as `LOAD_PRIOR_BYTES` of them.
+    """
+    told = [(job.workload.dataset_bytes, job.load_s) for job in jobs if job.load_s and job.workload.dataset_bytes]
+    size_bytes = LOAD_PRIOR_BYTES + sum(count for count, _ in told)
+    return size_bytes / (LOAD_PRIOR_BYTES / known.load_bytes_per_s + sum(seconds for _, seconds in told))
+
+
+def _load_s(known: RunOverheads, job: Finished) -> float:
+    return load_s(job.workload, known) if job.load_s is None else job.load_s
+
+
+def _ranks(job: Finished) -> int:
+    return len(job.allocation.batch_split)
+
+
+def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | None:
+    """What the run took besides start, steps, passes over rows and checkpoints; None where it was not seen whole."""
+    if job.run_s is None:
+        return None
+    workload, ranks = job.workload, _ranks(job)
+    time = step_time(workload, job.allocation, model)
+    scale = job.step_s / time.step_s
+    passes_s = job.evaluation_s
+    if passes_s is None:
+        passes_s = forward_rows(workload) / ranks * time.forward_row_s * scale
+    steps_s = workload.epochs * workload.steps_per_epoch * job.step_s
+    start_s = job.start_s
+    if start_s is None:
+        start_s = known.start_s + known.rank_start_s * (ranks - 1) + _load_s(known, job)
+    return max(0.0, job.run_s - steps_s - passes_s - start_s - saves_s(workload, known))
+
+
+def _shrunk(before: float, seen: Sequence[float]) -> float:
+    """Median of what was seen, weighed against what was assumed."""
+    count = len(seen)
+    return float((count * np.median(seen) + before) / (count + 1))

@@ -1,0 +1,61 @@
+"""Communication: one message takes latency + bytes / bandwidth (Hockney 1994); an allreduce of n ranks moves
+2 (n - 1) / n of the bytes over each link (Patarasuk & Yuan 2009) in 2 (n - 1) messages.
+
+A probe times the allreduce of two ranks, whose share of the bytes is exactly 1: other numbers of ranks are scaled to
+it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.estimation.device_model import LinkModel
+from scheduler.estimation.values import Basis
+
+LEAST_SIZES = 3
+LEAST_SECONDS = 1e-9
+
+
+def fit_link(sizes_bytes: Sequence[float], seconds: Sequence[float], *, ranks: int = 2) -> LinkModel:
+    """Latency and bandwidth from timed allreduces among `ranks` ranks. Raises `ValueError` for bad figures."""
+    from scipy.optimize import nnls
+
+    if len(sizes_bytes) != len(seconds) or len(set(sizes_bytes)) < LEAST_SIZES:
+        raise ValueError(f"a link probe needs as many seconds as sizes, and {LEAST_SIZES} different sizes")
+    if ranks < 2:
+        raise ValueError(f"a link joins at least 2 ranks, not {ranks}")
+    for value in (*sizes_bytes, *seconds):
+        if not math.isfinite(value) or value <= 0:
+            raise ValueError(f"a link probe holds {value}; finite numbers above 0 are needed")
+    sizes, times = np.array(sizes_bytes, dtype=float), np.array(seconds, dtype=float)
+    # Relative least squares: small messages count as much as large ones.
+    inputs = np.stack([messages(ranks) / times, moved_share(ranks) * sizes / times], axis=1)
+    scale = np.abs(inputs).max(axis=0)
+    latency_s, byte_s = nnls(inputs / scale, np.ones(len(times)))[0] / scale
+    fastest = float((moved_share(ranks) * sizes / times).max())
+    return LinkModel(
+        latency_s=max(float(latency_s), LEAST_SECONDS),
+        bytes_per_s=1.0 / byte_s if byte_s > 0 else fastest,
+        basis=Basis.MEASURED,
+        n_points=len(times),
+    )
+
+
+def messages(ranks: int) -> float:
+    """Messages one after the other of an allreduce, as a multiple of those of two ranks."""
+    return float(ranks - 1)
+
+
+def moved_share(ranks: int) -> float:
+    """Bytes that pass each link, as a share of the bytes reduced; 1 for two ranks."""
+    return 2.0 * (ranks - 1) / ranks
+
+
+def allreduce_s(link: LinkModel, size_bytes: float, ranks: int) -> float:
+    """Seconds to sum `size_bytes` over `ranks` ranks; nothing for one."""
+    if ranks < 2:
+        return 0.0
+    return messages(ranks) * link.latency_s + moved_share(ranks) * size_bytes / link.bytes_per_s

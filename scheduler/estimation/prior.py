@@ -1,0 +1,88 @@
+"""What is assumed of a kind of device before anything is measured on it: rates of a roofline below its data sheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from scheduler.estimation.device_model import (
+    Coefficients,
+    DeviceModel,
+    LinkModel,
+    MemoryModel,
+    PowerModel,
+    RunOverheads,
+    Spread,
+)
+from scheduler.estimation.device_table import TABLE, DeviceFigures, figures_for
+from scheduler.estimation.features import DENSE, LAYOUTS
+from scheduler.estimation.values import Basis
+
+DENSE_SHARE = 0.4
+"""Of the peak that dense operators of middling size reach."""
+SMALL_SHARE = 0.1
+"""Of the peak that other operators reach in their arithmetic: no matrix units, few registers."""
+BANDWIDTH_SHARE = 0.5
+OVERHEAD_S = {"cpu": 8e-6, "cuda": 1.2e-5}
+"""Per operator and pass: what the framework takes to call it."""
+PRIOR_SPREAD = 0.9
+"""Standard deviation of log time that such figures leave: a factor of 2.5 either way."""
+
+
+def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE) -> DeviceModel:
+    """Model of a kind of device that nothing was measured on: wide intervals, basis ASSUMED."""
+    figures = figures_for(kind, model_name, table)
+    cpu = kind == "cpu"
+    return DeviceModel(
+        kind=kind,
+        model_name=model_name,
+        members=(coefficients(figures),),
+        spread=Spread(floor=PRIOR_SPREAD, near=NORMAL_SCORES, far=NORMAL_SCORES),
+        memory=MemoryModel(
+            coefficients={"state": 1.0, "activations": 1.3, "transient": 1.0, "data": 1.0, "base": 60e6},
+            low_ratio=0.6,
+            high_ratio=1.6,
+            basis=Basis.ASSUMED,
+        ),
+        power=PowerModel(idle_w=figures.idle_w, busy_w=figures.busy_w, basis=Basis.ASSUMED, source=figures.source),
+        link=LinkModel(latency_s=5e-4 if cpu else 5e-5, bytes_per_s=1e9 if cpu else 2e10, basis=Basis.ASSUMED),
+        overheads=RunOverheads(
+            start_s=1.6 if cpu else 5.0,
+            end_s=1.6,
+            rank_start_s=0.7,
+            checkpoint_s=0.003,  # the state is copied in memory; writing it is off the run's path
+            checkpoint_bytes_per_s=1e9,
+            basis=Basis.ASSUMED,
+        ),
+        contention=0.1 if cpu else 0.0,
+        basis=Basis.ASSUMED,
+    )
+
+
+def coefficients(figures: DeviceFigures) -> Coefficients:
+    """Log seconds per FLOP, byte and piece at the middle of the shapes; nothing depends on the shape yet."""
+    flop_s = 1.0 / (DENSE_SHARE * figures.flops_per_s)
+    small_flop_s = 1.0 / (SMALL_SHARE * figures.flops_per_s)
+    byte_s = 1.0 / (BANDWIDTH_SHARE * figures.bytes_per_s)
+    overhead_s = OVERHEAD_S.get(figures.kind, 1e-5)
+    rates = {"operators": overhead_s, "optimizer_tensors": overhead_s, "step": 50 * overhead_s}
+    found = {}
+    for name, layout in LAYOUTS.items():
+        if name in DENSE:
+            rate = flop_s
+        elif name.endswith("_flops"):
+            rate = small_flop_s
+        else:
+            rate = rates.get(name, byte_s)
+        found[name] = (math.log(rate), *([0.0] * (len(layout.columns) - 1)))
+    return found
+
+
+def _normal_scores(count: int = 199) -> tuple[float, ...]:
+    """Quantiles of a normal distribution: what stands for held-out scores where there are none."""
+    normal = NormalDist()
+    return tuple(normal.inv_cdf(number / (count + 1)) for number in range(1, count + 1))
+
+
+NORMAL_SCORES = _normal_scores()

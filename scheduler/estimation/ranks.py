@@ -1,0 +1,158 @@
+"""Step times on several devices, from the step time on one.
+
+sync    local step at the largest share of rows x (1 + contention (n - 1)) + copies + allreduce of the gradients
+single  one process with n CPU threads: step x (1 - p + p / n), p the share of the work that threads share (Amdahl 1967)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from scheduler.estimation.calibration import CalibrationPoint
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.features import Vector
+from scheduler.estimation.link import LEAST_SECONDS, allreduce_s, messages, moved_share
+from scheduler.estimation.predict import predict
+from scheduler.estimation.steps import Steps
+from scheduler.estimation.values import Allocation, Basis
+from scheduler.workload import Workload
+
+MOST_CONTENTION = 1.0
+SCALING_NOISE = 0.06
+"""Relative error of a step on several ranks that is nothing to be bent for."""
+CONTENTION_SPREAD = 0.2
+LINK_SPREAD = {Basis.MEASURED: 0.5, Basis.MODELLED: 1.0, Basis.ASSUMED: 10.0}
+"""How far latency and seconds per byte may be from what they were held for, as a share of it."""
+LEAST_OF_LINK = 0.01
+"""At least this share of the seconds per byte stays, however well the sums hide behind the backward pass."""
+ITERATIONS = 8
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Seconds of one step, before intervals."""
+
+    step_s: float
+    local_s: float
+    """Of the largest rank alone, its neighbours' traffic included."""
+    communication_s: float
+    forward_row_s: float
+    """Of one row in a forward pass on one rank; a declared slowdown draws out steps alone."""
+    disagreement: float
+    near: bool
+    """Whether a calibration point is like it."""
+    rank_totals: Workload
+    """Without operators, at the rows that the largest rank takes at once: all of its own, or those of a micro-batch."""
+
+
+def step_time(workload: Workload, allocation: Allocation, model: DeviceModel) -> StepTime:
+    """Step time of `workload` shared out over `allocation`."""
+    return step_times(Steps(workload), [allocation], model)[0]
+
+
+def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceModel) -> list[StepTime]:
+    """The same for many allocations at once: one pass over the terms for all shares of rows."""
+    workload, times = steps.workload, []
+    shares = [max(allocation.batch_split) for allocation in allocations]
+    at_once = {rows: rows_at_once(workload, rows) for rows in shares}
+    found = steps.on(model, at_once.values())
+    for allocation, rows in zip(allocations, shares, strict=True):
+        step = found[at_once[rows]]
+        alone_s = step.alone_s * model.correction.factor * workload.parts(rows)
+        scale = thread_factor(model, allocation.threads) * contention_factor(model, len(allocation.batch_split))
+        own_s = alone_s * scale
+        local_s = own_s * model.slowdown
+        communication_s = allreduce_s(model.link, workload.gradient_bytes, len(allocation.batch_split))
+        times.append(
+            StepTime(
+                step_s=local_s + communication_s,
+                local_s=local_s,
+                communication_s=communication_s,
+                forward_row_s=own_s * step.forward_share / rows,
+                disagreement=step.disagreement,
+                near=step.near,
+                rank_totals=steps.totals(at_once[rows]),
+            )
+        )
+    return times
+
+
+def rows_at_once(workload: Workload, rows: int) -> int:
+    """Rows of the largest micro-batch of a rank that has `rows` rows of a step."""
+    return -(-rows // workload.parts(rows))
+
+
+def thread_factor(model: DeviceModel, threads: int) -> float:
+    """Step time with so many CPU threads, relative to one; on a GPU the threads only feed it."""
+    if model.kind != "cpu":
+        return 1.0
+    return 1.0 - model.parallel_share + model.parallel_share / max(1, threads)
+
+
+def contention_factor(model: DeviceModel, ranks: int) -> float:
+    """Local step time beside so many ranks on the node, relative to being alone."""
+    return 1.0 + model.contention * (ranks - 1)
+
+
+def fit_parallel_share(model: DeviceModel, points: Sequence[CalibrationPoint]) -> DeviceModel:
+    """The share p from points with several threads in one process."""
+    several = [point for point in points if point.threads > 1 and point.count == 1]
+    if not several or model.kind != "cpu":
+        return model
+    alone_s = np.exp(predict(model, [point.workload for point in several]).log_step_s)
+    shares = [
+        (1.0 - point.typical_s / one_s) / (1.0 - 1.0 / point.threads)
+        for point, one_s in zip(several, alone_s, strict=True)
+    ]
+    return replace(model, parallel_share=float(np.clip(median(shares), 0.0, 1.0)), parallel_basis=Basis.MODELLED)
+
+
+def fit_contention(model: DeviceModel, points: Sequence[CalibrationPoint]) -> DeviceModel:
+    """Contention, latency and bandwidth from points with several ranks, all at once: least squares of relative error.
+
+    Robust, not negative, and drawn to what the link was timed or assumed to be: a sum that goes on behind the backward
+    pass, or that waits for a wake-up, costs less or more in a step than by itself.
+    """
+    several = [point for point in points if point.count > 1]
+    if not several:
+        return model
+    alone_s = np.exp(predict(model, [point.workload for point in several]).log_step_s)
+    local_s = alone_s * np.array([thread_factor(model, point.threads) for point in several])
+    taken_s = np.array([point.typical_s for point in several])
+    inputs = np.array(
+        [
+            [one_s * (point.count - 1), messages(point.count), moved_share(point.count) * point.workload.gradient_bytes]
+            for point, one_s in zip(several, local_s, strict=True)
+        ]
+    )
+    wide = LINK_SPREAD[model.link.basis]
+    start = np.array([model.contention, model.link.latency_s, 1.0 / model.link.bytes_per_s])
+    spread = np.array([CONTENTION_SPREAD, wide * start[1], wide * start[2]])
+    found = _drawn_to(start, spread, inputs / taken_s[:, None], 1.0 - local_s / taken_s)
+    link = replace(
+        model.link,
+        latency_s=max(float(found[1]), LEAST_SECONDS),
+        bytes_per_s=1.0 / max(float(found[2]), start[2] * LEAST_OF_LINK),
+        basis=Basis.MODELLED if model.link.basis is Basis.ASSUMED else model.link.basis,
+        n_points=max(model.link.n_points, len(several)),
+    )
+    contention = float(np.clip(found[0], 0.0, MOST_CONTENTION))
+    return replace(model, contention=contention, contention_basis=Basis.MODELLED, link=link)
+
+
+def _drawn_to(start: Vector, spread: Vector, inputs: Vector, wanted: Vector) -> Vector:
+    """Coefficients >= 0 with inputs @ coefficients near `wanted`; reweighted in turns, so that outliers pull less."""
+    from scipy.optimize import nnls
+
+    weights = np.ones(len(wanted))
+    found = start
+    for _ in range(ITERATIONS):
+        rows = np.sqrt(weights)[:, None] * inputs * spread / SCALING_NOISE
+        both = np.vstack([rows, np.eye(len(start))])
+        found = spread * nnls(both, np.concatenate([np.sqrt(weights) * wanted / SCALING_NOISE, start / spread]))[0]
+        weights = 1.0 / np.sqrt(1.0 + ((inputs @ found - wanted) / SCALING_NOISE) ** 2)
+    return found

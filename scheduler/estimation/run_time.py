@@ -1,0 +1,66 @@
+"""The parts of a run's time besides its steps: start, passes over rows without learning, checkpoints, end.
+
+start = of one rank + (ranks - 1) x of each further one      passes = evaluated rows of all epochs + all rows once
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scheduler.estimation.device_model import RunOverheads
+from scheduler.workload import Workload
+
+CHECKPOINTS = 20
+"""About so many over a run, and at most one per epoch: the platform's default policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunParts:
+    """Seconds of each part of one run."""
+
+    start_s: float
+    """From the start of the ranks to the first step."""
+    steps_s: float
+    passes_s: float
+    """Forward passes after each epoch and at the end."""
+    saves_s: float
+    end_s: float
+
+    @property
+    def rows_s(self) -> float:
+        """What varies with the step."""
+        return self.steps_s + self.passes_s
+
+    @property
+    def fixed_s(self) -> float:
+        """What does not."""
+        return self.start_s + self.saves_s + self.end_s
+
+    @property
+    def run_s(self) -> float:
+        """All of it."""
+        return self.rows_s + self.fixed_s
+
+
+def forward_rows(workload: Workload) -> float:
+    """Rows that a run passes forward only: after each epoch, and all rows at its end."""
+    return workload.epochs * workload.evaluated_rows + all_rows(workload)
+
+
+def all_rows(workload: Workload) -> float:
+    """Rows of all parts."""
+    if not workload.data_bytes or not workload.dataset_bytes:
+        return workload.train_rows + workload.evaluated_rows
+    return workload.train_rows * max(1.0, workload.dataset_bytes / workload.data_bytes)
+
+
+def load_s(workload: Workload, overheads: RunOverheads) -> float:
+    """Seconds that a rank reads its rows before the first step."""
+    return (workload.dataset_bytes or workload.data_bytes) / overheads.load_bytes_per_s
+
+
+def saves_s(workload: Workload, overheads: RunOverheads) -> float:
+    """Seconds that checkpoints take."""
+    state_bytes = workload.parameter_bytes + workload.optimizer_bytes
+    saves = min(workload.epochs, CHECKPOINTS) + 1
+    return saves * (overheads.checkpoint_s + state_bytes / overheads.checkpoint_bytes_per_s)

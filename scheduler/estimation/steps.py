@@ -1,0 +1,88 @@
+"""Steps of one program at any number of rows on any kind of device: each is foretold once.
+
+Ways to run a job share most of what they are priced by: the same rows of a rank come again in other numbers of devices,
+other modes and mixtures, and what the operators do at so many rows is the same on every kind of device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+
+import numpy as np
+
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.features import Vector, terms
+from scheduler.estimation.intervals import are_near
+from scheduler.estimation.predict import Table, predicted, summaries, tabulate
+from scheduler.workload import Workload, at_batch, totals_at_batch
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step on one device alone, at the device's own speed, finished jobs not counted."""
+
+    alone_s: float
+    disagreement: float
+    """Of the ensemble: standard deviation of the logarithm."""
+    forward_share: float
+    """What a forward pass alone takes of it."""
+    near: bool
+    """Whether a calibration point is like it."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The program on several numbers of rows, as no kind of device changes it."""
+
+    workload: Workload
+    rows: tuple[int, ...]
+
+    @cached_property
+    def table(self) -> Table:
+        return Table(len(self.rows), terms(self.workload, self.rows))
+
+    @cached_property
+    def summaries(self) -> Vector:
+        return summaries(self.workload, self.rows)
+
+
+class Steps:
+    """What is asked again is known. One model counts for each kind of device, at whatever declared slowdown."""
+
+    def __init__(self, workload: Workload) -> None:
+        """Nothing is looked at before it is asked for."""
+        self.workload = workload
+        self.whole = cache(partial(at_batch, workload))
+        """By rows, with operators."""
+        self.totals = cache(partial(totals_at_batch, workload))
+        """By rows, without operators."""
+        self.apart = cache(lambda rows: _apart(self.whole(rows)))
+        """By rows: each different operator as a step of its own, after a step without any."""
+        self._looked_at: dict[tuple[int, ...], _Rows] = {}
+        self._models: dict[tuple[str, str], DeviceModel] = {}
+        self._known: dict[tuple[str, str], dict[int, Step]] = {}
+
+    def on(self, model: DeviceModel, rows: Iterable[int]) -> Mapping[int, Step]:
+        """Steps on (at least) each of `rows`, by their number. Raises `ValueError` for a second model of a kind."""
+        if self._models.setdefault(model.measured_key, model).members != model.members:
+            raise ValueError(f"two models of {model.measured_key}")
+        known = self._known.setdefault(model.measured_key, {})
+        missing = tuple(sorted(set(rows) - known.keys()))
+        if missing:
+            looked_at = self._looked_at.setdefault(missing, _Rows(self.workload, missing))
+            known.update(zip(missing, _foretold(model, looked_at), strict=True))
+        return known
+
+
+def _apart(workload: Workload) -> Table:
+    different = {id(operator): operator for operator in workload.operators}.values()
+    return tabulate([replace(workload, operators=chain) for chain in ((), *((operator,) for operator in different))])
+
+
+def _foretold(model: DeviceModel, at: _Rows) -> list[Step]:
+    found = predicted(model, at.table, lambda: at.summaries)
+    near = are_near(model, at.summaries) if model.fingerprints else np.zeros(len(at.rows), dtype=bool)
+    columns = (np.exp(found.log_step_s), found.disagreement, found.forward_share, near)
+    return [Step(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]

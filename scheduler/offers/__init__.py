@@ -1,0 +1,1 @@
+"""Every way to run a job, priced, and which one is offered."""

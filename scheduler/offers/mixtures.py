@@ -1,0 +1,238 @@
+"""Gangs over unlike devices of one kind: which mixtures of models a pool could give, and what a run on one costs. Pure.
+
+    step = max over models of (seconds of a rank on it for its rows) + allreduce over the slowest link
+
+The rows are shared out as a run begins with (`scheduler.estimation.split`): all ranks end together by the estimates. Of
+a mixture each model's part is estimated as a gang of that model alone with the same number of ranks, at the largest
+share that a rank of it has; the mixture takes the worst of each figure, and the power of all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, combinations, product
+
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.estimate import Probe, estimate_all, worst
+from scheduler.estimation.split import LEAST_ROWS, Member, gang_split, lone_seconds, most_rows, rank_line
+from scheduler.estimation.steps import Steps
+from scheduler.estimation.values import Allocation, Estimate, Interval
+from scheduler.kinds import Parts, mixed_name
+from scheduler.offers.values import Candidate, DeviceGroup, Wish
+from scheduler.offers.words import split_words
+from scheduler.workload import Workload
+from worker.shares import Line, even
+
+MODE = "sync"
+"""Whose rows are split by speed: no other mode gains by unlike devices."""
+MOST_MIXTURES = 24
+"""Of one kind of device; more are thinned out evenly by their size."""
+EVERY_COUNT = 256
+"""Up to so many mixtures of one place each is looked at; else only pairs of models with a power of two of devices
+together, and all there is."""
+
+Counts = tuple[int, ...]
+
+
+def mixed_candidates(workload: Workload, groups: Iterable[DeviceGroup], wish: Wish) -> list[Candidate]:
+    """Mixtures that the pool could give and the wish allows, rows shared out evenly for now; at most `MOST_MIXTURES`
+    for each kind of device."""
+    if wish.mode not in {None, MODE}:
+        return []
+    named = [group for group in groups if group.model_name and wish.kind in {None, group.kind}]
+    found = []
+    for kind in sorted({group.kind for group in named}):
+        like = sorted((group for group in named if group.kind == kind), key=lambda group: group.model_name)
+        found += [_candidate(workload, like, counts) for counts in _thinned(_counts(like, workload, wish))]
+    return [way for way in found if wish.model_name in {None, way.allocation.model_name}]
+
+
+def _counts(groups: Sequence[DeviceGroup], workload: Workload, wish: Wish) -> list[Counts]:
+    """Devices of each group, of mixtures that lie together; the smallest first."""
+    most = workload.global_batch_size // LEAST_ROWS
+    found: set[Counts] = set()
+    for caps in set(_places(groups)):
+        found.update(
+            counts
+            for counts in _within(caps, wish.count)
+            if sum(map(bool, counts)) > 1 and sum(counts) <= most and wish.count in {None, sum(counts)}
+        )
+    return sorted(found, key=lambda counts: (sum(counts), counts))
+
+
+def _places(groups: Sequence[DeviceGroup]) -> Iterator[Counts]:
+    """How many devices of each group one gang could have: on each node, or on all of them."""
+    if all(group.spans_nodes for group in groups):
+        yield tuple(sum(group.sizes) for group in groups)
+        return
+    on_node: dict[str, Counter[str]] = {}
+    for group in groups:
+        for node, size in zip(group.nodes, group.sizes, strict=False):
+            on_node.setdefault(node, Counter())[group.model_name] += size
+    for sizes in on_node.values():
+        yield tuple(sizes[group.model_name] for group in groups)
+
+
+def _within(caps: Counts, count: int | None) -> Iterator[Counts]:
+    """Every mixture of the place, or where these are too many, coarser ones."""
+    size = 1
+    for cap in caps:
+        size *= cap + 1
+    if size <= EVERY_COUNT:
+        return product(*(range(cap + 1) for cap in caps))
+    totals = [count] if count is not None else [1 << power for power in range(1, sum(caps).bit_length())]
+    return chain(chain.from_iterable(_pairs(caps, total) for total in totals), [caps])
+
+
+def _pairs(caps: Counts, count: int) -> Iterator[Counts]:
+    """So many devices, of two groups."""
+    for first, second in combinations(range(len(caps)), 2):
+        for number in range(max(1, count - caps[second]), min(caps[first], count - 1) + 1):
+            counts = [0] * len(caps)
+            counts[first], counts[second] = number, count - number
+            yield tuple(counts)
+
+
+def _thinned(found: Sequence[Counts]) -> list[Counts]:
+    if len(found) <= MOST_MIXTURES:
+        return list(found)
+    last = len(found) - 1
+    return [found[place * last // (MOST_MIXTURES - 1)] for place in range(MOST_MIXTURES)]
+
+
+def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts) -> Candidate:
+    parts: Parts = tuple((group.model_name, count) for group, count in zip(groups, counts, strict=True) if count)
+    inside = [group for group, count in zip(groups, counts, strict=True) if count]
+    count = sum(counts)
+    limits = tuple(group.rank_memory_bytes(count, count) for group in inside)
+    threads = 1 if groups[0].kind == "cpu" else min(group.threads_per_rank for group in inside)
+    quota = min((group.quota for group in inside if group.quota is not None), default=None)
+    allocation = Allocation(
+        kind=groups[0].kind, model_name=mixed_name(parts), count=count, mode=MODE, parts=parts, threads=threads,
+        batch_split=even(workload.global_batch_size, count),
+    )  # fmt: skip
+    within = quota is None or count <= quota
+    return Candidate(
+        allocation=allocation, memory_limit_bytes=min(limits), part_limits_bytes=limits, within_quota=within
+    )
+
+
+def is_there(groups: Iterable[DeviceGroup], allocation: Allocation) -> bool:
+    """Whether the pool could still give these devices to one gang."""
+    like = [group for group in groups if group.kind == allocation.kind]
+    if not allocation.parts:
+        return any(group.model_name == allocation.model_name and allocation.count <= group.most for group in like)
+    wanted = dict(allocation.parts)
+    inside = [group for group in like if group.model_name in wanted]
+    if len(inside) < len(wanted):
+        return False
+    return any(
+        all(cap >= wanted[group.model_name] for group, cap in zip(inside, caps, strict=True))
+        for caps in _places(inside)
+    )
+
+
+def mixed_estimates(
+    steps: Steps,
+    ways: Sequence[Candidate],
+    models: Mapping[str, DeviceModel],
+    *,
+    probes: Mapping[tuple[str, str], Probe] | None = None,
+    even_shares: bool = False,
+) -> dict[Allocation, Estimate]:
+    """What runs on mixtures cost, by the candidates' allocations; without those where a device would only delay the
+    others.
+
+    `steps`: the same as for ways on like devices. `models`: by the names in the parts. `even_shares`: as the person
+    wants it, not by speed.
+    """
+    split = _Split(steps, models)
+    shared = {way.allocation: way.allocation if even_shares else split.of(way) for way in ways}
+    alone: dict[str, list[tuple[Allocation, float | None]]] = {name: [] for name in models}
+    for way in ways:
+        found = shared[way.allocation]
+        for (name, one), limit in zip(_alone(found), way.part_limits_bytes, strict=True):
+            alone[name].append((one, limit))
+    priced = {
+        name: iter(estimate_all(steps, pairs, models[name], probe=(probes or {}).get(models[name].measured_key)))
+        for name, pairs in alone.items()
+    }
+    estimates = {}
+    for way in ways:
+        found = shared[way.allocation]
+        each = [next(priced[name]) for name, _ in found.parts]
+        if all(found.batch_split):
+            estimates[way.allocation] = _together(found, each, models)
+    return estimates
+
+
+def _alone(allocation: Allocation) -> Iterator[tuple[str, Allocation]]:
+    """Each part as a gang of its model alone, with as many ranks, at the largest share that one of it has."""
+    first = 0
+    for name, count in allocation.parts:
+        rows = max(1, *allocation.batch_split[first : first + count])
+        first += count
+        yield name, replace(allocation, model_name=name, parts=(), batch_split=(rows,) * allocation.count)
+
+
+class _Split:
+    """Rows per rank as a run would begin, of many mixtures of the same models."""
+
+    def __init__(self, steps: Steps, models: Mapping[str, DeviceModel]) -> None:
+        """What is looked at is kept: mixtures differ in little."""
+        self._workload, self._models = steps.workload, models
+        own_speed = {model.measured_key: replace(model, slowdown=1.0) for model in models.values()}
+        own_s = {key: lone_seconds(steps, model) for key, model in own_speed.items()}
+        self._alone = {
+            name: [(rows, seconds * model.slowdown) for rows, seconds in own_s[model.measured_key]]
+            for name, model in models.items()
+        }
+        self._line = lru_cache(maxsize=None)(self._line_of)
+        self._most = lru_cache(maxsize=None)(self._most_of)
+
+    def of(self, way: Candidate) -> Allocation:
+        """The allocation with its shares; even ones where the memory is too small for any split."""
+        allocation = way.allocation
+        members: list[Member] = []
+        for (name, count), limit in zip(allocation.parts, way.part_limits_bytes, strict=True):
+            line = self._line(name, allocation.count, allocation.threads)
+            members += [Member(name=name, seconds_of=line, most=self._most(name, limit))] * count
+        try:
+            shares = gang_split(self._workload.global_batch_size, members).shares
+        except ValueError:
+            return allocation
+        return replace(allocation, batch_split=shares)
+
+    def _line_of(self, name: str, ranks: int, threads: int) -> Line:
+        model = self._models[name]
+        return rank_line(self._workload, model, ranks=ranks, threads=threads, alone=self._alone[name])
+
+    def _most_of(self, name: str, limit_bytes: int) -> int:
+        return most_rows(self._workload, self._models[name], limit_bytes)
+
+
+def _together(allocation: Allocation, each: Sequence[Estimate], models: Mapping[str, DeviceModel]) -> Estimate:
+    """The worst of each figure: ranks wait for the slowest, and the run for the last to start."""
+    power_w = sum(models[name].power.busy_w * count for name, count in allocation.parts)
+    run_s = _latest([one.run_s for one in each])
+    return Estimate(
+        allocation=allocation,
+        step_s=_latest([one.step_s for one in each]),
+        run_s=run_s,
+        peak_bytes=_latest([one.peak_bytes for one in each]),
+        power_w=power_w,
+        energy_j=run_s.scaled(power_w),
+        fits=all(one.fits for one in each),
+        time_basis=worst(*(one.time_basis for one in each)),
+        memory_basis=worst(*(one.memory_basis for one in each)),
+        energy_basis=worst(*(one.energy_basis for one in each)),
+        note=f"{split_words(allocation)}; " + "; ".join(dict.fromkeys(one.note for one in each if one.note)),
+    )
+
+
+def _latest(ranges: Sequence[Interval]) -> Interval:
+    ends = {name: max(getattr(one, name) for one in ranges) for name in ("low", "mid", "high")}
+    return Interval(**ends, level=ranges[0].level)

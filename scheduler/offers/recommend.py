@@ -1,0 +1,222 @@
+"""Which devices a job should get: every way to run it, priced; the cheapest in energy that keeps the deadline. Pure.
+
+The offer minimises the energy's middle among ways whose UPPER finish keeps the deadline, so that the promise holds with
+the probability of the interval. A way dominates another where its energy is no higher and its upper finish no later,
+one of them strictly: the same two figures, so that what is offered is never dominated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, pipelines_split
+from scheduler.estimation.values import Allocation, Estimate, Interval
+from scheduler.offers.mixtures import mixed_candidates
+from scheduler.offers.values import Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
+from scheduler.offers.words import changes_of, memory_words, refusal_text, way_words
+from scheduler.workload import Workload
+
+EVERY_COUNT_TO = 64
+"""Up to so many devices each number is a candidate; beyond it every eighth."""
+WIDE_STEP = 8
+
+RANKED = ("async",)
+"""Modes beside sync whose ranks share out the rows."""
+
+EstimateOf = Callable[[Candidate], Estimate]
+StartOf = Callable[[Allocation, float], float | None]
+"""(allocation, upper run time in seconds) -> unix time at which its devices are expected to be free; None: never."""
+
+
+def batch_split(rows: int, ranks: int) -> tuple[int, ...]:
+    """Rows of a global batch per rank, as even as whole rows allow; the first ranks take what is left over."""
+    each, left = divmod(rows, ranks)
+    return tuple(each + (rank < left) for rank in range(ranks))
+
+
+def candidates(workload: Workload, groups: Iterable[DeviceGroup], *, wish: Wish | None = None) -> tuple[Candidate, ...]:
+    """All ways to run one step's batch on the groups: number of devices and mode of each, and mixtures of unlike ones.
+
+    Nothing is filtered here.
+    """
+    groups = list(groups)
+    found: list[Candidate] = []
+    for group in groups:
+        for count in _counts(group, wish.count if wish else None):
+            within = group.quota is None or count <= group.quota
+            found += [
+                Candidate(
+                    allocation=allocation,
+                    memory_limit_bytes=group.rank_memory_bytes(count, len(allocation.batch_split)),
+                    within_quota=within,
+                )
+                for allocation in _allocations(workload.global_batch_size, group, count, wish or Wish())
+            ]
+    return (*found, *mixed_candidates(workload, groups, wish or Wish()))
+
+
+def _counts(group: DeviceGroup, fixed: int | None) -> list[int]:
+    every = set(range(1, min(group.most, EVERY_COUNT_TO) + 1))
+    wide = set(range(EVERY_COUNT_TO, group.most + 1, WIDE_STEP)) | ({group.most} if group.most else set())
+    also = {fixed} if fixed is not None and fixed <= group.most else set()
+    return sorted(every | wide | also)
+
+
+def _allocations(rows: int, group: DeviceGroup, count: int, wish: Wish) -> list[Allocation]:
+    """One process (all cores, or one GPU), and one rank per device where the batch has a row for each.
+
+    Other modes are ways only where they are wished: pipelines by their stages, each of which sees all rows of its
+    pipeline, the others as the one of these two that they come from.
+    """
+    ways: list[Allocation] = []
+    wished = wish.mode
+    cpu = group.kind == "cpu"
+    within_node = count <= max(group.sizes, default=0)
+    if count == 1 or (cpu and within_node):
+        threads = count if cpu else group.threads_per_rank
+        ways.append(_allocation(group, count, "single", (rows,), threads))
+    if wished == "replicated" and count > 1 and within_node:
+        # on GPUs each takes a share of the rows; on a CPU the memory of all replicas is that of the one process
+        split = (rows,) if cpu else batch_split(rows, count)
+        ways.append(_allocation(group, count, "replicated", split, count if cpu else group.threads_per_rank))
+    for split in _staged_splits(rows, count, wish):
+        ways.append(_allocation(group, count, str(wished), split, 1 if cpu else group.threads_per_rank))
+    if 1 < count <= rows:
+        threads = 1 if cpu else group.threads_per_rank
+        ways += [
+            _allocation(group, count, mode, batch_split(rows, count), threads)
+            for mode in ("sync", *RANKED)
+            if mode in ("sync", wished)
+        ]
+    return ways
+
+
+def _staged_splits(rows: int, count: int, wish: Wish) -> list[tuple[int, ...]]:
+    """Rows per rank of the pipelines that so many devices make, where pipelines are wished."""
+    if wish.mode == PIPELINE:
+        return [(rows,) * count] if count > 1 and wish.stages in (None, count) else []
+    if wish.mode != PIPELINES:
+        return []
+    stages = wish.stages or FEWEST_STAGES
+    pipelines, left = divmod(count, stages)
+    return [pipelines_split(batch_split(rows, pipelines), stages)] if 1 < pipelines <= rows and not left else []
+
+
+def _allocation(group: DeviceGroup, count: int, mode: str, split: tuple[int, ...], threads: int) -> Allocation:
+    return Allocation(
+        kind=group.kind,
+        model_name=group.model_name,
+        count=count,
+        mode=mode,
+        batch_split=split,
+        threads=threads,
+    )
+
+
+def recommend(
+    ways: Sequence[Candidate],
+    *,
+    estimate_of: EstimateOf,
+    start_of: StartOf,
+    now_s: float,
+    deadline_s: float | None = None,
+    wish: Wish | None = None,
+    epochs: int = 1,
+    epoch_steps: int = 0,
+) -> Offer:
+    """Price every candidate and mark the recommended, the fastest and the cheapest.
+
+    `epochs` and the steps of one (0: not known) are for the words only.
+    """
+    wish = wish or Wish()
+    priced = [_line(way, estimate_of, start_of, now_s) for way in ways]
+    lines = _marked([_judged(line, way, deadline_s, wish) for line, way in zip(priced, ways, strict=True)])
+    chosen = next((line for line in lines if Mark.RECOMMENDED in line.marks), None)
+    takeable = [line for line in lines if takes(line)]
+    earliest = min((line.latest_s for line in takeable), default=None)
+    return Offer(
+        now_s=now_s,
+        deadline_s=deadline_s,
+        wish=wish,
+        lines=tuple(sorted(lines, key=_reading_order)),
+        text=way_words(chosen) if chosen else refusal_text(lines, now_s, deadline_s, earliest),
+        earliest_finish_s=earliest,
+        changes=() if chosen else changes_of(lines, now_s, deadline_s, wish, epochs, epoch_steps=epoch_steps),
+    )
+
+
+def takes(line: OfferLine) -> bool:
+    """The job could be run so, on time or not."""
+    return line.hindrance in (None, Hindrance.DEADLINE) and line.finish_s is not None
+
+
+def _line(way: Candidate, estimate_of: EstimateOf, start_of: StartOf, now_s: float) -> OfferLine:
+    estimate = estimate_of(way)
+    start_s = start_of(way.allocation, estimate.run_s.high)
+    finish = None
+    if start_s is not None:
+        start_s = max(start_s, now_s)
+        run = estimate.run_s
+        finish = Interval(low=start_s + run.low, mid=start_s + run.mid, high=start_s + run.high, level=run.level)
+    return OfferLine(estimate=estimate, memory_limit_bytes=way.memory_limit_bytes, start_s=start_s, finish_s=finish)
+
+
+def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wish) -> OfferLine:
+    """The first hindrance, those that no waiting removes first."""
+    estimate = line.estimate
+    if not estimate.fits:
+        return replace(line, hindrance=Hindrance.MEMORY, why=memory_words(estimate, way.memory_limit_bytes))
+    if not way.within_quota:
+        return replace(line, hindrance=Hindrance.QUOTA, why="More devices than the project's quota.")
+    if not wish.allows(line.allocation):
+        return replace(line, hindrance=Hindrance.NOT_WISHED, why="You asked for other devices or another mode.")
+    if line.finish_s is None:
+        return replace(line, hindrance=Hindrance.NEVER_FREE, why="So many devices are not expected to be free.")
+    if deadline_s is not None and line.latest_s > deadline_s:
+        surely = line.finish_s.low > deadline_s
+        text = "It finishes after the deadline." if surely else "It may finish after the deadline."
+        return replace(line, hindrance=Hindrance.DEADLINE, why=text)
+    return line
+
+
+def _cost(line: OfferLine) -> tuple[float, float]:
+    """(energy, upper finish): what ways are compared by."""
+    return line.estimate.energy_j.mid, line.latest_s
+
+
+def _name(line: OfferLine) -> tuple[int, str, str, str]:
+    way = line.allocation
+    return way.count, way.kind, way.model_name, way.mode
+
+
+def _marked(lines: list[OfferLine]) -> list[OfferLine]:
+    takeable = [index for index, line in enumerate(lines) if takes(line)]
+    feasible = [index for index in takeable if lines[index].feasible]
+    marks: dict[int, list[Mark]] = {index: [] for index in takeable}
+    if feasible:
+        marks[min(feasible, key=lambda index: (_cost(lines[index]), _name(lines[index])))].append(Mark.RECOMMENDED)
+    if takeable:
+        fastest = min(takeable, key=lambda index: (_cost(lines[index])[::-1], _name(lines[index])))
+        cheapest = min(takeable, key=lambda index: (_cost(lines[index]), _name(lines[index])))
+        marks[fastest].append(Mark.FASTEST)
+        marks[cheapest].append(Mark.CHEAPEST)
+    frontier = _frontier([(index, _cost(lines[index])) for index in takeable])
+    return [
+        replace(line, marks=tuple(marks.get(index, ())), frontier=index in frontier) for index, line in enumerate(lines)
+    ]
+
+
+def _frontier(points: list[tuple[int, tuple[float, float]]]) -> set[int]:
+    """Indices that nothing dominates: by energy upwards, each must finish earlier than all cheaper ones."""
+    kept: set[int] = set()
+    best_finish, last = float("inf"), None
+    for index, cost in sorted(points, key=lambda item: item[1]):
+        if cost[1] < best_finish or cost == last:
+            kept.add(index)
+            best_finish, last = cost[1], cost
+    return kept
+
+
+def _reading_order(line: OfferLine) -> tuple[bool, bool, float, tuple[int, str, str, str]]:
+    return not line.feasible, not takes(line), line.estimate.energy_j.mid, _name(line)

@@ -1,0 +1,238 @@
+"""Values of a recommendation: what can be had, what each way to run a job costs, and which one is offered.
+
+All times are unix seconds, energies joules, memory bytes. Frozen, no clock, no I/O.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
+
+
+class Hindrance(StrEnum):
+    """Why a way to run a job is not offered."""
+
+    MEMORY = "memory"
+    """Its peak memory may exceed what a rank gets there."""
+    DEADLINE = "deadline"
+    """Its upper finish lies after the deadline."""
+    NOT_WISHED = "not_wished"
+    """The person fixed another kind or number of devices."""
+    QUOTA = "quota"
+    """More devices than the project may hold."""
+    NEVER_FREE = "never_free"
+    """The queue gives no time at which so many devices are free."""
+
+
+class Mark(StrEnum):
+    """What a line of an offer stands out by."""
+
+    RECOMMENDED = "recommended"
+    """Least energy among those that keep the deadline."""
+    FASTEST = "fastest"
+    """Earliest upper finish among those that fit in memory and are allowed."""
+    CHEAPEST = "cheapest"
+    """Least energy among those that fit in memory and are allowed, whenever they finish."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceGroup:
+    """All devices of one kind and model (and declared slowdown), as far as a job may use them."""
+
+    kind: str
+    model_name: str
+    sizes: tuple[int, ...]
+    """Devices of this group on each node that takes work."""
+    nodes: tuple[str, ...] = ()
+    """Names of these nodes; without them nobody knows which groups lie on one node."""
+    memory_bytes: int
+    """Per device: GPU memory, or a core's share of what jobs may take of the host's memory."""
+    memory_floor_bytes: int = 0
+    """A job gets at least this much of the host's memory, however few cores it holds (CPU)."""
+    idle_bytes: int = 0
+    """Of a process that has loaded torch and done nothing: not part of an estimate's peak."""
+    threads_per_rank: int = 1
+    """CPU threads that feed one GPU."""
+    quota: int | None = None
+    """Devices the project may hold; None: no limit."""
+    spans_nodes: bool = False
+    """Whether one gang may take devices of several nodes."""
+
+    @property
+    def most(self) -> int:
+        """Devices of the largest gang."""
+        return sum(self.sizes) if self.spans_nodes else max(self.sizes, default=0)
+
+    def rank_memory_bytes(self, count: int, ranks: int) -> int:
+        """What one rank may take above an idle process, in a gang of `count` devices."""
+        share = self.memory_bytes
+        if self.kind == "cpu":
+            share = max(self.memory_bytes * count, self.memory_floor_bytes) // ranks
+        return max(0, share - self.idle_bytes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a person fixes; None leaves it to the harness."""
+
+    kind: str | None = None
+    model_name: str | None = None
+    count: int | None = None
+    mode: str | None = None
+    stages: int | None = None
+    """Of a pipeline, where the spec names them."""
+    even: bool = False
+    """Whether unlike devices take even shares of a step's rows, and not shares by their speed."""
+
+    def __post_init__(self) -> None:
+        """Refuse a gang of nothing."""
+        if self.count is not None and self.count < 1:
+            raise ValueError(f"a job needs at least one device, not {self.count}")
+        if self.stages is not None and self.stages < 2:
+            raise ValueError(f"one pipeline has at least two stages, not {self.stages}")
+
+    def allows(self, allocation: Allocation) -> bool:
+        """Whether the allocation is what the person asked for."""
+        pairs = (
+            (self.kind, allocation.kind),
+            (self.model_name, allocation.model_name),
+            (self.count, allocation.count),
+            (self.mode, allocation.mode),
+        )
+        return all(want is None or want == have for want, have in pairs)
+
+    @property
+    def open(self) -> bool:
+        """Any devices will do."""
+        return self == Wish(stages=self.stages, even=self.even)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """One way to run the job, before it is priced."""
+
+    allocation: Allocation
+    memory_limit_bytes: int
+    """Per rank, above an idle process; of a mixture the least."""
+    within_quota: bool = True
+    part_limits_bytes: tuple[int, ...] = ()
+    """Of a mixture: the same for the ranks on each model."""
+
+
+def finish_told_s(earliest_s: float) -> float:
+    """The earliest finish as people are told it: a whole minute, and one more in which to set it as the deadline."""
+    return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfferLine:
+    """One way to run the job and what it costs."""
+
+    estimate: Estimate
+    memory_limit_bytes: int
+    start_s: float | None
+    """When so many devices are expected to be free; None: never."""
+    finish_s: Interval | None
+    """Start plus run time."""
+    hindrance: Hindrance | None = None
+    why: str = ""
+    """The hindrance in words; empty where there is none."""
+    frontier: bool = False
+    """No other way that could be taken costs less energy and finishes no later, or the other way round."""
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def feasible(self) -> bool:
+        """It fits, is allowed, and keeps the deadline."""
+        return self.hindrance is None
+
+    @property
+    def latest_s(self) -> float:
+        """Upper end of the finish; infinite where it never starts."""
+        return self.finish_s.high if self.finish_s else math.inf
+
+    @property
+    def allocation(self) -> Allocation:
+        """Devices, mode and batch split."""
+        return self.estimate.allocation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """The answer to one wish: every way to run it, and the one that is recommended."""
+
+    now_s: float
+    deadline_s: float | None
+    wish: Wish
+    lines: tuple[OfferLine, ...]
+    """Cheapest first among those that keep the deadline, then the others."""
+    text: str
+    """In one sentence: what is offered, or why nothing is."""
+    earliest_finish_s: float | None
+    """Earliest upper finish of a way that fits and is allowed: a promise that could be kept."""
+    changes: tuple[str, ...] = ()
+    """What would have to change, where nothing is offered."""
+    left: float = 1.0
+    """Share of the run that is still to do: times and energies of the lines are of that."""
+
+    @property
+    def chosen(self) -> OfferLine | None:
+        """The recommended line; None where no way keeps the deadline."""
+        return self.marked(Mark.RECOMMENDED)
+
+    @property
+    def earliest_told_s(self) -> float | None:
+        """`earliest_finish_s` as people are told it."""
+        return None if self.earliest_finish_s is None else finish_told_s(self.earliest_finish_s)
+
+    def marked(self, mark: Mark) -> OfferLine | None:
+        """The line with that mark."""
+        return next((line for line in self.lines if mark in line.marks), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return values_of(self)
+
+    @staticmethod
+    def from_dict(body: Mapping[str, Any]) -> Offer:
+        """Inverse of `to_dict`. Raises `ValueError`."""
+        try:
+            lines = tuple(_line_from(item) for item in body["lines"])
+            rest = {**body, "wish": Wish(**body["wish"]), "lines": lines, "changes": tuple(body["changes"])}
+            return Offer(**rest)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not an offer: {error}") from error
+
+
+def _interval(body: Mapping[str, Any] | None) -> Interval | None:
+    return Interval(**body) if body is not None else None
+
+
+def allocation_from(body: Mapping[str, Any]) -> Allocation:
+    """An allocation from plain values. Raises `TypeError`, `KeyError`."""
+    return Allocation(**{**body, "batch_split": tuple(body["batch_split"])})
+
+
+def estimate_from(body: Mapping[str, Any]) -> Estimate:
+    """Inverse of `Estimate.to_dict`. Raises `TypeError`, `KeyError`, `ValueError`."""
+    intervals = {key: Interval(**body[key]) for key in ("step_s", "run_s", "peak_bytes", "energy_j")}
+    bases = {key: Basis(body[key]) for key in ("time_basis", "memory_basis", "energy_basis")}
+    return Estimate(**{**body, **intervals, **bases, "allocation": allocation_from(body["allocation"])})
+
+
+def _line_from(body: Mapping[str, Any]) -> OfferLine:
+    hindrance = body["hindrance"]
+    return OfferLine(
+        **{
+            **body,
+            "estimate": estimate_from(body["estimate"]),
+            "finish_s": _interval(body["finish_s"]),
+            "hindrance": Hindrance(hindrance) if hindrance else None,
+            "marks": tuple(Mark(mark) for mark in body["marks"]),
+        }
+    )

@@ -1,0 +1,199 @@
+"""The sentences of an offer: what is offered, why nothing is, what would have to change. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.values import Hindrance, OfferLine, Wish
+from scheduler.placing.obstacles import HOW_TO_JOIN
+
+_KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
+_KWH_J = 3.6e6
+
+
+def duration_words(seconds: float) -> str:
+    """`42 s`, `7 min`, `3 h 5 min`, `2 d 4 h`: rounded up, for finish times must not sound earlier than they are."""
+    seconds = max(0.0, seconds - 1e-6)
+    if seconds < 90:
+        return f"{math.ceil(seconds)} s"
+    minutes = math.ceil(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(math.ceil(minutes / 60), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def energy_words(energy_j: float) -> str:
+    """`830 J`, `12.4 Wh`, `3.1 kWh`."""
+    size_j, unit = _energy_unit(energy_j)
+    return f"{_figure(energy_j / size_j)} {unit}"
+
+
+def energy_range_words(low_j: float, high_j: float) -> str:
+    """`0.128 to 2.4 Wh`: both ends in the unit of the upper one."""
+    size_j, unit = _energy_unit(high_j)
+    return f"{_figure(low_j / size_j)} to {_figure(high_j / size_j)} {unit}"
+
+
+def _energy_unit(energy_j: float) -> tuple[float, str]:
+    if energy_j < 1000:
+        return 1.0, "J"
+    return (3600.0, "Wh") if energy_j < _KWH_J else (_KWH_J, "kWh")
+
+
+def _figure(value: float) -> str:
+    """Three digits; larger numbers whole."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def memory_size_words(size_bytes: float) -> str:
+    """`312 MiB`, `1.8 GiB`."""
+    return f"{size_bytes / 2**20:.0f} MiB" if size_bytes < 2**30 else f"{size_bytes / 2**30:.1f} GiB"
+
+
+_MODES = {
+    "single": ", one process",
+    "replicated": ", one process with a replica on each",
+    "sync": ", one rank each",
+    "async": ", one rank each, with parameter servers",
+    "pipeline": ", a stage of the model on each",
+    "pipeline+sync": ", several pipelines",
+}
+
+
+def devices_words(allocation: Allocation) -> str:
+    """`2 CPU cores (Xeon), one rank each`."""
+    one, many = _KINDS.get(allocation.kind, (allocation.kind, allocation.kind))
+    words = f"{allocation.count} {one if allocation.count == 1 else many}"
+    if allocation.model_name:
+        words += f" ({allocation.model_name})"
+    if allocation.count > 1:
+        words += _MODES.get(allocation.mode, f", mode {allocation.mode}")
+    if allocation.parts:
+        words += f", {split_words(allocation)}"
+    return words
+
+
+def split_words(allocation: Allocation) -> str:
+    """`rows of a step: 2 x 43 + 1 x 10`: what each rank of each model begins with."""
+    said, first = [], 0
+    for _, count in allocation.parts:
+        rows = allocation.batch_split[first : first + count]
+        first += count
+        said.append(f"{count} x {min(rows)}" + (f" to {max(rows)}" if min(rows) < max(rows) else ""))
+    return f"rows of a step: {' + '.join(said)}"
+
+
+def way_words(line: OfferLine) -> str:
+    """What the line offers, in one sentence."""
+    estimate = line.estimate
+    return (
+        f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high)} of its start, "
+        f"about {energy_words(estimate.energy_j.mid)}."
+    )
+
+
+def memory_words(estimate: Estimate, limit_bytes: int) -> str:
+    """Why it does not fit."""
+    return (
+        f"Needs up to {memory_size_words(estimate.peak_bytes.high)} per rank; "
+        f"there are {memory_size_words(limit_bytes)}."
+    )
+
+
+def refusal_text(
+    lines: Sequence[OfferLine], now_s: float, deadline_s: float | None, earliest_finish_s: float | None
+) -> str:
+    """Why nothing is offered, in one sentence."""
+    if not lines:
+        return "No node that takes work has a device for this job."
+    if deadline_s is not None and deadline_s <= now_s:
+        return "The deadline has passed already."
+    if earliest_finish_s is not None and deadline_s is not None:
+        later = duration_words(earliest_finish_s - deadline_s)
+        return f"No way keeps this deadline: the earliest finish that can be promised is {later} later."
+    kinds = {line.hindrance for line in lines}
+    if kinds == {Hindrance.MEMORY}:
+        return "The job does not fit into the memory of any device."
+    if Hindrance.NOT_WISHED in kinds and kinds <= {Hindrance.NOT_WISHED, Hindrance.MEMORY, Hindrance.QUOTA}:
+        return "The devices you asked for cannot run this job."
+    if Hindrance.QUOTA in kinds:
+        return "The project's quota is too small for this job."
+    return "So many devices are not expected to be free."
+
+
+def changes_of(
+    lines: Sequence[OfferLine],
+    now_s: float,
+    deadline_s: float | None,
+    wish: Wish,
+    epochs: int,
+    *,
+    epoch_steps: int = 0,
+) -> tuple[str, ...]:
+    """What would let it be offered, the smallest change first. Each holds by itself."""
+    found: list[str] = []
+    late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
+    if late:
+        best = min(late, key=lambda line: line.latest_s)
+        within = duration_words(best.latest_s - now_s)
+        found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would keep it.")
+        found += _fewer_epochs(late, now_s, deadline_s, epochs, epoch_steps)
+    found += _other_devices(lines, deadline_s, wish)
+    if any(line.hindrance is Hindrance.QUOTA for line in lines):
+        found.append("Ask an admin for a larger quota of the project.")
+    found += _more_memory([line for line in lines if wish.allows(line.allocation)])
+    if not lines:
+        found.append(f"Start a node's agent, or have a drained node take work again. {HOW_TO_JOIN}")
+    return tuple(found) or ("Ask for fewer devices, leave the devices open, or set a later deadline.",)
+
+
+def _more_memory(lines: Sequence[OfferLine]) -> list[str]:
+    """What the job must fit into, where memory is all that is wrong with the devices asked for."""
+    if not lines or any(line.hindrance is not Hindrance.MEMORY for line in lines):
+        return []
+    least = min(lines, key=lambda line: line.estimate.peak_bytes.high / max(1, line.memory_limit_bytes))
+    room = memory_size_words(least.memory_limit_bytes)
+    return [f"Take a smaller batch or a smaller model: it must fit into {room} per rank."]
+
+
+def _fewer_epochs(
+    late: list[OfferLine], now_s: float, deadline_s: float | None, epochs: int, epoch_steps: int
+) -> list[str]:
+    """How many epochs would be done in time on the best of the late ways, by its upper run time.
+
+    What is no step (start, evaluation, end) is taken to last as long with fewer of them.
+    """
+    if deadline_s is None or deadline_s <= now_s or epochs < 2:
+        return []
+
+    def in_time(line: OfferLine) -> float:
+        run_s = line.estimate.run_s.high
+        epoch_s = min(line.estimate.step_s.high * epoch_steps or math.inf, run_s / epochs)
+        left_s = deadline_s - (line.start_s or now_s) - (run_s - epochs * epoch_s)
+        return left_s / epoch_s if epoch_s else 0.0
+
+    done = math.floor(max(map(in_time, late)))
+    return [f"Train {done} epochs instead of {epochs}: they are done in time."] if 1 <= done < epochs else []
+
+
+def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: Wish) -> list[str]:
+    """The cheapest way that the person's own choice of devices keeps out and that would be on time."""
+    if wish.open:
+        return []
+    kept = [
+        line
+        for line in lines
+        if line.hindrance is Hindrance.NOT_WISHED
+        and line.finish_s is not None
+        and (deadline_s is None or line.latest_s <= deadline_s)
+    ]
+    if not kept:
+        return []
+    best = min(kept, key=lambda line: line.estimate.energy_j.mid)
+    return [f"Leave the devices open: {devices_words(best.allocation)} would do."]

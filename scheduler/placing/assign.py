@@ -1,0 +1,273 @@
+"""Which nodes and devices: a plan's gangs become placements and changes.
+
+One node where that is possible (the fullest that fits, so that large gaps stay), else the fewest nodes, of one rack if
+one has enough. Running jobs keep their devices; one that shrinks keeps those of its fullest nodes; one that grows stays
+where it is if it can. A gang that finds no place waits, and nothing is started instead of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.placing.places import level_name
+from scheduler.placing.room import EVERYWHERE, NOWHERE, Pick, Room, Zone
+from scheduler.placing.shelves import Shelf
+from scheduler.types import (
+    Change,
+    ChangeKind,
+    DeviceView,
+    JobView,
+    NodeView,
+    Option,
+    Placement,
+    Plan,
+    PoolView,
+    Running,
+)
+
+_Own = tuple[str, DeviceView]
+"""(node, device) that a running job holds."""
+_PAUSED = "It makes room for jobs that go before it. It keeps its place in the queue."
+
+
+@dataclass
+class Assignment:
+    """What a plan comes to."""
+
+    placements: list[Placement] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    running: list[str] = field(default_factory=list)
+    """Jobs that go on, resized ones included."""
+    unplaced: list[str] = field(default_factory=list)
+    """Jobs that the plan would start and that find no place."""
+
+
+def same_gang(left: Option, right: Option) -> bool:
+    """Whether going from one to the other changes nothing: an open model or mode fits any."""
+    return (
+        (left.kind, left.count) == (right.kind, right.count)
+        and (left.model_name == right.model_name or not (left.model_name and right.model_name))
+        and (left.mode == right.mode or not (left.mode and right.mode))
+    )
+
+
+def assign(jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float) -> Assignment:
+    """Find devices for everything that the plan allots."""
+    paused = {job.job_id for job in jobs if job.is_running and job.job_id not in plan.allotments}
+    found = _Assigner(jobs, pool, plan, now_s, paused).run()
+    if not (found.unplaced and paused):
+        return found
+    used = {name for placement in found.placements for name in placement.waits_for}
+    used |= {name for change in found.changes for name in change.waits_for}
+    by_id = {job.job_id: job for job in jobs}
+    # Who makes room within the quota of his own project need not give devices to anybody.
+    getting = [start.job_id for start in found.placements] + [move.job_id for move in found.changes if move.option]
+    projects = {by_id[job_id].project for job_id in getting}
+    idle = {name for name in paused - used if by_id[name].project not in projects}
+    if idle:
+        # Nobody is paused for a job that cannot start even so.
+        found = _Assigner(jobs, pool, plan, now_s, paused - idle).run()
+    return found
+
+
+class _Assigner:
+    def __init__(
+        self, jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float, paused: Collection[str]
+    ) -> None:
+        self._jobs = {job.job_id: job for job in jobs}
+        self._plan = plan
+        self._paused = paused
+        self._spans, self._span_level = pool.spans_nodes, pool.span_level
+        self._nodes = {node.name: node for node in pool.nodes}
+        levels = {node.sandbox_level for node in pool.nodes} if self._spans else ()
+        self._zones = {"": EVERYWHERE} | {level_name(level): Zone(level) for level in levels}
+        self._out = Assignment()
+        held: dict[str, str] = {}
+        leaving: dict[str, str] = {}
+        goers = [job for job in jobs if job.running and (job.running.leaving or job.job_id in paused)]
+        names = {job.job_id for job in goers}
+        for job in jobs:
+            if job.running:
+                (leaving if job.job_id in names else held).update(dict.fromkeys(job.running.device_ids, job.job_id))
+        self._room = Room(pool, now_s, held, leaving)
+        for job in goers:
+            self._room.memory_comes(job)
+
+    def run(self) -> Assignment:
+        """Pauses, then running jobs that shrink, those that grow, those that start."""
+        resized = []
+        for job in self._jobs.values():
+            if job.running is None or job.running.leaving:
+                continue
+            if job.job_id in self._paused:
+                reason = self._plan.reasons.get(job.job_id, _PAUSED)
+                room_for = self._plan.room_for.get(job.job_id, "")
+                pause = Change(job_id=job.job_id, kind=ChangeKind.PAUSE, reason=reason, room_for=room_for)
+                self._out.changes.append(pause)
+                continue
+            self._out.running.append(job.job_id)
+            option = self._plan.allotments.get(job.job_id)
+            if option is not None and not same_gang(option, job.running.option):
+                resized.append((not _shrinks(job.running.option, option), job, job.running, option))
+        for _, job, running, option in sorted(resized, key=lambda item: item[0]):
+            self._resize(job, running, option)
+        for job_id, option in self._plan.allotments.items():
+            job = self._jobs[job_id]
+            if job.running is None or job.running.leaving:
+                self._start(job, option)
+        return self._out
+
+    def _start(self, job: JobView, option: Option) -> None:
+        hint = self._plan.hints.get(job.job_id, "")
+        picks = self._gang(job, option, (hint,), level=hint)
+        if picks is None and self._spans:
+            picks = self._gang(job, option, ())
+        if picks is None:
+            self._out.unplaced.append(job.job_id)
+            return
+        self._room.take(picks, option)
+        nodes, devices, waits_for = _flat(picks)
+        self._out.placements.append(
+            Placement(
+                job_id=job.job_id, node=nodes[0], nodes=nodes, device_ids=devices, option=option, waits_for=waits_for
+            )
+        )
+
+    def _resize(self, job: JobView, running: Running, option: Option) -> None:
+        """Other devices for a running job; where they cannot be had it stays as it is."""
+        own = _own_devices(running, self._nodes)
+        if _shrinks(running.option, option):
+            picks = self._shrunk(job, own, option)
+        else:
+            self._room.give_back(job.job_id, own)
+            self._room.own_memory(job, 1)
+            found = self._gang(job, option, running.nodes, running.device_ids)
+            if found is None:
+                self._room.take_back(own)
+                self._room.own_memory(job, -1)
+                return
+            self._room.take(found, option)
+            picks = found
+        nodes, devices, waits_for = _flat(picks)
+        reason = self._plan.reasons.get(job.job_id)
+        if reason is None:
+            reason = f"It goes on with {option.count} instead of {running.option.count} devices."
+        self._out.changes.append(
+            Change(
+                job_id=job.job_id,
+                kind=ChangeKind.RESIZE,
+                reason=reason,
+                option=option,
+                node=nodes[0],
+                nodes=nodes,
+                device_ids=devices,
+                waits_for=waits_for,
+            )
+        )
+
+    def _shrunk(self, job: JobView, own: list[_Own], option: Option) -> list[Pick]:
+        """Keep the devices on the nodes where it has most of them."""
+        order: Sequence[int] = range(len(own))
+        if any(node != own[0][0] for node, _ in own):
+            on_node = Counter(node for node, _ in own)
+            order = sorted(order, key=lambda number: (-on_node[own[number][0]], own[number][0], number))
+        kept = sorted(order[: option.count])
+        self._room.give_back(job.job_id, [own[number] for number in order[option.count :]])
+        picks: dict[str, list[DeviceView]] = {}
+        for node, device in (own[number] for number in kept):
+            picks.setdefault(node, []).append(device)
+        return [Pick(node, tuple(devices), frozenset()) for node, devices in picks.items()]
+
+    def _gang(
+        self, job: JobView, option: Option, first: Sequence[str], own: Collection[str] = (), level: str = ""
+    ) -> list[Pick] | None:
+        """Devices for the whole gang; nodes named in `first` are tried first.
+
+        `level`: only nodes of that sandbox level, where it names one: the stronger ones were left for others.
+        """
+        room, zone = self._room, self._zone(level)
+        if option.parts:
+            return self._mixed(job, option, first, own, zone)
+        for shelf in self._likely(option, first, zone):
+            pick = room.pick(shelf, job, option, option.count, own)
+            if pick:
+                return [pick]
+        may_span = self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)
+        return self._spanning(job, option, own, zone) if may_span else None
+
+    def _likely(self, option: Option, first: Sequence[str], zone: Zone) -> Iterator[Shelf]:
+        """Nodes that could take the whole gang, in the order in which they are tried; only looked up when asked for."""
+        room = self._room
+        if option.count > room.widest:
+            return
+        for name in first:
+            shelf = room.shelves.get(name)
+            if shelf is not None and zone.has(shelf.node):
+                yield shelf
+        yield from room.by_free(option, zone)
+        yield from room.with_coming(option, zone)
+
+    def _mixed(
+        self, job: JobView, option: Option, first: Sequence[str], own: Collection[str], zone: Zone
+    ) -> list[Pick] | None:
+        """A mixture as it was offered: all of it on one node, else each model on the fewest nodes."""
+        room = self._room
+        shelves = [shelf for shelf in room.shelves.values() if zone.has(shelf.node)]
+        for shelf in sorted(shelves, key=lambda shelf: shelf.node.name not in first):
+            pick = room.pick_mixed(shelf, job, option, own)
+            if pick:
+                return [pick]
+        if not (self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)):
+            return None
+        found = [self._spanning(job, part, own, zone) for part in option.part_options()]
+        return room.joined([pick for picks in found for pick in picks or ()], job, option) if all(found) else None
+
+    def _zone(self, level: str) -> Zone:
+        """Where to look, by what a policy names."""
+        return self._zones.get(level, NOWHERE) if self._spans else EVERYWHERE
+
+    def _spanning(self, job: JobView, option: Option, own: Collection[str], zone: Zone) -> list[Pick] | None:
+        """The fewest nodes of one rack, else of the whole pool; those with its own devices first."""
+        ways = [self._fewest(job, option, own, Zone(zone.level, rack)) for rack in self._room.racks]
+        if not any(ways):
+            ways = [self._fewest(job, option, own, zone)]
+        return min((way for way in ways if way), key=len, default=None)
+
+    def _fewest(self, job: JobView, option: Option, own: Collection[str], zone: Zone) -> list[Pick] | None:
+        """The gang on as few of the nodes as possible."""
+        left = option.count
+        picks = []
+        for shelf, count in self._room.fullest(job, option, own, zone):
+            pick = self._room.pick(shelf, job, option, min(left, count), own)
+            if pick:
+                picks.append(pick)
+                left -= len(pick.devices)
+            if not left:
+                return picks
+        return None
+
+
+def _shrinks(before: Option, after: Option) -> bool:
+    """Whether the gang becomes a part of itself."""
+    return after.count < before.count and after.kind == before.kind and after.model_name in {"", before.model_name}
+
+
+def _own_devices(running: Running, nodes: Mapping[str, NodeView]) -> list[_Own]:
+    """(node, device) in rank order."""
+    names = [name for name in running.nodes if name in nodes]
+    found = {device.device_id: (name, device) for name in names for device in nodes[name].devices}
+    return [found[device_id] for device_id in running.device_ids if device_id in found]
+
+
+def _flat(picks: Sequence[Pick]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """(nodes, devices in rank order, jobs that must leave first)."""
+    if len(picks) == 1:
+        node, devices, waits_for = picks[0]
+        return (node,), tuple([device.device_id for device in devices]), tuple(sorted(waits_for))
+    return (
+        tuple(pick.node for pick in picks),
+        tuple(device.device_id for pick in picks for device in pick.devices),
+        tuple(sorted({name for pick in picks for name in pick.waits_for})),
+    )

@@ -1,0 +1,177 @@
+"""Reasons for all waiting jobs of one decision: alike jobs share the work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from scheduler.placing import obstacles
+from scheduler.placing.obstacles import NEVER, NodeNow
+from scheduler.placing.obstacles import device_words as device_words
+from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Quotas, WaitCode, WaitReason
+
+
+class Reasons:
+    """What the pool looks like once a decision is carried out."""
+
+    def __init__(
+        self,
+        jobs: Sequence[JobView],
+        pool: PoolView,
+        quotas: Quotas,
+        taken: Mapping[str, tuple[str, float]],
+        memory_bytes: Mapping[str, int],
+    ) -> None:
+        """`taken`: device -> (job that has it, when it ends); `memory_bytes`: node -> what is asked for there."""
+        self._spans = pool.spans_nodes
+        self._quotas = quotas
+        self._taken = taken
+        self._memory_bytes = memory_bytes
+        self._taken_ids = frozenset(taken)
+        self._nodes = tuple(sorted((node for node in pool.nodes if node.takes_work), key=lambda node: node.name))
+        self._keepers = {
+            keep.project for node in pool.nodes if node.is_kept for device in node.devices for keep in device.reserved
+        }
+        self._held = _held(jobs, pool, taken) if quotas else Counter[tuple[str, str]]()
+        self._by_shape: dict[tuple[object, ...], WaitReason] = {}
+        self._seen: dict[tuple[str, str, str], list[NodeNow]] = {}
+
+    def of(self, job: JobView, position: int) -> WaitReason:
+        """Why this job waits."""
+        reason = self._nearest(job)
+        code, text = reason.code, reason.text
+        if code is WaitCode.BEHIND:
+            text = f"It is number {position} in the queue. {text}"
+        if job.running is not None and code not in NEVER:
+            code, text = WaitCode.PAUSED, f"It was paused for another job and keeps its place. {text}"
+        return WaitReason(code=code, text=text, remedy=reason.remedy, position=position, holders=reason.holders)
+
+    def _nearest(self, job: JobView) -> WaitReason:
+        """The reason against the way to run that is nearest to running; of several the first."""
+        found: list[tuple[bool, int, WaitReason]] = []
+        for option in job.options:
+            found.append(self._of(job, option))
+            if found[-1][:2] == (False, 0):
+                # No other way can be nearer.
+                return found[-1][2]
+        return min(found, key=lambda item: item[:2])[2]
+
+    def _of(self, job: JobView, option: Option) -> tuple[bool, int, WaitReason]:
+        """(whether waiting is of no use, how far from running, the reason) against one way to run."""
+        found = self._obstacle(job, option)
+        if found.code in NEVER:
+            return True, 2, found
+        quota = self._quota(job, option)
+        return (quota.code in NEVER, 1, quota) if quota else (False, 0, found)
+
+    def _obstacle(self, job: JobView, option: Option) -> WaitReason:
+        """All but the quota; alike jobs share it."""
+        project, level = job.project if job.project in self._keepers else "", job.minimum_sandbox_level
+        shape = (project, level, option.kind, option.model_name, option.count, option.memory_bytes)
+        reason = self._by_shape.get(shape)
+        if reason is None:
+            nodes = self._look(option, project)
+            reason = obstacles.never(nodes, option, level, spans_nodes=self._spans)
+            if reason is None:
+                holders_on = partial(self._holders_on, option)
+                reason = obstacles.busy(nodes, option, level, spans_nodes=self._spans, holders_on=holders_on)
+            self._by_shape[shape] = reason
+        return reason
+
+    def _quota(self, job: JobView, option: Option) -> WaitReason | None:
+        quota = self._quotas.get(job.project)
+        limit = quota.limit(option.kind) if quota else None
+        if quota is None or limit is None:
+            return None
+        held = self._held[job.project, option.kind]
+        return obstacles.quota(held, limit, option, quota.name or job.project, borrows=quota.borrows(option.kind))
+
+    def _look(self, option: Option, project: str) -> list[NodeNow]:
+        key = (option.kind, option.model_name, project)
+        if key not in self._seen:
+            wanted = _Wanted(option)
+            self._seen[key] = [
+                # Where gangs span nodes, what one node has of a mixture is not wanted of the next one.
+                self._node_now(node, option, project, wanted if self._spans else _Wanted(option))
+                for node in self._nodes
+            ]
+        return self._seen[key]
+
+    def _node_now(self, node: NodeView, option: Option, project: str, wanted: _Wanted) -> NodeNow:
+        purposes: list[str] = []
+        if node.is_kept:
+            free, kept = self._free_and_kept(node, option, project, purposes)
+        else:
+            free, kept = self._free_on(node, option), 0
+        total = {model: count for (kind, model), count in node.counts.items() if kind == option.kind}
+        return NodeNow(
+            node=node,
+            total=_counted(total, option, wanted.total),
+            free=_counted(free, option, wanted.free),
+            kept=kept,
+            memory_free_bytes=node.memory_bytes - self._memory_bytes.get(node.name, 0),
+            purposes=tuple(dict.fromkeys(purposes)),
+        )
+
+    def _free_on(self, node: NodeView, option: Option) -> Mapping[str, int]:
+        """Model -> devices that nobody has, of a node that no admin keeps anything of."""
+        if node.device_ids <= self._taken_ids:
+            return {}
+        like = ((model, devices) for (kind, model), devices in node.by_key.items() if kind == option.kind)
+        if node.device_ids.isdisjoint(self._taken_ids):
+            return {model: len(devices) for model, devices in like}
+        return {model: sum(device.device_id not in self._taken_ids for device in devices) for model, devices in like}
+
+    def _free_and_kept(
+        self, node: NodeView, option: Option, project: str, purposes: list[str]
+    ) -> tuple[Mapping[str, int], int]:
+        """(model -> devices that nobody has, how many of the others an admin keeps); adds what these are kept for."""
+        free: Counter[str] = Counter()
+        kept = 0
+        for device in _such(node, option):
+            if device.device_id in self._taken_ids:
+                continue
+            others = [keep for keep in device.reserved if not keep.project or keep.project != project]
+            purposes += [keep.purpose for keep in others]
+            kept += bool(others)
+            free[device.model_name] += not others
+        return free, kept
+
+    def _holders_on(self, option: Option, node: NodeView) -> list[str]:
+        """Jobs on such devices, those that are expected to end first first."""
+        held = [self._taken[device.device_id] for device in _such(node, option) if device.device_id in self._taken_ids]
+        return [name for name, _ in sorted(dict(held).items(), key=lambda item: (item[1], item[0])) if name]
+
+
+def _such(node: NodeView, option: Option) -> Iterator[DeviceView]:
+    """Devices of the node that the option's gang could have, busy or not."""
+    return (device for device in node.devices if device.kind == option.kind and option.takes(device.model_name))
+
+
+class _Wanted:
+    """Of a mixture: how many devices of each model are still looked for, busy or not, and among the free ones."""
+
+    def __init__(self, option: Option) -> None:
+        self.total = Counter(dict(option.parts))
+        self.free = Counter(dict(option.parts))
+
+
+def _counted(models: Mapping[str, int], option: Option, wanted: Counter[str]) -> int:
+    """How many of these devices the option's gang may have; of a mixture, taken off what is still wanted."""
+    if not option.parts:
+        return models.get(option.model_name, 0) if option.model_name else sum(models.values())
+    found = Counter({name: min(count, models.get(name, 0)) for name, count in wanted.items()})
+    wanted -= found
+    return found.total()
+
+
+def _held(jobs: Sequence[JobView], pool: PoolView, taken: Mapping[str, tuple[str, float]]) -> Counter[tuple[str, str]]:
+    """(project, kind) -> devices."""
+    projects = {job.job_id: job.project for job in jobs}
+    return Counter(
+        (projects[holder[0]], device.kind)
+        for node in pool.nodes
+        for device in node.devices
+        if (holder := taken.get(device.device_id)) is not None and holder[0] in projects
+    )

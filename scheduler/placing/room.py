@@ -1,0 +1,296 @@
+"""`Room`: which devices of which node can be given out, counted per node so that nobody walks ten thousand devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import chain
+from typing import NamedTuple
+
+from scheduler.placing.shelves import Index, Measure, Shelf, coming_of, fill, free_of, plain_of, remove
+from scheduler.types import DeviceKey, DeviceView, JobView, NodeView, Option, PoolView
+
+_NOBODY: frozenset[str] = frozenset()
+
+
+class Pick(NamedTuple):
+    """Devices on one node for one gang."""
+
+    node: str
+    devices: tuple[DeviceView, ...]
+    waits_for: frozenset[str]
+
+
+class Zone(NamedTuple):
+    """Nodes that a gang is looked for on."""
+
+    level: int | None = None
+    """Only those of this sandbox level."""
+    rack: str = ""
+    """Only those of this rack."""
+
+    def has(self, node: NodeView) -> bool:
+        """Whether the node belongs to it."""
+        return (self.level is None or self.level == node.sandbox_level) and (not self.rack or self.rack == node.near)
+
+
+EVERYWHERE = Zone()
+NOWHERE = Zone(level=-1)
+
+
+class Room:
+    """All nodes that take work. Mutable: it lives within one decision."""
+
+    def __init__(self, pool: PoolView, now_s: float, held: Mapping[str, str], leaving: Mapping[str, str]) -> None:
+        """`held`: device -> running job that stays; `leaving`: device -> job that gives it back."""
+        self.now_s = now_s
+        self.shelves: dict[str, Shelf] = {}
+        self._racks: dict[str, list[Shelf]] = {}
+        self._kept: list[Shelf] = []
+        """With reservations: what is open there depends on the job."""
+        self._indexes: dict[tuple[Measure, DeviceKey, Zone], Index] = {}
+        self._watching: dict[str, list[Index]] = {"": []}
+        """Rack, empty for all nodes -> indexes of its nodes."""
+        self._levels = {node.sandbox_level for node in pool.nodes if node.takes_work}
+        self._somebody_leaves = bool(leaving)
+        self.widest = max((len(node.devices) for node in pool.nodes), default=0)
+        """No node has more devices."""
+        taken = frozenset(held).union(leaving)
+        for node in sorted(pool.nodes, key=lambda node: node.name):
+            if not node.takes_work:
+                continue
+            shelf = self.shelves[node.name] = Shelf(node, node.memory_bytes - node.memory_held_bytes)
+            if node.all_free and node.device_ids.isdisjoint(taken):
+                shelf.free = dict(node.by_key)
+            else:
+                fill(shelf, held, leaving)
+            if node.near:
+                self._racks.setdefault(node.near, []).append(shelf)
+            if node.is_kept:
+                self._kept.append(shelf)
+
+    def memory_comes(self, job: JobView) -> None:
+        """A job that leaves gives its memory back."""
+        for shelf, share in self._memory_of(job):
+            shelf.coming_bytes[job.job_id] = share
+
+    def own_memory(self, job: JobView, sign: int) -> None:
+        """A job that moves can use its own memory again (1), or not after all (-1)."""
+        for shelf, share in self._memory_of(job):
+            shelf.memory_free_bytes += sign * share
+
+    def _memory_of(self, job: JobView) -> list[tuple[Shelf, int]]:
+        if job.running is None or not job.running.option.memory_bytes:
+            return []
+        share = job.running.option.memory_bytes // max(1, len(job.running.nodes))
+        return [(self.shelves[name], share) for name in job.running.nodes if name in self.shelves]
+
+    @property
+    def racks(self) -> list[str]:
+        """Names of racks, in order."""
+        return sorted(self._racks)
+
+    def by_free(self, option: Option, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
+        """Nodes with devices enough for the whole gang that are free, the fullest first."""
+        return map(self.shelves.__getitem__, self._index(free_of, option.key, zone).nodes.fewest_first(option.count))
+
+    def with_coming(self, option: Option, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
+        """Nodes with devices enough once those have left that leave."""
+        if not self._somebody_leaves:
+            return iter(())
+        return map(self.shelves.__getitem__, self._index(coming_of, option.key, zone).nodes.in_order(option.count))
+
+    def fullest(
+        self, job: JobView, option: Option, own: Collection[str], zone: Zone = EVERYWHERE
+    ) -> Iterator[tuple[Shelf, int]]:
+        """(node, devices that the gang may use there): where it has some itself first, then the most first.
+
+        Nothing where all of them together are not enough.
+        """
+        index = self._index(plain_of, option.key, zone)
+        plain = index.total(job.minimum_sandbox_level)
+        mine = {name: self.shelves[name] for name in (_nodes_of(job) if own else ()) if name in self.shelves}
+        asked = [*mine.values(), *(shelf for shelf in self._kept if shelf.node.name not in mine)]
+        counted = [
+            (shelf, count)
+            for shelf in asked
+            if zone.has(shelf.node) and (count := self.usable_count(shelf, job, option, own))
+        ]
+        if plain + sum([count for _, count in counted]) < option.count:
+            return iter(())
+        counted.sort(key=lambda pair: (pair[0].node.name not in mine, -pair[1]))
+        first = sum(1 for shelf, _ in counted if shelf.node.name in mine)
+        others = (
+            (shelf, count)
+            for count, name in index.nodes.most_first()
+            if name not in mine and (shelf := self.shelves[name]).node.sandbox_level >= job.minimum_sandbox_level
+        )
+        more = merge(others, counted[first:], key=lambda pair: -pair[1]) if counted[first:] else others
+        return chain(counted[:first], more)
+
+    def pick(self, shelf: Shelf, job: JobView, option: Option, count: int, own: Collection[str] = ()) -> Pick | None:
+        """`count` devices of the node for a part of the job's gang: of one model if that is enough, free ones first.
+
+        `own` are devices that the job holds itself: they come before all others.
+        """
+        if shelf.node.sandbox_level < job.minimum_sandbox_level or len(shelf.node.devices) < count:
+            return None
+        owners: frozenset[str] | None = _NOBODY
+        if option.memory_bytes:
+            owners = self._memory_owners(shelf, job, -(-option.memory_bytes * count // option.count))
+        if owners is None:
+            return None
+        if option.model_name and not own and not shelf.node.is_kept:
+            free = shelf.free.get(option.key, ())
+            if len(free) >= count:
+                return Pick(shelf.node.name, free[:count], owners)
+        chosen = self._chosen(shelf, job, option, count, own)
+        if len(chosen) < count:
+            return None
+        holders = {owner for owner, _ in chosen if owner and owner != job.job_id}
+        return Pick(shelf.node.name, tuple([device for _, device in chosen]), owners.union(holders))
+
+    def _chosen(
+        self, shelf: Shelf, job: JobView, option: Option, count: int, own: Collection[str]
+    ) -> list[tuple[str, DeviceView]]:
+        """(who holds it still, device) of `count` devices, or fewer where there are not so many."""
+        if option.model_name:
+            return self._usable(shelf, option.key, job, option, own)[:count]
+        by_key = {key: self._usable(shelf, key, job, option, own) for key in shelf.keys(option)}
+        enough = [key for key, devices in by_key.items() if len(devices) >= count]
+        if enough:
+            return by_key[min(enough, key=lambda key: (_waiting(by_key[key][:count]), len(by_key[key]), key))][:count]
+        mixed = sorted((pair for devices in by_key.values() for pair in devices), key=lambda pair: pair[0] != "")
+        return sorted(mixed[:count], key=lambda pair: pair[1].index)
+
+    def pick_mixed(self, shelf: Shelf, job: JobView, option: Option, own: Collection[str] = ()) -> Pick | None:
+        """All of a mixture on one node: so many devices of each model, in the order of its parts."""
+        if shelf.node.sandbox_level < job.minimum_sandbox_level:
+            return None
+        owners = self._memory_owners(shelf, job, option.memory_bytes)
+        if owners is None:
+            return None
+        pairs: list[tuple[str, DeviceView]] = []
+        for name, count in option.parts:
+            found = self._usable(shelf, (option.kind, name), job, option, own)
+            if len(found) < count:
+                return None
+            pairs += found[:count]
+        holders = {owner for owner, _ in pairs if owner and owner != job.job_id}
+        return Pick(shelf.node.name, tuple(device for _, device in pairs), owners.union(holders))
+
+    def joined(self, picks: Sequence[Pick], job: JobView, option: Option) -> list[Pick] | None:
+        """Picks of the parts of a mixture, one per node; None where a node lacks memory for what comes together."""
+        by_node: dict[str, list[Pick]] = {}
+        for pick in picks:
+            by_node.setdefault(pick.node, []).append(pick)
+        found = []
+        for name, here in by_node.items():
+            devices = tuple(device for pick in here for device in pick.devices)
+            need_bytes = -(-option.memory_bytes * len(devices) // option.count)
+            owners = self._memory_owners(self.shelves[name], job, need_bytes)
+            if owners is None:
+                return None
+            found.append(Pick(name, devices, owners.union(*(pick.waits_for for pick in here))))
+        return found
+
+    def usable_count(self, shelf: Shelf, job: JobView, option: Option, own: Collection[str] = ()) -> int:
+        """How many devices of the node the gang may use."""
+        if shelf.node.sandbox_level < job.minimum_sandbox_level:
+            return 0
+        return sum(len(self._usable(shelf, key, job, option, own)) for key in shelf.keys(option))
+
+    def take(self, picks: Sequence[Pick], option: Option) -> None:
+        """Give the devices out, and the memory with them."""
+        total = sum([len(pick.devices) for pick in picks])
+        for name, devices, _ in picks:
+            shelf, count = self.shelves[name], len(devices)
+            first = (devices[0].kind, devices[0].model_name)
+            free = shelf.free.get(first, ())
+            if free[:count] == devices:
+                shelf.free[first] = free[count:]
+            else:
+                remove(shelf, devices)
+            if option.memory_bytes:
+                shelf.memory_free_bytes -= -(-option.memory_bytes * count // total)
+            self._changed(shelf)
+
+    def give_back(self, owner: str, devices: Sequence[tuple[str, DeviceView]]) -> None:
+        """(node, device) that a job which stays no longer needs."""
+        self._somebody_leaves = True
+        for node, device in devices:
+            if node in self.shelves:
+                coming = self.shelves[node].coming.setdefault((device.kind, device.model_name), [])
+                coming.append((owner, device))
+        self._have_changed(devices)
+
+    def take_back(self, devices: Sequence[tuple[str, DeviceView]]) -> None:
+        """Undo `give_back`."""
+        ids = {device.device_id for _, device in devices}
+        for node, device in devices:
+            if node in self.shelves:
+                key = (device.kind, device.model_name)
+                coming = self.shelves[node].coming[key]
+                self.shelves[node].coming[key] = [pair for pair in coming if pair[1].device_id not in ids]
+        self._have_changed(devices)
+
+    def _usable(
+        self, shelf: Shelf, key: DeviceKey, job: JobView, option: Option, own: Collection[str]
+    ) -> list[tuple[str, DeviceView]]:
+        """(who holds it still, device): own ones, then free ones, then those that come."""
+        pairs = [("", device) for device in shelf.free.get(key, ())] + shelf.coming.get(key, [])
+        if shelf.node.is_kept:
+            end_s = self.now_s + job.left_high_s(option)
+            pairs = [pair for pair in pairs if _is_open(pair[1], job.project, self.now_s, end_s)]
+        return sorted(pairs, key=lambda pair: pair[1].device_id not in own) if own else pairs
+
+    def _memory_owners(self, shelf: Shelf, job: JobView, need_bytes: int) -> frozenset[str] | None:
+        """Who must leave so that there is memory enough; None where that does not help."""
+        missing = need_bytes - shelf.memory_free_bytes
+        if not need_bytes or missing <= 0:
+            return _NOBODY
+        owners = set()
+        for owner, size in sorted(shelf.coming_bytes.items(), key=lambda item: (item[0] != job.job_id, -item[1], item)):
+            owners.add(owner)
+            missing -= size
+            if missing <= 0:
+                return frozenset(owners - {job.job_id})
+        return None
+
+    def _index(self, measure: Measure, key: DeviceKey, zone: Zone) -> Index:
+        found = self._indexes.get((measure, key, zone))
+        if found is None and zone.level in self._levels and len(self._levels) == 1:
+            found = self._indexes[measure, key, zone] = self._index(measure, key, Zone(None, zone.rack))
+        if found is None:
+            shelves = self._racks.get(zone.rack, ()) if zone.rack else self.shelves.values()
+            found = self._indexes[measure, key, zone] = Index(shelves, measure, key, zone.level)
+            self._watching.setdefault(zone.rack, []).append(found)
+        return found
+
+    def _changed(self, shelf: Shelf) -> None:
+        for index in self._watching[""]:
+            index.changed(shelf)
+        for index in self._watching.get(shelf.node.near, ()) if shelf.node.near else ():
+            index.changed(shelf)
+
+    def _have_changed(self, devices: Sequence[tuple[str, DeviceView]]) -> None:
+        for name in {node for node, _ in devices}:
+            if name in self.shelves:
+                self._changed(self.shelves[name])
+
+
+def _nodes_of(job: JobView) -> tuple[str, ...]:
+    return job.running.nodes if job.running else ()
+
+
+def _waiting(pairs: Sequence[tuple[str, DeviceView]]) -> int:
+    return sum(1 for owner, _ in pairs if owner)
+
+
+def _is_open(device: DeviceView, project: str, now_s: float, end_s: float) -> bool:
+    """Whether no reservation for others falls between now and `end_s`."""
+    return not any(
+        keep.start_s < end_s and keep.end_s > now_s
+        for keep in device.reserved
+        if not keep.project or keep.project != project
+    )

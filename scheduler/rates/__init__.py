@@ -1,0 +1,1 @@
+"""What range tests and short trainings say of the learning rate."""

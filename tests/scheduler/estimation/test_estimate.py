@@ -1,0 +1,182 @@
+"""Estimates move the way they must, carry their basis, and a probe narrows them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.estimation.device_model import DeviceModel, LinkModel
+from scheduler.estimation.estimate import Probe, estimate, estimate_all
+from scheduler.estimation.fit import fit_device_model
+from scheduler.estimation.link import allreduce_s, fit_link
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.steps import Steps
+from scheduler.estimation.values import Basis
+from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_peak, true_step_s, workload
+
+PRIOR = prior_for(KIND, NAME)
+SIZES = st.integers(min_value=1, max_value=400)
+
+
+@pytest.fixture(scope="module")
+def model() -> DeviceModel:
+    return fit_device_model(points(50, seed=1))
+
+
+@settings(max_examples=30, deadline=None)
+@given(layers=st.integers(1, 5), filters=SIZES, size=st.integers(2, 40), batch=SIZES, nodes=SIZES, epochs=SIZES)
+def test_ranges_are_in_order_and_finite_for_any_program(layers, filters, size, batch, nodes, epochs) -> None:
+    work = workload(layers=layers, filters=filters, size=size, batch=batch, nodes=nodes, epochs=epochs)
+    found = estimate(work, allocation(rows=(batch,)), PRIOR, memory_limit_bytes=1 << 30)
+    for interval in (found.step_s, found.run_s, found.peak_bytes, found.energy_j):
+        assert 0 < interval.low <= interval.mid <= interval.high < float("inf")
+    assert found.run_s.mid > found.step_s.mid
+    assert found.fits == (found.peak_bytes.high <= 1 << 30)
+    json.dumps(found.to_dict())
+    assert found.to_dict() == asdict(found)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(4, 200), st.integers(1, 200))
+def test_more_parameters_never_take_less_memory(nodes: int, more: int) -> None:
+    small, large = (estimate(workload(nodes=n), allocation(), PRIOR).peak_bytes for n in (nodes, nodes + more))
+    assert small.low <= large.low and small.mid <= large.mid and small.high <= large.high
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(1e5, 1e12), st.floats(1.0, 100.0), st.floats(1e-7, 1e-2), st.floats(1, 1e10), st.integers(2, 64))
+def test_a_wider_link_is_never_slower(bandwidth, wider, latency_s, size, ranks) -> None:
+    link = LinkModel(latency_s=latency_s, bytes_per_s=bandwidth, basis=Basis.MEASURED)
+    assert allreduce_s(replace(link, bytes_per_s=bandwidth * wider), size, ranks) <= allreduce_s(link, size, ranks)
+    assert allreduce_s(replace(link, latency_s=latency_s / wider), size, ranks) <= allreduce_s(link, size, ranks)
+
+
+def test_a_link_is_found_from_its_probe_whatever_the_number_of_ranks() -> None:
+    true = LinkModel(latency_s=2e-4, bytes_per_s=5e8, basis=Basis.MEASURED)
+    sizes = [1e3, 1e5, 1e6, 1e7, 1e8]
+    for ranks in (2, 4):
+        found = fit_link(sizes, [allreduce_s(true, size, ranks) for size in sizes], ranks=ranks)
+        assert found.latency_s == pytest.approx(2e-4, rel=0.02)
+        assert found.bytes_per_s == pytest.approx(5e8, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "seconds"),
+    [([1, 2, 3], [0.1, float("nan"), 0.2]), ([1, 2, 3], [0.1, -1, 0.2]), ([1, 2], [0.1, 0.2]), ([1, 1, 1], [1, 1, 1])],
+)
+def test_a_link_probe_that_says_nothing_is_refused(sizes, seconds) -> None:
+    with pytest.raises(ValueError, match="link probe"):
+        fit_link(sizes, seconds)
+
+
+def test_more_epochs_take_more_time_and_energy(model) -> None:
+    short, long = (estimate(workload(epochs=n), allocation(), model) for n in (3, 30))
+    assert long.run_s.mid > short.run_s.mid and long.energy_j.mid > short.energy_j.mid
+    assert long.step_s == short.step_s
+
+
+def test_a_run_is_its_start_its_steps_its_evaluations_and_its_end(model) -> None:
+    work = workload(epochs=10)
+    found = estimate(work, allocation(), model)
+    steps_s = work.epochs * work.steps_per_epoch * found.step_s.mid
+    assert found.run_s.mid > steps_s + model.overheads.start_s + model.overheads.end_s
+    assert found.run_s.mid < 1.5 * steps_s + 2 * (model.overheads.start_s + model.overheads.end_s)
+
+
+def test_two_devices_share_the_rows_and_cost_what_their_link_costs(model) -> None:
+    work = workload(layers=5, filters=48, size=32, batch=64)
+    one, two = estimate_all(Steps(work), [(allocation(rows=(64,)), None), (allocation(2, rows=(32, 32)), None)], model)
+    assert 0.4 * one.step_s.mid < two.step_s.mid < one.step_s.mid
+    assert two.power_w == 2 * one.power_w
+    assert two.time_basis is Basis.ASSUMED and one.time_basis is Basis.MODELLED
+    slow = replace(model, link=replace(model.link, bytes_per_s=1e4))
+    assert estimate(work, allocation(2, rows=(32, 32)), slow).step_s.mid > one.step_s.mid
+
+
+def test_an_uneven_share_is_as_slow_as_its_largest_part(model) -> None:
+    even, uneven = (estimate(workload(batch=64), allocation(2, rows=rows), model) for rows in ((32, 32), (48, 16)))
+    assert uneven.step_s.mid > even.step_s.mid and uneven.peak_bytes.mid > even.peak_bytes.mid
+
+
+def test_a_probe_rescales_and_narrows() -> None:
+    work = workload()
+    before = estimate(work, allocation(), PRIOR)
+    probe = Probe(allocation=allocation(), step_s=(0.0500, 0.0505), peak_bytes=1.5 * true_peak(work))
+    after = estimate(work, allocation(), PRIOR, probe=probe)
+    assert after.step_s.mid == pytest.approx(0.05025)
+    assert after.step_s.high / after.step_s.low < before.step_s.high / before.step_s.low
+    assert after.time_basis is after.memory_basis is Basis.MEASURED
+    assert after.peak_bytes.mid == pytest.approx(1.5 * true_peak(work))
+    assert "2 real steps" in after.note
+
+
+def test_a_probe_elsewhere_moves_the_other_allocations_with_more_doubt(model) -> None:
+    work = workload(batch=64)
+    here, there = allocation(rows=(64,)), allocation(2, rows=(32, 32))
+    probe = Probe(allocation=here, step_s=(3 * true_step_s(work),))
+    plain = estimate(work, there, model)
+    on_one, on_two = estimate_all(Steps(work), [(here, None), (there, None)], model, probe=probe)
+    assert on_two.step_s.mid > 2 * plain.step_s.mid and on_two.time_basis is Basis.MODELLED
+    assert on_two.step_s.high / on_two.step_s.mid > on_one.step_s.high / on_one.step_s.mid
+
+
+def test_a_probe_on_another_kind_of_device_changes_nothing(model) -> None:
+    probe = Probe(allocation=replace(allocation(), model_name="Other"), step_s=(9.0,))
+    assert estimate(workload(), allocation(), model, probe=probe) == estimate(workload(), allocation(), model)
+
+
+@pytest.mark.parametrize("step_s", [(), (0.0,), (-1.0,), (float("nan"),), (float("inf"),)])
+def test_a_probe_that_says_nothing_is_refused(step_s) -> None:
+    with pytest.raises(ValueError, match="probe"):
+        Probe(allocation=allocation(), step_s=step_s)
+
+
+def test_a_model_of_another_device_is_refused(model) -> None:
+    with pytest.raises(ValueError, match="the model is of"):
+        estimate(workload(), replace(allocation(), kind="cuda"), model)
+
+
+def test_micro_batches_take_the_memory_of_one_and_the_time_of_all(model: DeviceModel) -> None:
+    whole = estimate(workload(batch=64), allocation(rows=(64,)), model)
+    parts = estimate(replace(workload(batch=64), micro_batches=4), allocation(rows=(64,)), model)
+    quarter = estimate(workload(batch=64), allocation(rows=(16,)), model)
+    assert parts.peak_bytes.mid == pytest.approx(quarter.peak_bytes.mid)
+    assert parts.peak_bytes.mid < whole.peak_bytes.mid
+    assert parts.step_s.mid == pytest.approx(4 * quarter.step_s.mid)
+
+
+def test_a_declared_slowdown_draws_out_steps_and_nothing_else(model: DeviceModel) -> None:
+    work = workload(layers=4, filters=48)
+    slow = replace(model, slowdown=3.0)
+    way = replace(allocation(), model_name=slow.key[1])
+    plain, emulated = estimate(work, allocation(), model), estimate(work, way, slow)
+    assert emulated.step_s.mid == pytest.approx(3 * plain.step_s.mid)
+    steps = work.epochs * work.steps_per_epoch
+    assert emulated.run_s.mid == pytest.approx(plain.run_s.mid + 2 * steps * plain.step_s.mid)
+    assert emulated.peak_bytes == plain.peak_bytes
+    assert "emulated: steps are drawn out to 3 times their length" in emulated.note
+    with pytest.raises(ValueError, match="the model is of"):
+        estimate(work, allocation(), slow)
+
+
+def test_a_probe_at_the_devices_own_speed_refines_its_emulated_twin(model: DeviceModel) -> None:
+    work = workload(layers=4, filters=48)
+    probe = Probe(allocation=allocation(), step_s=(2 * estimate(work, allocation(), model).step_s.mid,))
+    slow = replace(model, slowdown=3.0)
+    way = replace(allocation(), model_name=slow.key[1])
+    plain, emulated = estimate(work, allocation(), model, probe=probe), estimate(work, way, slow, probe=probe)
+    assert emulated.step_s.mid == pytest.approx(3 * plain.step_s.mid)
+    assert (plain.time_basis, emulated.time_basis) == (Basis.MEASURED, Basis.MODELLED)
+
+
+def test_ranks_on_slow_devices_send_as_fast_as_others(model: DeviceModel) -> None:
+    work, slow = workload(layers=4, filters=48), replace(model, slowdown=3.0)
+    for way in (allocation(2, (16, 16)), replace(allocation(2, (32, 32)), mode="pipeline")):
+        plain = estimate(work, way, model).step_s.mid
+        emulated = estimate(work, replace(way, model_name=slow.key[1]), slow).step_s.mid
+        sent_s = allreduce_s(model.link, work.gradient_bytes, 2) if way.mode == "sync" else 0.0
+        assert emulated - sent_s == pytest.approx(3 * (plain - sent_s))

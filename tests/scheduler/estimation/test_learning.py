@@ -1,0 +1,154 @@
+"""Finished jobs correct the model of their device, a little for few, wholly for many, and not for wild ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.estimation.estimate import Probe, estimate, run_parts
+from scheduler.estimation.learning import MOST_FACTOR, Finished, corrected
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.run_time import all_rows, load_s, saves_s
+from scheduler.estimation.values import Basis
+from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
+
+PRIOR = prior_for(KIND, NAME)
+
+
+def jobs(*factors: float, **fields: object) -> list[Finished]:
+    """Jobs whose steps took so many times what the prior says."""
+    found = []
+    for number, factor in enumerate(factors):
+        work = workload(filters=8 + number)
+        step_s = factor * estimate(work, allocation(), PRIOR).step_s.mid
+        found.append(Finished(workload=work, allocation=allocation(), step_s=step_s, **fields))
+    return found
+
+
+def test_one_job_moves_the_model_a_little_and_many_move_it_wholly() -> None:
+    one, many = corrected(PRIOR, jobs(2.0)), corrected(PRIOR, jobs(*[2.0] * 60))
+    assert 1.1 < one.correction.factor < 1.3
+    assert many.correction.factor == pytest.approx(2.0, rel=0.05)
+    assert (
+        estimate(workload(), allocation(), many).step_s.mid > 1.8 * estimate(workload(), allocation(), PRIOR).step_s.mid
+    )
+
+
+def test_jobs_that_agree_with_the_model_leave_it() -> None:
+    assert corrected(PRIOR, jobs(1.0, 1.0, 1.0)).correction.factor == pytest.approx(1.0)
+    assert corrected(PRIOR, []) == PRIOR
+
+
+def test_a_wild_job_among_many_is_left_out_and_counted() -> None:
+    found = corrected(PRIOR, jobs(*[1.2] * 20, 40.0)).correction
+    assert (found.n_jobs, found.n_left_out) == (20, 1)
+    assert found.factor < 1.2
+
+
+def test_a_single_wild_job_is_not_believed() -> None:
+    assert corrected(PRIOR, jobs(50.0)).correction.factor == 1.0
+
+
+def test_learning_again_replaces_what_was_learnt() -> None:
+    once = corrected(PRIOR, jobs(1.5, 1.5))
+    assert corrected(once, jobs(1.5, 1.5)) == once
+
+
+def test_jobs_on_other_devices_teach_nothing() -> None:
+    other = [replace(job, allocation=replace(allocation(), model_name="Other")) for job in jobs(2.0, 2.0)]
+    assert corrected(PRIOR, other) == PRIOR
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=12))
+def test_no_jobs_can_move_the_model_beyond_its_bounds(factors: list[float]) -> None:
+    found = corrected(PRIOR, jobs(*factors)).correction
+    assert 1 / MOST_FACTOR <= found.factor <= MOST_FACTOR
+    assert found.n_jobs + found.n_left_out == len(factors)
+
+
+def test_runs_seen_whole_teach_their_start_and_their_end() -> None:
+    work = workload()
+    step_s = estimate(work, allocation(), PRIOR).step_s.mid
+    steps_s = work.epochs * work.steps_per_epoch * step_s
+    run = Finished(
+        workload=work,
+        allocation=allocation(),
+        step_s=step_s,
+        run_s=steps_s + 1.0 + 9.0,
+        start_s=1.0,
+        load_s=0.0,
+        evaluation_s=0.0,
+    )
+    found = corrected(PRIOR, [run] * 30).overheads
+    assert found.start_s == pytest.approx(1.0, abs=0.1)
+    assert 8.0 < found.end_s < 9.2
+    assert (found.basis, found.n_runs) == (Basis.MEASURED, 30)
+
+
+@pytest.mark.parametrize("step_s", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_finished_job_without_a_step_time_is_refused(step_s: float) -> None:
+    with pytest.raises(ValueError, match="finished job"):
+        Finished(workload=workload(), allocation=allocation(), step_s=step_s)
+
+
+def test_what_a_further_rank_adds_to_the_start_is_learnt_from_jobs_of_several_ranks() -> None:
+    work = workload()
+
+    def run(start_s: float, ranks: int) -> Finished:
+        way = allocation(ranks, (32 // ranks,) * ranks)
+        step_s = estimate(work, way, PRIOR).step_s.mid
+        steps_s = work.epochs * work.steps_per_epoch * step_s
+        run_s = start_s + steps_s + saves_s(work, PRIOR.overheads) + 2.0
+        return Finished(
+            workload=work, allocation=way, step_s=step_s, run_s=run_s, start_s=start_s, load_s=0.0, evaluation_s=0.0
+        )
+
+    found = corrected(PRIOR, [run(3.0, 1)] * 20 + [run(7.0, 2)] * 20 + [run(15.0, 4)] * 20)
+    assert found.overheads.start_s == pytest.approx(3.0, abs=0.1)
+    assert found.overheads.rank_start_s == pytest.approx(4.0, abs=0.2)
+    assert found.overheads.end_s == pytest.approx(2.0, abs=0.1), "the start of ranks is not taken off the end again"
+    told = run_parts(work, allocation(2, (16, 16)), found)
+    assert told.start_s == pytest.approx(7.0 + load_s(work, found.overheads), abs=0.3)
+    assert told.run_s == pytest.approx(estimate(work, allocation(2, (16, 16)), found).run_s.mid)
+
+
+def test_without_jobs_of_one_rank_nobody_can_tell_what_a_further_one_adds() -> None:
+    work, way = workload(), allocation(2, (16, 16))
+    jobs_ = [
+        Finished(workload=work, allocation=way, step_s=estimate(work, way, PRIOR).step_s.mid, start_s=7.0, load_s=0.0)
+    ] * 30
+    found = corrected(PRIOR, jobs_).overheads
+    assert found.rank_start_s == PRIOR.overheads.rank_start_s
+    assert found.start_s + found.rank_start_s == pytest.approx(7.0, abs=0.3)
+
+
+def test_reading_the_rows_of_large_data_is_not_taken_for_the_start_of_every_job() -> None:
+    large = replace(workload(), dataset_bytes=400_000_000)
+    step_s = estimate(large, allocation(), PRIOR).step_s.mid
+    job = Finished(workload=large, allocation=allocation(), step_s=step_s, start_s=41.5, load_s=40.0)
+    model = corrected(PRIOR, [job] * 30)
+    assert model.overheads.start_s == pytest.approx(1.5, abs=0.1)
+    assert model.overheads.load_bytes_per_s == pytest.approx(1e7, rel=0.01)
+    assert run_parts(large, allocation(), model).start_s == pytest.approx(41.5, rel=0.05)
+    assert run_parts(replace(large, dataset_bytes=1_000_000), allocation(), model).start_s < 2.0
+
+
+def test_a_run_that_did_not_tell_how_long_it_read_is_taken_at_the_known_rate() -> None:
+    large = replace(workload(), dataset_bytes=60_000_000)
+    step_s = estimate(large, allocation(), PRIOR).step_s.mid
+    read_s = load_s(large, PRIOR.overheads)
+    job = Finished(workload=large, allocation=allocation(), step_s=step_s, start_s=read_s + 2.0)
+    overheads = corrected(PRIOR, [job] * 30).overheads
+    assert overheads.start_s == pytest.approx(2.0, abs=0.1)
+    assert overheads.load_bytes_per_s == pytest.approx(PRIOR.overheads.load_bytes_per_s)
+
+
+def test_a_probe_that_timed_a_row_says_more_than_the_bytes() -> None:
+    large = replace(workload(), dataset_bytes=60_000_000)
+    probe = Probe(allocation=allocation(), step_s=(0.1,), load_row_s=1e-3)
+    told = run_parts(large, allocation(), PRIOR, probe).start_s
+    assert told == pytest.approx(PRIOR.overheads.start_s + 1e-3 * all_rows(large))

@@ -1,0 +1,115 @@
+"""Pipelines on paper: offered where they are wished, faster than one device, with a stage's share of the memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from codegen.pipelines import FEWEST_STAGES as SPEC_STAGES
+from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.estimate import estimate, estimate_all
+from scheduler.estimation.link import allreduce_s
+from scheduler.estimation.pipelines import FEWEST_STAGES, costliest_share, pipelines_split
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.steps import Steps
+from scheduler.estimation.values import Allocation
+from scheduler.offers.recommend import batch_split, candidates
+from scheduler.offers.values import DeviceGroup, Wish
+from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
+
+
+@pytest.fixture(scope="module")
+def model() -> DeviceModel:
+    """A device without contention and with a quick link."""
+    assumed = prior_for(KIND, NAME)
+    return replace(assumed, contention=0.0, link=replace(assumed.link, latency_s=1e-5))
+
+
+def staged(count: int, rows: int) -> Allocation:
+    """A stage on each of so many devices."""
+    return replace(allocation(count, (rows,) * count), mode="pipeline")
+
+
+def test_stages_are_faster_than_one_device_but_not_ideally(model: DeviceModel) -> None:
+    work = workload(layers=6, filters=64, size=32, batch=64)
+    alone = estimate(work, allocation(1, (64,)), model)
+    for count in (2, 4):
+        way = estimate(work, staged(count, 64), model)
+        assert 1.0 < alone.step_s.mid / way.step_s.mid < count
+        assert way.peak_bytes.mid < alone.peak_bytes.mid
+
+
+def test_a_small_model_gains_nothing_by_stages(model: DeviceModel) -> None:
+    work = workload(layers=1, filters=4, size=8, batch=8)
+    alone = estimate(work, allocation(1, (8,)), model)
+    assert estimate(work, staged(4, 8), model).step_s.mid > alone.step_s.mid / 2
+
+
+def test_estimates_of_several_modes_keep_their_order(model: DeviceModel) -> None:
+    work = workload(layers=4, filters=32, batch=32)
+    ways = [allocation(1, (32,)), staged(2, 32), allocation(2, (16, 16)), staged(4, 32)]
+    together = estimate_all(Steps(work), [(way, None) for way in ways], model)
+    assert [found.allocation for found in together] == ways
+    assert together == [estimate(work, way, model) for way in ways]
+
+
+def test_the_costliest_operator_counts_once_however_often_it_comes(model: DeviceModel) -> None:
+    six, two = workload(layers=7, filters=32), workload(layers=3, filters=32)
+    assert 0.1 < costliest_share(Steps(six), 32, model) < costliest_share(Steps(two), 32, model) < 0.6
+
+
+def test_a_pipeline_is_a_way_only_where_it_is_wished() -> None:
+    group = DeviceGroup(kind=KIND, model_name=NAME, sizes=(4,), memory_bytes=1 << 30)
+    work = workload(batch=32)
+    assert not [way for way in candidates(work, [group]) if way.allocation.mode == "pipeline"]
+    found = [way for way in candidates(work, [group], wish=Wish(mode="pipeline")) if way.allocation.mode == "pipeline"]
+    assert [(way.allocation.count, way.allocation.batch_split) for way in found] == [
+        (count, (32,) * count) for count in (2, 3, 4)
+    ]
+
+
+def several(count: int, stages: int, rows: int) -> Allocation:
+    """Pipelines of so many stages that share out the rows."""
+    split = pipelines_split(batch_split(rows, count // stages), stages)
+    return replace(allocation(count, split), mode="pipeline+sync")
+
+
+def test_several_pipelines_cost_a_pipeline_of_their_rows_and_the_sum_of_a_stages_gradients(model: DeviceModel) -> None:
+    work = workload(layers=6, filters=64, size=32, batch=64)
+    both = estimate(work, several(4, 2, 64), model)
+    half = replace(work, global_batch_size=32)
+    one = estimate(half, staged(2, 32), model)
+    added_s = allreduce_s(model.link, work.gradient_bytes / 2, 2)
+    assert both.step_s.mid == pytest.approx(one.step_s.mid + added_s)
+    assert both.peak_bytes.mid == pytest.approx(one.peak_bytes.mid)
+    assert both.power_w == pytest.approx(2 * one.power_w)
+
+
+def test_more_stages_hold_less_and_more_pipelines_are_faster(model: DeviceModel) -> None:
+    heavy = workload(layers=2, size=4, batch=64, nodes=100_000)
+    wide, deep = (estimate(heavy, several(8, stages, 64), model) for stages in (2, 4))
+    assert deep.peak_bytes.mid < wide.peak_bytes.mid
+    work = workload(layers=6, filters=64, size=32, batch=64)
+    wide = estimate(work, several(8, 2, 64), model)
+    assert estimate(work, several(4, 2, 64), model).step_s.mid > wide.step_s.mid
+
+
+def test_several_pipelines_are_a_way_where_they_are_wished_and_the_devices_make_them() -> None:
+    group = DeviceGroup(kind=KIND, model_name=NAME, sizes=(8,), memory_bytes=1 << 30)
+
+    def found(**wish: int) -> list[tuple[int, tuple[int, ...]]]:
+        ways = candidates(workload(batch=33), [group], wish=Wish(mode="pipeline+sync", **wish))
+        return [(way.allocation.count, way.allocation.batch_split) for way in ways if "+" in way.allocation.mode]
+
+    assert [count for count, _ in found()] == [4, 6, 8]
+    assert found()[0] == (4, (17, 17, 16, 16))
+    assert [count for count, _ in found(stages=3)] == [6]
+    assert found(stages=4) == [(8, (17,) * 4 + (16,) * 4)]
+    assert FEWEST_STAGES == SPEC_STAGES
+
+
+def test_a_pipeline_whose_stages_are_named_has_no_other_width() -> None:
+    group = DeviceGroup(kind=KIND, model_name=NAME, sizes=(4,), memory_bytes=1 << 30)
+    ways = candidates(workload(batch=32), [group], wish=Wish(mode="pipeline", stages=3))
+    assert [way.allocation.count for way in ways if way.allocation.mode == "pipeline"] == [3]

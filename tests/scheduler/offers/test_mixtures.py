@@ -1,0 +1,168 @@
+"""Mixtures of unlike devices: which ones a pool could give, and what a run on one costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.estimation.estimate import Probe, estimate
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.split import Member, gang_split, rank_line
+from scheduler.estimation.steps import Steps
+from scheduler.kinds import declared_name
+from scheduler.offers.mixtures import MOST_MIXTURES, _within, is_there, mixed_candidates, mixed_estimates
+from scheduler.offers.recommend import candidates, recommend
+from scheduler.offers.values import Candidate, DeviceGroup, Wish
+from scheduler.offers.words import devices_words
+from tests.scheduler.made_workloads import KIND, NAME, allocation, workload
+
+SLOW = declared_name(NAME, 3.0)
+WORK = workload(layers=4, filters=48, batch=64)
+FAST_MODEL = prior_for(KIND, NAME)
+MODELS = {NAME: FAST_MODEL, SLOW: replace(FAST_MODEL, slowdown=3.0)}
+GIB = 2**30
+
+
+def group(name: str = NAME, *sizes: int, nodes: tuple[str, ...] = ("n1",), **more) -> DeviceGroup:
+    return DeviceGroup(kind=KIND, model_name=name, sizes=sizes or (2,), nodes=nodes, memory_bytes=2 * GIB, **more)
+
+
+def ways(*groups: DeviceGroup, work=WORK, **wish) -> list[Candidate]:
+    return mixed_candidates(work, groups, Wish(**wish))
+
+
+def parts_of(found: list[Candidate]) -> list[dict[str, int]]:
+    return [dict(way.allocation.parts) for way in found]
+
+
+def test_devices_of_one_node_are_mixed_in_every_number() -> None:
+    found = parts_of(ways(group(NAME, 2), group(SLOW, 1)))
+    assert found == [{NAME: 1, SLOW: 1}, {NAME: 2, SLOW: 1}]
+
+
+def test_devices_of_different_nodes_are_mixed_only_where_gangs_span_nodes() -> None:
+    apart = [group(NAME, 2, nodes=("n1",)), group(SLOW, 2, nodes=("n2",))]
+    assert not ways(*apart)
+    assert {NAME: 2, SLOW: 2} in parts_of(ways(*(replace(one, spans_nodes=True) for one in apart)))
+
+
+def test_kinds_are_not_mixed_and_devices_without_a_name_neither() -> None:
+    gpu = DeviceGroup(kind="cuda", model_name="H100", sizes=(2,), nodes=("n1",), memory_bytes=80 * GIB)
+    assert not ways(group(NAME, 2), gpu, group("", 2))
+
+
+def test_only_what_a_person_wishes_is_mixed() -> None:
+    groups = group(NAME, 4), group(SLOW, 4)
+    assert not ways(*groups, mode="single") and not ways(*groups, kind="cuda")
+    assert {sum(parts.values()) for parts in parts_of(ways(*groups, count=3, mode="sync"))} == {3}
+    assert len(ways(*groups, count=3)) == 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.integers(1, 200), min_size=2, max_size=5), st.booleans(), st.sampled_from([None, 2, 3, 17, 100]))
+def test_there_are_few_mixtures_of_any_pool_and_the_pool_has_each(sizes, spans, count) -> None:
+    groups = [group(f"M{number}", size, spans_nodes=spans) for number, size in enumerate(sizes)]
+    found = mixed_candidates(workload(batch=512), groups, Wish(count=count))
+    assert len(found) <= MOST_MIXTURES and len({way.allocation for way in found}) == len(found)
+    have = {one.model_name: one.most for one in groups}
+    for way in found:
+        assert all(have[name] >= number for name, number in way.allocation.parts)
+        assert (
+            sum(number for _, number in way.allocation.parts) == way.allocation.count == len(way.allocation.batch_split)
+        )
+        assert count in (None, way.allocation.count)
+        assert is_there(groups, way.allocation)
+
+
+def test_a_pool_of_many_models_is_not_looked_at_in_every_combination() -> None:
+    groups = [group(f"Model {number}", *[1] * 64) for number in range(12)]
+    assert len(list(_within(tuple(64 for _ in groups), None))) < 20_000
+    found = mixed_candidates(workload(batch=4096), groups, Wish())
+    assert 0 < len(found) <= MOST_MIXTURES
+
+
+def test_a_pool_that_lost_a_device_has_the_mixture_no_more() -> None:
+    groups = group(NAME, 2), group(SLOW, 1)
+    way = ways(*groups)[-1].allocation
+    assert is_there(groups, way)
+    assert not is_there([group(NAME, 1), groups[1]], way)
+    assert not is_there([groups[0]], way)
+    assert not is_there([groups[0], replace(groups[1], nodes=("n2",))], way)
+
+
+def priced(*groups: DeviceGroup, work=WORK, models=MODELS, **more):
+    found = ways(*groups, work=work)
+    return mixed_estimates(Steps(work), found, models, **more), found
+
+
+def test_a_mixture_is_timed_with_the_split_that_a_run_begins_with() -> None:
+    found, (way, *_) = priced(group(NAME, 1), group(SLOW, 1))
+    told = found[way.allocation]
+    lines = [rank_line(WORK, MODELS[name], ranks=2) for name in (NAME, SLOW)]
+    shares = gang_split(64, [Member(name="", seconds_of=line) for line in lines]).shares
+    assert told.allocation.batch_split == shares and shares[0] > 2 * shares[1]
+    # Between the two alone: faster than without the slow one, slower than beside a second fast one.
+    alone = estimate(WORK, allocation(1, (64,)), FAST_MODEL).step_s.mid
+    alike = estimate(WORK, allocation(2, (32, 32)), FAST_MODEL).step_s.mid
+    assert alike < told.step_s.mid < alone
+    assert told.power_w == pytest.approx(2 * FAST_MODEL.power.busy_w)
+    assert told.energy_j.mid == pytest.approx(told.run_s.mid * told.power_w)
+
+
+def test_even_shares_are_timed_by_the_slow_device() -> None:
+    by_speed, (way, *_) = priced(group(NAME, 1), group(SLOW, 1))
+    evenly, _ = priced(group(NAME, 1), group(SLOW, 1), even_shares=True)
+    assert evenly[way.allocation].allocation.batch_split == (32, 32)
+    assert evenly[way.allocation].step_s.mid > 1.3 * by_speed[way.allocation].step_s.mid
+
+
+def test_a_device_that_would_only_delay_makes_no_mixture() -> None:
+    name = declared_name(NAME, 1000.0)
+    found, asked = priced(
+        group(NAME, 1), group(name, 1), models={NAME: FAST_MODEL, name: replace(FAST_MODEL, slowdown=1000.0)}
+    )
+    assert asked and not found
+
+
+def test_memory_that_is_too_small_for_any_split_is_said() -> None:
+    tight = [replace(group(name, 1), memory_bytes=1 << 20) for name in (NAME, SLOW)]
+    found, (way, *_) = priced(*tight)
+    assert not found[way.allocation].fits
+
+
+def test_a_probe_of_one_model_refines_both_as_they_are_one_device_at_two_speeds() -> None:
+    plain, (way, *_) = priced(group(NAME, 1), group(SLOW, 1))
+    twice = 2 * estimate(WORK, allocation(1, (64,)), FAST_MODEL).step_s.mid
+    probe = Probe(allocation=allocation(1, (64,)), step_s=(twice,))
+    probed, _ = priced(group(NAME, 1), group(SLOW, 1), probes={(KIND, NAME): probe})
+    assert probed[way.allocation].step_s.mid == pytest.approx(2 * plain[way.allocation].step_s.mid, rel=0.05)
+
+
+def test_words_name_the_devices_and_the_rows_of_each() -> None:
+    found, (*_, way) = priced(group(NAME, 2), group(SLOW, 1))
+    words = devices_words(found[way.allocation].allocation)
+    assert words.startswith("3 CPU cores (mixed: 2 Test core + 1 Test core, declared 3 times as slow), one rank each")
+    assert words.count("rows of a step: 2 x ") == 1
+
+
+@pytest.mark.parametrize("deadline_factor", [0.5, 0.75, 1.0, 2.0])
+def test_the_offer_over_a_mixed_pool_is_the_cheapest_way_that_is_in_time(deadline_factor: float) -> None:
+    groups = [group(NAME, 2), group(SLOW, 2)]
+    found = candidates(WORK, groups)
+    mixed = [way for way in found if way.allocation.parts]
+    costs = mixed_estimates(Steps(WORK), mixed, MODELS)
+    for way in found:
+        if not way.allocation.parts:
+            costs[way.allocation] = estimate(WORK, way.allocation, MODELS[way.allocation.model_name])
+    alone_s = costs[found[0].allocation].run_s.high
+    offer = recommend(
+        [way for way in found if way.allocation in costs], estimate_of=lambda way: costs[way.allocation],
+        start_of=lambda way, run_s: 0.0, now_s=0.0, deadline_s=deadline_factor * alone_s,
+    )  # fmt: skip
+    assert any(line.allocation.parts for line in offer.lines)
+    in_time = [cost for cost in costs.values() if cost.run_s.high <= deadline_factor * alone_s]
+    best = min((cost.energy_j.mid for cost in in_time), default=None)
+    assert (offer.chosen.estimate.energy_j.mid if offer.chosen else None) == best

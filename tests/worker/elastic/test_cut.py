@@ -1,0 +1,112 @@
+"""Networks that are cut, narrow or slow, under a gang of Horovod ranks on two nodes: two network namespaces."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_for
+from tests.worker.elastic.test_spread import NODES, SPACES, Pair, bridge, ip, namespaces  # noqa: F401
+from worker.home import REPOSITORY
+
+pytestmark = pytest.mark.ranks
+CUT_S = 5.0
+"""The fault itself, not a limit."""
+REDUCE = """
+import torch, horovod.torch as hvd
+hvd.init()
+total = 0.0
+for step in range(1, STEPS + 1):
+    total += float(hvd.allreduce(torch.ones(ROWS), op=hvd.Sum, name="sum").mean())
+    tell("progress", step=step, phase="train")
+    if float(hvd.allreduce(torch.tensor([float(paused())]), op=hvd.Sum, name="paused")): break  # all at one step
+print("sum", total / step, flush=True)
+"""
+
+
+def reduce(steps: int, rows: int = 1000) -> str:
+    """A program whose ranks add up so often, so many numbers; a pause request ends it."""
+    return REDUCE.replace("STEPS", str(steps)).replace("ROWS", str(rows))
+
+
+@contextmanager
+def cut(node: str) -> Iterator[None]:
+    """Without the node's link."""
+    assert ip("link", "set", SPACES[node], "down")
+    try:
+        yield
+    finally:
+        ip("link", "set", SPACES[node], "up")
+
+
+def steps_told(pair: Pair) -> int:
+    """Progress events of rank 0 so far."""
+    file = pair.paths.rank_events(1, 0)
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+def finished(pair: Pair) -> None:
+    """Both nodes are done and every sum was right."""
+    assert [pair.ended(node).data["outcome"] for node in NODES] == ["succeeded", "succeeded"], pair.logs()
+    assert all("sum 2.0" in pair.log(rank) for rank in (0, 1)), pair.logs()
+
+
+def test_a_gang_outlives_a_cut_of_five_seconds(namespaces: Pair) -> None:  # noqa: F811
+    namespaces.start(reduce(10**9))
+    wait_for(lambda: steps_told(namespaces) > 5, 180.0)
+    with cut("right"):
+        time.sleep(CUT_S)
+        before = steps_told(namespaces)
+    wait_for(lambda: steps_told(namespaces) > before + 5, 180.0)
+    for node in NODES:
+        (namespaces.of(node).requests(1) / "pause").touch()
+    finished(namespaces)
+
+
+def test_a_gang_that_is_cut_for_good_ends_on_both_sides_and_neither_is_to_blame(namespaces: Pair) -> None:  # noqa: F811
+    namespaces.start(reduce(10**9), environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "5"})
+    wait_for(lambda: steps_told(namespaces) > 5, 180.0)
+    with cut("right"):
+        ended = [namespaces.ended(node).data for node in NODES]
+    assert [(data["outcome"], data["failure"].get("suffered")) for data in ended] == [("lost", True)] * 2, (
+        namespaces.logs()
+    )
+
+
+def test_a_gang_trains_over_a_network_of_100_megabits(namespaces: Pair) -> None:  # noqa: F811
+    shape = ("tbf", "rate", "100mbit", "burst", "128kb", "latency", "400ms")
+    for node in NODES:
+        subprocess.run(["tc", "qdisc", "add", "dev", SPACES[node], "root", *shape], check=True)
+    try:
+        namespaces.start(reduce(10, 500_000))
+        finished(namespaces)
+    finally:
+        for node in NODES:
+            subprocess.run(["tc", "qdisc", "del", "dev", SPACES[node], "root"], check=False)
+
+
+@pytest.fixture
+def far_apart(namespaces: Pair) -> Iterator[Pair]:  # noqa: F811
+    """The nodes' ranks reach each other over a link on which a packet takes 25 ms each way."""
+    addresses = ("10.249.7.1", "10.249.7.2")
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("NO SLOW LINK: there is no /dev/net/tun here")
+    ends = [part for node, address in zip(NODES, addresses, strict=True) for part in (SPACES[node], address)]
+    command = [sys.executable, "-m", "tests.worker.relay", "0.025", *ends]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as relay:
+        try:
+            assert relay.stdout and relay.stdout.readline() == "ready\n"
+            yield Pair(namespaces.folder, namespaces.broker, addresses, namespaces.enter)
+        finally:
+            relay.kill()
+
+
+def test_a_gang_trains_over_a_network_of_50_milliseconds(far_apart: Pair) -> None:
+    far_apart.start(reduce(10))
+    finished(far_apart)

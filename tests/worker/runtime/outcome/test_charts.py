@@ -1,0 +1,89 @@
+"""Charts of classification with few and with very many classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from worker.runtime.outcome.charts import (
+    CLASSES_SHOWN,
+    CURVES_SHOWN,
+    ROWS_SHOWN,
+    calibration_chart,
+    confusion_chart,
+    curve_charts,
+    per_class_chart,
+)
+
+
+def test_few_classes_are_all_shown() -> None:
+    true, best = np.array([0, 0, 1, 2, 2, 2]), np.array([0, 1, 1, 2, 2, 0])
+    matrix = confusion_chart(true, best, ["a", "b", "c"])
+    assert matrix["rows"] == [["a", 1, 1, 0], ["b", 0, 1, 0], ["c", 1, 0, 2]]
+    rows = per_class_chart(true, best, ["a", "b", "c"])["rows"]
+    assert rows[2] == ["c", 3, 1.0, pytest.approx(2 / 3), pytest.approx(0.8)]
+
+
+def test_of_ten_thousand_classes_the_most_frequent_are_shown_and_it_is_said() -> None:
+    names = [f"class {number}" for number in range(10_000)]
+    true = np.concatenate([np.arange(10_000), np.full(50, 9_999)])
+    matrix, table = confusion_chart(true, true, names), per_class_chart(true, true, names)
+    assert len(matrix["rows"]) == CLASSES_SHOWN and "most frequent of 10000" in matrix["note"]
+    assert matrix["rows"][-1][0] == "class 9999" and matrix["rows"][-1][-1] == 51
+    assert len(table["rows"]) == ROWS_SHOWN and "most frequent of 10000" in table["note"]
+
+
+def test_a_class_that_was_neither_there_nor_guessed_has_no_figures() -> None:
+    row = per_class_chart(np.array([0]), np.array([0]), ["a", "b"])["rows"][1]
+    assert row == ["b", 0, None, None, None]
+
+
+def test_of_two_classes_the_rarer_one_is_judged() -> None:
+    """Scores by chance: of nine in ten the average precision is 0.9, which says nothing."""
+    random = np.random.default_rng(0)
+    true, score = (np.arange(2000) % 10 > 0).astype(np.int64), random.random(2000)
+    roc, _, areas = curve_charts(true, np.stack([1 - score, score], 1), ["fraud", "legal"])
+    assert {row[0] for row in roc["rows"]} == {"fraud"}
+    assert areas["rows"] == [["fraud", 200, pytest.approx(0.1, abs=0.03), pytest.approx(0.5, abs=0.05)]]
+    assert areas["note"] == ""
+
+
+def test_areas_of_tied_scores_are_those_of_a_coin() -> None:
+    true = np.arange(100) % 4 // 3
+    roc, pr, areas = curve_charts(true, np.full((100, 2), 0.5), ["a", "b"])
+    assert [row[1:3] for row in roc["rows"]] == [[0.0, 0.0], [1.0, 1.0]]
+    assert [row[1:3] for row in pr["rows"]] == [[1.0, 0.25], [0.0, 1.0]]
+    assert areas["rows"] == [["b", 25, 0.25, 0.5]]
+
+
+def test_the_mean_over_classes_is_told_and_so_is_which_classes_they_are() -> None:
+    classes = CURVES_SHOWN + 5
+    true = np.repeat(np.arange(classes), np.arange(2, classes + 2))
+    sure = np.eye(classes)[true]
+    *curves, areas = curve_charts(true, sure, [f"c{number}" for number in range(classes)])
+    assert len(areas["rows"]) == CURVES_SHOWN and areas["rows"][0][0] == "c5"
+    assert areas["note"] == (
+        f"The {CURVES_SHOWN} most frequent of {classes} classes. Mean over these classes: average precision 1.000, "
+        "area under the ROC curve 1.000."
+    )
+    assert all(curve["note"] == f"The {CURVES_SHOWN} most frequent of {classes} classes." for curve in curves)
+
+
+def test_a_class_without_rows_has_no_curve() -> None:
+    *_, areas = curve_charts(np.array([0, 0, 1, 1]), np.eye(3)[[0, 1, 1, 1]], ["a", "b", "c"])
+    assert [row[0] for row in areas["rows"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("share_right", "words"),
+    [
+        (0.6, "0.300: its confidence is off by 30.0 points on average, and it is right less often than it says."),
+        (0.9, "0.000: its confidence is off by 0.0 points on average."),
+        (1.0, "0.100: its confidence is off by 10.0 points on average, and it is right more often than it says."),
+    ],
+)
+def test_calibration_is_told_in_words(share_right: float, words: str) -> None:
+    right = np.arange(100) < 100 * share_right
+    chart = calibration_chart(right, np.full(100, 0.9))
+    assert chart["note"] == f"Expected calibration error {words}"
+    assert chart["rows"] == [["0.9-1.0", pytest.approx(0.9), pytest.approx(share_right), 100]]

@@ -1,0 +1,188 @@
+"""Workloads read off programs on fake tensors, against hand counts and against real runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch.nn import functional as F
+
+from scheduler.workload import OpClass, Workload, at_batch
+from tests.worker.runtime.apart import apart
+from tests.worker.runtime.samples import change_spec, program, python, wine
+from tests.worker.runtime.traces import traced
+from worker.runtime.probe.few_rows import few_rows
+from worker.runtime.probe.standin import _instead_of_run
+from worker.runtime.probe.trace import trace
+
+FAMILIES = {"digits": ("cnn", "resnet", "convnext"), "wine": ("mlp", "resmlp", "ft_transformer"), "diabetes": ("mlp",)}
+CASES = [(dataset, family) for dataset, families in FAMILIES.items() for family in families]
+
+
+def saved_in_a_real_step(folder: Path, data: Path, rows: int) -> tuple[int, int]:
+    """Bytes that autograd keeps for a real batch, and parameters of the real model."""
+    from worker.runtime.spec import load_spec
+
+    spec = load_spec(folder / "spec.yaml")
+    with _instead_of_run(folder, None):  # type: ignore[arg-type]
+        dataset = importlib.import_module("data").load(spec, data)
+        net = importlib.import_module("model").build(spec.with_shape(dataset.shape))
+    if "conv" in repr(net).lower():
+        net = net.to(memory_format=torch.channels_last)
+    held = {tensor.untyped_storage().data_ptr() for tensor in (*net.parameters(), *net.buffers())}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in held:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    batch = dataset.train.take(torch.arange(rows) % len(dataset.train))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = net(*batch.inputs)
+        if batch.targets.is_floating_point():
+            loss = F.mse_loss(output.squeeze(1), batch.targets)
+        else:
+            loss = F.cross_entropy(output, batch.targets, label_smoothing=spec.training.label_smoothing)
+    assert loss.requires_grad
+    return sum(kept.values()), sum(weight.numel() for weight in net.parameters())
+
+
+@pytest.mark.parametrize(("dataset", "family"), CASES)
+def test_every_family_is_traced_and_saves_what_a_real_step_saves(
+    dataset: str, family: str, packed: dict[str, Any], tmp_path: Path
+) -> None:
+    data, profile = packed[dataset]
+    folder = program(tmp_path / "program", profile, model={"family": family, "size": "small"})
+    load = traced(folder, data, 48)
+    saved_bytes, parameters = saved_in_a_real_step(folder, data, 48)
+    assert load.parameters == parameters
+    assert load.activation_bytes == pytest.approx(saved_bytes, rel=0.05)
+    assert load.backward_flops == pytest.approx(sum(one.backward_flops for one in load.operators))
+    assert load.gradient_bytes == 4 * parameters
+    assert load.optimizer_bytes >= 2 * 4 * parameters
+    assert load.flops > 0
+    assert load.train_rows + load.evaluated_rows > 0.8 * profile.rows
+
+
+@pytest.mark.parametrize(
+    ("dataset", "family"), [("digits", "resnet"), ("digits", "convnext"), ("wine", "ft_transformer")]
+)
+def test_other_batches_follow_from_one_trace(dataset: str, family: str, packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed[dataset]
+    folder = program(tmp_path / "program", profile, model={"family": family, "size": "small"})
+    one = traced(folder, data, 32)
+    for rows in (8, 100):
+        moved, real = at_batch(one, rows), traced(folder, data, rows)
+        assert moved.batch_size == rows
+        assert moved.global_batch_size == 32
+        assert len(moved.operators) == len(real.operators)
+        for mine, theirs in zip(moved.operators, real.operators, strict=True):
+            assert mine.op == theirs.op
+            assert (mine.flops, mine.read_bytes, mine.write_bytes) == pytest.approx(
+                (theirs.flops, theirs.read_bytes, theirs.write_bytes)
+            )
+            assert mine.shape == pytest.approx(theirs.shape)
+        assert moved.activation_bytes == pytest.approx(real.activation_bytes)
+        assert moved.evaluation_bytes == pytest.approx(real.evaluation_bytes)
+        assert moved.backward_flops == pytest.approx(real.backward_flops)
+        # which operator is the largest may change with the batch
+        assert moved.transient_bytes == pytest.approx(real.transient_bytes, rel=0.25, abs=0.05 * real.activation_bytes)
+
+
+def test_flops_of_a_small_convolutional_net_equal_a_hand_count(packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed["digits"]
+    knobs = {"conv_layers": 2, "filters": 8, "kernel": 5, "fc_layers": 1, "fc_nodes": 20, "image_size": 8}
+    folder = program(tmp_path / "program", profile, model={"family": "cnn", "params": knobs})
+    load = traced(folder, data, 16)
+    convolutions = 16 * 8 * 8 * 2 * 25 * (1 * 8 + 8 * 8)
+    linear = 16 * 2 * (8 * 4 * 4 * 20 + 20 * 10)
+    assert load.flops == convolutions + linear
+    first, second = [operator for operator in load.operators if operator.op is OpClass.CONV]
+    assert dict(first.shape) == {"batch": 16, "in": 1, "out": 8, "kernel": 5, "size": 8, "groups": 1}
+    assert (first.input_gradient, second.input_gradient) == (False, True)
+    assert load.backward_flops == 2 * load.flops - first.flops
+    assert load.parameters == 25 * 8 + 16 + 25 * 64 + 16 + 128 * 20 + 20 + 200 + 10
+
+
+def test_flops_of_an_mlp_equal_a_hand_count(packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile, model={"family": "mlp", "params": {"layers": 2, "width": 24}})
+    change_spec(folder, training={"optimizer": "sgd", "ema": 0})
+    load = traced(folder, data, 10)
+    assert load.flops == 10 * 2 * (13 * 24 + 24 * 24 + 24 * 3)
+    products = [operator for operator in load.operators if operator.op is OpClass.GEMM]
+    assert [dict(one.shape) for one in products] == [
+        {"batch": 10, "in": 13, "out": 24, "count": 1},
+        {"batch": 10, "in": 24, "out": 24, "count": 1},
+        {"batch": 10, "in": 24, "out": 3, "count": 1},
+    ]
+    assert [one.input_gradient for one in products] == [False, True, True]
+    weights = 13 * 24 + 24 + 24 * 24 + 24 + 24 * 3 + 3
+    assert (load.parameters, load.gradient_bytes, load.optimizer_bytes) == (weights, 4 * weights, 4 * weights)
+    assert load.fixed_parameters_ops == 6
+    assert (load.train_rows, load.evaluated_rows) == (125, 17 + 17)
+
+
+def test_depthwise_convolutions_and_norms_have_their_own_classes(packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed["digits"]
+    folder = program(tmp_path / "program", profile, model={"family": "convnext", "size": "small"})
+    found = {operator.op for operator in traced(folder, data).operators}
+    assert {OpClass.DEPTHWISE, OpClass.CONV, OpClass.GEMM, OpClass.NORM, OpClass.ELEMENTWISE} <= found
+
+
+def test_the_command_prints_one_line_of_json_whatever_the_program_prints(
+    packed: dict[str, Any], tmp_path: Path
+) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile, model={"family": "mlp"})
+    model = folder / "model.py"
+    model.write_text(model.read_text() + "\nprint('noise', end='')\n")
+    done = python(
+        folder, "-m", "worker.runtime.probe.trace", "--program", str(folder), "--data", str(data), "--batch", "24"
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout.splitlines()[-1])
+    assert Workload.from_dict(answer["workload"]).batch_size == 24
+    assert answer["parameters"] == answer["workload"]["parameters"]
+
+
+def test_a_large_dataset_is_not_read_whole_but_counted_whole(tmp_path: Path) -> None:
+    profile = wine(tmp_path / "once")
+    table = pq.read_table(tmp_path / "once" / "table.parquet")
+    copies = [table.set_column(0, "alcohol", pc.add(table["alcohol"], number * 1e-6)) for number in range(60)]
+    many = pa.concat_tables(copies)  # no row twice: copies would lie in one part of the split
+    (tmp_path / "data").mkdir()
+    pq.write_table(many, tmp_path / "data" / "table.parquet", row_group_size=500)
+    folder = program(tmp_path / "program", profile, model={"family": "mlp"})
+    with few_rows(tmp_path / "data", limit_bytes=20_000) as rows:
+        assert not rows.whole
+        assert 128 <= pq.read_metadata(rows.folder / "table.parquet").num_rows < 2000
+        cut = rows.folder
+    assert not cut.exists()
+    whole = traced(folder, tmp_path / "data")
+    answer = apart(trace, folder, tmp_path / "data", limit_bytes=20_000)
+    few = Workload.from_dict(answer["workload"])
+    assert few.train_rows == pytest.approx(whole.train_rows, rel=0.01)
+    assert few.data_bytes == pytest.approx(whole.data_bytes, rel=0.01)
+    assert few.operators == whole.operators
+
+
+def test_nothing_of_a_traced_program_stays_behind(packed: dict[str, Any], tmp_path: Path) -> None:
+    data, profile = packed["wine"]
+    folder = program(tmp_path / "program", profile, model={"family": "mlp"})
+    path, here = list(sys.path), Path.cwd()
+    traced(folder, data)
+    assert sys.path == path
+    assert Path.cwd() == here
+    assert not {"model", "data", "train"} & set(sys.modules)
+    assert float(torch.ones(2).sum()) == 2.0

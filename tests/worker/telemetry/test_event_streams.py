@@ -1,0 +1,121 @@
+"""Which stream an attempt's events go to, and that everything it says goes there."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import string
+from collections import Counter
+
+import pytest
+import redis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.worker.conftest import JobFixture, wait_for
+from worker import agent, registry
+from worker.events import (
+    CONTROL_STREAM,
+    EVENT_STREAMS_MAX,
+    LIVE_KEEP_S,
+    Event,
+    EventKind,
+    control_stream,
+    job_stream,
+    stream_number,
+)
+from worker.plan import RunPlan
+from worker.telemetry.forward import Forwarder
+
+FOREVER = """
+step = 1
+while not paused():
+    tell("progress", step=step, phase="train")
+    time.sleep(0.05); step += 1
+"""
+STREAM = 3
+job_ids = st.text(st.characters(codec="utf-8"), max_size=12)
+
+
+@given(job_id=job_ids, streams=st.integers(1, EVENT_STREAMS_MAX))
+def test_every_job_has_one_stream_that_control_looks_at(job_id: str, streams: int) -> None:
+    number = stream_number(job_id, streams)
+    assert 0 <= number < streams and number == stream_number(job_id, streams)
+    assert control_stream(number).startswith(CONTROL_STREAM)
+
+
+@given(job_ids)
+def test_with_one_stream_all_lies_where_every_release_looks(job_id: str) -> None:
+    assert control_stream(stream_number(job_id, 1)) == CONTROL_STREAM == "dlh:events"
+
+
+@given(st.integers())
+def test_jobs_are_spread_over_the_streams_about_evenly(seed: int) -> None:
+    draw = random.Random(seed)
+    found = ["".join(draw.choices(string.ascii_lowercase + string.digits, k=12)) for _ in range(1000)]
+    counts = Counter(stream_number(job_id, 8) for job_id in found)
+    # Six times the spread of a fair draw.
+    assert all(125 - 63 < counts[number] < 125 + 63 for number in range(8))
+
+
+def test_the_partition_is_the_same_in_every_release() -> None:
+    """Numbers written down: a plan made anew after an update must not send a job's words elsewhere."""
+    assert [stream_number(job_id, 8) for job_id in ("abcdefghijkl", "k3v9qz0p1x7m", "")] == PLACES
+
+
+PLACES = [4, 6, 0]
+
+
+def test_no_two_streams_have_one_name_and_none_lies_where_nobody_looks() -> None:
+    assert len({control_stream(number) for number in range(EVENT_STREAMS_MAX)}) == EVENT_STREAMS_MAX
+    for number in (-1, EVENT_STREAMS_MAX):
+        with pytest.raises(ValueError, match="no stream"):
+            control_stream(number)
+
+
+def test_a_plan_for_the_first_stream_is_one_that_older_nodes_read(job: JobFixture) -> None:
+    assert "event_stream" not in job.plan().to_dict()
+    assert RunPlan.from_dict(job.plan().to_dict()).event_stream == 0
+    assert RunPlan.from_dict(json.loads(job.plan(event_stream=STREAM).to_json())).event_stream == STREAM
+
+
+def heard(job: JobFixture, number: int) -> list[Event]:
+    """What control finds in a stream."""
+    entries = redis.Redis.from_url(job.url).xrange(control_stream(number))
+    return [Event.from_json(fields[b"event"]) for _, fields in entries]
+
+
+def test_all_that_an_attempt_says_lies_in_the_stream_of_its_plan_and_in_order(home: str, job: JobFixture) -> None:
+    job.run('[tell("progress", step=step) for step in range(1, 40)]', event_stream=STREAM)
+    wait_for(lambda: heard(job, STREAM) and heard(job, STREAM)[-1].kind == "exited")
+    told = heard(job, STREAM)
+    assert not heard(job, 0)
+    assert [event.data["step"] for event in told if event.kind == "progress"] == list(range(1, 40))
+    assert {"started", "running"} <= {str(event.kind) for event in told}
+
+
+def test_the_end_that_the_agent_tells_for_a_killed_supervisor_follows_what_that_one_said(
+    home: str, job: JobFixture
+) -> None:
+    job.program(FOREVER)
+    assert job.start(job.plan(event_stream=STREAM))
+    wait_for(lambda: [event for event in heard(job, STREAM) if event.kind == "progress"])
+    (entry,) = registry.entries()
+    os.kill(entry.pid, signal.SIGKILL)
+    wait_for(lambda: not agent.sweep())
+    assert heard(job, STREAM)[-1].kind == "exited" and heard(job, STREAM)[-1].data["outcome"] == "lost"
+    assert not heard(job, 0)
+
+
+def test_the_live_words_of_a_job_that_says_no_more_do_not_stay_in_the_brokers_memory(broker_url: str) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    forwarder = Forwarder(broker_url, "job", 1)
+    told = Event(kind=EventKind.NOTE, job_id="job", token=1, rank=0, seq=0, time_s=0.0, data={"message": "m"})
+    forwarder.send([told])
+    assert forwarder.close(60.0)
+    assert client.xlen(job_stream("job")) == 1
+    assert 0 < client.ttl(job_stream("job")) <= LIVE_KEEP_S
+    assert client.ttl(CONTROL_STREAM) == -1, "what control has still to read must stay"

@@ -1,0 +1,291 @@
+"""When a run is saved, what a checkpoint holds, and how a run goes on from one.
+
+The first rank copies what is to be kept, and a thread of its own writes the copy while the training goes on.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from worker.events import EventKind, FailureCode
+from worker.merit import larger_is_better
+from worker.runtime.aside import put_aside
+from worker.runtime.background import Background
+from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
+from worker.runtime.collective import Group, broadcast_bytes, gather_bytes
+from worker.runtime.failures import ProgramFailure
+from worker.runtime.gradients import broadcast_model
+from worker.runtime.memory import free_bytes
+from worker.runtime.rng import restore_rng, rng_state
+
+if TYPE_CHECKING:
+    from worker.runtime.run import Run
+
+BEST_COST_SHARE = 0.05
+"""A new best epoch is written at once only if writing takes less than this share of the time since the last one."""
+HOLD_BYTES = 256 << 20
+"""A best state up to this size may wait in memory to be written; a larger one is written at once."""
+COPY_SHARE = 0.5
+"""Of the free memory that the copy to be written may take; a larger state is written while the training waits."""
+LEAVE_S = 20.0
+"""How long a rank that fails waits for the checkpoint that is being written."""
+
+
+class Checkpointer:
+    """Saves and restores. Every rank calls the same methods at the same step; the first rank writes and reads."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        wish = run.spec.get("checkpoints", {})
+        self.every_epochs = _number(wish.get("every_epochs"))
+        self.every_minutes = _number(wish.get("every_minutes"))
+        keep = int(_number(wish.get("keep")) or 2)
+        folder, token = run.settings.work / "checkpoints", run.settings.token
+        self.store = CheckpointStore(folder, keep, larger_is_better(run.metric_name), token)
+        self.parts: dict[str, Any] = {}
+        self._writer = Background()
+        self._held: tuple[dict[str, Any], dict[str, Any]] | None = None
+        self._last_save = time.monotonic()
+        self._last_save_s = 0.0
+        self._saved_step = -1
+        self._epochs_since = 0
+
+    # ---- when --------------------------------------------------------------------------------------------------
+    def minutes_are_up(self) -> bool:
+        """Whether the spec's minutes have passed since the last save."""
+        return self.every_minutes is not None and time.monotonic() - self._last_save >= self.every_minutes * 60
+
+    def end_of_epoch(self) -> None:
+        """Save by the policy after an epoch: due by count or minutes, the last, or the best so far."""
+        position = self.run.position
+        self._epochs_since += 1
+        last = position.stopped or position.epoch + 1 >= self.run.epochs_total
+        due = last or (self.every_epochs is not None and self._epochs_since >= self.every_epochs)
+        waited = time.monotonic() - self._last_save
+        affordable = self._last_save_s + self._writer.took_s <= waited * BEST_COST_SHARE
+        due = self._agreed(due or self.minutes_are_up() or (position.is_best and affordable))
+        if due:
+            self.save(metric=position.metric)
+            self._epochs_since = 0
+        elif position.is_best:
+            state = self._state()
+            if _bytes(state) > HOLD_BYTES:
+                self.save(metric=position.metric, state=state)
+            elif self.run.rank == 0:
+                self._held = (copied(state), {**self._label(), "metric": position.metric})
+
+    def flush(self) -> None:
+        """Write what still waits, to its end."""
+        if self._saved_step != self.run.position.step:
+            self.save(metric=self.run.position.metric)
+        self.settle()
+
+    def _agreed(self, wish: bool) -> bool:
+        """The first rank's decision, on every rank (clocks differ)."""
+        if self.run.group is None:
+            return wish
+        decision = torch.tensor([int(wish)])
+        self.run.group.broadcast_(decision)
+        return bool(decision)
+
+    # ---- saving ------------------------------------------------------------------------------------------------
+    def save(self, metric: float | None, state: dict[str, Any] | None = None) -> None:
+        """Take a checkpoint of now, and before it a better one that waits in memory; they are written from here on.
+
+        Raises what went wrong with the one before.
+        """
+        started = time.monotonic()
+        state = state or self._state()
+        if self.run.rank == 0:
+            waiting = []
+            if self._held is not None and not (metric is not None and self.run.position.is_best):
+                waiting.append(self._held)
+            self._held = None
+            self._hand_over(waiting, state, {**self._label(), "metric": metric})
+        self._saved_step = self.run.position.step
+        self._last_save = time.monotonic()
+        self._last_save_s = self._last_save - started
+
+    def _hand_over(
+        self, waiting: list[tuple[dict[str, Any], dict[str, Any]]], state: dict[str, Any], label: dict[str, Any]
+    ) -> None:
+        """Have everything written: beside the training, where memory has room for a copy."""
+        self._writer.wait()
+        free = free_bytes(torch.device("cpu"), self.run.settings.memory_bytes)
+        beside = _bytes(state) <= free * COPY_SHARE
+        work = [*waiting, (copied(state) if beside else state, label)]
+
+        def write() -> None:
+            for item, its_label in work:
+                self._write(item, **its_label)
+
+        if beside:
+            self._writer.start(write)
+        else:
+            write()
+
+    def settle(self) -> None:
+        """Until everything is on disk. Raises what went wrong."""
+        self._writer.wait()
+
+    def check(self) -> None:
+        """Raise what went wrong with a checkpoint."""
+        self._writer.check()
+
+    def leave(self) -> None:
+        """The run has failed: let a checkpoint that is being written get to its end, if it does so soon."""
+        with suppress(Exception):
+            self._writer.wait(LEAVE_S)
+
+    def _label(self) -> dict[str, Any]:
+        step = self.run.position.step
+        return {"step": step, "epoch": step / self.run.teller.steps_per_epoch}
+
+    def _write(self, state: dict[str, Any], *, step: int, epoch: float, metric: float | None) -> None:
+        saved = self.store.save(state, step=step, epoch=epoch, metric=metric)
+        best = self.store.best()
+        removed = self.store.purge()
+        self._tell(saved, best is not None and best.name == saved.name, removed)
+
+    def _tell(self, saved: Saved, best: bool, removed: list[str]) -> None:
+        data = {"name": saved.name, "step": saved.step, "epoch": saved.epoch, "metric": saved.metric}
+        self.run.reporter.emit(EventKind.CHECKPOINT, **data, bytes=saved.bytes, best=best, removed=removed)
+
+    def _state(self) -> dict[str, Any]:
+        """All that the run depends on; of other ranks their random states."""
+        run = self.run
+        own = rng_state(run.device)
+        ranks = [own]
+        if run.group is not None:
+            buffer = io.BytesIO()
+            torch.save(own, buffer)
+            bodies = gather_bytes(run.group, buffer.getvalue())
+            ranks = [torch.load(io.BytesIO(body), weights_only=True) for body in bodies]
+        return {
+            "parts": run.mode.state(self.parts),
+            "position": run.position.state_dict() | {"elapsed_s": run.control.elapsed_s()},
+            "losses": run.teller.losses.state_dict(),
+            "ranks": ranks,
+        }
+
+    # ---- restoring ---------------------------------------------------------------------------------------------
+    def restore(self) -> None:
+        """Go on from the wished or the newest good checkpoint, if there is one.
+
+        Raises `CorruptCheckpoint` if the wished one is damaged, `Superseded` where a newer attempt has begun,
+        `ProgramFailure` where model or optimizer are not those of the checkpoint.
+        """
+        run = self.run
+        if run.rank == 0:
+            self.store.claim()
+        found = self._find() if run.rank == 0 else None
+        if run.group is not None:
+            found = _shared(run.group, run.rank, found)
+        if found is None:
+            return
+        name, state = found
+        try:
+            run.mode.load(self.parts, state["parts"])
+        except (RuntimeError, KeyError, ValueError) as error:
+            raise _of_another_model(name, error) from error
+        run.position.load_state_dict(state["position"])
+        run.teller.losses.load_state_dict(state["losses"])
+        self._restore_rngs(state["ranks"])
+        self._saved_step = run.position.step
+        if run.rank == 0:
+            run.reporter.note(f"Going on from checkpoint {name}: step {run.position.step}, epoch {run.position.epoch}.")
+
+    def _restore_rngs(self, states: list[dict[str, Any]]) -> None:
+        """Of all ranks, as saved; other numbers of ranks begin with new ones."""
+        if len(states) == self.run.world_size:
+            restore_rng(states[self.run.rank], self.run.device)
+
+    def _find(self) -> tuple[str, dict[str, Any]] | None:
+        if self.run.settings.fresh:
+            self._leave_behind(-1)  # another model's best must not become this one's
+            return None
+        wished = self.run.settings.resume_from
+        if wished is None:
+            return self.store.newest_good(self.run.reporter.note)
+        state = self.store.load(Path(wished).name)
+        self._leave_behind(int(state["position"]["step"]))
+        return wished, state
+
+    def _leave_behind(self, step: int) -> None:
+        """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
+        later = [saved.name for saved in self.store.saved() if saved.step > step]
+        if later:
+            aside = put_aside(self.store.folder, later, self.run.settings.token)
+            names = ", ".join(later)
+            self.run.reporter.note(f"Put aside, as this run starts from an earlier point: {names} (in {aside.name}).")
+
+    def take_best(self, net: nn.Module) -> None:
+        """Put the best weights (their running average, if one is kept) into `net`, on every rank."""
+        run = self.run
+        if run.rank == 0:
+            net.load_state_dict(self._best_weights(net))
+        if run.group is not None:
+            broadcast_model(net, run.group)
+
+    def _best_weights(self, net: nn.Module) -> dict[str, Any]:
+        best = self.store.best()
+        if best is not None:
+            try:
+                return _weights(self.store.load(best.name)["parts"])
+            except CorruptCheckpoint as error:
+                self.run.reporter.note(f"The best checkpoint is damaged ({error}); the last weights are used.")
+        current = {name: part.state_dict() for name, part in self.parts.items()}
+        return _weights({"net": net.state_dict(), **current})
+
+
+def _weights(parts: dict[str, Any]) -> dict[str, Any]:
+    weights: dict[str, Any] = parts["ema"]["net"] if "ema" in parts else parts["net"]
+    return weights
+
+
+def _of_another_model(name: str, error: Exception) -> ProgramFailure:
+    said = " ".join(str(error).split())[:300]
+    message = f"Checkpoint {name} does not fit the model or its optimizer: {said}"
+    hint = "Undo the change of the program, or begin anew: python train.py --fresh"
+    return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
+
+
+def _shared(group: Group, rank: int, found: tuple[str, dict[str, Any]] | None) -> tuple[str, dict[str, Any]] | None:
+    """The first rank's checkpoint on every rank (other nodes may not hold the files)."""
+    buffer = io.BytesIO()
+    if rank == 0:
+        torch.save(found, buffer)
+    body = broadcast_bytes(group, buffer.getvalue())
+    shared: tuple[str, dict[str, Any]] | None = torch.load(io.BytesIO(body), weights_only=True)
+    return shared
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and value > 0 else None
+
+
+def _bytes(value: Any) -> int:
+    """Memory of all tensors in a nested value."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        return sum(_bytes(item) for item in value.values())
+    return sum(_bytes(item) for item in value) if isinstance(value, list | tuple) else 0
+
+
+def copied(value: Any) -> Any:
+    """The nested value with tensors copied to the CPU."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([copied(item) for item in value])
+    return value

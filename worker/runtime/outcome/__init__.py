@@ -1,0 +1,1 @@
+"""What a run leaves: results, charts, the rows they show."""

@@ -1,0 +1,190 @@
+"""Charts of the results: each a table (columns, rows) that a page draws and a person downloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from worker.runtime.data import Dataset, Part
+from worker.runtime.outcome.regression_charts import regression_charts
+
+Chart = dict[str, Any]
+ROWS_SHOWN = 2000
+"""Rows of the table per class."""
+CLASSES_SHOWN = 50
+"""Larger confusion matrices show the most frequent classes."""
+CURVES_SHOWN = 20
+CURVE_POINTS = 200
+SAMPLES = 24
+FEATURES_SHOWN = 8
+BINS = 10
+TELLING_LEAN = 0.02
+"""From so much between mean confidence and accuracy on, a model is told to be too sure, or not sure enough."""
+
+
+def values(standardised: Tensor, dataset: Dataset) -> NDArray[np.float64]:
+    """Targets or outputs on the scale of the data."""
+    return standardised.double().numpy() * dataset.target_std + dataset.target_mean
+
+
+def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, split: str) -> list[Chart]:
+    """All charts of one part. `features`: what is known of its rows, in the same order."""
+    if part.targets.is_floating_point():
+        true, predicted = values(part.targets, dataset), values(outputs.squeeze(1), dataset)
+        made = regression_charts(true, predicted, part.rows.numpy(), features)
+        error = np.abs(predicted - true)
+        shown = np.stack([true, predicted, error], 1).tolist()
+        made += sample_charts(error, shown, ["true", "predicted", "error"], part, features)
+    else:
+        made = classification_charts(part, outputs, dataset, features)
+    return [{**chart, "split": split} for chart in made]
+
+
+def classification_charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table) -> list[Chart]:
+    """Confusion, per class, ROC, PR, average precision, calibration, samples."""
+    probabilities = torch.softmax(outputs.double(), 1).numpy()
+    true, best = part.targets.numpy(), probabilities.argmax(1)
+    names = list(dataset.classes)
+    made = [confusion_chart(true, best, names), per_class_chart(true, best, names)]
+    made += curve_charts(true, probabilities, names)
+    made.append(calibration_chart(true == best, probabilities.max(1)))
+    confidence_in_true = probabilities[np.arange(len(true)), true]
+    shown = [
+        [names[a], names[b], float(probability)]
+        for a, b, probability in zip(true, best, probabilities.max(1), strict=True)
+    ]
+    columns = ["true", "predicted", "confidence"]
+    return made + sample_charts(1 - confidence_in_true, shown, columns, part, features)
+
+
+def confusion_chart(true: NDArray[np.int64], best: NDArray[np.int64], names: list[str]) -> Chart:
+    """Rows: true class; columns: predicted class; cells: rows counted."""
+    note = ""
+    order = np.arange(len(names))
+    if len(names) > CLASSES_SHOWN:
+        frequency = np.bincount(true, minlength=len(names))
+        order = np.sort(np.argsort(-frequency, kind="stable")[:CLASSES_SHOWN])
+        note = f"The {CLASSES_SHOWN} most frequent of {len(names)} classes."
+    place = np.full(len(names), -1)
+    place[order] = np.arange(len(order))
+    shown = (place[true] >= 0) & (place[best] >= 0)
+    counts = np.zeros((len(order), len(order)), np.int64)
+    np.add.at(counts, (place[true[shown]], place[best[shown]]), 1)
+    rows = [[names[a], *map(int, counts[place[a]])] for a in order]
+    columns = ["true \\ predicted", *(names[b] for b in order)]
+    return chart("confusion_matrix", "Confusion matrix", "confusion", columns, rows, note)
+
+
+def per_class_chart(true: NDArray[np.int64], best: NDArray[np.int64], names: list[str]) -> Chart:
+    """Precision, recall and F1 of every class, or of the most frequent `ROWS_SHOWN`."""
+    hits = np.bincount(true[true == best], minlength=len(names))
+    there, guessed = np.bincount(true, minlength=len(names)), np.bincount(best, minlength=len(names))
+    order = np.sort(np.argsort(-there, kind="stable")[:ROWS_SHOWN])
+    note = f"The {ROWS_SHOWN} most frequent of {len(names)} classes." if len(names) > ROWS_SHOWN else ""
+    rows = []
+    for index in order:
+        precision = hits[index] / guessed[index] if guessed[index] else None
+        recall = hits[index] / there[index] if there[index] else None
+        both = there[index] + guessed[index]
+        f1 = 2 * hits[index] / both if both else None
+        figures = (None if x is None else float(x) for x in (precision, recall, f1))
+        rows.append([names[index], int(there[index]), *figures])
+    return chart("per_class", "Per class", "table", ["class", "rows", "precision", "recall", "f1"], rows, note)
+
+
+def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], names: list[str]) -> list[Chart]:
+    """ROC and PR, one class against the rest, with the areas under them; of two classes the rarer one's.
+
+    The precision of the more frequent one is high whatever the model does.
+    """
+    from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
+
+    counts = np.bincount(true, minlength=len(names))
+    chosen = [index for index in np.argsort(-counts, kind="stable") if 0 < counts[index] < len(true)]
+    if len(names) == 2:
+        chosen = chosen[-1:]
+    which = f"The {CURVES_SHOWN} most frequent of {len(names)} classes. " if len(chosen) > CURVES_SHOWN else ""
+    roc, pr, areas = [], [], []
+    thinned = False
+    for index in sorted(chosen[:CURVES_SHOWN]):
+        is_class, score, name = true == index, probabilities[:, index], names[index]
+        fpr, tpr, cuts = roc_curve(is_class, score, drop_intermediate=True)
+        keep = thin(len(fpr))
+        roc += [[name, float(fpr[i]), float(tpr[i]), float(min(cuts[i], 1.0))] for i in keep]
+        precision, recall, cuts_pr = precision_recall_curve(is_class, score, drop_intermediate=True)
+        kept = thin(len(precision))
+        cuts_pr = np.append(cuts_pr, 1.0)
+        pr += [[name, float(recall[i]), float(precision[i]), float(cuts_pr[i])] for i in kept]
+        thinned = thinned or len(keep) < len(fpr) or len(kept) < len(precision)
+        average = float(average_precision_score(is_class, score))
+        areas.append([name, int(counts[index]), average, float(roc_auc_score(is_class, score))])
+    note = f"{which}Down-sampled to {CURVE_POINTS} points per class." if thinned else which.rstrip()
+    if len(areas) > 1:
+        average, roc_auc = np.mean([row[2:] for row in areas], axis=0)
+        which += f"Mean over these classes: average precision {average:.3f}, area under the ROC curve {roc_auc:.3f}."
+    columns = ["class", "rows", "average_precision", "roc_auc"]
+    return [
+        chart("roc", "ROC", "curve", ["class", "fpr", "tpr", "threshold"], roc, note),
+        chart("pr", "Precision and recall", "curve", ["class", "recall", "precision", "threshold"], pr, note),
+        chart("average_precision", "Average precision", "table", columns, areas, which.rstrip()),
+    ]
+
+
+def thin(count: int) -> NDArray[np.int64]:
+    """At most CURVE_POINTS evenly spaced places out of `count`, both ends included."""
+    return np.unique(np.linspace(0, count - 1, min(count, CURVE_POINTS)).round().astype(np.int64))
+
+
+def calibration_chart(right: NDArray[np.bool_], confidence: NDArray[np.float64]) -> Chart:
+    """How often the model is right when it says it is so sure."""
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    rows, gap = [], 0.0
+    for index in range(BINS):
+        inside = bins == index
+        if inside.any():
+            sure, share = float(confidence[inside].mean()), float(right[inside].mean())
+            rows.append([f"{index / BINS:.1f}-{(index + 1) / BINS:.1f}", sure, share, int(inside.sum())])
+            gap += abs(sure - share) * inside.mean()
+    lean = float(confidence.mean() - right.mean())
+    mood = "is right less often than it says" if lean > 0 else "is right more often than it says"
+    note = f"Expected calibration error {gap:.3f}: its confidence is off by {100 * gap:.1f} points on average"
+    note += f", and it {mood}." if abs(lean) >= TELLING_LEAN else "."
+    return chart("calibration", "Calibration", "curve", ["bin", "confidence", "accuracy", "rows"], rows, note)
+
+
+def sample_charts(
+    badness: NDArray[np.float64], shown: list[list[Any]], columns: list[str], part: Part, features: pa.Table
+) -> list[Chart]:
+    """The rows with the largest and the smallest `badness`, with their first feature values."""
+    order = np.argsort(-badness, kind="stable")
+    named = [name for name in features.column_names if name != "name"][:FEATURES_SHOWN]
+    made = []
+    for identity, title, chosen in (
+        ("worst_samples", "Worst samples", order[:SAMPLES]),
+        ("best_samples", "Best samples", order[::-1][:SAMPLES]),
+    ):
+        picked = features.take(pa.array(chosen)) if features.num_columns else features
+        rows = []
+        for place, index in enumerate(chosen):
+            row = int(part.rows[index])
+            name = picked["name"][place].as_py() if "name" in features.column_names else f"row {row + 1}"
+            known = [text(picked[column][place].as_py()) for column in named]
+            rows.append([row, name, *shown[index], *known])
+        note = f"{len(rows)} of {len(badness)} rows."
+        made.append(chart(identity, title, "samples", ["row", "name", *columns, *named], rows, note))
+    return made
+
+
+def text(value: Any) -> Any:
+    """A feature value as JSON: numbers stay, all else becomes text."""
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def chart(identity: str, title: str, kind: str, columns: list[str], rows: list[list[Any]], note: str = "") -> Chart:
+    """One chart as the results page takes it."""
+    return {"id": identity, "title": title, "kind": kind, "columns": columns, "rows": rows, "note": note}

@@ -1,0 +1,171 @@
+"""The results folder: what the best weights say about every row, charts, weights, environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from worker.events import finite
+from worker.runtime.data import Dataset, Part
+from worker.runtime.memory import peak_bytes
+from worker.runtime.metrics import part_metrics
+from worker.runtime.outcome import charts as analysis
+from worker.runtime.outcome.records import features
+
+if TYPE_CHECKING:
+    from worker.runtime.run import Run
+
+PROBABILITY_COLUMNS = 1000
+"""With more classes than this, predictions.parquet holds only the probability of the predicted class."""
+PACKAGES = ("torch", "numpy", "pyarrow", "pillow", "scikit-learn", "safetensors", "PyYAML", "horovod")
+
+
+def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
+    """Predict all parts with the best weights and write the folder `results` (first rank only)."""
+    timing = _timing(run, net)
+    run.checkpointer.take_best(net)
+    run.autocast.exact = True  # as predict.py will compute
+    parts = {"train": dataset.train, "val": dataset.val, "test": dataset.test}
+    outputs = {name: run.outputs(net, part) for name, part in parts.items()}
+    if run.rank != 0:
+        return
+    run.checkpointer.store.check()  # the results are those of the newest attempt
+    folder = _results_folder(run)
+    metrics = {name: part_metrics(outputs[name], part.targets, dataset.target_std) for name, part in parts.items()}
+    _write_predictions(folder / "predictions.parquet", dataset, parts, outputs)
+    save_weights(net, folder / "model.safetensors")
+    surroundings = environment(run)
+    _write_json(folder / "environment.json", surroundings)
+    body = {
+        "task": run.spec.task,
+        "metric": {
+            "name": run.metric_name,
+            "value_val": metrics["val"].get(run.metric_name),
+            "value_test": metrics["test"].get(run.metric_name),
+        },
+        "metrics": metrics,
+        "classes": list(dataset.classes),
+        "charts": _charts(run, dataset, parts, outputs),
+        "environment": surroundings,
+        "timing": timing,
+    }
+    _write_json(folder / "results.json", body)
+    shown = {part: values[run.metric_name] for part, values in metrics.items() if run.metric_name in values}
+    run.reporter.say("  ".join(f"{part}/{run.metric_name} {value:.4f}" for part, value in shown.items()))
+
+
+def _timing(run: Run, net: nn.Module) -> dict[str, Any]:
+    """What the training took; asked before anything is predicted."""
+    return {
+        "load_s": run.load_s,
+        "train_s": run.control.elapsed_s(),
+        "samples_per_s": run.teller.meter.samples_per_s,
+        "epochs": run.position.epoch,
+        "steps": run.position.step,
+        "parameters": sum(weight.numel() for weight in net.parameters()),
+        "peak_bytes": peak_bytes(run.device, run.idle_bytes),
+    }
+
+
+def _charts(run: Run, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]) -> Any:
+    """Charts of the rows that training has not seen, where there are any."""
+    judged = next((name for name in ("test", "val") if len(parts[name])), "train")
+    table = features(run.data_folder, run.spec, parts[judged].rows)
+    return analysis.charts(parts[judged], outputs[judged], dataset, table, judged)
+
+
+def write_preprocess(run: Run, dataset: Dataset) -> None:
+    """preprocess.json: what predict.py needs beside the weights; written first, so that any checkpoint can predict."""
+    body = {"task": run.spec.task, "classes": list(dataset.classes), **dataset.preprocess}
+    _write_json(_results_folder(run) / "preprocess.json", body)
+
+
+def _results_folder(run: Run) -> Path:
+    folder = run.settings.work / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def save_weights(net: nn.Module, path: Path) -> None:
+    """Weights and buffers as safetensors; tensors that share memory are written apart."""
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in net.state_dict().items()}
+    making = path.with_name(f".{path.name}")
+    save_file(tensors, making)
+    making.replace(path)
+
+
+def _write_json(path: Path, body: dict[str, Any]) -> None:
+    """Write strict JSON so that a reader sees the old file or the new one."""
+    making = path.with_name(f".{path.name}")
+    making.write_text(json.dumps(finite(body), indent=1), encoding="utf-8")
+    making.replace(path)
+
+
+def _write_predictions(path: Path, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]) -> None:
+    """One line per row of the dataset, in its order: row, split, true, predicted, and probabilities or the error."""
+    tables = [_part_predictions(name, part, outputs[name], dataset) for name, part in parts.items() if len(part)]
+    table = pa.concat_tables(tables).sort_by("row")
+    making = path.with_name(f".{path.name}")
+    pq.write_table(table, making, compression="zstd")
+    making.replace(path)
+
+
+def _part_predictions(name: str, part: Part, outputs: Tensor, dataset: Dataset) -> pa.Table:
+    columns: dict[str, Any] = {"row": part.rows.numpy(), "split": pa.array([name] * len(part))}
+    if part.targets.is_floating_point():
+        true, predicted = analysis.values(part.targets, dataset), analysis.values(outputs.squeeze(1), dataset)
+        return pa.table(columns | {"true": true, "predicted": predicted, "error": predicted - true})
+    probabilities = torch.softmax(outputs.double(), 1).numpy()
+    classes = pa.array(dataset.classes, pa.string())
+    best = probabilities.argmax(1)
+    columns["true"] = classes.take(pa.array(part.targets.numpy()))
+    columns["predicted"] = classes.take(pa.array(best))
+    columns["confidence"] = probabilities[np.arange(len(best)), best]
+    if len(dataset.classes) <= PROBABILITY_COLUMNS:
+        for number, label in enumerate(dataset.classes):
+            columns[f"probability of {label}"] = probabilities[:, number].astype(np.float32)
+    return pa.table(columns)
+
+
+def environment(run: Run) -> dict[str, Any]:
+    """Versions and machine, for the record."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    gpu = torch.cuda.get_device_name(run.device) if run.device.type == "cuda" else None
+    return {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cpu": cpu_name(),
+        "cpu_cores": os.cpu_count(),
+        "device": str(run.device),
+        "gpu": gpu,
+        "threads": torch.get_num_threads(),
+        "world_size": run.world_size,
+        "backend": run.settings.backend if run.world_size > 1 else None,
+        "seed": run.seed,
+        "versions": versions,
+    }
+
+
+def cpu_name() -> str:
+    """Model name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())

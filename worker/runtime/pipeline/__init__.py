@@ -1,0 +1,1 @@
+"""A model in stages: found, timed, trained and put together again."""

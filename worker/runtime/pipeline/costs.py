@@ -1,0 +1,116 @@
+"""What each piece of a model costs here: timed forward and backward passes, and what they keep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from worker.runtime.pipeline.blocks import Chain
+from worker.stages import Block
+
+REPEATS = 3
+"""Passes of each piece, of which the fastest counts."""
+MOST_ROWS = 128
+
+
+def measured_blocks(chain: Chain, inputs: Sequence[Tensor], batch: int, device: torch.device) -> list[Block]:
+    """Time each piece on `device`, on two numbers of rows: what does not grow with them is its fixed part.
+
+    Pieces visit the device one after another, so that a model is timed that no device holds as a whole. Nothing of
+    the model changes, neither batch statistics nor random states.
+    """
+    rows = max(2, min(batch, MOST_ROWS))
+    less = max(1, rows // 4)
+    tensors = [tensor[torch.arange(rows) % len(tensor)].to(device) for tensor in inputs]
+    cuda = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=cuda), kept_buffers(chain.net):
+        large = _passes(chain, tensors)
+        small = _passes(chain, [tensor[:less] for tensor in tensors])
+    chain.net.zero_grad(set_to_none=True)
+    blocks = []
+    for number, piece in enumerate(chain.pieces):
+        (forward, backward, kept_bytes), (forward_less, backward_less, _) = large[number], small[number]
+        forward_s, fixed_forward_s = _line(forward, forward_less, rows, less)
+        backward_s, fixed_backward_s = _line(backward, backward_less, rows, less)
+        module = chain.stage(number, number + 1)
+        blocks.append(
+            Block(
+                name=piece.name,
+                forward_s=forward_s,
+                backward_s=backward_s,
+                fixed_forward_s=fixed_forward_s,
+                fixed_backward_s=fixed_backward_s,
+                parameter_bytes=sum(weight.numel() * weight.element_size() for weight in module.parameters()),
+                activation_bytes=kept_bytes / rows,
+                output_bytes=piece.boundary.row_bytes,
+            )
+        )
+    return blocks
+
+
+@contextmanager
+def kept_buffers(net: nn.Module) -> Iterator[None]:
+    """Batch statistics are afterwards what they were."""
+    before = [
+        (module, name, buffer.clone())
+        for module in net.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    try:
+        yield
+    finally:
+        for module, name, kept in before:
+            module._buffers[name] = kept
+
+
+def _passes(chain: Chain, inputs: Sequence[Tensor]) -> list[tuple[float, float, int]]:
+    """(forward seconds, backward seconds, bytes kept) of each piece, handing on what it made."""
+    found = []
+    handed: tuple[Tensor, ...] = tuple(inputs)
+    for number in range(len(chain.pieces)):
+        module = chain.stage(number, number + 1).train().to(inputs[0].device)
+        best, output, kept_bytes = (float("inf"), float("inf")), handed[0], 0
+        for _ in range(REPEATS):
+            output, kept_bytes, seconds = _pass(module, handed)
+            best = min(best[0], seconds[0]), min(best[1], seconds[1])
+        module.zero_grad(set_to_none=True)
+        module.to(chain.home)
+        found.append((*best, kept_bytes))
+        handed = (output.detach().requires_grad_(),)
+    return found
+
+
+def _pass(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, int, tuple[float, float]]:
+    kept: dict[int, int] = {}
+    weights = {weight.data_ptr() for weight in module.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    device = inputs[0].device
+    began_s = _now(device)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output: Tensor = module(*inputs)
+    done_s = _now(device)
+    torch.autograd.backward(output, torch.ones_like(output))
+    return output, sum(kept.values()), (done_s - began_s, _now(device) - done_s)
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def _line(large_s: float, small_s: float, rows: int, less: int) -> tuple[float, float]:
+    """(seconds per row, fixed seconds) through two points; neither below 0."""
+    row_s = min(large_s / rows, max(0.0, (large_s - small_s) / (rows - less)))
+    return row_s, max(0.0, large_s - rows * row_s)

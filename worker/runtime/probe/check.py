@@ -1,0 +1,99 @@
+"""Try a program before it is run: `python -m worker.runtime.probe.check --program FOLDER --data FOLDER`.
+
+Compiles every file, loads the data, builds the model, and makes one forward and one backward pass on a few real
+rows. The last line printed is JSON: {ok, problem: {code, message, hint, file, line, traceback} or null, parameters,
+output_shape}. Exit code 0 if all is well, else EXIT_REPORTED.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from worker.events import FailureCode
+from worker.plan import EXIT_REPORTED
+from worker.runtime.data import DataError, Dataset
+from worker.runtime.failures import ProgramFailure, describe
+from worker.runtime.memory import probe
+from worker.runtime.spec import load_spec
+
+ROWS = 16
+SOURCES = ("model.py", "data.py", "train.py", "predict.py")
+
+
+def check(program: Path, data: Path) -> dict[str, Any]:
+    """Try the program in the folder `program` on the packed data in `data`. Never raises for a fault of the program."""
+    answer: dict[str, Any] = {"ok": False, "problem": None, "parameters": None, "output_shape": None}
+    try:
+        net, shape = _try(program, data)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        if isinstance(error, SystemExit):
+            error = ProgramFailure(FailureCode.PROGRAM_ERROR, "The program ended itself while it was loaded.")
+        problem = describe(error, program, lambda: None)
+        problem.pop("step")
+        return {**answer, "problem": problem}
+    parameters = sum(weight.numel() for weight in net.parameters())
+    return {**answer, "ok": True, "parameters": parameters, "output_shape": list(shape)}
+
+
+def _try(program: Path, data: Path) -> tuple[nn.Module, tuple[int, ...]]:
+    for name in SOURCES:
+        source = (program / name).read_text(encoding="utf-8")
+        compile(source, str(program / name), "exec")
+    spec = load_spec(program / "spec.yaml")
+    sys.path.insert(0, str(program))
+    os.chdir(program)
+    torch.manual_seed(int(spec.training.seed))
+    model = importlib.import_module("model")
+    if not callable(getattr(model, "build", None)):
+        message = "model.py has no function build(spec)."
+        raise ProgramFailure(
+            FailureCode.MODEL_NO_BUILD, message, "Add `def build(spec)` that returns a torch.nn.Module."
+        )
+    dataset: Dataset = importlib.import_module("data").load(spec, data)
+    if len(dataset.train) < 2:
+        raise DataError(f"Too few rows to train on: {len(dataset.train)}.", "Use more rows or smaller other parts.")
+    net = model.build(spec.with_shape(dataset.shape))
+    outputs = int(dataset.shape.get("outputs") or spec.shape.outputs)
+    found = probe(net, dataset.train, outputs, torch.device("cpu"), ROWS)
+    rows = dataset.train.take(slice(0, ROWS))
+    net.train()
+    torch.autograd.backward(_loss(net(*rows.inputs), rows.targets))
+    if not any(weight.grad is not None for weight in net.parameters()):
+        message = "No parameter of the model gets a gradient."
+        raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Let the output depend on the model's parameters.")
+    return net, found.output_shape
+
+
+def _loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """The loss that train.py uses, without its refinements."""
+    if targets.is_floating_point():
+        return F.mse_loss(outputs.squeeze(1), targets)
+    return F.cross_entropy(outputs, targets)
+
+
+def main() -> None:
+    """Check and print the answer."""
+    parser = argparse.ArgumentParser(description="Try a program on a few rows.")
+    parser.add_argument("--program", type=Path, default=Path())
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    options = parser.parse_args()
+    torch.set_num_threads(int(os.environ.get("DLH_THREADS", "1")))
+    answer = check(options.program.absolute(), options.data.absolute())
+    print(json.dumps(answer), flush=True)
+    sys.exit(0 if answer["ok"] else EXIT_REPORTED)
+
+
+if __name__ == "__main__":
+    main()

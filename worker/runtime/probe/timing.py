@@ -1,0 +1,166 @@
+"""A `Run` that hands batches to train.py and watches the clock and the memory."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from worker.power import EnergyMeter
+from worker.runtime.collective import broadcast_bytes
+from worker.runtime.data import Dataset, Part
+from worker.runtime.probe.standin import Enough, StandIn
+
+WARM_UP = 2
+VISIT_S = 0.3
+MOST_STEPS = 200
+BATCHES = 16
+REPEATED_BYTES = 32 << 20
+EVALUATED_ROWS, EVALUATED_BYTES = 1024, 8 << 20
+EVALUATION_S = 2.0
+PASSES = 3
+LEAST_OF_MEAN = 0.25
+"""A row takes at least this share of the mean: below it the two sizes differ by noise."""
+
+
+class MeasureRun(StandIn):
+    """Hands batches to train.py, for ever or until enough steps are timed."""
+
+    def __init__(self, *arguments: Any, steps: int, visits: int, budget_s: float, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.least_steps, self.visits, self.budget_s = steps, visits, budget_s
+        self.steps = 0
+        self.warmup_s: list[float] = []
+        self.step_s: list[float] = []
+        self.data_s: list[float] = []
+        self.net: nn.Module | None = None
+        self.dataset: Dataset | None = None
+        self.loaded_s = 0.0
+        self.power_w: float | None = None
+        self._began_s = time.perf_counter()
+
+    def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
+        """As in a run."""
+        self.loaded_s = time.perf_counter() - self._began_s
+        self.net, self.dataset = super().place(net, dataset), dataset
+        reset_peak(self.device)
+        return self.net
+
+    def batches(self, part: Part) -> Iterator[tuple[tuple[Tensor, ...], Tensor]]:
+        """Batches as in a run, epoch after epoch; raises `Enough` after the last visit."""
+        endless = self._endless(_whole_batches(part, self.batch_size))
+        for _ in range(WARM_UP):
+            data_s, batch = self._next(endless)
+            began_s = self._now()
+            yield batch
+            self.warmup_s.append(data_s + self._now() - began_s)
+        self.steps = self._agreed_steps()
+        meter = self._meter()
+        mark("begin")
+        for _ in range(self.visits):
+            taken: list[float] = []
+            waited: list[float] = []
+            visit_s = self._now()
+            for _ in range(self.steps):
+                data_s, batch = self._next(endless)
+                began_s = time.perf_counter() if self._asynchronous else self._now()
+                yield batch
+                taken.append((time.perf_counter() if self._asynchronous else self._now()) - began_s)
+                waited.append(data_s)
+            whole_s = (self._now() - visit_s) / self.steps
+            self.step_s.append(whole_s if self._asynchronous else median(taken) + fmean(waited))
+            self.data_s += waited
+        mark("end")
+        self.power_w = meter.stop()
+        raise Enough
+
+    @property
+    def _asynchronous(self) -> bool:
+        """A GPU works while Python prepares the next step: to wait for it each time would slow it down."""
+        return self.device.type == "cuda"
+
+    def _next(self, batches: Iterator[Any]) -> tuple[float, Any]:
+        began_s = time.perf_counter()
+        batch = next(batches)
+        return time.perf_counter() - began_s, batch
+
+    def _endless(self, part: Part) -> Iterator[Any]:
+        while True:
+            yield from super().batches(part)
+            self.position.next_epoch()
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    def _agreed_steps(self) -> int:
+        """Steps per visit, the same on every rank."""
+        step_s = max(self.warmup_s[-1], 1e-6)
+        wanted = min(MOST_STEPS, max(self.least_steps, math.ceil(VISIT_S / step_s)))
+        return self._agreed(max(1, min(wanted, int(self.budget_s / step_s / self.visits))))
+
+    def _agreed(self, number: int) -> int:
+        """The first rank's, on every rank: each has its own idea of time."""
+        return number if self.group is None else int(broadcast_bytes(self.group, str(number).encode()))
+
+    def _meter(self) -> EnergyMeter:
+        meter = EnergyMeter((self.device.index or 0,) if self.device.type == "cuda" else ())
+        meter.start()
+        return meter
+
+    def evaluation_row_s(self) -> float:
+        """Seconds per row of a forward pass, warmed up.
+
+        From the difference of two sizes: what ranks take to meet comes once per pass, not per row.
+        """
+        assert self.dataset is not None  # noqa: S101 - called after the steps
+        affordable = EVALUATION_S / (median(self.step_s) / self.batch_size)
+        held = EVALUATED_BYTES // max(1, self.dataset.train.row_bytes)
+        many = self._agreed(int(max(8, min(EVALUATED_ROWS, affordable, held))))
+        few = many // 4
+        few_s, many_s = self._pass_s(few), self._pass_s(many)
+        return max((many_s - few_s) / (many - few), LEAST_OF_MEAN * many_s / many)
+
+    def _pass_s(self, rows: int) -> float:
+        """Seconds of a forward pass over so many rows: the median of some, after one that warms up."""
+        assert self.net is not None and self.dataset is not None  # noqa: S101 - called after the steps
+        part = _repeated(self.dataset.train, rows)
+        taken = []
+        for _ in range(1 + PASSES):
+            began_s = self._now()
+            self.outputs(self.net, part)
+            taken.append(self._now() - began_s)
+        return median(taken[1:])
+
+
+def _whole_batches(part: Part, batch_size: int) -> Part:
+    """Rows for some steps of exactly the batch size: a run's last batch may be another one, but it has only one."""
+    batches = max(2, min(BATCHES, REPEATED_BYTES // max(1, part.row_bytes * batch_size)))
+    return _repeated(part, batches * batch_size)
+
+
+def _repeated(part: Part, rows: int) -> Part:
+    """So many rows."""
+    return part.take(torch.arange(rows) % len(part))
+
+
+def mark(what: str) -> None:
+    """Tell a watcher."""
+    print("\n" + json.dumps({"mark": what}), flush=True)
+
+
+def reset_peak(device: torch.device) -> None:
+    """Count the peak anew from here; where the kernel does not allow it, the peak since the start stands."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")

@@ -1,0 +1,127 @@
+"""From two recorded steps to the JSON of a workload (`scheduler.workload.Workload.from_dict` reads it)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from worker.runtime.data import Dataset, Part
+from worker.runtime.evaluation import SAMPLE_ROWS
+from worker.runtime.probe.operators import Entry
+from worker.runtime.probe.tracer import Step
+
+VERSION = 1
+"""`scheduler.workload.WORKLOAD_VERSION`."""
+FIXED = frozenset({"in", "out", "kernel", "size", "groups", "queries", "keys", "width"})
+"""Of a shape: what belongs to the model, not to the batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What was seen of a program."""
+
+    net: nn.Module
+    dataset: Dataset
+    share: float
+    """Rows in `dataset` over all rows there are."""
+    steps: Sequence[Step]
+    """The same step on `batch_size` rows and on more."""
+    state_bytes: int
+    evaluation_bytes: int
+    epochs: int
+    batch_size: int
+    micro_batches: int = 1
+
+
+def workload(seen: Seen) -> dict[str, Any]:
+    """The fields of a `Workload`."""
+    net, dataset, share, steps = seen.net, seen.dataset, seen.share, seen.steps
+    weights = [weight for weight in net.parameters() if weight.requires_grad]
+    tensors = {id(tensor): tensor for tensor in (*net.parameters(), *net.buffers())}
+    gradient_bytes = sum(weight.numel() * weight.element_size() for weight in weights)
+    figures = [_figures(step, gradient_bytes + seen.state_bytes) for step in steps]
+    rows = steps[1].rows - steps[0].rows
+    parts = (dataset.train, dataset.val, dataset.test)
+    return {
+        "version": VERSION,
+        "batch_size": seen.batch_size,
+        "operators": _merged(_operators(steps[0], steps[1])),
+        "parameters": sum(weight.numel() for weight in net.parameters()),
+        "parameter_bytes": sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()),
+        "gradient_bytes": gradient_bytes,
+        "optimizer_bytes": seen.state_bytes,
+        **figures[0],
+        "evaluation_bytes": float(seen.evaluation_bytes),
+        "data_bytes": round(_bytes(dataset.train) / share),
+        "dataset_bytes": round(sum(map(_bytes, parts)) / share),
+        "fixed_parameters_ops": len(weights),
+        "train_rows": round(len(dataset.train) / share),
+        "evaluated_rows": _evaluated(seen),
+        "epochs": seen.epochs,
+        "global_batch_size": seen.batch_size,
+        "micro_batches": seen.micro_batches,
+        "per_row": {
+            **{name: (figures[1][name] - figures[0][name]) / rows for name in figures[0]},
+            "evaluation_bytes": seen.evaluation_bytes / seen.batch_size,
+        },
+    }
+
+
+def _evaluated(seen: Seen) -> int:
+    """All validation rows, and as many training rows up to a limit (`evaluation.train_sample`)."""
+    train, val = round(len(seen.dataset.train) / seen.share), round(len(seen.dataset.val) / seen.share)
+    return val + min(train, SAMPLE_ROWS, val or SAMPLE_ROWS)
+
+
+def _figures(step: Step, lasting_bytes: int) -> dict[str, float]:
+    """What grows with the batch."""
+    return {
+        "activation_bytes": float(step.activation_bytes),
+        "transient_bytes": float(max(0, step.peak_bytes - lasting_bytes - step.activation_bytes)),
+        "backward_flops": float(step.backward_flops),
+    }
+
+
+def _bytes(part: Part) -> int:
+    return len(part) * (part.row_bytes + part.rows.element_size())
+
+
+def _operators(small: Step, large: Step) -> list[Entry]:
+    """Operators of the smaller step, each with what a further row adds to its figures."""
+    names = [[operator["op"] for operator in step.operators] for step in (small, large)]
+    if names[0] != names[1]:  # the program takes another path for another batch: all that is a row's grows alike
+        return [{**one, "per_row": _proportional(one, small.rows)} for one in small.operators]
+    rows = large.rows - small.rows
+    return [
+        {**one, "per_row": _slope(one, two, rows)} for one, two in zip(small.operators, large.operators, strict=True)
+    ]
+
+
+def _figures_of(operator: Entry) -> dict[str, float]:
+    shape: dict[str, float] = operator["shape"]
+    return {name: float(operator[name]) for name in ("flops", "read_bytes", "write_bytes")} | shape
+
+
+def _slope(one: Entry, two: Entry, rows: int) -> dict[str, float]:
+    later = _figures_of(two)
+    slopes = {name: (later.get(name, value) - value) / rows for name, value in _figures_of(one).items()}
+    return {name: slope for name, slope in slopes.items() if slope}
+
+
+def _proportional(operator: Entry, rows: int) -> dict[str, float]:
+    return {name: value / rows for name, value in _figures_of(operator).items() if value and name not in FIXED}
+
+
+def _merged(operators: list[Entry]) -> list[Entry]:
+    """Neighbours and repeats of the same operator as one entry with `repeat`; the order of first sight."""
+    found: dict[str, Entry] = {}
+    for operator in operators:
+        key = repr(operator)
+        if key in found:
+            found[key]["repeat"] += 1
+        else:
+            found[key] = {**operator, "repeat": 1}
+    return list(found.values())

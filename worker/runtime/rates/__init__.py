@@ -1,0 +1,1 @@
+"""Learning rates tried by the program itself: range tests and short trainings."""
