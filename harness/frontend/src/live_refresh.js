@@ -12,12 +12,13 @@ const NOISE = new Set(["progress", "metric", "sample", "log"]);
 // What somebody is typing into, or has ticked, is not drawn anew below their hands.
 function isHeld(node) {
   const inside = node.contains(document.activeElement);
-  return (inside && document.activeElement.matches("select, input, textarea")) || node.querySelector("tbody input:checked") !== null;
+  return (inside && document.activeElement.matches("select, textarea, input:not([type=checkbox])")) || node.querySelector("tbody input:checked") !== null;
 }
 
 function focused(node) {
   const place = node.contains(document.activeElement) ? document.activeElement : null;
-  return place?.matches("a[href]") ? `a[href="${CSS.escape(place.getAttribute("href"))}"]` : null;
+  if (place?.matches("a[href]")) return `a[href="${CSS.escape(place.getAttribute("href"))}"]`;
+  return place?.matches("input[name][value]") ? `input[name="${CSS.escape(place.name)}"][value="${CSS.escape(place.value)}"]` : null;
 }
 
 export function mount(node) {
