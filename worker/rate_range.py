@@ -60,7 +60,8 @@ def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
         if request.get(name) is not None:
             arguments += [f"--{name}", str(request[name])]
     return ProgramCall(
-        name=f"rates-{request['request_id']}", argv=(sys.executable, "-m", f"worker.runtime.rates.{module}", *arguments),
+        name=f"rates-{request['request_id']}",
+        argv=(sys.executable, "-m", f"worker.runtime.rates.{module}", *arguments),
         workdir=program, readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=budget_s + SPARE_S,
         minimum_level=int(request.get("minimum_sandbox_level", 0)), threads=threads, gpus=devices,
         memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),
