@@ -45,9 +45,10 @@ restore: setup
 	@$(PY) -m harness.backup restore "$(FILE)"
 
 # What starts ranks, stacks or a browser mostly waits for what it started, so three of these files run at a time on any
-# machine; of the rest as many as there are cores. A test process that dies ends the run: xdist would start another, and
-# can then wait for ever.
+# machine; of the rest one more than there are cores, since they wait for disks and children for a quarter of their time.
+# A test process that dies ends the run: xdist would start another, and can then wait for ever.
 SHARED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+TESTERS = $(shell expr $$(nproc) + 1)
 WAITING := ranks or stack or browser
 # They lie in two folders: each process reads all the tests it is given.
 WAITING_IN := tests/e2e tests/worker
@@ -56,7 +57,7 @@ test: setup-test
 ifdef ARGS
 	@$(PY) -m pytest $(ARGS)
 else
-	@status=0; $(PY) -m pytest -n auto $(SHARED) -m "not ($(WAITING))" || status=1; \
+	@status=0; $(PY) -m pytest -n $(TESTERS) $(SHARED) -m "not ($(WAITING))" || status=1; \
 	$(PY) -m pytest -n 3 $(SHARED) -m "$(WAITING)" $(WAITING_IN) || status=1; exit $$status
 endif
 
