@@ -55,7 +55,8 @@ app.conf.update(
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
-    worker_enable_remote_control=False,  # nobody uses it, and whoever reaches the broker could end every worker by it
+    control_exchange=QUEUE,  # see `mailbox_name`
+    control_queue_expires=None,  # deadlines of queues lie in one table for all, which no node reaches
     enable_utc=True,
 )
 

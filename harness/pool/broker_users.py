@@ -6,13 +6,14 @@ import logging
 from typing import Any
 
 import redis
+from django.conf import settings
 
 from harness.broker import client
 from harness.pool.models import Node
 from harness.pool.terms import broker_user
 from worker.events import CONTROL_STREAM, job_stream, lease_key
 from worker.meeting import MEETINGS
-from worker.queues import node_queue_name, unacked_keys
+from worker.queues import mailbox_name, node_queue_name, unacked_keys
 
 NEWER = "+client|setinfo"
 """What brokers before Redis 7.2 have no name for, and then refuse the whole line. Clients do without it."""
@@ -25,14 +26,30 @@ _log = logging.getLogger(__name__)
 
 def broker_rules(name: str, digest: str) -> list[str]:
     """What the node's user may do: take from its own queue, hold leases and meet; only write to control's queue, to the
-    streams of events and of jobs. No administration, and of channels Celery's signs of life alone."""
+    streams of events and of jobs. No administration; channels: Celery's signs of life, and its own mailbox."""
     queue = node_queue_name(name)
+    mailbox = mailbox_name(queue)
     own = [queue, f"{queue}\x06*", f"_kombu.binding*.{queue}", *unacked_keys(queue).values()]
+    own += [f"_kombu.binding*.{mailbox}", f"*.{mailbox}", f"*.{mailbox}\x06*"]
     own += [lease_key("*"), f"{MEETINGS}*"]
     written = ["control", "control\x06*", CONTROL_STREAM, f"{CONTROL_STREAM}:*", job_stream("*")]
     keys = [*(f"~{key}" for key in own), *(WRITE_ONLY + key for key in written)]
     commands = ["+@all", "-@admin", "-@dangerous", "+info", "+client|setname", NEWER]
-    return ["reset", "on", f"#{digest}", *keys, "resetchannels", "&/*.celeryev/*", *commands]
+    return [
+        "reset",
+        "on",
+        f"#{digest}",
+        *keys,
+        "resetchannels",
+        "&/*.celeryev/*",
+        f"&/{_database()}.{mailbox}",
+        *commands,
+    ]
+
+
+def _database() -> int:
+    """Number of the broker's database: channels of Celery are named by it."""
+    return int(redis.connection.parse_url(settings.REDIS_URL).get("db", 0))  # type: ignore[no-untyped-call]
 
 
 def _older(rules: list[str], refusal: str) -> list[str]:
