@@ -118,7 +118,7 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
 
 def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
     wish = offer.wish
-    asked = Asked(
+    asked = Asked.of(
         deadline_at=offer.deadline_at, **{key: wish.get(key) for key in ("kind", "model_name", "count", "mode")}
     )
     fresh = offer_make(user=user, job=job, asked=asked)

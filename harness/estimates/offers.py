@@ -50,20 +50,13 @@ class Asked:
     """What a person wants of an offer besides the program."""
 
     deadline_at: datetime | None = None
-    kind: str | None = None
-    model_name: str | None = None
-    count: int | None = None
-    mode: str | None = None
-    stages: int | None = None
-    even: bool = False
+    wish: Wish = Wish()
 
-    def wish(self) -> Wish:
-        """What is fixed. Raises `Invalid`."""
+    @staticmethod
+    def of(*, deadline_at: datetime | None = None, **fixed: Any) -> Asked:
+        """With the parts of a `Wish` that are `fixed`. Raises `Invalid`."""
         try:
-            return Wish(
-                kind=self.kind, model_name=self.model_name, count=self.count, mode=self.mode, stages=self.stages,
-                even=self.even,
-            )  # fmt: skip
+            return Asked(deadline_at=deadline_at, wish=Wish(**fixed))
         except ValueError as error:
             raise Invalid(
                 f"{error}".capitalize() + ".", field="count", hint="Leave it out, or give 1 or more."
@@ -71,25 +64,27 @@ class Asked:
 
     @staticmethod
     def wished(spec: Mapping[str, Any], **given: Any) -> Asked:
-        """Kind and number of devices and deadline as the spec fixes them; what is `given` counts more, None is open."""
+        """Kind and number of devices and deadline as the spec fixes them; what is `given` counts more, None is open.
+
+        Raises `Invalid`.
+        """
         read = TaskSpec.model_validate(spec)
         fixed = {"kind": read.resources.device, "count": read.resources.count, "deadline_at": wanted_deadline(read)}
-        return Asked(**{**{name: None if value == "auto" else value for name, value in fixed.items()}, **given})
+        return Asked.of(**{**{name: None if value == "auto" else value for name, value in fixed.items()}, **given})
 
     def of_spec(self, spec: Mapping[str, Any]) -> Asked:
         """With the mode that the spec names, where several devices are fixed or where it is not offered unasked, and
         how it shares out rows and stages."""
-        named, stages = spec.get("mode"), spec.get("pipeline", {}).get("stages")
-        counts = MODES if self.count is not None and self.count > 1 else MODES - OFFERED
-        mode = str(named) if self.mode is None and named in counts else self.mode
+        wish, named, stages = self.wish, spec.get("mode"), spec.get("pipeline", {}).get("stages")
+        counts = MODES if wish.count is not None and wish.count > 1 else MODES - OFFERED
+        mode = str(named) if wish.mode is None and named in counts else wish.mode
         known = stages if isinstance(stages, int) and mode in STAGED else None
-        return replace(
-            self, mode=mode, stages=self.stages or known, even=spec.get("resources", {}).get("split") == "even"
-        )
+        even = spec.get("resources", {}).get("split") == "even"
+        return replace(self, wish=replace(wish, mode=mode, stages=wish.stages or known, even=even))
 
     def row(self) -> dict[str, Any]:
         """Fields of an offer."""
-        return {"deadline_at": utc(self.deadline_at), "wish": asdict(self.wish())}
+        return {"deadline_at": utc(self.deadline_at), "wish": asdict(self.wish)}
 
 
 def utc(moment: datetime | None) -> datetime | None:

@@ -62,7 +62,7 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
         raise Invalid(
             f"{count[:20]!r} is no number of devices.", field="count", hint="Leave it empty, or give 1 or more."
         )
-    return Asked(
+    return Asked.of(
         deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
         kind=given.get("kind") or None,
         count=number_read(count),

@@ -27,7 +27,7 @@ def ask(people: SimpleNamespace) -> Callable[..., Any]:
     from harness.estimates.services import Asked, offer_make
 
     def make(job: Any, *, again: bool = False, **wish: Any) -> Any:
-        return offer_make(user=people.owner, job=job, asked=Asked(**wish), again=again)
+        return offer_make(user=people.owner, job=job, asked=Asked.of(**wish), again=again)
 
     return make
 

@@ -221,7 +221,7 @@ def test_only_members_ask_and_take(job, people, node_make, offered):
 
 def test_a_spec_without_a_job_is_priced_by_the_same_reading(dataset, people, node_make):
     node_make("node-1")
-    offer = offer_make_spec(user=people.owner, dataset=dataset, spec={}, asked=Asked(count=1))
+    offer = offer_make_spec(user=people.owner, dataset=dataset, spec={}, asked=Asked.of(count=1))
     inspection_answer(answer(offer.inspection))
     offer.refresh_from_db()
     assert offer_priced(offer).chosen.allocation.count == 1
@@ -231,7 +231,7 @@ def test_a_spec_without_a_job_is_priced_by_the_same_reading(dataset, people, nod
 
 def test_a_workload_from_outside_is_priced_at_once_and_seen_by_its_owner_only(people, node_make):
     node_make("node-1")
-    offer = offer_make_workload(user=people.owner, workload=workload_make().to_dict(), asked=Asked(kind="cpu"))
+    offer = offer_make_workload(user=people.owner, workload=workload_make().to_dict(), asked=Asked.of(kind="cpu"))
     assert offer.state == "ready"
     assert offer_get(user=people.owner, offer_id=offer.pk) == offer
     with pytest.raises(NotFound):
@@ -241,11 +241,11 @@ def test_a_workload_from_outside_is_priced_at_once_and_seen_by_its_owner_only(pe
 def test_of_a_spec_and_what_is_given_beside_it_the_latter_counts():
     spec = {"budget": {"deadline": "2090-01-31T18:00:00"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"}
     fixed = Asked.wished(spec)
-    assert (fixed.kind, fixed.count, str(fixed.deadline_at)) == ("cpu", 2, "2090-01-31 18:00:00+00:00")
-    assert Asked.wished(spec, count=None, deadline_at=None) == Asked(kind="cpu")
+    assert (fixed.wish.kind, fixed.wish.count, str(fixed.deadline_at)) == ("cpu", 2, "2090-01-31 18:00:00+00:00")
+    assert Asked.wished(spec, count=None, deadline_at=None) == Asked.of(kind="cpu")
     assert Asked.wished({}) == Asked()
-    assert fixed.of_spec(spec).mode == "sync"
-    assert Asked.wished(spec, count=1).of_spec(spec).mode is None, "one device has one mode only"
+    assert fixed.of_spec(spec).wish.mode == "sync"
+    assert Asked.wished(spec, count=1).of_spec(spec).wish.mode is None, "one device has one mode only"
 
 
 @pytest.mark.parametrize(
