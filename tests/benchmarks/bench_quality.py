@@ -174,15 +174,15 @@ def rival_inputs(folder: Path, spec: dict[str, Any]) -> tuple[np.ndarray, np.nda
     return np.stack(columns, axis=1), np.array(table[shape["target"]].to_pylist()), flags
 
 
-def measure(name: str, source: Path, folder: Path, threads: int) -> Outcome:
-    """All repeats of one set."""
+def measure(name: str, source: Path, folder: Path, threads: int, large_repeats: int) -> Outcome:
+    """All repeats of one set, `large_repeats` where it is not small."""
     outcome = Outcome(name)
     seed, repeats = 0, 1
     while seed < repeats:
         place = folder / f"{name}-{seed}"
         spec = make_program(source, place, seed, threads)
         rows = pq.read_metadata(next((place / "data").glob("*.parquet"))).num_rows
-        repeats = REPEATS if rows < SMALL_ROWS else 1
+        repeats = REPEATS if rows < SMALL_ROWS else large_repeats
         figure, outcome.metric, took = train(place, threads)
         outcome.family = f"{spec['model']['family']}-{spec['model']['size']}"
         outcome.ours.append(figure)
@@ -211,6 +211,9 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="folder with " + ", ".join(FILES.values()))
     parser.add_argument("--sets", nargs="*", default=[*BUILT_IN, *FILES], choices=[*BUILT_IN, *FILES])
     parser.add_argument("--threads", type=int, default=2, help="CPU threads of the one process (default 2)")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help=f"seeds for sets of {SMALL_ROWS:,} rows or more (default 1)"
+    )
     given = parser.parse_args()
     print(
         "set            metric    model                runs     ours    rival  rival+val   behind    max s", flush=True
@@ -223,7 +226,7 @@ def main() -> int:
                 skipped.append(name)
                 print(f"{name:14} SKIPPED: {FILES[name]} is not in the folder given by --data", flush=True)
                 continue
-            outcomes.append(measure(name, source, Path(temporary), given.threads))
+            outcomes.append(measure(name, source, Path(temporary), given.threads, max(1, given.seeds)))
             print(line(outcomes[-1]), flush=True)
     body = {
         outcome.name: {
