@@ -22,6 +22,8 @@ from worker.runtime.data import DataError
 from worker.runtime.report import Reporter
 
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+BYTES_TEXT = re.compile(r"\bByte\b|unsigned char")
+"""How torch names the type of pictures where a layer wants floats."""
 MEMORY_TEXTS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "std::bad_alloc")
 
 
@@ -92,6 +94,9 @@ def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tup
         hint = "A program may import torch, numpy, pyarrow, PIL, safetensors, sklearn, yaml and its own files."
         return FailureCode.PROGRAM_ERROR, f"There is no module {error.name!r} here.", hint
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
+    if isinstance(error, RuntimeError) and BYTES_TEXT.search(str(error)):
+        hint = "Pictures come as bytes, 0 to 255: let `forward` begin with `pictures = pictures.float() / 255`."
+        return FailureCode.PROGRAM_ERROR, message, hint
     return FailureCode.PROGRAM_ERROR, message, "Correct that line; the traceback and the log say more."
 
 

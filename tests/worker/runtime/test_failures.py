@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import events
 from worker.plan import EXIT_REPORTED
+from worker.runtime.failures import describe
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +214,18 @@ def test_out_of_memory_names_a_batch_size_that_fits(program: Path) -> None:
     samples.change_spec(program, training={"batch_size": fitting})
     done = run_with_memory(program, 700 << 20)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Conv2d(3, 4, 3), nn.Linear(8, 2), nn.BatchNorm2d(3)], ids=lambda net: type(net).__name__
+)
+def test_a_layer_that_is_given_bytes_is_told_to_make_floats_of_them(layer: nn.Module, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        layer(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
+    assert "pictures.float() / 255" in describe(caught.value, tmp_path, lambda: None)["hint"]
+
+
+def test_other_types_that_do_not_fit_are_not_taken_for_pictures(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        nn.Linear(4, 2).double()(torch.zeros(2, 4))
+    assert "pictures" not in describe(caught.value, tmp_path, lambda: None)["hint"]
