@@ -116,14 +116,13 @@ class DeadlinePass:
         slots = (self._out.slots.get(job.job_id) for job in overdue)
         return not any(slot is not None and slot.start_s > self._now_s for slot in slots)
 
-    def offer(self, job: JobView) -> tuple[Slot | None, float]:
-        """(slot that keeps the deadline beside all promises, earliest upper end that could be kept); see `admit`."""
+    def offer(self, job: JobView) -> tuple[Slot | None, Slot | None]:
+        """(slot that keeps the deadline beside all promises, slot with the earliest upper end); see `admit`."""
         fixed, promised, _, others = self._sorted()
         if not self._begin(fixed, promised, others):
-            return None, math.inf
+            return None, None
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
-        soonest = self._soonest(job, ways.options)
-        return self._in_time(job), soonest.end_s if soonest else math.inf
+        return self._in_time(job), self._soonest(job, ways.options)
 
     def _sorted(self) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
         """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""
