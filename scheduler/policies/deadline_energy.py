@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.policies.deadline_pass import DeadlinePass, Settings
+from scheduler.policies.deadline_pass import DeadlinePass
+from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.rooms import Slot
 from scheduler.types import Capacity, JobView, Plan, Quotas
 
