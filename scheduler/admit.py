@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from scheduler.offers.words import duration_words
+from scheduler.estimation.values import Interval
+from scheduler.offers.values import LEAST_CHANCE
+from scheduler.offers.words import chance_words, duration_words
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
@@ -38,8 +41,8 @@ def admit(
     seen = next((other for other in view.jobs if other.job_id == job.job_id), None)
     if seen is None:
         return _unfit(pool)
-    finish_s, earliest_s = _ask(chosen, seen, view, now_s, quotas)
-    return _answer(job, seen, finish_s, earliest_s, now_s, quotas)
+    finish_s, soonest = _ask(chosen, seen, view, now_s, quotas)
+    return _answer(job, seen, finish_s, soonest, now_s, quotas)
 
 
 def _unfit(pool: PoolView) -> Admission:
@@ -60,18 +63,36 @@ def _problem(job: JobView, now_s: float) -> str:
     return ""
 
 
-def _ask(chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas) -> tuple[float | None, float]:
-    """(middle of its finish if its deadline can be kept, earliest upper end that can be kept)."""
+class _Soonest(NamedTuple):
+    """The way on which it would end first, by upper ends."""
+
+    start_s: float
+    run_s: float
+    """Middle of what it then takes."""
+    end_s: float
+    """Upper end."""
+
+    def chance(self, job: JobView) -> float:
+        """Probability that it ends by its deadline."""
+        low_s, high_s = self.run_s / job.slowdown, self.run_s * job.slowdown
+        return Interval(low=low_s, mid=self.run_s, high=high_s).chance(_deadline(job) - self.start_s)
+
+
+def _ask(
+    chosen: Policy, job: JobView, view: Shown, now_s: float, quotas: Quotas
+) -> tuple[float | None, _Soonest | None]:
+    """(middle of its finish if its deadline can be kept, the soonest that can be)."""
     before = [other for other in view.jobs if other.job_id != job.job_id]
     if isinstance(chosen, DeadlineEnergy):
-        return chosen.offer(job, before, view.capacity, now_s, quotas)
+        finish_s, slot = chosen.offer(job, before, view.capacity, now_s, quotas)
+        return finish_s, _Soonest(slot.start_s, job.left_s(slot.option), slot.end_s) if slot else None
     plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
     times = plan.expected.get(job.job_id)
     if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
-        return None, math.inf
+        return None, None
     start_s, finish_s = times
     upper_s = start_s + (finish_s - start_s) * job.slowdown
-    return (finish_s if upper_s <= _deadline(job) else None), upper_s
+    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, finish_s - start_s, upper_s)
 
 
 def _late(plan: Plan, jobs: Sequence[JobView]) -> set[str]:
@@ -85,9 +106,9 @@ def _deadline(job: JobView) -> float:
 
 
 def _answer(
-    job: JobView, seen: JobView, finish_s: float | None, earliest_s: float, now_s: float, quotas: Quotas
+    job: JobView, seen: JobView, finish_s: float | None, soonest: _Soonest | None, now_s: float, quotas: Quotas
 ) -> Admission:
-    earliest = earliest_s if math.isfinite(earliest_s) else None
+    earliest = soonest.end_s if soonest and math.isfinite(soonest.end_s) else None
     if finish_s is not None:
         if job.deadline_s is None:
             text = f"It is expected to end in {duration_words(finish_s - now_s)}."
@@ -110,10 +131,14 @@ def _answer(
         )
     else:
         text = "The devices it would need until its deadline are promised to other jobs."
-    helps = tuple(_helps(job, seen, earliest, fastest_s, now_s, quotas))
+    helps = _helps(job, seen, earliest, fastest_s, now_s, quotas)
+    chance = soonest.chance(seen) if soonest and earliest is not None else None
+    if chance is not None and chance >= LEAST_CHANCE:
+        helps.append(f"Submit it without a promise: it would be on time with a chance of {chance_words(chance)}.")
     return Admission(
-        accepted=False, finish_s=None, earliest_finish_s=earliest, text=text, changes_that_would_help=helps
-    )
+        accepted=False, finish_s=None, earliest_finish_s=earliest, text=text, changes_that_would_help=tuple(helps),
+        chance=chance,
+    )  # fmt: skip
 
 
 def _helps(
@@ -128,7 +153,8 @@ def _helps(
     left_s = _deadline(job) - now_s
     if fastest_s > left_s > 0:
         share = math.floor(100 * left_s / fastest_s)
-        helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
+        if share:
+            helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
     if any(_over_quota(job, option, quotas) for option in seen.options):
         helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may hold.")
     if fastest_s <= left_s and earliest_s is None:

@@ -256,3 +256,5 @@ class Admission:
     """Earliest finish that can be kept; None: nobody can tell."""
     text: str
     changes_that_would_help: tuple[str, ...] = ()
+    chance: float | None = None
+    """Of what is refused: probability that it is on time all the same; None: nobody can tell."""

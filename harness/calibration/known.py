@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
+from harness.jobs.models import DeviceUse
+from harness.pool.models import Node, NodeState
 from harness.pool.power import table_power
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
@@ -45,8 +47,18 @@ def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
     for key, (name, slowdown) in real.items():
         kind, _ = key
         model = known.setdefault((kind, name), prior_of(kind, name))
-        found[key] = replace(_powered(model, table), slowdown=max(1.0, slowdown))
+        found[key] = replace(_powered(_of_pool(model), table), slowdown=max(1.0, slowdown))
     return found
+
+
+def _of_pool(model: DeviceModel) -> DeviceModel:
+    """Without the slow starts of nodes that take no work: nothing is placed there."""
+    slow = model.overheads.slow_starts
+    if not slow:
+        return model
+    there = set(Node.objects.filter(name__in=slow, state=NodeState.UP).values_list("name", flat=True))
+    left = {name: factor for name, factor in slow.items() if name in there}
+    return replace(model, overheads=replace(model.overheads, slow_starts=left))
 
 
 def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
@@ -62,10 +74,20 @@ def finished_of(kind: str, model_name: str) -> list[Finished]:
     """Finished jobs that a model can learn from, oldest first."""
     rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
     newest = rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")[:RECENT]
-    return [job for row in reversed(newest) if (job := _finished(row))]
+    nodes = _nodes_of([row.job_id for row in newest if row.job_id])
+    return [job for row in reversed(newest) if (job := _finished(row, nodes.get(row.job_id or "", "")))]
 
 
-def _finished(row: FinishedJobRow) -> Finished | None:
+def _nodes_of(jobs: Collection[str]) -> dict[str, str]:
+    """Job -> the node on which its last attempt ran; of jobs that ran on one alone."""
+    uses: dict[str, dict[int, set[str]]] = {}
+    for job_id, token, node in DeviceUse.objects.filter(job__in=jobs).values_list("job_id", "token", "node_name"):
+        uses.setdefault(job_id, {}).setdefault(token, set()).add(node)
+    last = {job_id: by_token[max(by_token)] for job_id, by_token in uses.items()}
+    return {job_id: next(iter(nodes)) for job_id, nodes in last.items() if len(nodes) == 1}
+
+
+def _finished(row: FinishedJobRow, node: str) -> Finished | None:
     try:
         allocation = {**row.allocation, "batch_split": tuple(row.allocation["batch_split"])}
         return Finished(
@@ -75,6 +97,7 @@ def _finished(row: FinishedJobRow) -> Finished | None:
             run_s=row.run_s if row.run_comparable else None,
             start_s=row.start_s,
             load_s=row.load_s,
+            node=node,
         )
     except (KeyError, TypeError, ValueError) as error:
         _log.warning("nothing can be learnt from finished job %s: %s", row.pk, error)

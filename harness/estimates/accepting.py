@@ -33,11 +33,14 @@ from scheduler.workload import Workload
 from worker.states import JobState
 
 
-def offer_accept(*, user: User, offer: OfferRow, line: int | None = None, elastic: bool = True) -> Job:
+def offer_accept(
+    *, user: User, offer: OfferRow, line: int | None = None, elastic: bool = True, promised: bool = True
+) -> Job:
     """Give the job the devices of one line (its place in the offer; None: the recommended one).
 
     A draft's spec is changed; of a job that waits or is paused only what the scheduler may choose from. With `elastic`
-    the scheduler may also use other numbers of the same devices, where that keeps promises.
+    the scheduler may also use other numbers of the same devices, where that keeps promises. Without `promised` a line
+    that may be late can be taken, too (None: the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
     promise; or devices or program changed since, then with a new offer: `details.offer`).
     """
@@ -48,7 +51,7 @@ def offer_accept(*, user: User, offer: OfferRow, line: int | None = None, elasti
     job.refresh_from_db()
     if job.state not in OFFERABLE:
         raise Conflict(f"{job.name} is {job.state}.", code="wrong_state", hint="Clone it to run it on other devices.")
-    chosen = line_of(offer, line)
+    chosen = line_of(offer, line, promised=promised)
     _fresh(user, job, offer, chosen)
     priced = Offer.from_dict(offer.body)
     if job.state == JobState.DRAFT:
@@ -90,19 +93,21 @@ def _promise_check(job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(**fields)
 
 
-def line_of(offer: OfferRow, place: int | None) -> OfferLine:
-    """The line a person points at. Raises `Conflict`, `Invalid`."""
+def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> OfferLine:
+    """The line a person points at; without `promised` one that may be late will do. Raises `Conflict`, `Invalid`."""
     if offer.state not in {OfferState.READY, OfferState.ACCEPTED}:
         raise Conflict("This offer is not priced.", hint="Wait for it, or ask for a new one.")
     priced = Offer.from_dict(offer.body)
     if place is None:
-        if priced.chosen is None:
+        chosen = priced.chosen or (None if promised else priced.likeliest)
+        if chosen is None:
             raise Conflict(priced.text, code="nothing_offered", hint=" ".join(priced.changes))
-        return priced.chosen
+        return chosen
     if not 0 <= place < len(priced.lines):
         raise Invalid(f"The offer has {len(priced.lines)} lines.", field="line", hint="Count from 0.")
     line = priced.lines[place]
-    if line.hindrance not in (None, Hindrance.NOT_WISHED):
+    allowed = {None, Hindrance.NOT_WISHED} | (set() if promised else {Hindrance.DEADLINE})
+    if line.hindrance not in allowed:
         raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Take another line.")
     return line
 

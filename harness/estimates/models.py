@@ -76,6 +76,10 @@ class ProbeRow(models.Model):
     """`Allocation` it ran on, as plain values."""
     step_s = models.JSONField(default=list, blank=True)
     """Seconds of each step, warm-up left out."""
+    first_look = models.JSONField(default=dict, blank=True)
+    """What was answered first and not believed: fields of this row. While it waits, a second look is under way."""
+    left_out_s = models.JSONField(default=list, blank=True)
+    """Of two looks, the steps of the one that took longer."""
     peak_bytes = models.BigIntegerField(null=True, blank=True)
     """Of the rank, above an idle process."""
     row_s = models.JSONField(default=dict, blank=True)

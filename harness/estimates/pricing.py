@@ -21,6 +21,7 @@ from harness.jobs.options import work_left
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
 from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
+from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.estimate import Probe, estimate_all
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis, Estimate
@@ -213,7 +214,7 @@ def offer_compute(
     offer = replace(offer, left=left)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
     notes += _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
-    notes += _reserved_note(project)
+    notes += _reserved_note(project) + _looks_notes(probes or {})
     return offer, ([_ONLY] if only is not None else []) + notes
 
 
@@ -229,6 +230,11 @@ def _notes(estimates: list[Estimate], openings: Openings) -> list[str]:
     if openings.guessed:
         notes.append("Starts rest on a guess: a job whose end nobody has estimated holds devices.")
     return notes
+
+
+def _looks_notes(probes: Mapping[Key, Probe]) -> list[str]:
+    """What came of probes that were made twice."""
+    return [said for (kind, name), probe in probes.items() if (said := twice_words(probe, name or kind))]
 
 
 def _is_assumed(estimate: Estimate) -> bool:

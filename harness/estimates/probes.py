@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -15,40 +13,31 @@ from django.utils import timezone
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.broker import publish_job, task_send_on_commit
-from harness.datasets.selectors import dataset_profile
 from harness.errors import Conflict, Invalid, Unavailable
 from harness.estimates.inspection import content_key
 from harness.estimates.models import AskState, Inspection, ProbeRow
 from harness.jobs import programs
 from harness.jobs.control.turn import facts_change
-from harness.jobs.control.usage import measurement_use_write
 from harness.jobs.models import Allocation as Held
 from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
-from harness.plain import plain
 from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservation
-from harness.pool.reservations import reservation_hold, reservation_release
+from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_queue
 from scheduler.estimation.estimate import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import real_name
 from scheduler.offers.values import allocation_from
-from scheduler.workload import OpClass, Operator, Workload
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
 
 PREFIX = "probe-"
 """Of the ids of our requests; other answers to `node.measure` belong to calibration."""
+AGAIN = "-again"
+"""Ends the id of a second look's request."""
 PURPOSE = "A few steps of a job that has not started"
 """Everybody reads it, also who does not see the job."""
-USE_NAME = "Steps tried before a run"
-"""Of what it used, among the jobs."""
 STEPS = 3
-PEAK_BYTES_MOST = 1 << 50
-"""No host has as much."""
-ROW_FIGURES = ("evaluation_row_s", "load_row_s")
 ANSWER_LIMIT_S = 240.0
-_LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
 
 Key = tuple[str, str]
 
@@ -63,7 +52,7 @@ def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "
     if kind and kind not in DeviceKind.values:
         raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint="Take cpu or cuda.")
     running = inspection.probes.filter(state=AskState.WAITING).first()
-    if running is not None and not _is_late(running):
+    if running is not None and not is_late(running):
         return running
     files = programs.program_of(settings.STORE.job(job.pk)).files
     if content_key(files, job.dataset_sha256 or job.dataset.sha256) != inspection.key:
@@ -87,9 +76,8 @@ def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "
             node_name=device.node.name,
             allocation=asdict(allocation), reservation=str(held.pk),
         )  # fmt: skip
-        programs.files_replace(_paths(probe).program, files)
-        request = _request(probe, job, device)
-        task_send_on_commit("node.measure", [request], queue=node_queue(device.node.name), expires_s=ANSWER_LIMIT_S)
+        programs.files_replace(folder_of(probe).program, files)
+        probe_send(probe, device, minimum_sandbox_level(job))
     return probe
 
 
@@ -99,22 +87,30 @@ def batch_size(job: Job) -> int:
     return value if isinstance(value, int) and value > 0 else 1
 
 
-def _paths(probe: ProbeRow) -> RunPaths:
+def folder_of(probe: ProbeRow) -> RunPaths:
+    """Its program, alone."""
     return RunPaths(settings.STORE.root / "inspections" / f"{PREFIX}{probe.pk}")
 
 
-def _request(probe: ProbeRow, job: Job, device: Device) -> dict[str, Any]:
-    return {
-        "request_id": f"{PREFIX}{probe.pk}",
-        "job_dir": str(_paths(probe).root),
-        "dataset_dir": str(settings.STORE.dataset(job.dataset_sha256 or job.dataset.sha256).packed),
-        "batch_size": batch_size(job),
+def probe_send(probe: ProbeRow, device: Device, sandbox_level: int) -> None:
+    """Ask the node, on commit."""
+    request = {
+        "request_id": request_id(probe),
+        "job_dir": str(folder_of(probe).root),
+        "dataset_dir": str(settings.STORE.dataset(probe.inspection.dataset_sha256).packed),
+        "batch_size": probe.allocation["batch_split"][0],
         "steps": STEPS,
         "visits": 1,
         "device": f"cuda:{device.index}" if device.kind == DeviceKind.CUDA else "cpu",
         "threads": 1,
-        "minimum_sandbox_level": minimum_sandbox_level(job),
+        "minimum_sandbox_level": sandbox_level,
     }
+    task_send_on_commit("node.measure", [request], queue=node_queue(device.node.name), expires_s=ANSWER_LIMIT_S)
+
+
+def request_id(probe: ProbeRow) -> str:
+    """Of the look that is under way: an answer that comes twice is no second look."""
+    return f"{PREFIX}{probe.pk}{AGAIN if probe.first_look else ''}"
 
 
 def idle_device(job: Job, kind: str, model_name: str) -> Device:
@@ -154,109 +150,13 @@ def _kinds_full(project: Project) -> set[str]:
     """Kinds of device of which the project may hold no more, its probes counted; what may be borrowed is not full."""
     held = Counter(Held.objects.filter(job__project=project).values_list("device__kind", flat=True))
     waiting = ProbeRow.objects.filter(project=project, state=AskState.WAITING)
-    held.update(probe.kind for probe in waiting if not _is_late(probe))
+    held.update(probe.kind for probe in waiting if not is_late(probe))
     quotas = Quota.objects.filter(project=project, may_borrow=False)
     return {quota.device_kind for quota in quotas if held[quota.device_kind] >= quota.devices}
 
 
-def probe_done(report: dict[str, Any]) -> ProbeRow | None:
-    """Take in a node's answer to our `node.measure`; one that comes twice counts once."""
-    pk = str(report.get("request_id", "")).removeprefix(PREFIX)
-    probe = ProbeRow.objects.select_related("inspection").filter(pk=pk, state=AskState.WAITING).first()
-    if probe is None:
-        return None
-    try:
-        report = plain(report)
-    except ValueError:
-        report = {}
-    try:
-        measured = _measured(report, allocation_from(probe.allocation))
-        fields: dict[str, Any] = {
-            "state": AskState.DONE,
-            "step_s": list(measured.step_s),
-            "peak_bytes": measured.peak_bytes,
-            "row_s": {name: value for name in ROW_FIGURES if (value := getattr(measured, name))},
-        }
-        fields |= _told_workload(report)
-    except ValueError as error:
-        problem = report.get("problem")
-        told = problem if isinstance(problem, dict) else {"code": "bad_answer", "message": str(error), "hint": ""}
-        fields = {"state": AskState.FAILED, "problem": told}
-    return _end(probe, fields, has_run=True)
-
-
-def _end(probe: ProbeRow, fields: Mapping[str, Any], *, has_run: bool) -> ProbeRow:
-    now = timezone.now()
-    with transaction.atomic():
-        if ProbeRow.objects.filter(pk=probe.pk, state=AskState.WAITING).update(**fields, finished_at=now):
-            for held in Reservation.objects.filter(pk=probe.reservation).select_related("device__node", "by"):
-                if has_run and held.device is not None:
-                    measurement_use_write(
-                        [held.device], name=USE_NAME, since=probe.sent_at, until=now, by=held.by, project=probe.project
-                    )
-                reservation_release(held)
-    tree_remove(_paths(probe).root)
-    probe.refresh_from_db()
-    return probe
-
-
-def _measured(report: Mapping[str, Any], allocation: Allocation) -> Probe:
-    """Raises `ValueError`."""
-    steps = report.get("step_s")
-    if report.get("problem") or not isinstance(steps, list) or not steps:
-        raise ValueError("The node measured nothing.")
-    peak = _above_0(report.get("peak_bytes"))
-    try:
-        return Probe(
-            allocation=allocation,
-            step_s=tuple(float(value) for value in steps),
-            peak_bytes=peak if peak is not None and peak < PEAK_BYTES_MOST else None,
-            **{name: value for name in ROW_FIGURES if (value := _above_0(report.get(name)))},
-        )
-    except TypeError as error:
-        raise ValueError(f"The node's answer is no measurement: {error}") from error
-
-
-def _above_0(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 else None
-
-
-def _told_workload(report: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        return {"workload": Workload.from_dict(report["workload"]).to_dict()}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return {}
-
-
-def opaque_workload(job: Job) -> Workload:
-    """A stand-in for a program of which nothing but its step time is known: rows, epochs, and one nameless operator."""
-    spec = job.resolved.get("spec") or {}
-    split, training = (spec.get("data") or {}).get("split") or {}, spec.get("training") or {}
-    rows = max(1, dataset_profile(job.dataset).rows or 1)
-    held_out = min(rows - 1, round(rows * (float(split.get("validation") or 0) + float(split.get("test") or 0))))
-    size = batch_size(job)
-    return Workload(
-        batch_size=size, operators=(Operator(op=OpClass.OTHER, flops=1e6, read_bytes=1e6, write_bytes=1e6),),
-        parameters=0, parameter_bytes=0, gradient_bytes=0, optimizer_bytes=0, activation_bytes=1e6,
-        transient_bytes=1e6, data_bytes=0, fixed_parameters_ops=0, train_rows=rows - held_out,
-        evaluated_rows=held_out, epochs=int(training.get("epochs") or 1), global_batch_size=size,
-    )  # fmt: skip
-
-
-def probe_complete(probe: ProbeRow, job: Job) -> None:
-    """Give a probe of a program that nobody can read a workload of its own, so that it can be priced where it ran."""
-    if probe.state == AskState.DONE and probe.workload is None and probe.inspection.workload is None:
-        ProbeRow.objects.filter(pk=probe.pk).update(workload=opaque_workload(job).to_dict(), opaque=True)
-        probe.refresh_from_db()
-
-
-def probe_expire(probe: ProbeRow) -> None:
-    """Let one that nobody answered fail."""
-    if _is_late(probe):
-        _end(probe, {"state": AskState.FAILED, "problem": _LATE}, has_run=False)
-
-
-def _is_late(probe: ProbeRow) -> bool:
+def is_late(probe: ProbeRow) -> bool:
+    """Whether nobody will answer any more."""
     waited = abs(timezone.now() - probe.sent_at)
     return probe.state == AskState.WAITING and waited > timedelta(seconds=ANSWER_LIMIT_S)
 
@@ -269,6 +169,7 @@ def probes_of(inspection: Inspection) -> dict[Key, Probe]:
             allocation=allocation_from(row.allocation),
             step_s=tuple(row.step_s),
             peak_bytes=float(row.peak_bytes) if row.peak_bytes else None,
+            left_out_s=tuple(row.left_out_s),
             **row.row_s,
         )
         for row in rows

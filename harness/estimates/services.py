@@ -22,15 +22,8 @@ from harness.estimates.offers import (
     offers_settle,
 )
 from harness.estimates.pricing import kinds_known, option_known
-from harness.estimates.probes import (
-    PREFIX,
-    probe_complete,
-    probe_done,
-    probe_expire,
-    probe_request,
-    probe_told,
-    require_no_run,
-)
+from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
+from harness.estimates.probes import PREFIX, probe_request, probe_told, require_no_run
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import options_of

@@ -21,6 +21,7 @@ from harness.jobs.states import job_note
 from harness.pool.models import Quota
 from scheduler.admit import admit
 from scheduler.offers.values import finish_told_s
+from scheduler.offers.words import chance_words
 from scheduler.types import Admission
 from worker.states import JobState
 
@@ -30,10 +31,11 @@ NO_ESTIMATE = (
 _log = logging.getLogger(__name__)
 
 
-def job_admit(job: Job) -> dict[str, Any]:
+def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
     """Fields of the promise; call it in the transaction that queues the job.
 
     Holds the scheduler's lock until that transaction ends: of two people who ask for the same hour one is refused.
+    Without `promised` what cannot be promised is not refused: it is told how probably it is on time.
     Raises `Invalid` on `budget.deadline` with the earliest finish that can be kept, `Conflict` where the project's
     quota never lets it run.
     """
@@ -53,9 +55,12 @@ def job_admit(job: Job) -> dict[str, Any]:
     if not has_estimate(job):
         return fields | {"promise": {"text": NO_ESTIMATE}}
     found = _ask(job, now)
-    if not found.accepted:
+    if found.accepted:
+        return fields | _promised(job.deadline_at, found, now)
+    if promised:
         raise _refused(found)
-    return fields | _promised(job.deadline_at, found, now)
+    text = f"Its deadline is not promised; it is tried as well as it goes.{_chance_words(found)}"
+    return fields | {"promise": {"text": text}}
 
 
 def job_admit_again(job: Job) -> dict[str, Any]:
@@ -67,7 +72,9 @@ def job_admit_again(job: Job) -> dict[str, Any]:
         return fields
     found = _ask(job, now)
     if not found.accepted:
-        return fields | {"promise": {"text": f"Its deadline is no longer promised. {found.text}"}}
+        verb = "cannot be" if job.state == JobState.QUEUED else "is no longer"
+        text = f"Its deadline {verb} promised. {found.text}{_earliest_words(found)}{_chance_words(found)}"
+        return fields | {"promise": {"text": text}}
     return fields | _promised(job.deadline_at, found, now)
 
 
@@ -132,17 +139,31 @@ def _promised(deadline_at: datetime, found: Admission, now: datetime) -> dict[st
     }
 
 
+def _earliest(found: Admission) -> datetime | None:
+    """The earliest finish that can be kept, as people are told it."""
+    return datetime.fromtimestamp(finish_told_s(found.earliest_finish_s), UTC) if found.earliest_finish_s else None
+
+
+def _earliest_words(found: Admission) -> str:
+    earliest = _earliest(found)
+    return f" The earliest finish that can be kept is {_utc(earliest)}." if earliest else ""
+
+
+def _chance_words(found: Admission) -> str:
+    """How probably it is on time without a promise, as of now."""
+    return f" As things are it is on time with a chance of {chance_words(found.chance)}." if found.chance else ""
+
+
 def _refused(found: Admission) -> Invalid:
-    told_s = finish_told_s(found.earliest_finish_s) if found.earliest_finish_s else None
-    earliest = datetime.fromtimestamp(told_s, UTC) if told_s else None
-    can = f" The earliest finish that can be kept is {_utc(earliest)}." if earliest else ""
+    earliest = _earliest(found)
     return Invalid(
-        f"{found.text}{can}",
+        f"{found.text}{_earliest_words(found)}",
         field="budget.deadline",
         code="deadline_refused",
         hint=" ".join(found.changes_that_would_help) or "Set a later deadline; the draft is kept as it is.",
         details={
             "earliest_finish": earliest.isoformat() if earliest else None,
+            "chance": found.chance,
             "changes_that_would_help": list(found.changes_that_would_help),
         },
     )

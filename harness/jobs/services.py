@@ -49,12 +49,15 @@ __all__ = [
     "program_reset",
     "spec_check",
 ]
+UNPROMISED = {"wanted": False}
+"""`Job.promise` of a draft that is to be submitted later without a promise."""
 _TAGS_MAX = 20
 _TAG_LENGTH_MAX = 60
 
 
-def job_submit(*, user: User, job: Job) -> Job:
-    """Queue a draft; one with a deadline gets it promised, or stays a draft.
+def job_submit(*, user: User, job: Job, promised: bool = True) -> Job:
+    """Queue a draft; one with a deadline gets it promised, or stays a draft; without `promised` it is queued all the
+    same, and a deadline that cannot be promised is tried.
 
     One whose learning rate is left to a range test stays a draft until the test is over, and is queued by itself then.
     Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `Invalid` (a file that does not parse; a deadline
@@ -71,11 +74,12 @@ def job_submit(*, user: User, job: Job) -> Job:
         if rate_is_open(job):
             from harness.rates.services import rate_want  # it imports this
 
+            Job.objects.filter(pk=job.pk).update(promise={} if promised else UNPROMISED)
             job_note(job, "person", "A range test finds the learning rate first; then it is submitted", actor=user)
             rate_want(user=user, job=job)
             task_send_on_commit("control.rate_first", [job.pk, user.pk])
             return job
-        promise = job_admit(job)
+        promise = job_admit(job, promised=promised)
         text = "Submitted" + (f". {told}" if (told := promise["promise"].get("text")) else "")
         moved = job_move(
             job.pk, JobState.DRAFT, JobState.QUEUED, actor=user, message=text, queued_at=timezone.now(), **promise

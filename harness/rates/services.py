@@ -175,7 +175,7 @@ def _submit_after(test: RateTest, job: Job) -> None:
             job_note(job, "person", f"Learning rate {test.used_rate:g} by {how}", actor=test.by)
         else:
             job = _by_usual_rule(test, job)
-        jobs.job_submit(user=test.by, job=job)
+        jobs.job_submit(user=test.by, job=job, promised=job.promise != jobs.UNPROMISED)
     except HarnessError as error:
         job_note(job, "person", f"Not submitted: {error.message}", actor=test.by)
 

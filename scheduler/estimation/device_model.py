@@ -81,6 +81,13 @@ class RunOverheads:
     n_runs: int = 0
     load_bytes_per_s: float = 6e6
     """Rows read and made ready, by the bytes that they then take in memory (`Workload.dataset_bytes`)."""
+    slow_starts: Mapping[str, float] = field(default_factory=dict)
+    """Node -> how many times as long as foretold it takes there to the first step; only nodes where it is longer."""
+
+    @property
+    def slowest_start(self) -> float:
+        """Factor on the start at the node where it takes longest."""
+        return max(self.slow_starts.values(), default=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)

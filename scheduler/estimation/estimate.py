@@ -51,6 +51,8 @@ class Probe:
     """Of one row in a forward pass as between epochs."""
     load_row_s: float | None = None
     """Of one row to be read and made ready."""
+    left_out_s: tuple[float, ...] = ()
+    """Steps of another look that took longer: see `scheduler.estimation.doubt`."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -226,10 +228,12 @@ def _run_parts(
 def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Interval:
     """Steps and passes over rows vary with the step; start, checkpoints and end by themselves."""
     share = LEAST_OVERHEAD_RANGE if model.overheads.n_runs else OVERHEAD_RANGE
+    # Nobody knows yet on which node it will run: what is promised has to hold on the one that starts slowest.
+    slow_s = parts.start_s * (model.overheads.slowest_start - 1.0)
     return Interval(
         low=parts.rows_s * step_s.low / step_s.mid + parts.fixed_s * (1 - share),
         mid=parts.run_s,
-        high=parts.rows_s * step_s.high / step_s.mid + parts.fixed_s * (1 + share),
+        high=parts.rows_s * step_s.high / step_s.mid + (parts.fixed_s + slow_s) * (1 + share),
         level=step_s.level,
     )
 
@@ -277,6 +281,10 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
     if model.slowdown > 1.0:
         said.append(f"emulated: steps are drawn out to {model.slowdown:g} times their length, as an admin declared")
+    if model.overheads.slow_starts:
+        node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
+        slowest = f"{model.overheads.slowest_start:.1f}"
+        said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
     if len(allocation.batch_split) > 1 and model.link.basis is Basis.ASSUMED:
         said.append("the network is assumed, not measured")
     return "; ".join(said)

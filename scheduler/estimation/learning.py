@@ -33,6 +33,8 @@ ALONE_LIMIT = math.log(3.0)
 """Few jobs cannot say what is usual: one that is off by more than a factor of three is not believed."""
 FEW = 4
 LOAD_PRIOR_BYTES = 1 << 20
+SLOW_START = 1.1
+"""A node whose starts take so many times as long is named: less is within what starts vary by."""
 RECENT = 200
 """Older jobs no longer count: devices get other neighbours, other drivers."""
 
@@ -54,6 +56,8 @@ class Finished:
     """Of it: reading the rows. None where the run did not tell: then it is what the model says."""
     evaluation_s: float | None = None
     """All evaluations of the run."""
+    node: str = ""
+    """Where all its ranks ran; empty: on several nodes, or nobody knows."""
 
     def __post_init__(self) -> None:
         """Refuse what no run gives."""
@@ -114,10 +118,22 @@ def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
         usual = float(np.median(alone))
         added = [max(0.0, start_s - usual) / more for more, start_s in several]
         known = replace(known, rank_start_s=_shrunk(known.rank_start_s, added))
+    known = replace(known, slow_starts=_slow_starts(known, jobs))
     ends = [end for job in jobs if (end := _end_s(model, known, job)) is not None]
     if ends:
         known = replace(known, end_s=_shrunk(known.end_s, ends), n_runs=len(ends), basis=Basis.MEASURED)
     return known
+
+
+def _slow_starts(known: RunOverheads, jobs: Sequence[Finished]) -> dict[str, float]:
+    """Nodes on which starts, reading of the rows included, take longer than on the others."""
+    ratios: dict[str, list[float]] = {}
+    for job in jobs:
+        foretold_s = known.start_s + known.rank_start_s * (_ranks(job) - 1) + load_s(job.workload, known)
+        if job.node and job.start_s is not None and foretold_s > 0:
+            ratios.setdefault(job.node, []).append(job.start_s / foretold_s)
+    factors = {node: _shrunk(1.0, seen) for node, seen in ratios.items()}
+    return {node: factor for node, factor in sorted(factors.items()) if factor >= SLOW_START}
 
 
 def _load_rate(known: RunOverheads, jobs: Sequence[Finished]) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import NormalDist
 from typing import Any
 
 from scheduler.kinds import Parts, checked_parts
@@ -33,6 +35,16 @@ class Interval:
         """Refuse what is no range."""
         if not 0 <= self.low <= self.mid <= self.high:
             raise ValueError(f"not a range: {self.low}, {self.mid}, {self.high}")
+
+    def chance(self, most: float) -> float:
+        """Probability that the figure is `most` at most: its logarithm is normal on either side of the middle."""
+        if most <= 0 or self.mid <= 0:
+            return float(most >= self.mid)
+        side = self.high if most > self.mid else self.low
+        if side <= 0 or side == self.mid:
+            return float(most >= self.mid)
+        spread = abs(math.log(side / self.mid)) / NormalDist().inv_cdf((1.0 + self.level) / 2.0)
+        return NormalDist().cdf(math.log(most / self.mid) / spread)
 
     def scaled(self, factor: float) -> Interval:
         """All three times `factor`."""

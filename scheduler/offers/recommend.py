@@ -13,8 +13,8 @@ from dataclasses import replace
 from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, pipelines_split
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.mixtures import mixed_candidates
-from scheduler.offers.values import Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import changes_of, memory_words, refusal_text, way_words
+from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
+from scheduler.offers.words import chance_words, changes_of, memory_words, refusal_text, way_words
 from scheduler.workload import Workload
 
 EVERY_COUNT_TO = 64
@@ -174,8 +174,10 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     if line.finish_s is None:
         return replace(line, hindrance=Hindrance.NEVER_FREE, why="So many devices are not expected to be free.")
     if deadline_s is not None and line.latest_s > deadline_s:
-        surely = line.finish_s.low > deadline_s
-        text = "It finishes after the deadline." if surely else "It may finish after the deadline."
+        chance = line.chance(deadline_s)
+        text = f"It is on time with a chance of {chance_words(chance)}."
+        if chance < LEAST_CHANCE:
+            text = "It finishes after the deadline."
         return replace(line, hindrance=Hindrance.DEADLINE, why=text)
     return line
 

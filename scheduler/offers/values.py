@@ -6,7 +6,7 @@ All times are unix seconds, energies joules, memory bytes. Frozen, no clock, no 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -129,6 +129,10 @@ def finish_told_s(earliest_s: float) -> float:
     return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
 
 
+LEAST_CHANCE = 0.05
+"""A deadline that is less probable to be kept is not worth a try."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class OfferLine:
     """One way to run the job and what it costs."""
@@ -161,6 +165,19 @@ class OfferLine:
         """Devices, mode and batch split."""
         return self.estimate.allocation
 
+    def chance(self, deadline_s: float) -> float:
+        """Probability that it ends by then, where it starts when its devices are expected to be free."""
+        return self.estimate.run_s.chance(deadline_s - self.start_s) if self.start_s is not None else 0.0
+
+
+def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferLine | None:
+    """See `Offer.likeliest`."""
+    late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
+    if deadline_s is None or not late:
+        return None
+    best = max(late, key=lambda line: (line.chance(deadline_s), -line.estimate.energy_j.mid))
+    return best if best.chance(deadline_s) >= LEAST_CHANCE else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
@@ -189,6 +206,11 @@ class Offer:
     def earliest_told_s(self) -> float | None:
         """`earliest_finish_s` as people are told it."""
         return None if self.earliest_finish_s is None else finish_told_s(self.earliest_finish_s)
+
+    @property
+    def likeliest(self) -> OfferLine | None:
+        """Of ways that may be late, the one that most probably is not; None where there is none worth a try."""
+        return likeliest_of(self.lines, self.deadline_s)
 
     def marked(self, mark: Mark) -> OfferLine | None:
         """The line with that mark."""

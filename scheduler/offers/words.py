@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from scheduler.estimation.values import Allocation, Estimate
-from scheduler.offers.values import Hindrance, OfferLine, Wish
+from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
 from scheduler.placing.obstacles import HOW_TO_JOIN
 
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
@@ -98,6 +98,11 @@ def way_words(line: OfferLine) -> str:
     )
 
 
+def chance_words(chance: float) -> str:
+    """`35 %`; nothing is sure, and nothing that is told is impossible."""
+    return f"{min(99.0, max(1.0, 100.0 * chance)):.0f} %"
+
+
 def memory_words(estimate: Estimate, limit_bytes: int) -> str:
     """Why it does not fit."""
     return (
@@ -144,6 +149,7 @@ def changes_of(
         within = duration_words(best.latest_s - now_s)
         found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would keep it.")
         found += _fewer_epochs(late, now_s, deadline_s, epochs, epoch_steps)
+        found += _unpromised(late, deadline_s)
     found += _other_devices(lines, deadline_s, wish)
     if any(line.hindrance is Hindrance.QUOTA for line in lines):
         found.append("Ask an admin for a larger quota of the project.")
@@ -180,6 +186,15 @@ def _fewer_epochs(
 
     done = math.floor(max(map(in_time, late)))
     return [f"Train {done} epochs instead of {epochs}: they are done in time."] if 1 <= done < epochs else []
+
+
+def _unpromised(late: Sequence[OfferLine], deadline_s: float | None) -> list[str]:
+    """The way that is most probably on time although nobody can promise it."""
+    best = likeliest_of(late, deadline_s)
+    if best is None or deadline_s is None:
+        return []
+    devices, chance = devices_words(best.allocation), chance_words(best.chance(deadline_s))
+    return [f"Submit it without a promise: {devices} would be on time with a chance of {chance}."]
 
 
 def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: Wish) -> list[str]:

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.policies.deadline_pass import DeadlinePass, Settings
+from scheduler.policies.deadline_pass import DeadlinePass
+from scheduler.policies.deadline_settings import Settings
+from scheduler.policies.rooms import Slot
 from scheduler.types import Capacity, JobView, Plan, Quotas
 
 
@@ -39,10 +41,10 @@ class DeadlineEnergy(Settings):
 
     def offer(
         self, job: JobView, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas
-    ) -> tuple[float | None, float]:
-        """(middle of the finish beside all promises, none if late; earliest upper end of a finish that can be kept)."""
-        slot, earliest_s = DeadlinePass(self, jobs, capacity, now_s, quotas).offer(job)
-        return slot.start_s + job.left_s(slot.option) if slot else None, earliest_s
+    ) -> tuple[float | None, Slot | None]:
+        """(middle of the finish beside all promises, none if late; slot with the earliest upper end)."""
+        slot, soonest = DeadlinePass(self, jobs, capacity, now_s, quotas).offer(job)
+        return slot.start_s + job.left_s(slot.option) if slot else None, soonest
 
 
 def deadline_only() -> DeadlineEnergy:

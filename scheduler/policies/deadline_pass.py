@@ -5,36 +5,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
-from scheduler.policies.order import PATIENCE_S, is_overdue, order_key
+from scheduler.policies.deadline_settings import Settings
+from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.rooms import Rooms, Slot
-from scheduler.policies.ways import Rescale, Ways
+from scheduler.policies.ways import Ways
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 LEAST_LEFT_S = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """What can be set. Chosen after a few tries over the public traces that the figures are given for, so these lean
-    towards them; `docs/decisions/` has the tries."""
-
-    least_gain: float = 0.8
-    """Free devices are given out while the marginal efficiency is at least this; 0: whatever speeds a job up."""
-    promise_at_once: bool = False
-    """Promise every deadline that fits; else only the smaller ones while the pool is loaded, and the rest later."""
-    smallest: float = 0.25
-    """This part of the jobs with deadlines, those with the smallest shares of the pool, is promised at any load."""
-    light_load: float = 0.1
-    """Below this planned load everything that fits is promised."""
-    patience_s: float = PATIENCE_S
-    """A job without a deadline that has waited so long goes before every deadline that is not promised."""
-    rescale: Rescale = field(default_factory=Rescale)
-    stay: float = 20.0
-    """A job without a deadline that has just begun is not paused for a promise that has slack, until it ran for so many
-    times what a start costs: then starting and stopping take at most a twentieth of its time."""
 
 
 class DeadlinePass:
@@ -116,14 +95,13 @@ class DeadlinePass:
         slots = (self._out.slots.get(job.job_id) for job in overdue)
         return not any(slot is not None and slot.start_s > self._now_s for slot in slots)
 
-    def offer(self, job: JobView) -> tuple[Slot | None, float]:
-        """(slot that keeps the deadline beside all promises, earliest upper end that could be kept); see `admit`."""
+    def offer(self, job: JobView) -> tuple[Slot | None, Slot | None]:
+        """(slot that keeps the deadline beside all promises, slot with the earliest upper end); see `admit`."""
         fixed, promised, _, others = self._sorted()
         if not self._begin(fixed, promised, others):
-            return None, math.inf
+            return None, None
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
-        soonest = self._soonest(job, ways.options)
-        return self._in_time(job), soonest.end_s if soonest else math.inf
+        return self._in_time(job), self._soonest(job, ways.options)
 
     def _sorted(self) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
         """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""
@@ -167,20 +145,34 @@ class DeadlinePass:
 
     def _in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
         """The thriftiest slot that keeps the deadline."""
+        by_s = job.deadline_s or math.inf
         for option, run_s in self._ways[job.job_id].by_energy():
-            latest_s = (job.deadline_s or math.inf) - run_s
-            if latest_s < self._now_s or not (borrow or self._rooms.fits_quota(job, option)):
+            if by_s - run_s < self._now_s or not (borrow or self._rooms.fits_quota(job, option)):
                 continue
-            slot = self._rooms.find(job, option, run_s, latest_s, borrow=borrow)
+            slot = self._find(job, option, run_s, by_s, borrow=borrow)
             if slot:
                 return slot
         return None
+
+    def _find(
+        self, job: JobView, option: Option, run_s: float, by_s: float = math.inf, *, borrow: bool = False
+    ) -> Slot | None:
+        """The first slot that ends by `by_s`. Who runs and would go on later has to start again, which takes longer:
+        else it would be paused for a slot that it does not fit any more, start on what is free, and be paused again."""
+        slot = self._rooms.find(job, option, run_s, _latest_s(by_s, run_s), borrow=borrow)
+        if slot is None or slot.start_s <= self._now_s or not job.is_running:
+            return slot
+        anew_s = self._ways[job.job_id].anew_s(option)
+        if anew_s <= run_s:
+            return slot
+        latest_s = _latest_s(by_s, anew_s)
+        return self._rooms.find(job, option, anew_s, latest_s, borrow=borrow) if latest_s >= self._now_s else None
 
     def _soonest(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> Slot | None:
         """The slot with the earliest finish."""
         ways = self._ways[job.job_id]
         slots = (
-            self._rooms.find(job, option, ways.run_s(option), math.inf, borrow=borrow)
+            self._find(job, option, ways.run_s(option), borrow=borrow)
             for option in options
             if borrow or self._rooms.fits_quota(job, option)
         )
@@ -243,7 +235,7 @@ class DeadlinePass:
         within = [option for option in self._choices(job) if self._rooms.fits_quota(job, option)]
         best: Slot | None = None
         for option in within:
-            slot = self._rooms.find(job, option, self._ways[job.job_id].run_s(option), math.inf)
+            slot = self._find(job, option, self._ways[job.job_id].run_s(option))
             if slot and (best is None or slot.start_s < best.start_s):
                 best = slot
             if best and best.start_s <= self._now_s:
@@ -293,3 +285,8 @@ class DeadlinePass:
         # Shortly before its end a run loses more by the change than it gains.
         if worth >= max(self._set.least_gain, 1e-9) and ways.run_s(option) < ways.run_s(slot.option):
             heapq.heappush(heap, (-worth, job.job_id, option))
+
+
+def _latest_s(by_s: float, run_s: float) -> float:
+    """When it has to start to be done by then; who may end at any time may start at any time, however long it runs."""
+    return by_s if math.isinf(by_s) else by_s - run_s

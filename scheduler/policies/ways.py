@@ -118,7 +118,11 @@ class Ways:
     def run_s(self, option: Option) -> float:
         """Upper end of the time left on any option, a change of devices included."""
         goes_on = self._held is not None and same(self._held, option)
-        return self.job.left_high_s(option) + (0.0 if goes_on else self._rescale.cost_s(option.count))
+        return self.job.left_high_s(option) if goes_on else self.anew_s(option)
+
+    def anew_s(self, option: Option) -> float:
+        """The same where it has to start again, as it has once it was paused."""
+        return self.job.left_high_s(option) + self._rescale.cost_s(option.count)
 
     def within(self, left_s: float) -> tuple[Option, float]:
         """(option, its seconds): the thriftiest device time that is done in `left_s`, else the fastest."""

@@ -36,6 +36,19 @@ def test_a_deadline_that_no_width_keeps_is_refused_with_the_earliest_one_that_ca
     assert again.accepted, "the earliest finish it named can be kept"
 
 
+@pytest.mark.parametrize("policy", ["deadline_energy", "fifo"])
+def test_a_refusal_tells_the_chance_that_it_is_on_time_without_a_promise(policy):
+    # 4 devices take 1,034 s by the middle, 1,551 s by the upper end
+    found = admit(job("a", deadline_s=1_034.0, widths=(4,), slowdown=1.5), [], POOL, 0.0, policy=policy)
+    assert not found.accepted and found.chance == pytest.approx(0.5, abs=0.01)
+    assert any("without a promise" in help_ and "50 %" in help_ for help_ in found.changes_that_would_help)
+
+
+def test_a_share_of_the_work_that_is_none_is_no_advice():
+    found = admit(job("a", deadline_s=5.0), [], POOL, 0.0)
+    assert not any("epochs" in help_ for help_ in found.changes_that_would_help)
+
+
 def test_promises_of_others_stand():
     others = [job(f"p{number}", deadline_s=3_700.0, widths=(1,), promised=True) for number in range(8)]
     refused = admit(job("a", deadline_s=3_000.0), others, POOL, 1.0)

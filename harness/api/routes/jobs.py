@@ -14,10 +14,10 @@ from harness.api.auth import person
 from harness.api.paging import Paging, page_body
 from harness.api.schemas.base import Done, PageOf, Strict
 from harness.api.schemas.datasets import DatasetRef
-from harness.api.schemas.jobs import CloneIn, JobDetail, JobIn, JobOut, JobPatch, ResumeIn
+from harness.api.schemas.jobs import CloneIn, JobDetail, JobIn, JobOut, JobPatch, ResumeIn, SubmitIn
 from harness.api.schemas.programs import CheckAsked, CheckOut
 from harness.datasets.selectors import dataset_get
-from harness.errors import Invalid, NotFound
+from harness.errors import HarnessError, Invalid, NotFound
 from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.control.expectations import slack_s
@@ -119,7 +119,14 @@ def job_create(request: HttpRequest, body: JobIn) -> Status[Any]:
         name=body.name,
     )
     if body.submit:
-        job = services.job_submit(user=user, job=job)
+        try:
+            job = services.job_submit(user=user, job=job, promised=body.promise)
+        except HarnessError as error:
+            # The draft stays: whoever is refused has to find it.
+            error.hint = f"{error.hint} The draft is kept as {job.pk}.".strip()
+            if error.details is None or isinstance(error.details, dict):
+                error.details = {**(error.details or {}), "job": job.pk}
+            raise
     return Status(201, job_detail(job))
 
 
@@ -148,10 +155,12 @@ def job_delete(request: HttpRequest, job_id: str) -> Done:
 
 
 @router.post("/{job_id}/submit", response=JobDetail, summary="Submit a job")
-def job_submit(request: HttpRequest, job_id: str) -> dict[str, Any]:
-    """Queue a draft."""
+def job_submit(request: HttpRequest, job_id: str, body: Annotated[SubmitIn | None, Body()] = None) -> dict[str, Any]:
+    """Queue a draft. A deadline that cannot be promised is refused (422 `deadline_refused`, with the earliest finish
+    that can be, what would help, and the chance that it is on time all the same), unless no promise is asked for."""
     user, job = _job(request, job_id)
-    return job_detail(services.job_submit(user=user, job=job))
+    promised = body.promise if body else True
+    return job_detail(services.job_submit(user=user, job=job, promised=promised))
 
 
 @router.post("/{job_id}/cancel", response=JobDetail, summary="Cancel a job")

@@ -99,9 +99,9 @@ def offer_accept(
     """
     user, body = person(request), body or AcceptIn.model_validate({})
     offer = selectors.offer_get(user=user, offer_id=offer_id)
-    job = services.offer_accept(user=user, offer=offer, line=body.line, elastic=body.elastic)
+    job = services.offer_accept(user=user, offer=offer, line=body.line, elastic=body.elastic, promised=body.promise)
     if body.submit:
-        job = job_services.job_submit(user=user, job=job)
+        job = job_services.job_submit(user=user, job=job, promised=body.promise)
     return job_detail(job)
 
 
@@ -144,7 +144,7 @@ def _probe(probe: ProbeRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _line(view: selectors.LineView) -> dict[str, Any]:
+def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
     line, way = view.line, view.line.allocation
     body = line.estimate.to_dict()
     finish = line.finish_s
@@ -155,7 +155,7 @@ def _line(view: selectors.LineView) -> dict[str, Any]:
         "finish_low": _time(finish.low if finish else None), "finish": _time(finish.mid if finish else None),
         "finish_high": _time(finish.high if finish else None), "memory_limit_bytes": line.memory_limit_bytes,
         "offered": line.feasible, "hindrance": line.hindrance, "why": line.why, "frontier": line.frontier,
-        "marks": list(line.marks),
+        "marks": list(line.marks), "chance": line.chance(deadline_s) if deadline_s is not None else None,
     }  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def _out(offer: OfferRow) -> dict[str, Any]:
         "changes": list(priced.changes) if priced else [],
         "earliest_finish": _time(priced.earliest_told_s) if priced else None,
         "recommended": next((view.place for view in views if "recommended" in view.line.marks), None),
-        "lines": [_line(view) for view in views],
+        "lines": [_line(view, priced.deadline_s if priced else None) for view in views],
         "notes": offer.notes,
         "problem": _problem(offer.inspection) if failed and offer.inspection else None,
         "probe": _probe(probe) if probe else None,

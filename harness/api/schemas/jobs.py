@@ -78,6 +78,13 @@ class JobIn(SpecForDatasetIn):
     model: str | None = Field(None, max_length=1_048_576, description="Text of your own model.py with build(spec).")
     files: dict[str, str] | None = Field(None, description="Texts that replace generated files, by name.")
     submit: bool = Field(False, description="Queue it at once.")
+    promise: bool = Field(True, description="false: queue it although its deadline cannot be promised.")
+
+
+class SubmitIn(Strict):
+    """How it is queued."""
+
+    promise: bool = Field(True, description="false: queue it although its deadline cannot be promised.")
 
 
 class JobPatch(SpecIn):

@@ -56,6 +56,11 @@ class AcceptIn(Strict):
     line: int | None = Field(None, ge=0, description="`place` of the line; null: the recommended one.")
     elastic: bool = Field(True, description="The scheduler may use other numbers of the same devices for promises.")
     submit: bool = Field(False, description="Queue the job at once.")
+    promise: bool = Field(
+        True,
+        description="false: a line that may be late can be taken, too (null: the likeliest), and the job is queued "
+        "although its deadline cannot be promised.",
+    )
 
 
 class ProbeIn(Strict):
@@ -114,6 +119,7 @@ class LineOut(Schema):
     offered: bool
     hindrance: str | None = Field(description="memory, deadline, not_wished, quota, never_free; null: offered.")
     why: str = Field(description="The hindrance in words.")
+    chance: float | None = Field(description="Probability that it ends by the deadline; null: there is none.")
     frontier: bool = Field(description="Nothing that could be taken is both cheaper and earlier.")
     marks: list[str] = Field(description="recommended, fastest, cheapest.")
 

@@ -22,6 +22,9 @@ DataOption = Annotated[
 SpecArgument = Annotated[
     Path | None, typer.Argument(metavar="[SPEC]", help="Task spec in YAML; without it every field is auto.")
 ]
+PromiseOption = Annotated[
+    bool, typer.Option("--promise/--no-promise", help="Without: queue it although its deadline cannot be promised.")
+]
 ModelOption = Annotated[Path | None, typer.Option("--model", "-m", help="Your own model.py with build(spec).")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
 

@@ -11,7 +11,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from harness.client.cli.common import DataOption, JobArgument, ModelOption, SpecArgument, job_body, open_client
+from harness.client.cli.common import (
+    DataOption,
+    JobArgument,
+    ModelOption,
+    PromiseOption,
+    SpecArgument,
+    job_body,
+    open_client,
+)
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, size, table_print, when
 from harness.client.client import Client, Json
 from harness.client.download import download
@@ -71,6 +79,7 @@ def job_offer(  # noqa: PLR0913
     count: CountOption = None,
     take: Annotated[str, typer.Option(help="Take a line: its number, or `recommended`.")] = "",
     submit: Annotated[bool, typer.Option("--submit", help="Queue the job with the line that is taken.")] = False,
+    promise: PromiseOption = True,
     probe: Annotated[bool, typer.Option("--probe", help="Try a few real steps on an idle device first.")] = False,
     csv: CsvOption = None,
     as_json: JsonFlag = False,
@@ -86,8 +95,8 @@ def job_offer(  # noqa: PLR0913
             found = _ready(client, found)
         _csv_write(client, found, csv)
         if take or submit:
-            line = int(take) if take.isdecimal() else None
-            taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", {"line": line, "submit": submit})
+            wish = {"line": int(take) if take.isdecimal() else None, "submit": submit, "promise": promise}
+            taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", wish)
             notes().print(f"Taken; {taken['name']} is {taken['state']}.", markup=False)
     _end(found, as_json=as_json)
 

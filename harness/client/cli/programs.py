@@ -16,6 +16,7 @@ from harness.client.cli.common import (
     DataOption,
     JobArgument,
     ModelOption,
+    PromiseOption,
     SpecArgument,
     dataset_resolve,
     finish,
@@ -76,7 +77,7 @@ def _suggestion_print(item: Json) -> None:
     out.print(Text(f"   Against: {item['against']}\n"))
 
 
-def submit(
+def submit(  # noqa: PLR0913
     context: typer.Context,
     spec: SpecArgument = None,
     data: DataOption = "",
@@ -84,12 +85,13 @@ def submit(
     name: Annotated[str, typer.Option(help="Name of the job; else made from dataset and model.")] = "",
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Watch it until it has ended.")] = False,
     draft: Annotated[bool, typer.Option("--draft", help="Make the job, do not queue it.")] = False,
+    promise: PromiseOption = True,
     as_json: JsonFlag = False,
 ) -> None:
     """Upload the data if need be, make the program, and queue the job."""
     with open_client(context) as client:
         body = job_body(client, spec, data, model, quiet=as_json)
-        job = client.job_create({**body, "name": name, "submit": not draft})
+        job = client.job_create({**body, "name": name, "submit": not draft, "promise": promise})
         if wait and not draft:
             if not as_json:
                 notes().print(f"Job {job['id']}: {job['name']}", markup=False)

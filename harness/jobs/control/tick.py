@@ -19,6 +19,7 @@ from harness.database import DATABASE_AWAY
 from harness.jobs.admission import promise_give, promises_catch_up
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
+from harness.jobs.control.kept import own_part, projects_kept_for, with_started
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.turn import (
     Turn,
@@ -30,7 +31,7 @@ from harness.jobs.control.turn import (
     turn_hold,
     turn_take,
 )
-from harness.jobs.control.views import Facts, facts_read, own_parts
+from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
 from harness.jobs.models import Allocation, Job, JobAttempt
@@ -40,7 +41,7 @@ from harness.jobs.states import job_move, job_note
 from harness.pool.models import Device, NodeState, PoolSetting
 from harness.pool.services import node_queue
 from scheduler.place import place
-from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView
+from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView, Quotas
 from worker.events import FailureCode
 from worker.states import JobState
 
@@ -80,8 +81,14 @@ def tick() -> int:
 
 def _decide(facts: Facts) -> tuple[Decision, list[Decision]]:
     """(over the whole pool, over the parts of it that are kept for projects)."""
-    own = [_place(facts, views, pool) for views, pool in own_parts(facts) if views]
-    return _place(facts, facts.views, facts.pool), own
+    own = []
+    for project in projects_kept_for(facts):
+        views, pool, quotas = own_part(facts, project)
+        if views:
+            made = _place(facts, views, pool, quotas)
+            own.append(made)
+            facts = with_started(facts, [start for start in made.placements if _starts(facts, start)])
+    return _place(facts, facts.views, facts.pool, facts.quotas), own
 
 
 def _disks(facts: Facts, decision: Decision, own: Sequence[Decision]) -> dict[str, OnDisk]:
@@ -112,8 +119,8 @@ def _carry_out_all(
     return started
 
 
-def _place(facts: Facts, views: Sequence[JobView], pool: PoolView) -> Decision:
-    return place(views, pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+def _place(facts: Facts, views: Sequence[JobView], pool: PoolView, quotas: Quotas) -> Decision:
+    return place(views, pool, facts.now_s, policy=facts.setting.policy, quotas=quotas)
 
 
 def _starts(facts: Facts, placement: Placement) -> bool:

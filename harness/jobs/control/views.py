@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -258,36 +258,3 @@ def quotas_view() -> types.Quotas:
         )
         for project, kinds in rows.items()
     }
-
-
-def own_parts(facts: Facts) -> Iterator[tuple[tuple[JobView, ...], PoolView]]:
-    """For each project that devices are kept for now: its jobs, and these devices as a pool of their own.
-
-    To everybody else such devices are gone, and so they are in the decision about the whole pool.
-    """
-    kept_for = {
-        kept.project
-        for node in facts.pool.nodes
-        for device in node.devices
-        for kept in device.reserved
-        if kept.project and kept.start_s <= facts.now_s < kept.end_s
-    }
-    for project in sorted(kept_for):
-        nodes = tuple(_kept_part(node, project, facts.now_s) for node in facts.pool.nodes)
-        there = {device.device_id for node in nodes for device in node.devices}
-        views = tuple(
-            view
-            for view in facts.views
-            if view.project == project and (view.running is None or there.issuperset(view.running.device_ids))
-        )
-        yield views, replace(facts.pool, nodes=nodes)
-
-
-def _kept_part(node: NodeView, project: str, now_s: float) -> NodeView:
-    """The node with only those devices that are kept for the project now."""
-    mine = tuple(
-        replace(device, reserved=tuple(kept for kept in device.reserved if kept.project != project))
-        for device in node.devices
-        if any(kept.project == project and kept.start_s <= now_s < kept.end_s for kept in device.reserved)
-    )
-    return replace(node, devices=mine)

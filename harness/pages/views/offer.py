@@ -23,6 +23,8 @@ from harness.pages.offer_view import offer_context
 from harness.pages.web import can, number_read, page, person, show
 from harness.responses import chunks_response
 
+UNPROMISED = "unpromised"
+"""Of the button that submits a job although its deadline cannot be promised."""
 _TAKEN = {
     "draft": "Taken. The spec has these devices now; submit the job when you like.",
     "queued": "Taken. The job waits for these devices now.",
@@ -108,15 +110,16 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
     try:
         line = number_read(request.POST.get("line", ""))
         offer = _offer(request, job, offer_id)
-        job = offer_accept(user=user, offer=offer, line=line, elastic=bool(request.POST.get("elastic")))
+        elastic, promised = bool(request.POST.get("elastic")), request.POST.get("submit") != UNPROMISED
+        job = offer_accept(user=user, offer=offer, line=line, elastic=elastic, promised=promised)
         if not request.POST.get("submit") or job.state != "draft":
             messages.success(request, _TAKEN[job.state])
             return here
-        job_submit(user=user, job=job)
+        job_submit(user=user, job=job, promised=promised)
     except (Conflict, Invalid) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return here
-    messages.success(request, "Submitted with the devices you chose.")
+    messages.success(request, "Submitted with the devices you chose." if promised else "Submitted without a promise.")
     return redirect(reverse("job_page", args=[job_id]))
 
 

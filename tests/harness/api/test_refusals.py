@@ -91,3 +91,11 @@ def test_a_web_socket_is_refused_without_a_word_in_the_log(caplog: pytest.LogCap
 
     assert async_to_sync(answer)()["type"] == "websocket.close"
     assert not caplog.records
+
+
+def test_a_job_that_is_made_and_cannot_be_submitted_names_its_draft(caller: Client, dataset: Any) -> None:
+    body = {"dataset": dataset.pk, "spec": {"budget": {"deadline": "2020-01-01T00:00:00Z"}}, "submit": True}
+    error = caller.post(f"{API}/jobs", json.dumps(body), "application/json").json()["error"]
+    assert error["code"] == "deadline_passed"
+    draft = caller.get(f"{API}/jobs/{error['details']['job']}").json()
+    assert draft["state"] == "draft" and draft["id"] in error["hint"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,9 +18,11 @@ from harness.calibration.exchange import row_of
 from harness.calibration.fitting import model_correct, model_fit
 from harness.calibration.known import device_model, finished_of
 from harness.calibration.learning import _positive, job_learn, jobs_learn
-from harness.calibration.models import CalibrationPointRow, FinishedJobRow
+from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
+from harness.pool.models import Node, NodeState
 from scheduler.estimation.estimate import estimate
+from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import declared_name
 from tests.scheduler.made_workloads import points, workload
@@ -240,3 +242,21 @@ def test_rates_that_no_run_has_are_not_kept(ended: Callable[..., Job], rate: flo
 @pytest.mark.parametrize("told", [math.inf, math.nan, -1, 0, True, "1", 10**400, None])
 def test_figures_of_a_run_that_are_none_are_left_out(told: Any) -> None:
     assert _positive(told) is None
+
+
+def test_a_job_that_ran_on_one_node_teaches_how_runs_start_there(ended: Callable[..., Job]) -> None:
+    job = ended(0.02)
+    job_learn(job.pk)
+    (finished,) = finished_of(KIND, NAME)
+    assert finished.node == "node-1"
+
+
+def test_slow_starts_count_while_their_node_takes_work(node_make: Callable[..., Any]) -> None:
+    node_make("node-1")
+    node_make("node-2")
+    Node.objects.filter(name="node-2").update(state=NodeState.DRAIN)
+    prior = prior_for(KIND, NAME)
+    slow = replace(prior.overheads, slow_starts={"node-1": 2.0, "node-2": 3.0, "gone": 4.0})
+    body = replace(prior, overheads=slow).to_dict()
+    DeviceModelRow.objects.create(kind=KIND, model_name=NAME, fitted=body, model=body, fitted_at=timezone.now())
+    assert device_model(KIND, NAME).overheads.slow_starts == {"node-1": 2.0}

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Conflict, Unavailable
-from harness.estimates import probes
+from harness.estimates import probe_answers, probes
 from harness.estimates.models import ProbeRow
 from harness.estimates.services import inspection_answer, measure_answer, offer_probe
 from harness.jobs.services import program_file_write
@@ -75,7 +75,7 @@ def test_what_a_probe_used_is_a_row_of_its_own_and_its_projects(job, people, nod
         measure_answer(told)
     window = window_of("day")
     (row,) = use_rows(user=people.owner, window=window, by="job")
-    assert (row.name, row.job_id, row.basis) == (probes.USE_NAME, "", "assumed")
+    assert (row.name, row.job_id, row.basis) == (probe_answers.USE_NAME, "", "assumed")
     assert row.device_s == pytest.approx(100, abs=5) and row.energy_j > 0
     (row,) = use_rows(user=people.owner, window=window, by="project")
     assert row.name == people.project.name
@@ -88,7 +88,7 @@ def test_a_probe_that_nobody_answered_used_nothing_that_is_known(job, people, no
     probe = offer_probe(user=people.owner, offer=offered(job))
     ProbeRow.objects.update(sent_at=timezone.now() - timedelta(hours=1))
     probe.refresh_from_db()
-    probes.probe_expire(probe)
+    probe_answers.probe_expire(probe)
     assert use_rows(user=people.owner, window=window_of("day"), by="job") == []
 
 

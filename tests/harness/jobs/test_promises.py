@@ -54,6 +54,24 @@ def test_a_deadline_that_cannot_be_kept_is_refused_with_the_earliest_that_can(jo
     assert (job.state, job.promised_at) == ("draft", None)
 
 
+def test_what_cannot_be_promised_is_queued_all_the_same_where_no_promise_is_asked_for(job_make, people, node_make):
+    node_make(cpus=2)
+    job = estimated(job_make(**wish(timezone.now() + timedelta(seconds=650))), run_s=600, slowdown=1.5)
+    with pytest.raises(Invalid) as refused:
+        services.job_submit(user=people.owner, job=job)
+    assert 0.5 < refused.value.details["chance"] < 0.9
+    services.job_submit(user=people.owner, job=job, promised=False)
+    assert (job.state, job.promised_at) == ("queued", None)
+    assert "not promised" in job.promise["text"] and "%" in job.promise["text"]
+
+
+def test_without_asking_for_it_what_can_be_promised_is(job_make, people, node_make):
+    node_make(cpus=2)
+    job = estimated(job_make(**wish(timezone.now() + HOUR)))
+    services.job_submit(user=people.owner, job=job, promised=False)
+    assert job.promised_at == job.deadline_at
+
+
 def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, people, node_make):
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
@@ -109,6 +127,22 @@ def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make
     job.refresh_from_db()
     assert (job.state, job.promised_at) == ("queued", job.deadline_at)
     assert blocker.pk != job.pk
+
+
+def test_an_estimate_that_comes_after_the_submission_tells_the_earliest_finish_where_none_can_be_promised(
+    job_make, people, node_make
+):
+    node_make(cpus=1)
+    queue(estimated(job_make(name="blocker")))
+    tick()
+    job = job_make(**wish(timezone.now() + timedelta(minutes=11)))
+    services.job_submit(user=people.owner, job=job)
+    estimated(job, run_s=600, slowdown=1.5)
+    tick()
+    job.refresh_from_db()
+    assert (job.state, job.promised_at) == ("queued", None)
+    assert job.promise["text"].startswith("Its deadline cannot be promised.")
+    assert "The earliest finish that can be kept is" in job.promise["text"]
 
 
 def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, people, node_make):

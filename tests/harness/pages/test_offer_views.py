@@ -184,3 +184,23 @@ def test_predicted_stands_beside_actual(owner: Client, world: SimpleNamespace) -
 
 def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace) -> None:
     assert "Nobody estimated this job" in cost(owner, world.jobs["failed"])
+
+
+def test_a_deadline_that_cannot_be_promised_is_submitted_without_a_promise(owner: Client, draft: Job) -> None:
+    ask(owner, draft)
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    fastest = min(line.estimate.run_s.mid for line in priced.lines)
+    soon = (timezone.now() + timedelta(seconds=fastest + 20)).isoformat()
+    text = ask(owner, draft, deadline_utc=soon).content.decode()
+    assert "with a chance of" in text
+    offer = current(draft)
+    place = reverse("job_offer_take", args=[draft.pk, offer.pk])
+    owner.post(place, {"submit": "1"})
+    draft.refresh_from_db()
+    assert draft.state == "draft"
+    assert 'value="unpromised"' in text
+    owner.post(place, {"submit": "unpromised"})
+    draft.refresh_from_db()
+    assert (draft.state, draft.promised_at) == ("queued", None)
+    assert draft.deadline_at is not None

@@ -89,6 +89,26 @@ def test_runs_seen_whole_teach_their_start_and_their_end() -> None:
     assert (found.basis, found.n_runs) == (Basis.MEASURED, 30)
 
 
+def begun(node: str, start_s: float) -> Finished:
+    step_s = estimate(workload(), allocation(), PRIOR).step_s.mid
+    return Finished(workload=workload(), allocation=allocation(), step_s=step_s, start_s=start_s, load_s=0.0, node=node)
+
+
+def test_a_node_where_runs_start_slowly_widens_the_range_upwards_and_is_named() -> None:
+    usual = [begun("fast", 3.0)] * 20
+    found = corrected(PRIOR, [*usual, *[begun("slow", 12.0)] * 5])
+    assert list(found.overheads.slow_starts) == ["slow"]
+    before, after = (estimate(workload(), allocation(), model) for model in (corrected(PRIOR, usual), found))
+    assert after.run_s.mid == pytest.approx(before.run_s.mid, rel=0.02)
+    assert after.run_s.high - before.run_s.high > 5.0
+    assert "slow" in after.note
+
+
+def test_where_runs_start_alike_no_node_is_named() -> None:
+    found = corrected(PRIOR, [begun(name, 3.0) for name in "abcabcabc"])
+    assert found.overheads.slow_starts == {}
+
+
 @pytest.mark.parametrize("step_s", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_finished_job_without_a_step_time_is_refused(step_s: float) -> None:
     with pytest.raises(ValueError, match="finished job"):

@@ -80,7 +80,7 @@ def test_it_is_the_upper_end_of_the_finish_that_must_keep_the_deadline():
     found = offer([cpus(1)], deadline_s=NOW_S + 110)
     assert found.lines[0].finish_s.mid < found.deadline_s < found.lines[0].finish_s.high
     assert found.chosen is None
-    assert found.lines[0].why == "It may finish after the deadline."
+    assert found.lines[0].why.startswith("It is on time with a chance of ")
 
 
 def test_what_does_not_fit_in_memory_is_kept_in_the_list_with_its_reason():
@@ -117,6 +117,21 @@ def test_the_change_of_deadline_that_a_refusal_names_is_enough():
     refused = offer([cpus(2), gpus(1)], deadline_s=NOW_S + 1)
     assert refused.chosen is None
     assert offer([cpus(2), gpus(1)], deadline_s=refused.earliest_finish_s).chosen is not None
+
+
+def test_a_refusal_offers_the_likeliest_way_without_a_promise_and_says_how_likely():
+    found = offer([cpus(2)], deadline_s=NOW_S + 65)
+    assert found.chosen is None
+    assert found.likeliest.allocation.count == 2
+    assert found.likeliest.chance(found.deadline_s) == pytest.approx(0.5)
+    assert any("without a promise" in change and "a chance of 50 %" in change for change in found.changes)
+
+
+def test_a_deadline_that_is_out_of_reach_is_no_chance():
+    found = offer([cpus(2)], deadline_s=NOW_S + 5)
+    assert found.likeliest is None
+    assert not any("without a promise" in change for change in found.changes)
+    assert {line.why for line in found.lines} == {"It finishes after the deadline."}
 
 
 def test_a_deadline_in_the_past_is_said_so():

@@ -133,6 +133,26 @@ def test_a_promise_with_slack_lets_a_job_that_has_just_begun_go_on_for_a_while(s
         assert plan.expected["small"] == pytest.approx((90.0, 900.0))
 
 
+def test_nobody_is_paused_for_a_later_slot_that_a_new_start_would_not_fit():
+    """Else it starts again on what is free, and is paused again, for ever."""
+    policy = replace(RESTARTS, patience_s=50.0)
+    fixed = begun(view("fixed", 2.0, widths=(1,), can_pause=False), 0.0)
+    overdue = view("overdue", 20.0 * 2**0.8, widths=(2,), submitted_s=0.0)  # from 102 s to 127 s
+    dated = view("dated", 8.0, 137.0, widths=(1,), submitted_s=90.0)
+    assert "dated" in counts(planned([fixed, overdue, dated], policy, pool="1x2", now_s=100.0))
+    assert "dated" in counts(planned([fixed, overdue, begun(dated, 100.0)], policy, pool="1x2", now_s=100.0))
+
+
+def test_a_running_job_that_is_paused_for_a_later_slot_is_planned_with_its_new_start():
+    promised = view("promised", 20.0, 125.0, widths=(1,), promised=True)
+    later = begun(view("later", 50.0, 195.0, widths=(1,), promised=True), 0.0)
+    plan = planned([promised, later], RESTARTS, pool="1x1", now_s=100.0)
+    assert counts(plan) == {"promised": 1}
+    assert set(plan.warnings) == set()
+    tight = planned([promised, replace(later, deadline_s=177.0)], RESTARTS, pool="1x1", now_s=100.0)
+    assert set(tight.warnings) == {"later"}
+
+
 def test_who_has_just_begun_goes_for_a_job_of_higher_priority():
     small = begun(view("small", 800.0, widths=(1,)), 90.0)
     promised = view("promised", 1000.0, 5000.0, widths=(1,), promised=True)
