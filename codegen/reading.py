@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from codegen.notes import Notes
-from codegen.profile.target import class_counts, guess_task, target_problems
+from codegen.profile.target import class_counts, target_problems
+from codegen.profile.target_guess import guess_task
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
 from codegen.spec import Task, TaskSpec
 from codegen.types import SpecError

@@ -58,6 +58,11 @@ class DelimitedSource:
         """Where the semicolon separates the fields: spreadsheets do so because the comma is in use."""
         return self._dialect.delimiter == ";"
 
+    @property
+    def spelled_alike(self) -> bool:
+        """One program wrote all columns."""
+        return True
+
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text columns."""
         skip_header = self._dialect.header

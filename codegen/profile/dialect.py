@@ -67,6 +67,8 @@ def dialect_of(source: ByteSource, options: ProfileOptions, encoding: str | None
     delimiter = _delimiter(lines, options.delimiter, source.path.name)
     rows = _rows(lines, delimiter)
     header = options.header if options.header is not None else _has_header(rows)
+    if options.header is None:
+        _refuse_title(rows, source.path.name)
     names = tuple(name.strip() for name in rows[0]) if header else ("",) * len(rows[0])
     if header and len(rows) == 1 and whole:
         fail(
@@ -226,6 +228,21 @@ def _has_header(rows: list[list[str]]) -> bool:
         sum(cell == row[at] for row in below if at < len(row)) for at, cell in enumerate(first) if cell.strip() != ""
     ]
     return not below or sum(count > 0 for count in seen) * 2 < len(seen)
+
+
+def _refuse_title(rows: list[list[str]], name: str) -> None:
+    """A first line with one text in front, above a row of names: a title, as on a spreadsheet, or `sep=;`."""
+    title, *others = (cell.strip() for cell in rows[0])
+    alone = title and not any(others) and (len(others) > 1 or title.startswith("sep="))
+    names = next((row for row in rows[1:] if any(cell.strip() for cell in row)), [])
+    if alone and len(names) == len(rows[0]) and all(cell.strip() and not _is_value(cell) for cell in names):
+        fail(
+            "title_line",
+            f"The first line of {name} holds a title ('{title[:80]}'), not the names of the columns.",
+            "Remove what stands above the line of names, and upload the file again.",
+            file=name,
+            row=1,
+        )
 
 
 def _numbers_are_names(first: list[str], below: list[list[str]]) -> bool:

@@ -9,7 +9,7 @@ from codegen.profile.guess import ColumnPlan
 from codegen.profile.readings import reading_findings
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
-from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
+from codegen.profile.types import SPLIT_COLUMN, ColumnProfile, ColumnType, DataProblem, Finding, Severity
 from codegen.words import counted
 
 _RANK = {Severity.DANGER: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -133,6 +133,8 @@ def _all_missing(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
 def _missing(column: ColumnProfile, stats: ColumnStats) -> Finding:
     share = column.missing / stats.rows
     severity = Severity.INFO if share < 0.05 else Severity.WARNING if share < 0.6 else Severity.DANGER
+    if column.type is ColumnType.CATEGORY and column.unique == 1:
+        severity = Severity.INFO  # a tick in a box: what is missing is the other answer
     filled = {
         ColumnType.NUMERIC: "Missing numbers become the median of the training rows, marked by a column of their own",
         ColumnType.CATEGORY: "Missing values become a category of their own",
@@ -217,7 +219,8 @@ def _left_out(column: ColumnProfile) -> list[Finding]:
         ColumnType.DATE: (
             "date_column",
             "is a date",
-            "Rows of a later time are a fairer test than rows chosen at random if the world changes.",
+            "Rows of a later time are a fairer test than rows chosen at random if the world changes: a column "
+            f"{SPLIT_COLUMN} with train, val and test in its rows decides the split.",
         ),
     }
     if column.type not in reasons:

@@ -60,6 +60,7 @@ class Gallery:
             ("resized", picture.resized),
             ("several_frames", picture.frames > 1),
             ("transparency", picture.see_through),
+            ("deep_grey", picture.deep),
         ):
             if true:
                 self._note(code, name)
@@ -162,6 +163,11 @@ class Gallery:
             ),
             "several_frames": ("with several frames", "Only the first frame is used."),
             "transparency": ("with transparent parts", "These were laid on white."),
+            "deep_grey": (
+                "with 16 bits of grey, reduced to 8",
+                "The range 0 to 65,535 became 0 to 255. What fills less of it, such as 12 bits of a camera, is dark "
+                "and coarse now: stretch it before you upload.",
+            ),
         }
         return [
             Finding(

@@ -9,19 +9,25 @@ import polars as pl
 
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType
-from codegen.profile.values import DATE_FORMATS, NumberStyle, dates, is_missing, numbers
+from codegen.profile.values import DATE_FORMATS, NumberStyle, dates, is_missing, numbers, within_reach
 from codegen.words import counted
 
 MAX_WORD_SHARE = 0.05
 """A column of numbers may hold this share of words, which then count as missing."""
 _IDENTIFIER_NAME = re.compile(
-    r"((^|[^a-zA-Z])(id|uuid|guid|index|idx|key|no|nr|num|number|rowid|sku)|[a-z]Id|[a-z]ID)$", re.ASCII
+    r"((^|[^a-zA-Z])(id|uuid|guid|index|idx|key|no|nr|num|number|rowid|sku)|[a-z]Id|[a-z]ID)$"
+    r"|^(Unnamed: \d+|__index_level_\d+__)$",  # as pandas names its row numbers
+    re.ASCII,
 )
 _MIN_IDENTIFIER_ROWS = 20
 _IDENTIFIER_SHARE = 0.98
 _TEXT_LENGTH = 40
 _TEXT_SPACES = 3
 _FEW_VALUES = 20
+_MARK_SHARE = 0.01
+"""A single value, or none, in fewer rows than this share tells too few rows apart."""
+_CODE_WORDS = 2
+"""So many different words among many different numbers stand for a missing one: "unknown", "not asked"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,12 +78,16 @@ def guess_type(survey: ColumnSurvey) -> tuple[ColumnType, str]:
     distinct = survey.distinct.lower_bound
     if not survey.present:
         return ColumnType.CONSTANT, "every value is missing"
+    temporal = survey.typed is not None and survey.typed.is_temporal()
     if distinct == 1:
+        if not temporal and _MARK_SHARE <= survey.present / survey.rows <= 1 - _MARK_SHARE:
+            return ColumnType.CATEGORY, "one value or none, as a tick in a box: which rows have it may matter"
         return ColumnType.CONSTANT, "all present values are the same"
-    if survey.typed is not None and survey.typed.is_temporal():
+    if temporal:
         return ColumnType.DATE, "a date or time in the file"
     share = survey.numbers.count / survey.present
-    if share >= 1 - MAX_WORD_SHARE and not _is_coded(survey) and not _is_ordinal_text(survey):
+    amounts = share >= 1 - MAX_WORD_SHARE or _is_coded_missing(survey, share)
+    if amounts and not _is_coded(survey) and not _is_ordinal_text(survey):
         return _guess_numeric(survey, share)
     return _guess_words(survey, distinct)
 
@@ -87,7 +97,9 @@ def convert(values: pl.Series, plan: ColumnPlan) -> pl.Series:
     if plan.type is ColumnType.NUMERIC:
         packed = _numeric(values, plan)
     elif plan.type is ColumnType.DATE:
-        packed = values if values.dtype.is_temporal() else dates(_stripped(values, plan), plan.date_format)
+        packed = (
+            within_reach(values) if values.dtype.is_temporal() else dates(_stripped(values, plan), plan.date_format)
+        )
     else:
         packed = _stripped(values, plan)
     return packed.cast(plan.packed, strict=False).rename(plan.name)
@@ -119,6 +131,11 @@ def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
 
 def _is_coded(survey: ColumnSurvey) -> bool:
     return survey.coded > 0 and survey.numbers.whole == survey.numbers.count
+
+
+def _is_coded_missing(survey: ColumnSurvey, share: float) -> bool:
+    """Mostly numbers, of which there are many different ones, and beside them one or two words again and again."""
+    return share >= 0.5 and len(survey.words.values) <= _CODE_WORDS and survey.distinct.lower_bound > _FEW_VALUES
 
 
 def _is_ordinal_text(survey: ColumnSurvey) -> bool:

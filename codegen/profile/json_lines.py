@@ -60,6 +60,11 @@ class JsonLinesSource:
         """Programs wrote it."""
         return False
 
+    @property
+    def spelled_alike(self) -> bool:
+        """Numbers have a point, whatever stands in texts."""
+        return False
+
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text columns; missing keys and null are null."""
         self._bad = self._new_bad()

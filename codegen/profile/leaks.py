@@ -24,6 +24,8 @@ _SUSPICIOUS = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """Whole words: `prob_1`, not `problem`."""
+_TELLING_LETTERS = 6
+"""A shorter name is part of many words: `age` of `mileage`, `rate` of `separate`."""
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 Codes = npt.NDArray[np.int64]
@@ -82,10 +84,12 @@ def leak_findings(leaks: list[Leak], target: str) -> list[Finding]:
 
 
 def _is_named(name: str, target: str) -> bool:
-    lower, goal = name.lower(), target.lower()
-    if len(goal) >= 3 and goal in lower and lower != goal:
+    spaced, goal = _CAMEL.sub("_", name), target.lower()
+    if len(goal) >= _TELLING_LETTERS and goal in name.lower():
         return True
-    return bool(_SUSPICIOUS.search(_CAMEL.sub("_", name)))
+    if len(goal) >= 3 and re.search(rf"(?<![a-z]){re.escape(goal)}(?![a-z])", spaced.lower()):
+        return True
+    return bool(_SUSPICIOUS.search(spaced))
 
 
 def _codes(values: pl.Series) -> Codes:

@@ -76,6 +76,11 @@ class ParquetSource:
         """Programs wrote it."""
         return False
 
+    @property
+    def spelled_alike(self) -> bool:
+        """Numbers have a point, whatever stands in texts."""
+        return False
+
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """Batches of text, Int64, UInt64, Float64 or Datetime columns."""
         total = max(1, self._parquet.metadata.num_rows)

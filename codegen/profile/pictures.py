@@ -48,6 +48,8 @@ class Picture:
     grey: bool
     resized: bool
     frames: int
+    deep: bool
+    """Had more than 8 bits per pixel, of which the highest are kept."""
     see_through: bool
     """Had transparency, now on white."""
     digest: bytes
@@ -118,6 +120,7 @@ def _read(body: bytes) -> Picture:
         grey,
         resized,
         frames,
+        _is_deep(upright),
         see_through,
         digest,
         counts,
@@ -136,7 +139,7 @@ def _plain(image: Image.Image) -> tuple[Image.Image, bool]:
         if "transparency" not in image.info:
             return image, False
         image = image.convert("RGBA")
-    if image.mode.startswith("I") or image.mode == "F":
+    if _is_deep(image):
         return _eight_bits(image), False
     if image.mode == "1":
         return image.convert("L"), False
@@ -150,6 +153,10 @@ def _plain(image: Image.Image) -> tuple[Image.Image, bool]:
         ground = Image.new("RGBA", layered.size, (255, 255, 255, 255))
         return Image.alpha_composite(ground, layered).convert("RGB"), True
     return image.convert("RGB"), False
+
+
+def _is_deep(image: Image.Image) -> bool:
+    return image.mode.startswith("I") or image.mode == "F"
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -24,7 +24,9 @@ _UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
 def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
     """All about how the values of one column were read."""
     found = []
-    if plan.style is not None and column.type is ColumnType.NUMERIC:
+    if plan.style is not None and column.type is ColumnType.NUMERIC and survey.pointed:
+        found.append(_pointed(column, survey))
+    elif plan.style is not None and column.type is ColumnType.NUMERIC:
         found.append(
             Finding(
                 code="number_style",
@@ -37,7 +39,21 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
         )
     if column.type is ColumnType.DATE and survey.dates_in_doubt:
         found.append(_date_order(column))
+    if column.type is ColumnType.DATE and "%y" in column.spelling:
+        found.append(_short_years(column))
     return [*found, *_spelled(column, survey), *_markers(column, survey, is_target), *_inexact(column, survey)]
+
+
+def _pointed(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    return Finding(
+        code="number_style",
+        severity=Severity.WARNING,
+        message=f"{counted(survey.styled, 'number')} of '{column.name}' such as 1.234 "
+        f"{'was' if survey.styled == 1 else 'were'} read as thousands.",
+        meaning="Other columns have decimal commas, so the point marks thousands. If it is a decimal point here, write "
+        "all columns in one way and upload again.",
+        column=column.name,
+    )
 
 
 def _date_order(column: ColumnProfile) -> Finding:
@@ -47,6 +63,16 @@ def _date_order(column: ColumnProfile) -> Finding:
         message=f"Dates of '{column.name}' may have the day or the month first; they were read with the "
         f"{'day' if column.spelling.startswith('%d') else 'month'} first.",
         meaning="No value decides it. If it is the other way round, write them like 2020-01-31 and upload again.",
+        column=column.name,
+    )
+
+
+def _short_years(column: ColumnProfile) -> Finding:
+    return Finding(
+        code="short_years",
+        severity=Severity.INFO,
+        message=f"The years of '{column.name}' have two digits; they were read as 1969 to 2068.",
+        meaning="If some are older, such as dates of birth, write them with four digits and upload again.",
         column=column.name,
     )
 

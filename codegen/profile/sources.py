@@ -33,6 +33,10 @@ class TableSource(Protocol):
     def decimal_comma(self) -> bool:
         """Whether `1,234` is one and a bit, where no other value of its column tells what the comma means."""
 
+    @property
+    def spelled_alike(self) -> bool:
+        """Whether one column tells how numbers are spelled in the others, as where a spreadsheet wrote them all."""
+
     def batches(self) -> Iterator[tuple[pl.DataFrame, float]]:
         """(columns of text, Int64, UInt64, Float64 or Datetime; share of the file read)."""
 

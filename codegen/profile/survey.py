@@ -28,6 +28,8 @@ _HASH_SPAN = float(2**64)
 _DIGITS = r"^[+-]?\d+$"
 _DATE_TRIAL = 200
 _DATE_SHARE = 0.9
+_VOTING_SHARE = 0.95
+"""A column with this share of numbers tells how numbers are spelled in its file."""
 
 
 class DistinctSketch:
@@ -102,6 +104,10 @@ class ColumnSurvey:
         """What holds a comma or several points, read in each way."""
         self._pointed = {style: NumberTally() for style in SPELLED_STYLES}
         """What holds one point and may be thousands, if commas are decimal here."""
+        self._fractions = False
+        """Whether some number holds a point that cannot mark thousands."""
+        self.pointed = False
+        """Whether `1.234` is a thousand and more only because commas are decimal in other columns."""
         self._dates: dict[str, int] | None = None
 
     @property
@@ -139,14 +145,30 @@ class ColumnSurvey:
             self._count(values.drop_nulls())
         self.rows += len(values)
 
-    def settle(self) -> None:
-        """All batches are there: read commas in the way that makes numbers of most values."""
+    @property
+    def decimal_commas(self) -> int:
+        """For how many values more a comma is decimal than a mark of thousands; 0 where most values are no numbers."""
         counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
-        self.style = max(counts, key=lambda style: (counts[style], style is self.style))
+        found = self.numbers.count + self._pointed[NumberStyle.THOUSANDS].count + max(counts.values())
+        if found < _VOTING_SHARE * self.present:
+            return 0
+        return counts[NumberStyle.DECIMAL_COMMA] - counts[NumberStyle.THOUSANDS]
+
+    def settle(self, *, comma_elsewhere: bool) -> None:
+        """All batches are there: read commas in the way that makes numbers of most values.
+
+        `comma_elsewhere`: they are decimal in another column of the file, so a point is not.
+        """
+        counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
+        usual = NumberStyle.DECIMAL_COMMA if comma_elsewhere else self.style
+        self.style = max(counts, key=lambda style: (counts[style], style is usual))
         found, left = self._spelled[self.style]
-        self.styled = found.count
+        self.pointed = not found.count and comma_elsewhere and not self._fractions
+        decimal = self.style is NumberStyle.DECIMAL_COMMA and (found.count > 0 or self.pointed)
+        pointed = self._pointed[NumberStyle.DECIMAL_COMMA if decimal else NumberStyle.THOUSANDS]
+        self.styled = pointed.count if self.pointed else found.count
         self.numbers.join(found)
-        self.numbers.join(self._pointed[self.style])
+        self.numbers.join(pointed)
         self.words.join(left)
 
     def _count(self, present: pl.Series) -> None:
@@ -172,9 +194,11 @@ class ColumnSurvey:
 
     def _without_pointed(self, values: pl.Series, parsed: pl.Series) -> pl.Series:
         """`parsed` without what is thousands if commas are decimal, which is counted in both ways."""
-        if not self._spelled[NumberStyle.DECIMAL_COMMA][0].count:
+        if self._fractions and not self._spelled[NumberStyle.DECIMAL_COMMA][0].count:
             return parsed
-        pointed = values.str.contains(POINTED_THOUSANDS).fill_null(False) & parsed.is_not_null()
+        with_point = values.str.contains(".", literal=True).fill_null(False) & parsed.is_not_null()
+        pointed = with_point & values.str.contains(POINTED_THOUSANDS).fill_null(False)
+        self._fractions = self._fractions or bool((with_point & ~pointed).any())
         if not pointed.any():
             return parsed
         self._pointed[NumberStyle.THOUSANDS].add(parsed.set(~pointed, None), self.rows)

@@ -24,11 +24,9 @@ from codegen.profile.survey import ColumnSurvey
 from codegen.profile.target import (
     CLASSIFICATION,
     REGRESSION,
-    guess_target,
-    guess_task,
-    passed_over,
     target_problems,
 )
+from codegen.profile.target_guess import guess_target, guess_task, passed_over
 from codegen.profile.types import (
     SPLIT_COLUMN,
     TABLE_FILE,
@@ -111,8 +109,10 @@ def _survey(source: TableSource, spool: Spool, progress: Progress) -> list[Colum
         if share - told >= _BATCH_STEP:
             told = share
             progress(_SURVEY_SHARE * share, f"reading: {surveys[0].rows:,} rows")
+    votes = [survey.decimal_commas for survey in surveys]
+    comma = source.spelled_alike and max(votes) > 0 and min(votes) >= 0
     for survey in surveys:
-        survey.settle()
+        survey.settle(comma_elsewhere=comma)
     return surveys
 
 

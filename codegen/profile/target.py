@@ -1,4 +1,4 @@
-"""Which column is the target, which task it makes, and whether that can be trained.
+"""Whether a task on a target can be trained, and what speaks against it.
 
 Pure; also used when a spec is resolved. Classes are texts: of a numeric target, `str(value)` of its packed values.
 """
@@ -6,7 +6,6 @@ Pure; also used when a spec is resolved. Classes are texts: of a numeric target,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
 
 from codegen.profile.types import (
     ColumnProfile,
@@ -20,79 +19,11 @@ from codegen.profile.types import (
 from codegen.words import counted
 
 CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regression", "image_classification"
-MAX_WHOLE_CLASSES = 20
-"""Whole numbers with more distinct values than this are amounts, unless the name says class."""
 MANY_CLASSES = 100
 LARGEST_AMOUNT = 1e100
 MAX_CLASSES = 50_000
 IMBALANCE = 0.05
 """A smallest class below this share of an even share is told."""
-
-_SURE_NAMES = (
-    "target", "label", "labels", "class", "classes", "y", "outcome", "response", "classification", "diagnosis",
-)  # fmt: skip
-_CLASS_NAMES = ("label", "labels", "class", "classes", "category", "classification", "species", "diagnosis")
-_LIKELY_NAMES = (
-    "income", "price", "saleprice", "sale_price", "medv", "survived", "churn", "default", "quality", "species",
-    "category", "sentiment", "fraud", "is_fraud", "score", "rating", "result", "output", "salary", "cost", "rings",
-)  # fmt: skip
-_UNFIT = (ColumnType.CONSTANT, ColumnType.IDENTIFIER, ColumnType.TEXT, ColumnType.DATE)
-
-
-def guess_target(columns: Sequence[ColumnProfile]) -> tuple[str | None, str]:
-    """(column, reason): by name, else the last column that can be predicted."""
-    fit = [column for column in columns if column.type not in _UNFIT]
-    by_name = {column.name.lower().replace(" ", "_"): column.name for column in reversed(fit)}
-    for name in _SURE_NAMES:
-        if name in by_name:
-            return by_name[name], f"a column named '{by_name[name]}' is usually what is predicted"
-    for column in fit:
-        parts = column.name.lower().replace(" ", "_").rsplit("_", 1)
-        if len(parts) == 2 and parts[1] in ("target", "label", "class"):
-            return column.name, f"the name ends in '{parts[1]}'"
-    for name in _LIKELY_NAMES:
-        if name in by_name:
-            return by_name[name], f"a column named '{by_name[name]}' is often what is predicted"
-    if not fit:
-        return None, "no column has the values of a class or an amount"
-    last = fit[-1]
-    if last.name == columns[-1].name:
-        return last.name, "the last column, where tables usually have the target"
-    return last.name, "the last column that holds a class or an amount"
-
-
-def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
-    """The column that by its name should have been guessed as the target, but holds nothing to tell apart."""
-    for column in columns:
-        named = column.name.lower().replace(" ", "_") in _SURE_NAMES
-        if named and column.type is ColumnType.CONSTANT and column.name != target:
-            what = "has one value only" if column.unique else "has no value"
-            instead = f"'{target}' was taken instead" if target else "no other column can be predicted"
-            return [
-                Finding(
-                    code="target_passed_over",
-                    severity=Severity.DANGER,
-                    message=f"'{column.name}' looks like the target, but {what}; {instead}.",
-                    meaning="Nothing can be learned about it. Add rows of the other classes, or choose another target.",
-                    column=column.name,
-                )
-            ]
-    return []
-
-
-def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
-    """(task, reason) for a target column."""
-    kinds = counted(column.unique, "different value")
-    if column.type is not ColumnType.NUMERIC:
-        return CLASSIFICATION, f"the target is a {column.type.value} with {kinds}"
-    if column.unique <= 2:
-        return CLASSIFICATION, f"the target is a number with {kinds}"
-    if column.whole_numbers and column.unique_is_exact and rows >= 5 * column.unique:
-        if column.unique <= MAX_WHOLE_CLASSES:
-            return CLASSIFICATION, f"the target is a whole number with only {kinds}"
-        if column.name.lower() in _CLASS_NAMES:
-            return CLASSIFICATION, f"the target is a whole number with {kinds}, and its name is that of a class"
-    return REGRESSION, f"the target is a number with {kinds}"
 
 
 def target_problems(profile: DatasetProfile, target: str | None, task: str) -> list[DataProblem | Finding]:
@@ -144,6 +75,13 @@ def _not_found(profile: DatasetProfile, target: str | None) -> DataProblem:
     return _problem("target_not_found", f"There is no column '{target}'.", hint, target)
 
 
+def more_classes(column: ColumnProfile) -> str:
+    """What to do about a target of one value."""
+    if column.unique and column.missing:
+        return "If an empty cell means something, write a word for it, such as 'no'"
+    return "Add rows of the other classes"
+
+
 def _usable_problems(column: ColumnProfile, rows: int) -> list[DataProblem | Finding]:
     name = column.name
     if column.missing == rows:
@@ -154,7 +92,7 @@ def _usable_problems(column: ColumnProfile, rows: int) -> list[DataProblem | Fin
             _problem(
                 "one_class",
                 f"'{name}' has only one value{value}: there is nothing to tell apart.",
-                "Choose another target, or add rows of the other classes.",
+                f"{more_classes(column)}, or choose another target.",
                 name,
             )
         ]

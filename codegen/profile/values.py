@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 
 import polars as pl
@@ -23,9 +24,24 @@ MISSING = (
     "None",
     "nil",
     "<NA>",
+    "n.a.",
+    "N.A.",
+    "NaT",
+    "k.A.",
+    "\\N",
     "#N/A",
+    "#NV",
+    "#DIV/0!",
+    "#VALUE!",
+    "#WERT!",
+    "#REF!",
+    "#BEZUG!",
+    "#NAME?",
+    "#NUM!",
+    "#ZAHL!",
+    "#NULL!",
 )
-"""Texts that mean "no value", after spaces at both ends are taken off."""
+"""Texts that mean "no value", after spaces at both ends are taken off; `#...` are the errors of spreadsheets."""
 DOUBTFUL_MARKERS = ("-", "NA", "na", "None", "nil")
 """Of these, what may be a value of its own in a column of words."""
 
@@ -51,8 +67,19 @@ DATE_FORMATS = (
     "%d-%m-%Y",
     "%d %b %Y",
     "%b %d, %Y",
+    "%d-%b-%Y",
+    "%d.%m.%y",
+    "%d.%m.%y %H:%M",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d/%m/%y %H:%M",
+    "%m/%d/%y %H:%M",
+    "%d-%b-%y",
 )
-"""Tried in this order; the first that fits most values wins."""
+"""Tried in this order; the first that fits most values wins. Years of two digits are those from 1969 to 2068."""
+_LAST_SHORT_YEAR = 2068
+_FIRST_MOMENT, _LAST_MOMENT = datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59)
+"""Beyond, a year was written with fewer digits than its format has, or no program can hold it."""
 
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 """`0,636` is no thousand: whoever wrote it writes decimal commas."""
@@ -90,7 +117,15 @@ def dates(texts: pl.Series, pattern: str) -> pl.Series:
     """Datetime (microseconds, UTC without zone) of texts, null where one does not fit."""
     zone = "UTC" if pattern.endswith("%#z") else None
     parsed = texts.str.to_datetime(pattern, strict=False, time_unit="us", time_zone=zone)
-    return parsed.dt.replace_time_zone(None) if zone else parsed
+    if "%y" in pattern:
+        late = (parsed.dt.year() == _LAST_SHORT_YEAR + 1).fill_null(False)  # polars goes on to 2069, POSIX does not
+        parsed = parsed.dt.offset_by("-100y").zip_with(late, parsed)
+    return within_reach(parsed.dt.replace_time_zone(None) if zone else parsed)
+
+
+def within_reach(moments: pl.Series) -> pl.Series:
+    """Moments whose year has four digits, null for the others: `31.12.07` is no day of the year 7."""
+    return moments.set(~moments.is_between(_FIRST_MOMENT, _LAST_MOMENT).fill_null(False), None)
 
 
 def leading_zeros(texts: pl.Series) -> int:

@@ -234,4 +234,6 @@ def check_done(report: dict[str, Any]) -> None:
     problem = report.get("problem") if isinstance(report.get("problem"), dict) else None
     message = "The program runs." if report.get("ok") else str((problem or {}).get("message", "The program fails."))
     keep = ("check_id", "ok", "problem", "parameters", "output_shape")
-    job_note(job, "program", message, data={key: report.get(key) for key in keep})
+    notes = report.get("notes") if isinstance(report.get("notes"), list) else []
+    told = {key: report.get(key) for key in keep} | {"notes": [str(note) for note in notes or ()]}
+    job_note(job, "program", message, data=told)

@@ -224,6 +224,6 @@ def prediction_list(*, user: User, job: Job) -> QuerySet[Prediction]:
 
 
 def program_check_get(job: Job, check_id: str) -> dict[str, Any] | None:
-    """A node's answer to `program_check`: `{check_id, ok, problem, parameters, output_shape}`; None while it works."""
+    """A node's answer to `program_check`: check_id, ok, problem, parameters, output_shape, notes; None until then."""
     event = JobEvent.objects.filter(job=job, kind="program", data__check_id=check_id).first()
     return dict(event.data) if event else None

@@ -1,4 +1,4 @@
-"""Whether a model can be called with what the data gives: found out before the call, and told by file and line."""
+"""Whether a model takes what the data gives, told by file and line before the call; what its answer looks like."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from worker.events import FailureCode
 from worker.runtime.failures import ProgramFailure
+
+SUM_TOLERANCE = 1e-3
+"""Sixteen bits and many classes included; values before a softmax do not sum to one on every row."""
 
 
 def check_call(net: nn.Module, inputs: Sequence[Tensor]) -> None:
@@ -28,8 +31,10 @@ def check_call(net: nn.Module, inputs: Sequence[Tensor]) -> None:
             f"forward{signature} of {type(net).__name__} does not take what a batch of this data holds ({error}): "
             f"it is called as net({names}), with {kinds}."
         )
-        hint = f"Write it as `def forward(self, {names})`; what it has no use for it may leave aside."
-        raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=_place(net)) from None
+        place = _place(net)
+        write = "Write it as" if place else f"Put the {type(net).__name__} into a module of your own with"
+        hint = f"{write} `def forward(self, {names})`; what it has no use for it may leave aside."
+        raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place) from None
 
 
 def names_of(inputs: Sequence[Tensor]) -> list[str]:
@@ -40,6 +45,19 @@ def names_of(inputs: Sequence[Tensor]) -> list[str]:
     if len(inputs) == 1:
         return ["pictures" if inputs[0].dim() == 4 else "rows"]
     return [f"input_{number}" for number in range(1, len(inputs) + 1)]
+
+
+def notes_on_outputs(outputs: Tensor) -> tuple[str, ...]:
+    """What a person should know of the outputs [rows, outputs] of a model before it is trained, in sentences."""
+    values = outputs.detach().float()
+    if values.shape[1] < 2 or not bool((values >= 0).all()):
+        return ()
+    if not bool(((values.sum(1) - 1).abs() <= SUM_TOLERANCE).all()):
+        return ()
+    return (
+        "The outputs of the model are probabilities already: each row sums to 1. The loss and predict.py apply a "
+        "softmax themselves, so it learns badly and is never sure of anything. Return the values before the softmax.",
+    )
 
 
 def _shape(tensor: Tensor) -> str:

@@ -22,9 +22,30 @@ from worker.runtime.data import DataError
 from worker.runtime.report import Reporter
 
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-BYTES_TEXT = re.compile(r"\bByte\b|unsigned char")
-"""How torch names the type of pictures where a layer wants floats."""
 MEMORY_TEXTS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "std::bad_alloc")
+KNOWN = (
+    (
+        ("'Byte'", "got Byte and", "unsigned char"),
+        "A layer that wants floats was given the bytes of pictures.",
+        "Let `forward` begin with `pictures = pictures.float() / 255`: pictures come as bytes, 0 to 255.",
+    ),
+    (
+        ("uninitialized parameter",),
+        "The model has layers that take their size from the first batch (LazyLinear and the like).",
+        "Give them their sizes in build(spec): the model is measured, shared out and loaded before it sees rows.",
+    ),
+    (
+        ("does not require grad and does not have a grad_fn",),
+        "The output of the model does not depend on its parameters, so nothing can be learned.",
+        "Take torch.no_grad() and .detach() out of forward.",
+    ),
+    (
+        ("not compiled with CUDA", "no NVIDIA driver", "No CUDA GPUs"),
+        "The program asks for a GPU (CUDA), which this device is not.",
+        "Leave `.cuda()` and `.to(...)` out: train.py moves the model and the rows to the device of the run.",
+    ),
+)
+"""(what torch says of it, message, hint)"""
 
 
 class ProgramFailure(Exception):
@@ -93,10 +114,10 @@ def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tup
     if isinstance(error, ModuleNotFoundError):
         hint = "A program may import torch, numpy, pyarrow, PIL, safetensors, sklearn, yaml and its own files."
         return FailureCode.PROGRAM_ERROR, f"There is no module {error.name!r} here.", hint
+    for texts, message, hint in KNOWN:
+        if any(text in str(error) for text in texts):
+            return FailureCode.PROGRAM_ERROR, message, hint
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
-    if isinstance(error, RuntimeError) and BYTES_TEXT.search(str(error)):
-        hint = "Pictures come as bytes, 0 to 255: let `forward` begin with `pictures = pictures.float() / 255`."
-        return FailureCode.PROGRAM_ERROR, message, hint
     return FailureCode.PROGRAM_ERROR, message, "Correct that line; the traceback and the log say more."
 
 

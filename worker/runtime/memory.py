@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from worker.events import FailureCode
-from worker.runtime.call_check import check_call
+from worker.runtime.call_check import check_call, notes_on_outputs
 from worker.runtime.data import Part
 from worker.runtime.failures import ProgramFailure, is_out_of_memory
 from worker.words import counted
@@ -42,6 +42,8 @@ class Probe:
     """Time of the forward pass per row, at the size tried."""
     room_bytes: float
     """Left for the rows of a step: what was free before training, less gradients and optimizer state."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of the outputs, in sentences."""
 
 
 def probe(
@@ -58,11 +60,15 @@ def probe(
     `limit_bytes` is what the platform lets this process take. `tell` is called before the first try (with None) and
     after each: beyond the limit the kernel ends the process, which then can say no more.
     Nothing of `net`, not even batch statistics or random states, changes.
-    Raises `ProgramFailure` (model_wrong_shape) if the output is not [rows, outputs].
+    Raises `ProgramFailure` (model_wrong_shape) if the output is not [rows, outputs], and where nothing can be trained.
     """
     if not isinstance(net, nn.Module):
         message = f"build(spec) in model.py returned {type(net).__name__}, not a torch.nn.Module."
         raise ProgramFailure(FailureCode.MODEL_NO_BUILD, message, "Return the model itself from build(spec).")
+    if not any(weight.requires_grad for weight in net.parameters()):
+        message = "The model has no parameter that can be trained."
+        hint = "Keep layers as attributes or in nn.ModuleList: those in a plain list or dict are not found."
+        raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
     rows = max(LEAST_ROWS, min(rows, len(part)))
     room_bytes = free_bytes(device, limit_bytes)  # before the try: the allocator does not give everything back
     tell(None)
@@ -109,6 +115,7 @@ def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows:
         kept_bytes_per_row=sum(kept.values()) / rows,
         row_s=row_s,
         room_bytes=max(0.0, room_bytes - state_bytes),
+        notes=notes_on_outputs(output),
     )
 
 
@@ -120,6 +127,8 @@ def check_shape(output: object, rows: int, outputs: int) -> None:
     got = f"a tensor of shape {list(shape)}" if shape is not None else type(output).__name__
     message = f"The model returned {got} for {rows} rows; [{rows}, {outputs}] is needed."
     hint = f"The last layer must have {counted(outputs, 'output')}, and forward must return one row per input row."
+    if shape is None:
+        hint = "Return one tensor from forward: of several values the one that the loss is computed from."
     raise ProgramFailure(FailureCode.MODEL_WRONG_SHAPE, message, hint)
 
 

@@ -122,7 +122,7 @@ class Run:
         seed_all(self.seed + 100_003 * (self.rank + 1))
         if self.rank == 0:
             write_preprocess(self, dataset)
-            for note in dataset.notes:
+            for note in (*dataset.notes, *self.trial.notes):
                 self.reporter.note(note)
         ranks, threads = counted(self.world_size, "rank"), counted(torch.get_num_threads(), "thread")
         place = f"{ranks} on {self.device}, {threads} each"

@@ -16,6 +16,7 @@ DATE_FORMATS = (
     "%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M", "%Y/%m/%d",
     "%Y/%m/%d %H:%M:%S", "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M",
     "%d.%m.%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y",
+    "%d-%b-%Y", "%d.%m.%y", "%d.%m.%y %H:%M", "%d/%m/%y", "%m/%d/%y", "%d/%m/%y %H:%M", "%m/%d/%y %H:%M", "%d-%b-%y",
 )  # fmt: skip
 _THOUSANDS_SPELLED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?$"
 _COMMA_SPELLED = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$"
@@ -23,6 +24,9 @@ _ONE_POINT = r"^[^.,]*\.[^.,]*$"
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 _COMMA_STYLE = "decimal comma"
 """As the profile calls it."""
+_FIRST_MOMENT, _LAST_MOMENT = (
+    pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
+)
 _DATE_HINT = "Write dates like 2020-01-31."
 
 Tell = Callable[[str], None]
@@ -142,7 +146,7 @@ def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.C
         with suppress(pa.ArrowInvalid):
             return texts.cast(kind)
     formats = sorted(DATE_FORMATS, key=lambda form: form != trained_format)
-    readings = [pc.strptime(texts, format=form, unit="us", error_is_null=True) for form in formats]
+    readings = [_within_reach(pc.strptime(texts, format=form, unit="us", error_is_null=True)) for form in formats]
     found = [len(reading) - reading.null_count for reading in readings]
     if not any(found):
         return texts
@@ -151,6 +155,12 @@ def _plain_dates(texts: pa.ChunkedArray, name: str, trained_format: str) -> pa.C
     fitting = [reading for reading, count in zip(readings, found, strict=True) if count == max(found)]
     _refuse_doubtful(texts.to_pylist(), [reading.to_pylist() for reading in fitting], name)
     return fitting[0]
+
+
+def _within_reach(moments: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Null for years of less than four digits or more, as in the data to train on: `31.12.07` is not in the year 7."""
+    inside = pc.and_(pc.greater_equal(moments, _FIRST_MOMENT), pc.less_equal(moments, _LAST_MOMENT))
+    return pc.if_else(inside, moments, pa.scalar(None, moments.type))
 
 
 def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | None]], name: str) -> None:

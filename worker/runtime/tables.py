@@ -17,7 +17,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 MISSING = (
-    "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "#N/A",
+    "", "?", "-", "--", "NA", "N/A", "n/a", "na", "NaN", "nan", "-nan", "NULL", "null", "None", "nil", "<NA>", "n.a.",
+    "N.A.", "NaT", "k.A.", "\\N", "#N/A", "#NV", "#DIV/0!", "#VALUE!", "#WERT!", "#REF!", "#BEZUG!", "#NAME?", "#NUM!",
+    "#ZAHL!", "#NULL!",
 )  # fmt: skip
 """Texts that mean "no value": those of `codegen.profile.values`."""
 DELIMITERS = (",", "\t", ";", "|")

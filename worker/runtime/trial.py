@@ -46,6 +46,11 @@ class Trial:
             return 0.0
         return STEP_FORWARDS * self.found.row_s * self._rows_here * self.run.settings.slowdown
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the model's outputs, in sentences."""
+        return () if self.found is None else self.found.notes
+
     def fitting_batch(self) -> int | None:
         """A batch size that would fit the memory there is; None if that is not known."""
         run = self.run

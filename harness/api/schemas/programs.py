@@ -25,6 +25,7 @@ class CheckOut(Schema):
     problem: dict[str, Any] | None = Field(None, description="code, message, hint, file, line.")
     parameters: int | None = None
     output_shape: list[int] | None = None
+    notes: list[str] = Field([], description="What a person should know of the model's outputs, in sentences.")
 
 
 class FileIn(Strict):

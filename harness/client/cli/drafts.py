@@ -104,6 +104,8 @@ def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -
     elif answer["ok"]:
         size = f"{number(answer['parameters'])} parameters, output {answer['output_shape']}"
         console().print(f"The program runs: {size}.", markup=False)
+        for note in answer.get("notes", ()):
+            console().print(note, markup=False)
     else:
         problem = answer["problem"] or {}
         place = f"{problem['file']}, line {problem['line']}: " if problem.get("file") and problem.get("line") else ""

@@ -59,6 +59,7 @@ def test_a_feature_that_makes_a_numeric_target_is_a_leak(lab: Lab) -> None:
         ("problem", False), ("improbable", False), ("copyright", False), ("construed", False), ("underscores_x", False),
         ("prob", True), ("prob_1", True), ("y_pred", True), ("Churn Score", True), ("churnScore", True),
         ("predictions", True), ("probability", True), ("true_label", True), ("SCORE", True),
+        ("goalie", False), ("Segoal", False), ("log_goal", True), ("meanGoal", True), ("goal2", True),
     ],
 )  # fmt: skip
 def test_a_name_is_suspicious_by_whole_words(name: str, named: bool) -> None:

@@ -150,6 +150,7 @@ def test_sixteen_bit_grey_keeps_its_range(lab: Lab) -> None:
     profile = lab.profile("upload.zip", zip_of({"a/1.png": target.getvalue(), "b/2.png": picture(1, mode="L")}))
     assert pixels(lab.images()["image"][0].as_py()).tolist() == [[0, 100], [200, 255]]
     assert profile.images and profile.images.channels == 1 and len(profile.images.channel_mean) == 1
+    assert "1 picture with 16 bits" in finding(profile, "deep_grey").message
 
 
 def png_of_size(width: int, height: int, rows: int | None = None) -> bytes:

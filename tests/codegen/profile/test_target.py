@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from codegen.profile.target import guess_target, guess_task, target_problems
+from codegen.profile.target import target_problems
+from codegen.profile.target_guess import guess_target, guess_task
 from codegen.profile.types import (
     ColumnProfile,
     ColumnType,

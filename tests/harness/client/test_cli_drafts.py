@@ -79,6 +79,7 @@ PROBLEM = {"message": "no build", "hint": "Add it.", "file": "model.py", "line":
     ("answer", "code", "said"),
     [
         ({"ok": True, "parameters": 42, "output_shape": [16, 2]}, 0, "The program runs: 42 parameters"),
+        ({"ok": True, "parameters": 42, "output_shape": [16, 2], "notes": ["Sums to 1."]}, 0, "Sums to 1."),
         ({"ok": False, "problem": PROBLEM}, 1, "model.py, line 3: no build"),
     ],
 )

@@ -110,8 +110,10 @@ def test_a_program_check_is_asked_and_answered_once(job, people, node_make):
     check_id = services.program_check(user=people.owner, job=job)
     assert selectors.program_check_get(job, check_id) is None
     for _ in range(2):
-        check_done({"check_id": check_id, "ok": True, "problem": None, "parameters": 10, "output_shape": [4, 2]})
-    assert selectors.program_check_get(job, check_id)["parameters"] == 10
+        answer = {"ok": True, "problem": None, "parameters": 10, "output_shape": [4, 2], "notes": ["Sums to 1."]}
+        check_done({"check_id": check_id, **answer})
+    found = selectors.program_check_get(job, check_id)
+    assert (found["parameters"], found["notes"]) == (10, ["Sums to 1."])
     assert JobEvent.objects.filter(job=job, kind="program").count() == 1
 
 

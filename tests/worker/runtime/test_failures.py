@@ -159,6 +159,60 @@ def test_a_good_program_passes_the_check_with_its_size(program: Path) -> None:
     assert answer["problem"] is None
     assert answer["parameters"] == 13 * 3 + 3
     assert answer["output_shape"] == [16, 3]
+    assert answer["notes"] == []
+
+
+def test_an_answer_that_is_no_tensor_is_told_with_what_to_return(program: Path) -> None:
+    (program / "model.py").write_text(
+        OWN.replace("{outputs}", "3").replace("self.layer(numeric)", "self.layer(numeric), numeric")
+    )
+    problem = check_of(program)["problem"]
+    assert "returned tuple" in problem["message"] and "Return one tensor" in problem["hint"]
+
+
+def test_a_bare_sequential_is_told_to_be_put_into_a_module(program: Path) -> None:
+    source = "from torch import nn\n\n\ndef build(spec):\n    return nn.Sequential(nn.Linear(13, 3))\n"
+    (program / "model.py").write_text(source)
+    hint = check_of(program)["problem"]["hint"]
+    assert "Put the Sequential into a module of your own with `def forward(self, numeric, categorical)`" in hint
+
+
+def test_a_model_that_insists_on_a_gpu_is_told_who_moves_it(program: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("it would run")
+    (program / "model.py").write_text(OWN.replace("{outputs}", "3").replace("(numeric)", "(numeric.cuda())"))
+    problem = check_of(program)["problem"]
+    assert "model.py, line 9: The program asks for a GPU" in problem["message"]
+    assert "train.py moves the model" in problem["hint"]
+
+
+def test_layers_in_a_plain_list_are_told(program: Path) -> None:
+    text = OWN.replace("{outputs}", "3").replace("nn.Linear(features, outputs)", "[nn.Linear(features, outputs)]")
+    (program / "model.py").write_text(text.replace("self.layer(numeric)", "self.layer[0](numeric)"))
+    for problem in (check_of(program)["problem"], error_of(program)):
+        assert "no parameter" in problem["message"] and "nn.ModuleList" in problem["hint"]
+
+
+def test_an_output_that_is_cut_from_the_parameters_is_told(program: Path) -> None:
+    cut = OWN.replace("{outputs}", "3").replace("self.layer(numeric)", "self.layer(numeric).detach()")
+    (program / "model.py").write_text(cut)
+    problem = check_of(program)["problem"]
+    assert "does not depend on its parameters" in problem["message"] and ".detach()" in problem["hint"]
+
+
+def test_layers_without_sizes_are_told(program: Path) -> None:
+    (program / "model.py").write_text(OWN.replace("{outputs}", "3").replace("nn.Linear(features, ", "nn.LazyLinear("))
+    for problem in (check_of(program)["problem"], error_of(program)):
+        assert "take their size from the first batch" in problem["message"] and "build(spec)" in problem["hint"]
+
+
+def test_a_softmax_at_the_end_of_a_model_is_told_by_check_and_run(program: Path) -> None:
+    (program / "model.py").write_text(
+        OWN.replace("{outputs}", "3").replace("self.layer(numeric)", "self.layer(numeric).softmax(1)")
+    )
+    (note,) = check_of(program)["notes"]
+    assert "probabilities already" in note and "before the softmax" in note
+    assert note in samples.python(program, "train.py").stdout
 
 
 def test_missing_data_is_the_datas_fault(program: Path) -> None:

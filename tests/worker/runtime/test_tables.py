@@ -267,6 +267,13 @@ def test_a_date_in_doubt_is_read_as_in_training() -> None:
     assert other["when"].to_pylist() == [datetime(2020, 12, 31)]
 
 
+@pytest.mark.parametrize("trained", ["%d.%m.%y", "%d.%m.%Y"])
+def test_years_of_two_digits_are_never_those_of_antiquity(trained: str) -> None:
+    noted = {"numeric": [{"column": "when", "kind": "dates"}], "spelling": {"when": trained}}
+    read = as_trained(noted, pa.table({"when": ["31.12.07", "31.12.69"]}))
+    assert read["when"].to_pylist() == [datetime(2007, 12, 31), datetime(1969, 12, 31)]
+
+
 def test_whole_numbers_of_any_length_are_read_from_json(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(f'[{{"x": {2**70}}}, {{"x": 1.5}}]')
     assert read_rows(tmp_path / "a.json")["x"].cast(pa.float64()).to_pylist() == [2.0**70, 1.5]

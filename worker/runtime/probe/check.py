@@ -2,7 +2,7 @@
 
 Compiles every file, loads the data, builds the model, and makes one forward and one backward pass on a few real
 rows. The last line printed is JSON: {ok, problem: {code, message, hint, file, line, traceback} or null, parameters,
-output_shape}. Exit code 0 if all is well, else EXIT_REPORTED.
+output_shape, notes}. Exit code 0 if all is well, else EXIT_REPORTED.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from worker.events import FailureCode
 from worker.plan import EXIT_REPORTED
 from worker.runtime.data import DataError, Dataset
 from worker.runtime.failures import ProgramFailure, describe
-from worker.runtime.memory import probe
+from worker.runtime.memory import Probe, probe
 from worker.runtime.spec import load_spec
 
 ROWS = 16
@@ -32,9 +32,9 @@ SOURCES = ("model.py", "data.py", "train.py", "predict.py")
 
 def check(program: Path, data: Path) -> dict[str, Any]:
     """Try the program in the folder `program` on the packed data in `data`. Never raises for a fault of the program."""
-    answer: dict[str, Any] = {"ok": False, "problem": None, "parameters": None, "output_shape": None}
+    answer: dict[str, Any] = {"ok": False, "problem": None, "parameters": None, "output_shape": None, "notes": []}
     try:
-        net, shape = _try(program, data)
+        net, found = _try(program, data)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -44,10 +44,11 @@ def check(program: Path, data: Path) -> dict[str, Any]:
         problem.pop("step")
         return {**answer, "problem": problem}
     parameters = sum(weight.numel() for weight in net.parameters())
-    return {**answer, "ok": True, "parameters": parameters, "output_shape": list(shape)}
+    shape, notes = list(found.output_shape), list(found.notes)
+    return {**answer, "ok": True, "parameters": parameters, "output_shape": shape, "notes": notes}
 
 
-def _try(program: Path, data: Path) -> tuple[nn.Module, tuple[int, ...]]:
+def _try(program: Path, data: Path) -> tuple[nn.Module, Probe]:
     for name in SOURCES:
         source = (program / name).read_text(encoding="utf-8")
         compile(source, str(program / name), "exec")
@@ -73,7 +74,7 @@ def _try(program: Path, data: Path) -> tuple[nn.Module, tuple[int, ...]]:
     if not any(weight.grad is not None for weight in net.parameters()):
         message = "No parameter of the model gets a gradient."
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Let the output depend on the model's parameters.")
-    return net, found.output_shape
+    return net, found
 
 
 def _loss(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -1,0 +1,95 @@
+"""Which column is the target, and which task it makes: guesses with their reasons. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codegen.profile.target import CLASSIFICATION, REGRESSION, more_classes
+from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
+from codegen.words import counted
+
+MAX_WHOLE_CLASSES = 20
+"""Whole numbers with more distinct values than this are amounts, unless the name says class."""
+_SURE_NAMES = (
+    "target", "label", "labels", "class", "classes", "y", "outcome", "response", "classification", "diagnosis",
+)  # fmt: skip
+_CLASS_NAMES = ("label", "labels", "class", "classes", "category", "classification", "species", "diagnosis")
+_LIKELY_NAMES = (
+    "income", "price", "saleprice", "sale_price", "medv", "survived", "churn", "default", "quality", "species",
+    "category", "sentiment", "fraud", "is_fraud", "score", "rating", "result", "output", "salary", "cost", "rings",
+)  # fmt: skip
+_A_KIND = {
+    ColumnType.CONSTANT: "a constant",
+    ColumnType.IDENTIFIER: "an identifier",
+    ColumnType.TEXT: "free text",
+    ColumnType.DATE: "a date",
+}
+_UNFIT = tuple(_A_KIND)
+
+
+def guess_target(columns: Sequence[ColumnProfile]) -> tuple[str | None, str]:
+    """(column, reason): by name, else the last column that can be predicted."""
+    fit = [column for column in columns if column.type not in _UNFIT and column.unique > 1]
+    by_name = {column.name.lower().replace(" ", "_"): column.name for column in reversed(fit)}
+    for name in _SURE_NAMES:
+        if name in by_name:
+            return by_name[name], f"a column named '{by_name[name]}' is usually what is predicted"
+    for column in fit:
+        parts = column.name.lower().replace(" ", "_").rsplit("_", 1)
+        if len(parts) == 2 and parts[1] in ("target", "label", "class"):
+            return column.name, f"the name ends in '{parts[1]}'"
+    for name in _LIKELY_NAMES:
+        if name in by_name:
+            return by_name[name], f"a column named '{by_name[name]}' is often what is predicted"
+    if not fit:
+        return None, "no column has the values of a class or an amount"
+    last = fit[-1]
+    if last.name == columns[-1].name:
+        return last.name, "the last column, where tables usually have the target"
+    return last.name, "the last column that holds a class or an amount"
+
+
+def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Finding]:
+    """The column that by its name should have been guessed as the target, but cannot be learned as it is."""
+    for column in columns:
+        named = column.name.lower().replace(" ", "_") in _SURE_NAMES
+        ticked = column is columns[-1] and column.unique == 1 and column.missing > 0
+        if column.name != target and (ticked or (named and (column.type in _UNFIT or column.unique < 2))):
+            what, meaning = _unfit_words(column)
+            instead = f"'{target}' was taken instead" if target else "no other column can be predicted"
+            return [
+                Finding(
+                    code="target_passed_over",
+                    severity=Severity.DANGER,
+                    message=f"'{column.name}' looks like the target, but {what}; {instead}.",
+                    meaning=meaning,
+                    column=column.name,
+                )
+            ]
+    return []
+
+
+def _unfit_words(column: ColumnProfile) -> tuple[str, str]:
+    """(why a column cannot be the target, what to do)."""
+    if column.unique < 2:
+        one = "has one value only" if column.unique else "has no value"
+        return one, f"Nothing can be learned about it. {more_classes(column)}, or choose another target."
+    return (
+        f"was read as {_A_KIND[column.type]} ({column.reason})",
+        "Set its type to category or numeric if it is what you want to predict, or choose another target.",
+    )
+
+
+def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
+    """(task, reason) for a target column."""
+    kinds = counted(column.unique, "different value")
+    if column.type is not ColumnType.NUMERIC:
+        return CLASSIFICATION, f"the target is a {column.type.value} with {kinds}"
+    if column.unique <= 2:
+        return CLASSIFICATION, f"the target is a number with {kinds}"
+    if column.whole_numbers and column.unique_is_exact and rows >= 5 * column.unique:
+        if column.unique <= MAX_WHOLE_CLASSES:
+            return CLASSIFICATION, f"the target is a whole number with only {kinds}"
+        if column.name.lower() in _CLASS_NAMES:
+            return CLASSIFICATION, f"the target is a whole number with {kinds}, and its name is that of a class"
+    return REGRESSION, f"the target is a number with {kinds}"

@@ -1,0 +1,120 @@
+"""Tables as spreadsheets export them: short years, ticks, error values, points as thousands, titles above the names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from codegen.profile.types import ColumnType, Severity
+from tests.codegen.profile.uploads import Lab, finding
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("{day:02d}.{month:02d}.07", datetime(2007, 2, 3)),
+        ("{day}-Feb-07", datetime(2007, 2, 3)),
+        ("{month}/{day}/00", datetime(2000, 2, 3)),
+        ("{day:02d}.{month:02d}.69", datetime(1969, 2, 3)),
+        ("{day:02d}.{month:02d}.68", datetime(2068, 2, 3)),
+    ],
+)
+def test_years_of_two_digits_are_those_of_our_time_and_told(lab: Lab, written: str, expected: datetime) -> None:
+    days = [written.format(day=3 + i % 20, month=2) for i in range(60)]
+    profile = lab.profile(
+        "a.csv", "when,x,label\n" + "".join(f"{day},{i % 7},{'ab'[i % 2]}\n" for i, day in enumerate(days))
+    )
+    assert lab.table()["when"][0].as_py() == expected
+    assert "1969 to 2068" in finding(profile, "short_years", "when").message
+
+
+def test_a_year_that_no_calendar_has_counts_as_missing(lab: Lab) -> None:
+    days = ["0000-01-01" if i == 4 else f"2020-01-{1 + i % 28:02d}" for i in range(60)]
+    lab.profile("a.csv", "when,x,label\n" + "".join(f"{day},{i % 7},{'ab'[i % 2]}\n" for i, day in enumerate(days)))
+    assert lab.table()["when"].null_count == 1
+
+
+def test_a_tick_in_a_box_is_a_category_and_no_constant(lab: Lab) -> None:
+    body = "lift,always,rare,x,label\n" + "".join(
+        f"{'x' if i % 4 else ''},y,{'z' if i else ''},{i % 7}.5,{'ab'[i % 2]}\n" for i in range(200)
+    )
+    profile = lab.profile("a.csv", body)
+    kinds = {column.name: column.type for column in profile.columns}
+    assert kinds["lift"] is ColumnType.CATEGORY
+    assert kinds["always"] is kinds["rare"] is ColumnType.CONSTANT
+    assert finding(profile, "missing_values", "lift").severity is Severity.INFO
+
+
+@pytest.mark.parametrize("name", ["churned", "target"])
+def test_a_ticked_target_is_not_left_aside_without_a_word(lab: Lab, name: str) -> None:
+    body = f"a,b,{name}\n" + "".join(f"{i % 9}.5,{i % 7},{'x' if i % 3 else ''}\n" for i in range(90))
+    found = finding(lab.profile("a.csv", body), "target_passed_over", name)
+    assert found.severity is Severity.DANGER and "write a word for it" in found.meaning
+
+
+def test_a_target_of_which_each_row_has_its_own_is_not_left_aside_without_a_word(lab: Lab) -> None:
+    body = "a,b,target\n" + "".join(f"{i % 9},{i % 7},c{i}\n" for i in range(60))
+    found = finding(lab.profile("a.csv", body), "target_passed_over", "target")
+    assert "read as an identifier" in found.message and "'b' was taken instead" in found.message
+
+
+@pytest.mark.parametrize("word", ["#NV", "#DIV/0!", "k.A.", "unknown"])
+def test_a_word_that_stands_for_missing_numbers_leaves_them_numbers(lab: Lab, word: str) -> None:
+    body = "x,label\n" + "".join(f"{word if i % 5 == 0 else i / 4},{'ab'[i % 2]}\n" for i in range(200))
+    column = lab.profile("a.csv", body).column("x")
+    assert column and (column.type, column.missing) == (ColumnType.NUMERIC, 40)
+
+
+def test_sizes_written_as_numbers_and_words_stay_categories(lab: Lab) -> None:
+    sizes = ["S", "M", "L", *map(str, range(34, 60))]
+    body = "size,label\n" + "".join(f"{sizes[i % len(sizes)]},{'ab'[i % 2]}\n" for i in range(290))
+    column = lab.profile("a.csv", body).column("size")
+    assert column and column.type is ColumnType.CATEGORY
+
+
+def test_row_numbers_that_pandas_wrote_are_identifiers(lab: Lab) -> None:
+    body = "Unnamed: 0,x,label\n" + "".join(f"{i * i},{i % 7},{'ab'[i % 2]}\n" for i in range(60))
+    column = lab.profile("a.csv", body).column("Unnamed: 0")
+    assert column and column.type is ColumnType.IDENTIFIER
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_point_marks_thousands_where_another_column_has_decimal_commas(lab: Lab, delimiter: str) -> None:
+    rows = [delimiter.join((f"{i},5", f"{1 + i}.{100 + i}" if i % 3 else str(i), "ab"[i % 2])) for i in range(60)]
+    profile = lab.profile("a.csv", "\n".join([delimiter.join(("size", "price", "label")), *rows]))
+    column = profile.column("price")
+    assert lab.table()["price"].to_pylist()[:3] == [0, 2101, 3102]
+    assert column and (column.minimum, column.maximum, column.spelling) == (0, 60159, "decimal comma")
+    assert "read as thousands" in finding(profile, "number_style", "price").message
+
+
+def test_a_point_stays_decimal_where_one_value_can_be_nothing_else(lab: Lab) -> None:
+    rows = [f"{i},5;{'0.5' if i == 40 else f'{1 + i}.{100 + i}'};{'ab'[i % 2]}" for i in range(60)]
+    lab.profile("a.csv", "\n".join(["size;price;label", *rows]))
+    assert lab.table()["price"].to_pylist()[:2] == [1.1, 2.101]
+
+
+def test_numbers_among_words_say_nothing_of_other_columns(lab: Lab) -> None:
+    rows = [f"{'1,5' if i == 3 else 'word'};{1 + i}.{100 + i};{'ab'[i % 2]}" for i in range(60)]
+    lab.profile("a.csv", "\n".join(["note;price;label", *rows]))
+    assert lab.table()["price"].to_pylist()[:2] == [1.1, 2.101]
+
+
+def test_numbers_of_json_have_points_whatever_texts_beside_them_say(lab: Lab) -> None:
+    rows = [f'{{"size": "{i},5", "price": {1 + i}.{100 + i}, "label": "{"ab"[i % 2]}"}}' for i in range(60)]
+    lab.profile("a.jsonl", "\n".join(rows))
+    assert lab.table()["price"].to_pylist()[:2] == [1.1, 2.101]
+
+
+@pytest.mark.parametrize("first", ["Report 2023;;\n", "Report 2023;;\n;;\n"])
+def test_a_title_with_delimiters_above_the_names_is_refused(lab: Lab, first: str) -> None:
+    rows = "".join(f"{i},5;{i % 7};{'pq'[i % 2]}\n" for i in range(60))
+    problem = lab.problem("a.csv", first + "a;b;y\n" + rows)
+    assert problem.code == "title_line" and "'Report 2023'" in problem.message
+    assert lab.profile("a.csv", first + "a;b;y\n" + rows, header=True).columns[0].name == "Report 2023"
+
+
+def test_the_remark_sep_above_two_names_is_refused(lab: Lab) -> None:
+    rows = "".join(f"{i},5;{'pq'[i % 2]}\n" for i in range(60))
+    assert lab.problem("a.csv", "sep=;\na;y\n" + rows).code == "title_line"
