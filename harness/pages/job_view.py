@@ -15,6 +15,7 @@ from codegen.words import counted
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.control.wanted import width_of
+from harness.jobs.logs import LogPart
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints, job_logs, program_files
 from harness.jobs.services import minimum_sandbox_level
@@ -132,7 +133,7 @@ def first_error_line(job: Job) -> dict[str, Any] | None:
     """
     if not job.failure:
         return None
-    lines = job_logs(job=job, level="error", limit=ERROR_LINES)["lines"]
+    lines = job_logs(job=job, level="error", part=LogPart(limit=ERROR_LINES))["lines"]
     if not lines:
         return None
     telling = (line["text"] for line in lines if _EXCEPTION.match(line["text"]))
