@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from worker.shares import Line, SecondsOf, equal_finish, finish_s
+from worker.words import step_words
 
 LEAST_GAIN = 0.01
 """A change that makes steps faster by less is not worth its words."""
@@ -56,16 +57,12 @@ class Correction:
         """In words."""
         slow = max(range(len(self.work_s)), key=self.work_s.__getitem__)
         fast = min(range(len(self.work_s)), key=self.work_s.__getitem__)
+        slow_s, fast_s = step_words(self.work_s[slow]), step_words(self.work_s[fast])
         return (
-            f"Rank {slow} worked {_ms(self.work_s[slow])} on its {self.before[slow]} rows of a step, rank {fast} "
-            f"{_ms(self.work_s[fast])} on {self.before[fast]}. From now on the ranks take "
-            f"{' + '.join(map(str, self.after))} rows, expected to end together after {_ms(self.expected_s)} "
-            f"({self.gain:.0%} faster)."
+            f"Rank {slow} worked {slow_s} on its {self.before[slow]} rows of a step, rank {fast} {fast_s} on "
+            f"{self.before[fast]}. From now on the ranks take {' + '.join(map(str, self.after))} rows, expected to end "
+            f"together after {step_words(self.expected_s)} ({self.gain:.0%} faster)."
         )
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
 
 
 class Corrector:

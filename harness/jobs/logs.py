@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import deque
@@ -16,6 +17,8 @@ from harness.errors import Invalid
 from harness.jobs.models import Job
 
 LEVELS = ("info", "warning", "error")
+Place = tuple[int, int]
+"""(rank, line): where lines stand among all of an attempt, those of rank 0 first."""
 LIMIT_MAX = 5000
 LINE_SHOWN_MAX = 4000
 """Letters of a line that are sent; the download has all."""
@@ -37,6 +40,32 @@ class LogLine:
     level: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class LogPart:
+    """Which lines are wanted of those that match."""
+
+    limit: int = 500
+    tail: bool = False
+    """The last `limit` instead of the first."""
+    after_line: int = 0
+    """Only lines after this one of each rank."""
+    after: Place | None = None
+    before: Place | None = None
+    """Only lines between these places, both left out."""
+
+    def of_rank(self, rank: int) -> tuple[float, float]:
+        """Between which two lines of a rank's file (0 and infinity: all) the part lies."""
+        low, high = float(self.after_line), math.inf
+        if self.after and rank <= self.after[0]:
+            low = max(low, self.after[1]) if rank == self.after[0] else math.inf
+        if self.before and rank >= self.before[0]:
+            high = self.before[1] if rank == self.before[0] else 0
+        return low, high
+
+
+WHOLE = LogPart()
+
+
 def text_clean(text: str) -> str:
     """Without escape sequences and control characters, and of `\\r`-overwritten lines only the last state."""
     return _ESCAPES.sub("", text.rstrip("\r\n").rsplit("\r", 1)[-1])
@@ -55,34 +84,31 @@ def job_logs(
     rank: int | None = None,
     query: str = "",
     level: str = "",
-    after_line: int = 0,
-    limit: int = 500,
     token: int | None = None,
-    tail: bool = False,
+    part: LogPart = WHOLE,
 ) -> dict[str, Any]:
-    """`{lines, tokens, ranks, token, more}`: lines after `after_line` of each rank, in attempt `token` (the newest).
+    """`{lines, tokens, ranks, token, more}`: a part of the lines of attempt `token` (the newest).
 
-    `query` is literal text, letter case ignored; `level` lets that level and worse through; `tail` gives the last
-    lines instead of the first. `more` says that there is more than `limit`, or that the search ran out of time.
-    Raises `Invalid`.
+    `query` is literal text, letter case ignored; `level` lets that level and worse through. `more` says that there is
+    more than `part.limit`, or that the search ran out of time. Raises `Invalid`.
     """
-    if not 1 <= limit <= LIMIT_MAX:
+    if not 1 <= part.limit <= LIMIT_MAX:
         raise Invalid(f"limit is 1 to {LIMIT_MAX}.", field="limit")
     if level and level not in LEVELS:
         raise Invalid(f"There is no level {level!r}.", field="level", hint=f"Use one of: {', '.join(LEVELS)}.")
     tokens = _tokens(job)
     chosen = token if token is not None else (tokens[-1] if tokens else 0)
     files = _rank_files(job, chosen)
-    wanted = [number for number in sorted(files) if rank is None or number == rank]
-    streams = [_lines(files[number], chosen, number, after_line) for number in wanted]
-    lines, late = _search(streams, query, level, limit, tail=tail)
-    shown = lines[-limit:] if tail else lines[:limit]
+    wanted = [number for number in sorted(files) if rank in (None, number)]
+    streams = [_lines(files[number], chosen, number, *part.of_rank(number)) for number in wanted]
+    lines, late = _search(streams, query, level, part.limit, tail=part.tail)
+    shown = lines[-part.limit :] if part.tail else lines[: part.limit]
     return {
         "lines": [asdict(line) for line in shown],
         "tokens": tokens,
         "ranks": sorted(files),
         "token": chosen,
-        "more": late or len(lines) > limit,
+        "more": late or len(lines) > part.limit,
     }
 
 
@@ -122,11 +148,15 @@ def _rank_files(job: Job, token: int) -> dict[int, Path]:
     return {int(match.group(1)): path for path, match in matches if match and not path.is_symlink()}
 
 
-def _lines(path: Path, token: int, rank: int, after_line: int) -> Iterator[LogLine]:
+def _lines(path: Path, token: int, rank: int, after: float, before: float) -> Iterator[LogLine]:
+    if after + 1 >= before:
+        return
     # Only \n ends a line: \r belongs to progress bars that overwrite themselves.
     with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
         for number, raw in enumerate(stream, start=1):
-            if number > after_line:
+            if number >= before:
+                return
+            if number > after:
                 text = text_clean(raw)[:LINE_SHOWN_MAX]
                 yield LogLine(token=token, rank=rank, line=number, text=text, level=level_of(text))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
@@ -15,10 +16,12 @@ from codegen.words import counted
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.control.wanted import width_of
+from harness.jobs.logs import LogPart
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints, job_logs, program_files
 from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.timelines import job_energy
+from harness.pages.figures import figure
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
 from harness.pool.selectors import PoolOverview
@@ -55,9 +58,14 @@ def progress_share(job: Job) -> float:
     return min(1.0, job.epoch / job.epochs) if job.epochs else 0.0
 
 
+def has_devices(job: Job) -> bool:
+    """Whether an attempt is open: its time runs."""
+    return job.state in {JobState.PLACED, JobState.RUNNING, JobState.PAUSING, JobState.CANCELLING}
+
+
 def elapsed_s(job: Job) -> float:
     """Seconds on devices, over all attempts, the present one included."""
-    open_since = job.placed_at if job.state in {"placed", "running", "pausing", "cancelling"} else None
+    open_since = job.placed_at if has_devices(job) else None
     return job.run_s + ((timezone.now() - open_since).total_seconds() if open_since else 0.0)
 
 
@@ -67,6 +75,8 @@ def header(job: Job) -> dict[str, Any]:
     return {
         "share": progress_share(job),
         "elapsed_s": elapsed_s(job),
+        "has_devices": has_devices(job),
+        "finish_is_wide": _minute(job.expected_low_at) != _minute(job.expected_high_at),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "slack_s": slack_s(job),
         "mode": mode_of(job),
@@ -74,12 +84,17 @@ def header(job: Job) -> dict[str, Any]:
     }
 
 
+def _minute(moment: datetime | None) -> datetime | None:
+    """As times are told."""
+    return moment and moment.replace(second=0, microsecond=0)
+
+
 def energy_of(job: Job) -> dict[str, str] | None:
     """Energy so far and power now, in words; None before the job has held a device."""
     took = job_energy(job)
     if not took.basis:
         return None
-    power = f"{took.power_w:.3g} W now, " if took.power_w else ""
+    power = f"{figure(took.power_w, 3)} W now, " if took.power_w else ""
     return {"energy": energy_words(took.energy_j), "note": f"{power}{took.basis}"}
 
 
@@ -132,7 +147,7 @@ def first_error_line(job: Job) -> dict[str, Any] | None:
     """
     if not job.failure:
         return None
-    lines = job_logs(job=job, level="error", limit=ERROR_LINES)["lines"]
+    lines = job_logs(job=job, level="error", part=LogPart(limit=ERROR_LINES))["lines"]
     if not lines:
         return None
     telling = (line["text"] for line in lines if _EXCEPTION.match(line["text"]))

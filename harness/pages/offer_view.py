@@ -30,6 +30,7 @@ from scheduler.offers.recommend import takes
 from scheduler.offers.values import Mark, Offer, OfferLine
 from scheduler.offers.words import duration_words, energy_range_words, energy_words, memory_size_words
 from worker.states import TERMINAL, JobState
+from worker.words import step_words
 
 Words = Callable[[float], str]
 
@@ -70,6 +71,8 @@ class Shown:
     basis: str
     """What all three figures rest on; empty where they do not rest on the same."""
     selected: bool
+    is_wide: bool
+    """Its latest finish is another minute than the expected one, and is told beside it."""
     minor: bool
     """Shown only with all the others."""
 
@@ -126,6 +129,7 @@ def _shown(view: LineView, *, minor: bool) -> Shown:
         energy_range=_range(cost.energy_j, energy_words),
         basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == cost.energy_basis else "",
         selected=Mark.RECOMMENDED in view.line.marks,
+        is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
         minor=minor,
     )
 
@@ -180,7 +184,7 @@ def _told(job: Job) -> dict[str, Any]:
         return {"estimate": None}
     actual, live = job_actual(job), _so_far(job)
     parts = (
-        ("Time of a step", "step_s", _step_words, estimate.time_basis),
+        ("Time of a step", "step_s", step_words, estimate.time_basis),
         ("Time of the run", "run_s", duration_words, estimate.time_basis),
         ("Memory per rank", "peak_bytes", memory_size_words, estimate.memory_basis),
         ("Energy", "energy_j", energy_words, estimate.energy_basis),
@@ -217,8 +221,3 @@ def _compared(told: Interval, actual: float | None, words: Words) -> dict[str, A
         "error": 100.0 * (told.mid / actual - 1.0) if actual else None,
         "held": actual is not None and told.low <= actual <= told.high,
     }
-
-
-def _step_words(seconds: float) -> str:
-    """`4.2 ms`, `1.3 s`."""
-    return f"{seconds * 1000:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from harness.pages.templatetags.dlh import figure, percent
+from harness.pages.figures import figure, percent
 from harness.pages.words import NAME_WORDS
 
 ROWS_SHOWN = 500

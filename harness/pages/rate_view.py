@@ -95,7 +95,7 @@ def _chart(job: Job, test: RateTest, found: RateRange | None) -> dict[str, Any]:
     score = _SCORES.get((test.record or {}).get("score", ""), "")
     marks = [[_WORDS[name][0], names[name]] for name in _DRAWN if name in names] if found else []
     card = chart_card(
-        f"rates-{test.pk}", "Loss and accuracy against the learning rate", "rates", list(CURVE_COLUMNS),
+        f"rates-{test.pk}", _title(score), "rates", list(CURVE_COLUMNS),
         [list(row) for row in rate_curve(test)], csv=reverse("job_rates_csv", args=[job.pk, test.pk]), wide=True,
         note="Every step of the test has its own rate. The shaded band is the interval of usable peak rates.",
         low=found.low if found else None, high=found.high if found else None, marks=marks, score=score,
@@ -103,3 +103,8 @@ def _chart(job: Job, test: RateTest, found: RateRange | None) -> dict[str, Any]:
         trials=[[row["round"], row["rate"], row["loss"], row["share"]] for row in _trial_rows(test)],
     )  # fmt: skip
     return card
+
+
+def _title(score: str) -> str:
+    what = f"Loss and {score.removeprefix('training ')}" if score else "Loss"
+    return f"{what} against the learning rate"

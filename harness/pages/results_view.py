@@ -12,9 +12,9 @@ from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints
 from harness.pages.advice import advice
+from harness.pages.figures import figure, percent
 from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
-from harness.pages.templatetags.dlh import figure, percent
 from scheduler.offers.words import energy_words, memory_size_words
 
 DRAWN = {"confusion", "curve", "histogram", "scatter"}

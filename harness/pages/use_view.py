@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from harness.jobs.timelines import KWH_J, Bucket, UseRow, Window
 from harness.pages.charts import chart_card
+from harness.pages.figures import figure
+from scheduler.offers.words import energy_words
 
 ROWS_DRAWN = 20
+SMALL_KWH = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnergyUnit:
+    """In what energies of a table, and the CO2 of them, are told."""
+
+    energy: str
+    mass: str
+    per_kwh: float
+    """How many of the unit a kWh is; of its mass, a kg."""
+
+
+SMALL, LARGE = EnergyUnit(energy="Wh", mass="g", per_kwh=1000.0), EnergyUnit(energy="kWh", mass="kg", per_kwh=1.0)
 _KIND_WORDS = {"cpu": "CPU cores", "cuda": "GPUs"}
 
 
@@ -24,7 +41,8 @@ def use_charts(buckets: Sequence[Bucket], rows: Sequence[UseRow], span: str, by:
         for m in moments
     ]
     timeline_csv = f"/api/v1/pool/timeline.csv?span={span}"
-    energy = [[row.name, row.kwh] for row in rows[:ROWS_DRAWN]]
+    unit = energy_unit(rows)
+    energy = [[row.name, row.kwh * unit.per_kwh] for row in rows[:ROWS_DRAWN]]
     return [
         chart_card(
             "utilisation", "Utilisation", "timeline", ["from", *words], shares, csv=timeline_csv, unit="%", top=100,
@@ -35,20 +53,40 @@ def use_charts(buckets: Sequence[Bucket], rows: Sequence[UseRow], span: str, by:
             note="Read from the devices where they tell; else by the table of watts and the load that was measured.",
         ),
         chart_card(
-            "energy", f"Energy by {by}", "bars", [by, "kWh"], energy, csv=f"/api/v1/pool/use.csv?span={span}&by={by}",
+            "energy", f"Energy by {by}", "bars", [by, unit.energy], energy,
+            csv=f"/api/v1/pool/use.csv?span={span}&by={by}",
             note="Only of devices while they worked for a job.",
         ),
     ]  # fmt: skip
 
 
-def use_totals(buckets: Sequence[Bucket], window: Window, co2_g_per_kwh: float) -> dict[str, float]:
-    """Energy of the whole window, working and idle, and how much of the time devices worked."""
+def energy_unit(rows: Sequence[UseRow]) -> EnergyUnit:
+    """Such that the largest is no small fraction."""
+    return SMALL if max((row.kwh for row in rows), default=0.0) < SMALL_KWH else LARGE
+
+
+def use_lines(rows: Sequence[UseRow], co2_g_per_kwh: float) -> list[dict[str, Any]]:
+    """The rows with their energy and CO2 in the unit of all of them."""
+    unit = energy_unit(rows)
+    return [
+        {"row": row, "energy": row.kwh * unit.per_kwh, "co2": row.kwh * unit.per_kwh * co2_g_per_kwh / 1000}
+        for row in rows
+    ]
+
+
+def mass_words(mass_kg: float) -> str:
+    """`0.342 g`, `3.6 kg`: three digits."""
+    return f"{figure(mass_kg, 3)} kg" if mass_kg >= 1 else f"{figure(mass_kg * 1000, 3)} g"
+
+
+def use_totals(buckets: Sequence[Bucket], window: Window, co2_g_per_kwh: float) -> dict[str, Any]:
+    """Energy of the whole window, working and idle, in words, and how much of the time devices worked."""
     busy_kwh = sum(bucket.busy_w for bucket in buckets) * window.bucket_s / KWH_J
     idle_kwh = sum(bucket.idle_w for bucket in buckets) * window.bucket_s / KWH_J
     devices = sum(bucket.devices for bucket in buckets)
     return {
-        "busy_kwh": busy_kwh,
-        "idle_kwh": idle_kwh,
-        "co2_kg": (busy_kwh + idle_kwh) * co2_g_per_kwh / 1000,
+        "busy": energy_words(busy_kwh * KWH_J),
+        "idle": energy_words(idle_kwh * KWH_J),
+        "co2": mass_words((busy_kwh + idle_kwh) * co2_g_per_kwh / 1000),
         "utilisation": sum(bucket.busy for bucket in buckets) / devices if devices else 0.0,
     }

@@ -22,6 +22,7 @@ from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation
 from scheduler.workload import Workload, totals_at_batch
 from worker.shares import Line, SecondsOf, equal_finish, even, finish_s
+from worker.words import step_words
 
 LEAST_ROWS = 2
 """Of a rank: batch statistics cannot do with one row."""
@@ -196,8 +197,8 @@ def _words(
     members: Sequence[Member], shares: Sequence[int], step_s: float, even_s: float, fits: bool
 ) -> tuple[str, ...]:
     split = " + ".join(str(share) for share in shares if share)
-    gain = f"{even_s * 1e3:.3g} ms with even shares" if fits else "even shares do not fit in the memory"
-    expected = f"expected {step_s * 1e3:.3g} ms, {gain}"
+    gain = f"{step_words(even_s)} with even shares" if fits else "even shares do not fit in the memory"
+    expected = f"expected {step_words(step_s)}, {gain}"
     said = [f"The devices are not alike: the ranks take {split} rows of a step, {expected}."]
     said += [
         f"{member.name} is left out: with its first {LEAST_ROWS} rows alone a step would wait for it."

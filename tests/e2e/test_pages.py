@@ -115,6 +115,7 @@ def test_a_draft_is_made_edited_and_diffed(open_as: Callable[..., Any], ids: dic
     page.keyboard.insert_text("\nEDITED = True\n")
     page.keyboard.press("Control+s")
     until(page, "document.querySelector('[data-save-state]').textContent === 'Saved.'")
+    assert page.is_visible(".tree [aria-current] .mark") and page.is_visible("[data-put-back]")
     until(page, "document.querySelector('#diff').innerText.includes('+EDITED = True')")
     page.reload()
     assert page.locator(".tree .mark").count() == 1

@@ -119,3 +119,32 @@ def test_no_row_of_cards_has_a_hole(open_as: Callable[..., Any], ids: dict[str, 
       return new Set([...ends.values()].map(Math.round)).size;
     })()"""
     until(page, f"{rows} === 1")
+
+
+def test_what_a_person_folded_out_stays_open_while_the_page_follows_others(open_as: Callable[..., Any]) -> None:
+    page = open_as("admin")
+    visit(page, "/pool/calibration/")
+    page.wait_for_selector("#calibration-runs[data-mounted]")
+    fold = page.locator("#calibration-runs details").first
+    fold.locator("summary").click()
+    page.evaluate("document.querySelector('#calibration-runs details').dataset.before = '1'")
+    until(page, "!document.querySelector('#calibration-runs details').dataset.before")
+    assert fold.get_attribute("open") is not None
+
+
+def test_a_job_keeps_its_colour_in_charts_where_another_one_has_nothing(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+
+    def without_training_loss(route: Any) -> None:
+        body = route.fetch().json()
+        del body["curves"]["train/loss"]
+        route.fulfill(json=body)
+
+    page.route(f"**/jobs/{ids['running']}/curves/", without_training_loss)
+    visit(page, addresses(ids)["compare"])
+    markers = "[...document.querySelectorAll('section[aria-label=\"loss, {}\"] .u-series:not(:first-child) .u-marker')]"
+    colours = f"{markers}.map((marker) => marker.style.border)"
+    until(page, f"{colours.format('validation')}.length === 2 && {colours.format('training')}.length === 1")
+    assert page.evaluate(colours.format("training")) == page.evaluate(colours.format("validation"))[1:]

@@ -234,3 +234,20 @@ def test_a_waiting_job_is_dragged_to_another_place_and_a_refusal_is_said(
     page.wait_for_selector("[role=alert]:has-text('It starts already.')")
     assert asked == [{"before": before}]
     assert page.locator(".drop-before").count() == 0
+
+
+def test_earlier_lines_come_in_above_and_the_reader_stays_where_he_was(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, f"/jobs/{ids['failed']}/logs/")
+    first = page.locator("[data-view] .log-line").first.get_attribute("id")
+    view = "document.querySelector('[data-view]')"
+    until(page, f"document.querySelector('[data-mount=logs]').hasAttribute('data-mounted') && {view}.scrollTop > 0")
+    page.evaluate(f"{view}.scrollTop = 0")
+    place = f"document.getElementById('{first}').getBoundingClientRect().top"
+    before = page.evaluate(place)
+    page.click("[data-earlier]")
+    until(page, f"{view}.querySelectorAll('.log-line').length === 600 && {view}.scrollTop > 0")
+    assert abs(page.evaluate(place) - before) < 2
+    assert page.locator("[data-view] .log-line").first.get_attribute("id") != first

@@ -14,7 +14,7 @@ from harness.api.schemas.base import Items, Strict
 from harness.api.schemas.telemetry import AttemptOut, CheckpointOut, EventOut, LogsOut, SeriesOut
 from harness.jobs import selectors
 from harness.jobs.control.wanted import width_of
-from harness.jobs.logs import LIMIT_MAX
+from harness.jobs.logs import LIMIT_MAX, LogPart
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.series import AXES, POINTS_MAX
 from harness.responses import chunks_response
@@ -121,7 +121,9 @@ def samples(
 @router.get("/{job_id}/logs", response=LogsOut, summary="Logs")
 def logs(request: HttpRequest, job_id: str, lines: Annotated[LogQuery, Query()]) -> dict[str, Any]:
     """Lines of an attempt, searched here over all of them."""
-    return selectors.job_logs(job=_job(request, job_id), **lines.model_dump())
+    part = LogPart(**lines.model_dump(include={"after_line", "limit", "tail"}))
+    wanted = lines.model_dump(include={"rank", "token", "query", "level"})
+    return selectors.job_logs(job=_job(request, job_id), **wanted, part=part)
 
 
 @router.get("/{job_id}/logs.txt", summary="Download the logs")

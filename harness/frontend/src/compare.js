@@ -14,7 +14,7 @@ export async function mount(root) {
       const plan = groupOf(key);
       jobs.forEach((job, index) => {
         const curve = bodies[index].curves[key];
-        if (curve) panel.chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}` }).set(job.id, job.name, points(curve), { source: job, key, start_s: bodies[index].start_s });
+        if (curve) panel.chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}` }).set(job.id, job.name, points(curve), { source: job, key, start_s: bodies[index].start_s, hue: index });
       });
     }
   } catch (error) {

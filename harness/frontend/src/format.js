@@ -1,4 +1,4 @@
-// One place for how figures are written; mirrors harness/pages/templatetags/dlh.py.
+// One place for how figures are written; mirrors harness/pages/figures.py.
 
 function whole(value) {
   return value.toLocaleString("en-US").replaceAll(",", "\u202f");
@@ -11,8 +11,15 @@ export function number(value, digits = 4) {
   if (Number.isInteger(value)) return whole(value);
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
-  if (size >= 10 ** digits) return whole(Math.round(value));
-  return String(Number(value.toPrecision(digits)));
+  const rounded = Number(value.toPrecision(digits));
+  if (size >= 10 ** digits || Number.isInteger(rounded)) return whole(Math.round(value));
+  return String(rounded);
+}
+
+// A large count as 12.3 M.
+export function short(value) {
+  const [size, unit] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => Math.abs(value) >= 0.9995 * least) ?? [1, ""];
+  return unit ? `${Number((value / size).toPrecision(3))} ${unit}` : number(value);
 }
 
 export function bytes(value) {
@@ -20,7 +27,7 @@ export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let size = value;
   let unit = 0;
-  while (size >= 1024 && unit < units.length - 1) {
+  while (size >= 1023.95 && unit < units.length - 1) {
     size /= 1024;
     unit += 1;
   }

@@ -68,6 +68,8 @@ export function mount(root) {
     write("epoch", number(data.epoch, 3));
     write("step", number(data.step));
     write("steps", number(data.steps_total));
+    const stepping = live("stepping");
+    if (stepping) stepping.hidden = !data.steps_total;
     write("eta", data.eta_s === null || data.eta_s === undefined ? "measuring…" : `about ${duration(data.eta_s)}`);
     write("rate", number(data.samples_per_s, 3));
     if (data.phase) write("phase", data.phase.replaceAll("_", " "));

@@ -21,9 +21,20 @@ function focused(node) {
   return place?.matches("input[name][value]") ? `input[name="${CSS.escape(place.name)}"][value="${CSS.escape(place.value)}"]` : null;
 }
 
+// What can be folded out, by the part of the page it belongs to and its place there; its words may change.
+function folds(node) {
+  const counts = new Map();
+  return [...node.querySelectorAll("details")].map((fold) => {
+    const part = fold.closest("[aria-labelledby]")?.getAttribute("aria-labelledby") ?? "";
+    counts.set(part, (counts.get(part) ?? 0) + 1);
+    return [`${part} ${counts.get(part)}`, fold];
+  });
+}
+
 export function mount(node) {
   let timer = null;
   let kept = null;
+  let open = new Map();
   let asked = "";
   const refresh = () => {
     timer = null;
@@ -39,9 +50,11 @@ export function mount(node) {
     // Taken in hand, or filtered in another way, while the answer was on its way.
     if (isHeld(node) || asked !== window.location.search) event.detail.shouldSwap = false;
     kept = focused(node);
+    open = new Map(folds(node).map(([key, fold]) => [key, fold.open]));
   });
   node.addEventListener("htmx:afterSwap", (event) => {
     if (event.detail.target === node && kept) node.querySelector(kept)?.focus({ preventScroll: true });
+    if (event.detail.target === node) for (const [key, fold] of folds(node)) fold.open = open.get(key) ?? fold.open;
     kept = null;
   });
   stream(node.dataset.topics).on("*", ({ kind }) => {

@@ -1,8 +1,12 @@
-// Log lines that arrive while one looks; following pauses when the reader scrolls up, and goes on at the end.
-import { el } from "./dom.js";
+// Log lines that arrive while one looks; following pauses when the reader scrolls up, and goes on at the end. Earlier
+// and later lines are brought in where the reader is.
+import htmx from "htmx.org";
+import { announce, el } from "./dom.js";
 import { stream } from "./stream.js";
 
 const LINES_KEPT = 5000;
+// Of a reader who stopped to read: what was brought in is not taken away at once.
+const LINES_KEPT_READING = 20000;
 // As in harness/jobs/logs.py, so that a line looks the same when it arrives and after a reload.
 const ERROR = /(error|exception)\b|\b(traceback|fatal|critical|killed)\b/i;
 const WARNING = /warn(ing)?\b/i;
@@ -30,12 +34,21 @@ export function mount(root) {
   const button = root.querySelector("[data-follow]");
   const params = new URLSearchParams(window.location.search);
   const shownToken = Number(root.dataset.token);
-  let follow = root.dataset.watch === "1" && !params.get("line");
+  const isPart = ["line", "before", "after"].some((name) => params.has(name));
+  // Lines are missing below: those that arrive would stand where they do not belong.
+  const hasGap = () => Boolean(view.querySelector("[data-later]"));
+  let follow = root.dataset.watch === "1" && !isPart;
   const target = view.querySelector(".target");
   if (target) target.scrollIntoView({ block: "center" });
-  else view.scrollTop = view.scrollHeight;
+  else if (!params.has("after")) view.scrollTop = view.scrollHeight;
 
   function setFollow(wanted) {
+    if (wanted && hasGap()) {
+      const url = new URL(window.location.href);
+      for (const name of ["line", "before", "after"]) url.searchParams.delete(name);
+      window.location.assign(url);
+      return;
+    }
     follow = wanted;
     button.setAttribute("aria-pressed", String(wanted));
     button.textContent = wanted ? "Following" : "Follow";
@@ -49,23 +62,63 @@ export function mount(root) {
     return !params.get("q") || text.toLowerCase().includes(params.get("q").toLowerCase());
   }
 
+  async function bring(link) {
+    const isEarlier = link.hasAttribute("data-earlier");
+    const shown = new Map([...view.querySelectorAll(".log-line")].map((line) => [line.id, line]));
+    const [top, height] = [view.scrollTop, view.scrollHeight];
+    link.setAttribute("aria-busy", "true");
+    await htmx.ajax("GET", `${root.dataset.lines}${link.search}`, { target: link, swap: "outerHTML" });
+    if (link.isConnected) return link.removeAttribute("aria-busy");
+    // Lines of several ranks arrive mixed and are read one rank after the other: some may be here already.
+    for (const line of view.querySelectorAll(".log-line")) {
+      if (shown.has(line.id) && shown.get(line.id) !== line) line.remove();
+    }
+    view.scrollTop = isEarlier ? top + view.scrollHeight - height : top;
+    view.focus({ preventScroll: true });
+    announce(`${view.querySelectorAll(".log-line").length - shown.size} ${isEarlier ? "earlier" : "later"} lines`);
+  }
+
+  // Old lines make room; they can be brought in again.
+  function trim() {
+    const over = view.childElementCount - (follow ? LINES_KEPT : LINES_KEPT_READING);
+    if (over <= 0) return;
+    const height = view.scrollHeight;
+    view.querySelector("[data-earlier]")?.remove();
+    [...view.querySelectorAll(".log-line")].slice(0, over).forEach((line) => line.remove());
+    const first = view.querySelector(".log-line");
+    const url = new URL(first.querySelector("a").href);
+    for (const name of ["q", "level", "rank"]) {
+      url.searchParams.delete(name);
+      if (params.get(name)) url.searchParams.set(name, params.get(name));
+    }
+    url.searchParams.delete("line");
+    url.searchParams.set("before", `${first.dataset.rank}:${first.dataset.line}`);
+    view.prepend(el("a", { class: "btn btn-sm log-more", href: url.search, "data-earlier": true }, "Earlier lines"));
+    view.scrollTop -= height - view.scrollHeight;
+  }
+
   function add({ rank, token, line, text }) {
     const level = levelOf(text);
     // Without an attempt that is shown, those that come may be several: each counts its lines from 1.
     const id = `${shownToken ? "" : `a${token}-`}r${rank}-l${line}`;
-    if (!wanted(rank, level, text) || document.getElementById(id)) return;
+    if (hasGap() || !wanted(rank, level, text) || document.getElementById(id)) return;
     view.querySelector("[data-none]")?.remove();
     view.append(
       el("div", { class: `log-line level-${level}`, id, "data-rank": rank, "data-line": line },
         el("a", { href: `?rank=${rank}&attempt=${token}&line=${line}`, "aria-label": `Link to line ${line} of rank ${rank}` }, String(line)),
         el("span", { class: "rank" }, `r${rank}`), el("span", { class: "text" }, marked(text, params.get("q")))),
     );
-    while (view.childElementCount > LINES_KEPT) view.firstElementChild.remove();
   }
 
   button.addEventListener("click", () => setFollow(!follow));
+  view.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-earlier], [data-later]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    if (!link.hasAttribute("aria-busy")) bring(link);
+  });
   view.addEventListener("scroll", () => {
-    const atEnd = view.scrollHeight - view.scrollTop - view.clientHeight < 24;
+    const atEnd = !hasGap() && view.scrollHeight - view.scrollTop - view.clientHeight < 24;
     if (follow !== atEnd && !button.hidden) setFollow(atEnd);
   });
   if (root.dataset.watch !== "1") return;
@@ -74,6 +127,7 @@ export function mount(root) {
     if (shownToken && token !== shownToken) return;
     const writer = data.rank ?? rank;
     data.lines.forEach((text, index) => add({ rank: writer, token, line: data.line_start + index, text: clean(text) }));
+    trim();
     if (follow) view.scrollTop = view.scrollHeight;
   });
 }

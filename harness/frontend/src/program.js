@@ -1,4 +1,5 @@
 // Edit one file of a draft's program: save (Ctrl-S), show the diff again, mark where a refusal points.
+import { el } from "./dom.js";
 import { csrfToken } from "./net.js";
 import { Editor } from "./editor.js";
 
@@ -34,6 +35,10 @@ export function mount(root) {
     expected = answer.file_sha256;
     state.textContent = "Saved.";
     button.disabled = editor.text === saved;
+    const link = root.querySelector(".tree [aria-current]");
+    link.querySelector(".mark")?.remove();
+    if (answer.file_edited) link.append(el("span", { class: "mark" }, "edited"));
+    root.querySelector("[data-put-back]").hidden = !answer.file_edited;
     editor.mark([]);
     document.getElementById("diff").innerHTML = await (await fetch(root.dataset.diff, { headers: { "HX-Request": "true" } })).text();
   }

@@ -129,7 +129,7 @@ export function mount(form) {
       else if (path !== "name") field.placeholder = guess ? `auto (${shown(guess.value)})` : "auto";
     }
     form.querySelector("[data-guess-count]").textContent = `${guesses.length} field${guesses.length === 1 ? "" : "s"}`;
-    clear(form.querySelector("[data-guesses]"), ...guesses.map((guess) => el("tr", {}, el("td", {}, el("code", {}, guess.field)), el("td", {}, shown(guess.value)), el("td", { class: "text-secondary" }, guess.reason))));
+    clear(form.querySelector("[data-guesses]"), ...guesses.map((guess) => el("tr", {}, el("td", { "data-label": "Field" }, el("code", {}, guess.field)), el("td", { "data-label": "Value" }, shown(guess.value)), el("td", { "data-label": "Reason", class: "sentence text-secondary" }, guess.reason))));
   }
 
   function nested(guess, path) {

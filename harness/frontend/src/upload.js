@@ -95,6 +95,7 @@ export function mount(root) {
     part("size").textContent = bytes(file.size);
     part("chosen").hidden = false;
     part("drop").hidden = true;
+    part("samples").hidden = true;
     part("progress").value = 0;
     status.textContent = "Ready to send.";
     clear(part("error"));
@@ -108,6 +109,8 @@ export function mount(root) {
   }
 
   function fail(error) {
+    // One that was refused at once is asked for anew, with the name, project and options as they are then.
+    if (!upload?.url) upload = null;
     running(false);
     clear(part("error"), alertBox(readable(error)));
     status.textContent = "Stopped.";
@@ -191,6 +194,7 @@ export function mount(root) {
   part("forget").addEventListener("click", () => {
     part("chosen").hidden = true;
     drop.hidden = false;
+    part("samples").hidden = false;
     part("file").value = "";
   });
   window.addEventListener("beforeunload", (event) => {

@@ -14,6 +14,7 @@ from django.utils import timezone
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import HarnessError
 from harness.jobs.control.reading import event_read
+from harness.jobs.control.telemetry import count_of
 from harness.jobs.control.usage import uses_write
 from harness.jobs.failures import failure_of, given_up
 from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
@@ -131,11 +132,15 @@ def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: dict[str, Any]) -
 def _final_metrics(job: Job) -> dict[str, Any]:
     """Fields that results.json gives; nothing where it cannot be read: the run itself did succeed."""
     try:
-        metric = job_results(job).get("metric", {})
+        results = job_results(job)
     except HarnessError as error:
         _log.warning("job %s succeeded without readable results: %s", job.pk, error.message)
         return {}
-    fields: dict[str, Any] = {"step": F("steps_total")} if job.steps_total else {}
+    metric, timing = results.get("metric", {}), results.get("timing", {})
+    # A run that stopped early has made fewer steps than were planned.
+    made = count_of(timing.get("steps")) if isinstance(timing, dict) else 0
+    planned: dict[str, Any] = {"step": F("steps_total")} if job.steps_total else {}
+    fields: dict[str, Any] = {"step": made} if made else planned
     for source, field in (("value_val", "metric_best"), ("value_test", "metric_test")):
         value = metric.get(source) if isinstance(metric, dict) else None
         if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -1,13 +1,12 @@
-"""How figures, times and states are written; `harness/frontend/src/format.js` mirrors it for live values."""
+"""How times, states and words are written on the pages; figures as `harness.pages.figures` writes them."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeGuard
+from typing import Any
 
 from django import template
 from django.conf import settings
@@ -16,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
 from harness.pages.undo import undo_form
 from harness.pages.words import (
     CHECK_WORDS,
@@ -30,94 +30,14 @@ from harness.pages.words import (
 
 register = template.Library()
 register.filter(undo_form)
-_NARROW_SPACE = "\u202f"
-_NONE = "–"  # noqa: RUF001
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-
-
-def _is_number(value: Any) -> TypeGuard[float]:
-    """Programs write results too: what is no finite number must not break a page."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-@register.filter
-def figure(value: Any, digits: int = 4) -> str:
-    """A number with at most `digits` significant digits; anything else as text."""
-    if value is None or value == "":
-        return _NONE
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "not finite"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}".replace(",", _NARROW_SPACE)
-    if abs(value) >= 1e6 or abs(value) < 1e-4:
-        return f"{value:.2e}"
-    if abs(value) >= 10**digits:
-        return f"{round(value):,}".replace(",", _NARROW_SPACE)
-    return f"{value:.{digits}g}"
-
-
-@register.filter
-def short(value: Any) -> str:
-    """A large count as 12.3 M."""
-    if not _is_number(value):
-        return _NONE
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.4g}"
-
-
-@register.filter
-def size(value: Any) -> str:
-    """Bytes in binary units."""
-    if not _is_number(value):
-        return _NONE
-    amount = float(value)
-    for unit in _UNITS:
-        if abs(amount) < 1024 or unit == _UNITS[-1]:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return _NONE
-
-
-@register.filter
-def duration(seconds: Any) -> str:
-    """Seconds as `12 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`."""
-    if not _is_number(seconds):
-        return _NONE
-    total = max(0, round(seconds))
-    if total < 60:
-        return f"{total} s"
-    minutes, rest = divmod(total, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02d} min"
-    return f"{hours // 24} d {hours % 24} h"
+for _write in (figure, short, size, duration, percent, signed):
+    register.filter(_write)
 
 
 @register.filter
 def late(slack_s: Any) -> float | None:
     """By how much a negative slack is late, in seconds."""
-    return -slack_s if _is_number(slack_s) else None
-
-
-@register.filter
-def percent(value: Any) -> str:
-    """A share 0-1 as percent."""
-    return f"{round(value * 100, 1) + 0.0:.1f} %" if _is_number(value) else _NONE
-
-
-@register.filter
-def signed(value: Any) -> str:
-    """A difference with its sign, to one decimal: `+3.2`, `-0.4`, `0.0`."""
-    if not _is_number(value):
-        return _NONE
-    rounded = round(value, 1) + 0.0
-    return f"{rounded:+.1f}" if rounded else "0.0"
+    return -slack_s if is_number(slack_s) else None
 
 
 @register.filter
@@ -132,11 +52,17 @@ def share(part: float | None, whole: float | None) -> float:
 def when(value: datetime | float | None, style: str = "full") -> SafeString | str:
     """A `<time>` that the browser rewrites in the reader's zone; ISO on hover. Style `ago` is relative."""
     if value is None or value == "":
-        return _NONE
+        return NONE
     moment = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else value
     iso = moment.astimezone(UTC).isoformat(timespec="seconds")
     text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return format_html('<time datetime="{}" data-style="{}" title="{}">{}</time>', iso, style, iso, text)
+
+
+@register.filter
+def past(value: datetime | None) -> bool:
+    """Whether a moment is over; a missing one is not."""
+    return value is not None and value < timezone.now()
 
 
 @register.filter
@@ -194,7 +120,7 @@ def task_word(task: str) -> str:
 @register.filter
 def sandbox_word(level: int | None) -> str:
     """A sandbox level in words."""
-    return _NONE if level is None else SANDBOX_WORDS.get(int(level), f"L{level}")
+    return NONE if level is None else SANDBOX_WORDS.get(int(level), f"L{level}")
 
 
 @register.filter
@@ -207,6 +133,12 @@ def scope_word(scope: str) -> str:
 def words(name: str) -> str:
     """`snake_case` as words, known names as people write them."""
     return NAME_WORDS.get(str(name), str(name).replace("_", " "))
+
+
+@register.filter
+def unbroken(sentence: str) -> str:
+    """With percent signs kept on the line of their number."""
+    return sentence.replace(" %", "\u00a0%")
 
 
 @register.filter
@@ -231,7 +163,7 @@ def plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {plain(part)}" for key, part in value.items()) or "none"
     if value is None:
-        return _NONE
+        return NONE
     return figure(value) if isinstance(value, float) else str(value)
 
 

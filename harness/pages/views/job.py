@@ -20,7 +20,6 @@ from harness.jobs.selectors import (
     job_checkpoints,
     job_events,
     job_get,
-    job_logs,
     job_results,
     program_diff,
     program_files,
@@ -35,11 +34,12 @@ from harness.pages.job_view import (
     spec_editor,
     submit_summary,
 )
+from harness.pages.log_view import logs_context
 from harness.pages.offer_view import cost_context
 from harness.pages.ranks_view import ranks_of
 from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
-from harness.pages.web import can, change, number_read, page, person, show
+from harness.pages.web import can, change, page, person, show
 from harness.pool.selectors import pool_overview
 from harness.responses import file_response
 from harness.store import UnsafePath, open_beneath
@@ -48,7 +48,6 @@ from worker.states import JobState
 TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
 STEPS = {"spec": 2, "program": 3, "cost": 4}
 """Of the steps to a job, those that a draft's tabs are."""
-LOG_LINES = 300
 _PLAIN = {
     "submit": (services.job_submit, "Submitted. It starts as soon as devices are free."),
     "cancel": (services.job_cancel, "Cancelling. Checkpoints made so far stay."),
@@ -101,20 +100,7 @@ def _live(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def _logs(request: HttpRequest, job: Job) -> dict[str, Any]:
-    given = request.GET
-    rank, token = number_read(given.get("rank", "")), number_read(given.get("attempt", ""))
-    line = number_read(given.get("line", ""), digits_max=12)
-    logs = job_logs(
-        job=job,
-        rank=rank,
-        query=given.get("q", ""),
-        level=given.get("level", "") if given.get("level") in {"warning", "error"} else "",
-        limit=LOG_LINES,
-        token=token,
-        after_line=max(0, line - 50) if line else 0,
-        tail=line is None,
-    )
-    return {"logs": logs, "given": given, "query": given.get("q", ""), "target_line": line, "target_rank": rank}
+    return logs_context(job, request.GET)
 
 
 def _checkpoints(request: HttpRequest, job: Job) -> dict[str, Any]:
@@ -248,7 +234,6 @@ def job_edit(request: HttpRequest, job_id: str) -> HttpResponseBase:
 
 @page("GET", "HEAD")
 def job_log_lines(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Log lines for the filter in the address, as a fragment."""
+    """Log lines for the filter in the address, as a fragment that goes on with lines shown before."""
     job = job_get(user=person(request), job_id=job_id)
-    response: HttpResponse = show(request, "jobs/log_lines.html", {"job": job, **_logs(request, job)})
-    return response
+    return show(request, "jobs/log_lines.html", {"job": job, **logs_context(job, request.GET, is_part=True)})

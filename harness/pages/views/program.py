@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from harness.errors import Conflict, HarnessError, Invalid
 from harness.jobs.programs import text_sha256
-from harness.jobs.selectors import job_get, program_check_get, program_diff
+from harness.jobs.selectors import job_get, program_check_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
 from harness.pages.views.job import spec_refused
 from harness.pages.web import change, page, person, show
@@ -31,7 +31,9 @@ def program_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         job = program_file_write(user=user, job=job, name=name, text=text, expected_sha256=expected)
     except HarnessError as error:
         return _refusal(error)
-    return JsonResponse({"edited": job.program_edited, "sha256": job.program_sha256, "file_sha256": text_sha256(text)})
+    edited = any(file["edited"] for file in program_files(job) if file["name"] == name)
+    told = {"edited": job.program_edited, "file_edited": edited}
+    return JsonResponse({**told, "sha256": job.program_sha256, "file_sha256": text_sha256(text)})
 
 
 @page("POST")

@@ -20,7 +20,7 @@ from harness.jobs.quota_use import quota_rows
 from harness.jobs.selectors import job_get
 from harness.jobs.timelines import GROUPS, SPANS, pool_timeline, use_rows, window_of
 from harness.pages.forms import QuotaForm, ReservationForm
-from harness.pages.use_view import use_charts, use_totals
+from harness.pages.use_view import energy_unit, use_charts, use_lines, use_totals
 from harness.pages.web import change, page, person, show
 from harness.pool.models import Node
 from harness.pool.quotas import quota_remove, quota_set
@@ -188,7 +188,8 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     buckets, rows = pool_timeline(window), use_rows(user=user, window=window, by=by)
     factor = pool_setting_get().co2_g_per_kwh
     context = {
-        "rows": [{"row": row, "co2_kg": row.kwh * factor / 1000} for row in rows],
+        "rows": use_lines(rows, factor),
+        "unit": energy_unit(rows),
         "charts": use_charts(buckets, rows, span, by),
         "totals": use_totals(buckets, window, factor),
         "factor": factor,

@@ -5,6 +5,7 @@ from django.conf import settings
 
 from harness.errors import Invalid
 from harness.jobs import selectors
+from harness.jobs.logs import LogPart
 from harness.jobs.models import Job, MetricPoint, ResourceSample
 from harness.jobs.selectors import JobFilters
 from harness.jobs.series import reduce_rows
@@ -138,12 +139,24 @@ def test_logs_are_searched_over_all_lines_and_numbered(logged):
 
 
 def test_logs_come_in_parts_from_the_start_or_the_end(logged):
-    first = selectors.job_logs(job=logged, rank=0, limit=3)
+    first = selectors.job_logs(job=logged, rank=0, part=LogPart(limit=3))
     assert [line["line"] for line in first["lines"]] == [1, 2, 3] and first["more"]
-    then = selectors.job_logs(job=logged, rank=0, limit=3, after_line=3)
+    then = selectors.job_logs(job=logged, rank=0, part=LogPart(limit=3, after_line=3))
     assert [line["line"] for line in then["lines"]] == [4, 5, 6]
-    last = selectors.job_logs(job=logged, rank=0, limit=2, tail=True)
+    last = selectors.job_logs(job=logged, rank=0, part=LogPart(limit=2, tail=True))
     assert [line["line"] for line in last["lines"]] == [39, 40]
+
+
+def test_logs_before_and_after_a_place_run_on_over_the_ranks(logged):
+    earlier = selectors.job_logs(job=logged, part=LogPart(limit=3, tail=True, before=(1, 1)))
+    assert [(line["rank"], line["line"]) for line in earlier["lines"]] == [(0, 38), (0, 39), (0, 40)]
+    assert earlier["more"]
+    first = selectors.job_logs(job=logged, part=LogPart(limit=3, tail=True, before=(0, 3)))
+    assert [line["line"] for line in first["lines"]] == [1, 2] and not first["more"]
+    later = selectors.job_logs(job=logged, part=LogPart(after=(0, 39)))
+    assert [(line["rank"], line["line"]) for line in later["lines"]] == [(0, 40), (1, 1)]
+    searched = selectors.job_logs(job=logged, query="line 3", part=LogPart(limit=1, tail=True, before=(0, 39)))
+    assert [line["line"] for line in searched["lines"]] == [38] and searched["more"]
 
 
 def test_logs_are_downloaded_whole_and_without_escapes(logged):

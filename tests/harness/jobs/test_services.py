@@ -138,6 +138,23 @@ def test_a_job_that_waits_tells_why_and_its_place(job_make, node_make):
     assert selectors.queue_position(first) is None
 
 
+def test_a_run_that_stopped_early_has_made_the_steps_that_its_results_tell(job, node_make):
+    node_make()
+    run_now(job)
+    results = settings.STORE.job(job.pk).results
+    results.mkdir(parents=True)
+    (results / "results.json").write_text(json.dumps({"metric": {}, "timing": {"steps": 22}}))
+    events_apply(
+        job.pk,
+        [
+            event(job, "progress", 1, rank=0, step=20, steps_total=40, epoch=10.0, epochs=20),
+            event(job, "exited", 2, outcome="succeeded"),
+        ],
+    )
+    job.refresh_from_db()
+    assert (job.state, job.step, job.steps_total) == ("succeeded", 22, 40)
+
+
 def test_final_figures_come_from_the_results(job, node_make):
     node_make()
     run_now(job)

@@ -252,3 +252,25 @@ def test_the_off_by_of_a_prediction_carries_a_plus_or_a_minus(world: SimpleNames
     pages = [owner.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode() for job in world.jobs.values()]
     signs = {sign for page in pages for sign in re.findall(r'data-label="Off by">\s*([+-])\d', page)}
     assert "+" in signs
+
+
+def header_of(owner: Client, job: Job) -> str:
+    return owner.get(reverse("job_header", args=[job.pk])).content.decode()
+
+
+def test_a_job_that_waits_shows_no_clock_and_no_step_of_none(world: SimpleNamespace, owner: Client) -> None:
+    waits, starts = world.jobs["queued"], world.jobs["placed"]
+    page = header_of(owner, waits)
+    assert "Elapsed" not in page and "time left" not in page and 'data-ticking="1"' not in page
+    page = header_of(owner, starts)
+    assert 'data-ticking="1"' in page and '<span data-live="stepping" hidden>' in page
+    Job.objects.filter(pk=starts.pk).update(state="running", steps_total=240)
+    assert '<span data-live="stepping" >' in header_of(owner, starts)
+
+
+def test_a_start_that_should_have_been_is_not_announced_for_a_moment_ago(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["queued"]
+    for minutes, words in ((5, "It should start"), (-5, "It was expected to start by now")):
+        Job.objects.filter(pk=job.pk).update(expected_start_at=timezone.now() + timedelta(minutes=minutes))
+        assert words in header_of(owner, job)
+        assert ("or before" in owner.get("/queue/").content.decode()) == (minutes > 0)

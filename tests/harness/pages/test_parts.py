@@ -23,10 +23,25 @@ from worker.states import TRANSITIONS, JobState
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (12345, "12\u202f345"), (0.94321, "0.9432"), (1.5e-7, "1.50e-07"), (float("nan"), "not finite")],  # noqa: RUF001
+    [
+        (None, "–"),  # noqa: RUF001
+        (12345, "12\u202f345"),
+        (0.94321, "0.9432"),
+        (1.5e-7, "1.50e-07"),
+        (float("nan"), "not finite"),
+        (9999.7, "10\u202f000"),
+        (999.97, "1\u202f000"),
+        (0.99996, "1"),
+    ],
 )
 def test_figures_are_short_and_never_raise(value: float | None, text: str) -> None:
     assert dlh.figure(value) == text
+
+
+def test_what_is_rounded_up_to_the_next_unit_is_told_in_it() -> None:
+    assert dlh.figure(999.7, 3) == "1\u202f000"
+    assert [dlh.short(value) for value in (999_700, 999.0, 1_234_567)] == ["1 M", "999", "1.23 M"]
+    assert [dlh.size(value) for value in (1023, 1024 * 1023.97, 1 << 20)] == ["1023 B", "1.0 MiB", "1.0 MiB"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -97,6 +98,17 @@ def test_a_tab_that_was_opened_before_another_one_saved_does_not_overwrite_it_un
     assert again.status_code == 200 and error["details"]["sha256"] == first["file_sha256"]
     own = again.json()["file_sha256"]
     assert owner.post(address, {"name": "model.py", "text": "y = 3\n", "sha256": own}).status_code == 200
+
+
+def test_saving_a_file_tells_whether_it_still_differs_from_what_was_generated(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["draft"]
+    generated = (settings.STORE.job(job.pk).generated / "model.py").read_text()
+    address = reverse("program_save", args=[job.pk])
+    texts = (generated + "# mine\n", generated)
+    told = [owner.post(address, {"name": "model.py", "text": text}).json()["file_edited"] for text in texts]
+    assert told == [True, False]
 
 
 def test_names_are_escaped_in_pages_and_in_chart_data(world: SimpleNamespace, owner: Client) -> None:

@@ -29,7 +29,7 @@ def regression_charts(true: Floats, predicted: Floats, rows: NDArray[np.int64], 
 def _residuals(residuals: Floats) -> dict[str, Any]:
     counts, edges = np.histogram(residuals, bins=min(RESIDUAL_BINS, max(5, len(residuals) // 10)))
     rows = [[float(edges[i]), float(edges[i + 1]), int(count)] for i, count in enumerate(counts)]
-    note = f"Predicted minus true: mean {residuals.mean():.4g}, standard deviation {residuals.std():.4g}."
+    note = f"Predicted minus true: mean {_figure(residuals.mean())}, standard deviation {_figure(residuals.std())}."
     return _chart("residuals", "Residuals", "histogram", ["from", "to", "rows"], rows, note)
 
 
@@ -63,10 +63,15 @@ def _number_groups(column: pa.ChunkedArray) -> list[tuple[str, NDArray[np.bool_]
         return [("missing", ~known)]
     edges = np.unique(np.quantile(values[known], np.linspace(0, 1, FEATURE_BINS + 1)))
     if len(edges) == 1:
-        return [(f"{edges[0]:.4g}", known), ("missing", ~known)]
+        return [(_figure(edges[0]), known), ("missing", ~known)]
     bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
-    groups = [(f"{edges[i]:.4g} to {edges[i + 1]:.4g}", known & (bins == i)) for i in range(len(edges) - 1)]
+    groups = [(f"{_figure(edges[i])} to {_figure(edges[i + 1])}", known & (bins == i)) for i in range(len(edges) - 1)]
     return [*groups, ("missing", ~known)]
+
+
+def _figure(value: float) -> str:
+    """Four digits; larger numbers whole."""
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _category_groups(column: pa.ChunkedArray) -> list[tuple[str, NDArray[np.bool_]]]:

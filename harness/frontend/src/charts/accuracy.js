@@ -1,7 +1,7 @@
 // Charts of the estimator: measured against fitted, residuals, errors side by side, error over time.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, columnAt, legend } from "./parts.js";
+import { axis, base, columnAt, timeAxis } from "./parts.js";
 
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
 
@@ -40,8 +40,8 @@ function agreement(chart) {
   const logAxis = (name, gap) => axis(name, { type: "log", min: ends[0], max: ends[1], nameGap: gap, axisLabel: logLabel(ends) });
   return {
     ...base(),
-    legend: legend(),
-    grid: { left: 44, right: 24, top: 40, bottom: 32, containLabel: true },
+    legend: {},
+    grid: { left: 44, right: 24, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, value }) => `${seriesName}\n${chart.columns[1]} ${number(value[0], 3)}\n${chart.columns[2]} ${number(value[1], 3)}${value[2] ? `\n${value[2]}` : ""}` },
     xAxis: logAxis(chart.columns[1], 28),
     yAxis: logAxis(chart.columns[2], 48),
@@ -58,8 +58,8 @@ function residuals(chart) {
   const floor = chart.floor ? [across("noise floor", chart.floor, "dotted"), across("noise floor", -chart.floor, "dotted")] : [];
   return {
     ...base(),
-    legend: legend(),
-    grid: { left: 44, right: 24, top: 40, bottom: 32, containLabel: true },
+    legend: {},
+    grid: { left: 44, right: 24, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, value }) => `${seriesName}\n${chart.columns[1]} ${number(value[0], 3)}\n${chart.columns[2]} ${number(value[1], 3)}${value[2] ? `\n${value[2]}` : ""}` },
     xAxis: axis(chart.columns[1], { type: "log", min: ends[0], max: ends[1], axisLabel: logLabel(ends) }),
     yAxis: axis(chart.columns[2], { type: "value", nameGap: 48 }),
@@ -72,8 +72,8 @@ function grouped(chart) {
   const names = chart.columns.slice(1, 1 + (chart.bars ?? chart.columns.length));
   return {
     ...base(),
-    legend: legend(),
-    grid: { left: 16, right: 28, top: 36, bottom: 32, containLabel: true },
+    legend: {},
+    grid: { left: 16, right: 28, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, name, value }) => `${name}\n${seriesName} ${number(value, 3)}` },
     xAxis: axis(chart.unit ?? "", { type: chart.scale === "log" ? "log" : "value", axisLabel: { color: ink().faint, hideOverlap: true, formatter: logTick } }),
     yAxis: axis("", { type: "category", data: chart.rows.map((row) => String(row[0])), inverse: true, nameGap: 0, axisLabel: { color: ink().faint, width: 110, overflow: "break", lineHeight: 13 } }),
@@ -92,10 +92,10 @@ function overTime(chart) {
   const point = (column) => chart.rows.filter((row) => typeof row[column] === "number").map((row) => [row[at], row[column], what >= 0 ? row[what] : ""]);
   return {
     ...base(),
-    legend: legend(),
-    grid: { left: 44, right: 24, top: 40, bottom: 32, containLabel: true },
+    legend: {},
+    grid: { left: 44, right: 24, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ seriesName, value }) => `${seriesName}\n${new Date(value[0]).toLocaleString()}\n${number(value[1], 3)} %${value[2] ? `\n${value[2]}` : ""}` },
-    xAxis: axis("finished", { type: "time" }),
+    xAxis: timeAxis("finished"),
     yAxis: axis("error, %", { type: "value", nameGap: 44, min: 0 }),
     series: [
       { type: "scatter", name: "one job", data: point(error), symbolSize: 7, itemStyle: { color: color(0), opacity: 0.6 } },

@@ -4,12 +4,13 @@ import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts"
 import { AriaComponent, DataZoomInsideComponent, GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent, VisualMapComponent } from "echarts/components";
 import { CanvasRenderer } from "echarts/renderers";
 import { pageData } from "../net.js";
-import { number } from "../format.js";
+import { number, short } from "../format.js";
 import { ACCURACY } from "./accuracy.js";
+import { Legend } from "./legend.js";
 import { OFFER } from "./offer.js";
 import { RATES } from "./rates.js";
 import { color, dark, ink, onTheme } from "./palette.js";
-import { axis, base, clip, columnAt, legend, narrow } from "./parts.js";
+import { axis, base, clip, columnAt, narrow } from "./parts.js";
 import { TIMELINES } from "./timelines.js";
 
 echarts.use([BarChart, HeatmapChart, LineChart, ScatterChart, AriaComponent, DataZoomInsideComponent, GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent, VisualMapComponent, CanvasRenderer]);
@@ -40,7 +41,7 @@ function confusion(chart, mode) {
   const shown = cells.map(([x, y, count]) => [x, y, mode === "share" ? (totals.get(y) ? (100 * count) / totals.get(y) : 0) : count]);
   const top = Math.max(1, ...shown.map((cell) => cell[2]));
   const low = dark() ? "#182433" : "#f3f6fb";
-  const high = dark() ? "#4a8ae8" : "#1f5fbf";
+  const high = dark() ? "#2f6fd6" : "#1f5fbf";
   return {
     ...base(),
     grid: { left: 8, right: 12, top: 28, bottom: 36, containLabel: true },
@@ -85,8 +86,8 @@ function curve(chart) {
   const unit = plan.xName && !plan.free ? { min: 0, max: 1 } : { scale: true };
   return {
     ...base(),
-    legend: legend(),
-    grid: { left: 28, right: 20, top: 36, bottom: 32, containLabel: true },
+    legend: {},
+    grid: { left: 28, right: 20, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, trigger: "item", formatter: ({ seriesName, value }) => `${seriesName}\n${plan.xName || chart.columns[x]} ${number(value[0], 3)}\n${plan.yName || chart.columns[y]} ${number(value[1], 3)}` },
     xAxis: axis(plan.xName || chart.columns[x], { type: "value", ...unit }),
     yAxis: axis(plan.yName || chart.columns[y], { type: "value", nameGap: 40, ...unit }),
@@ -102,7 +103,7 @@ function histogram(chart) {
     ...base(),
     grid: { left: 36, right: 16, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ name, value }) => `${name}\n${number(value)} rows` },
-    xAxis: axis(chart.title.toLowerCase(), { type: "category", data: chart.rows.map(label) }),
+    xAxis: axis(chart.title.toLowerCase(), { type: "category", data: chart.rows.map(label), axisLabel: { color: ink().faint, hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" } }),
     yAxis: axis("rows", { type: "value", nameGap: 44 }),
     series: [{ type: "bar", data: chart.rows.map((row) => row[count >= 0 ? count : row.length - 1]), barCategoryGap: "4%", itemStyle: { color: color(0) } }],
   };
@@ -132,7 +133,7 @@ function bars(chart) {
   return {
     ...base(),
     grid: { left: 16, right: 24, top: 8, bottom: 32, containLabel: true },
-    xAxis: axis(chart.columns[1] ?? "", { type: chart.scale === "log" ? "log" : "value" }),
+    xAxis: axis(chart.columns[1] ?? "", { type: chart.scale === "log" ? "log" : "value", axisLabel: { color: ink().faint, hideOverlap: true, formatter: short } }),
     yAxis: axis("", { type: "category", data: chart.rows.map((row) => String(row[0])), inverse: true, nameGap: 0, axisLabel: { color: ink().faint, formatter: clip } }),
     tooltip: { ...base().tooltip, formatter: ({ name, value }) => `${name}\n${number(value)}` },
     series: [{ type: "bar", data: chart.rows.map((row) => row[1]), barMaxWidth: 18, itemStyle: { color: color(0) } }],
@@ -146,7 +147,8 @@ export function mount(node) {
   if (!chart || !MAKERS[chart.kind]) return;
   let mode = "count";
   const plot = echarts.init(node, null, { renderer: "canvas" });
-  const draw = () => plot.setOption(MAKERS[chart.kind](chart, mode, node), true);
+  const legend = new Legend(node, plot);
+  const draw = () => plot.setOption(legend.show(MAKERS[chart.kind](chart, mode, node)), true);
   draw();
   onTheme(draw);
   const follow = () => {

@@ -30,6 +30,6 @@ export function curveControls(charts, { axes = ["step", "epoch", "relative", "wa
   const log = el("input", { type: "checkbox", class: "form-check-input m-0", checked: settings.log, onchange: (event) => { settings.log = event.target.checked; apply(); } });
   const bar = el("div", { class: "chart-tools", role: "group", "aria-label": "Chart controls" },
     el("label", {}, "Along", select), el("label", {}, "Smoothing", range, shown), el("label", {}, log, "Log scale"),
-    el("span", { class: "text-secondary" }, "Drag over a chart to zoom; zooming fetches finer points. Double-click to see all."));
+    el("span", { class: "text-secondary with-mouse" }, "Drag over a chart to zoom; zooming fetches finer points. Double-click to see all."));
   return { bar, settings, apply };
 }

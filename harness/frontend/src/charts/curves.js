@@ -122,9 +122,10 @@ export class CurveChart {
 
   lines() {
     return [...this.series.values()].flatMap((entry, index) => {
-      const stroke = color(index);
+      const hue = entry.hue ?? index; // in charts of several jobs each keeps its own, also where one has no such values
+      const stroke = color(hue);
       const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
-      const line = { label: entry.label, stroke, width: 2, dash: dash(index), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
+      const line = { label: entry.label, stroke, width: 2, dash: dash(hue), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
       return this.settings.smoothing ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line] : [line];
     });
   }

@@ -1,7 +1,7 @@
 // An offer: energy against finish time, each way with its intervals, the frontier, and what cannot be taken.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, legend, narrow } from "./parts.js";
+import { axis, base, narrow } from "./parts.js";
 
 const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
 const FAR = 4; // times the latest finish: from there on the deadline is not drawn
@@ -125,13 +125,13 @@ function offer(chart, _mode, node) {
     dots(late, "too late", faint, true),
     dots(open, "possible", color(0), false),
     ...marks,
-    words(marked, points, placer(x, times, width), placer(y, energies, node.clientHeight - 110), width),
+    words(marked, points, placer(x, times, width), placer(y, energies, node.clientHeight - 86), width),
   ].filter(({ data }) => data.length);
   return {
     ...base(),
-    // What stands out comes first: on a phone the rest is on the legend's next page.
-    legend: { ...legend(), formatter: null, data: series.map(({ name }) => name).filter(Boolean).reverse() },
-    grid: { left: 30, right: 28, top: 40, bottom: 34, containLabel: true },
+    // What stands out comes first.
+    legend: { data: series.map(({ name }) => name).filter(Boolean).reverse() },
+    grid: { left: 30, right: 28, top: 16, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
     xAxis: axis(`done in, ${chart.time_unit}`, { ...x, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
     yAxis: axis(`energy, ${chart.energy_unit}`, { ...y, nameGap: 46, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),

@@ -10,15 +10,10 @@ export function base() {
   return {
     animation: false,
     textStyle: { color: shades.text, fontFamily: getComputedStyle(document.body).fontFamily },
-    grid: { left: 16, right: 20, top: 36, bottom: 28, containLabel: true },
+    grid: { left: 16, right: 20, top: 16, bottom: 28, containLabel: true },
     tooltip: { renderMode: "richText", backgroundColor: shades.surface, borderColor: shades.grid, textStyle: { color: shades.text, fontSize: 12 }, confine: true },
     aria: { enabled: true },
   };
-}
-
-export function legend() {
-  const { text, faint } = ink();
-  return { type: "scroll", top: 0, itemWidth: 18, itemHeight: 10, formatter: clip, textStyle: { color: text }, pageTextStyle: { color: text }, pageIconColor: text, pageIconInactiveColor: faint };
 }
 
 export function axis(name, extra = {}) {
@@ -28,6 +23,12 @@ export function axis(name, extra = {}) {
     axisLabel: { color: shades.faint, hideOverlap: true }, axisLine: { lineStyle: { color: shades.grid } }, splitLine: { lineStyle: { color: shades.grid } },
     ...extra,
   };
+}
+
+// Days with their month, hours with their minutes; a day at midnight as a day.
+export function timeAxis(name) {
+  const formatter = { year: "{yyyy}", month: "{MMM} {yyyy}", day: "{d} {MMM}", hour: "{HH}:{mm}", minute: "{HH}:{mm}", second: "{HH}:{mm}:{ss}" };
+  return axis(name, { type: "time", axisLabel: { color: ink().faint, hideOverlap: true, formatter } });
 }
 
 export function clip(name) {

@@ -2,7 +2,7 @@
 // validation losses of short trainings.
 import { number } from "../format.js";
 import { color, faded, ink } from "./palette.js";
-import { axis, base, legend } from "./parts.js";
+import { axis, base } from "./parts.js";
 
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
@@ -33,14 +33,14 @@ function together(marks) {
   return lines;
 }
 
-// The interval as a band, and a line for every rule: labels take turns in height, the suggestion's stands at the foot.
-function marks(chart) {
+// The interval as a band, and a numbered line for every rule; numbers take turns in height, the legend names them.
+function marks(chart, rules) {
   const shades = ink();
-  const lines = together(chart.marks ?? []).map(({ name, value, main }, place) => {
+  const lines = rules.map(({ name, value, main }, place) => {
     const shade = main ? color(2) : shades.faint;
     const label = {
-      show: true, formatter: name, position: main ? "insideStartTop" : "insideEndTop", distance: main ? [6, 3] : [4 + 52 * (place % 2), 2],
-      color: main ? shades.text : shades.faint, fontSize: main ? 12 : 10, fontWeight: main ? 700 : 400, textBorderColor: shades.surface, textBorderWidth: 2,
+      show: true, formatter: String(place + 1), position: "end", distance: 3 + 13 * (place % 2),
+      color: main ? color(2) : shades.text, fontSize: 11, fontWeight: main ? 700 : 400,
     };
     return { xAxis: value, name, label, lineStyle: { color: shade, width: main ? 2 : 1, type: main ? "solid" : "dotted" } };
   });
@@ -78,8 +78,9 @@ function rates(chart) {
   const heights = [...losses, ...tried.flatMap((series) => series.data.map((point) => point[1]))];
   const first = losses[0] ?? 1;
   const fall = Math.max(first - Math.min(...losses), 1e-9);
+  const rules = together(chart.marks ?? []);
   const series = [
-    { ...line("training loss", loss, color(0), "", 0), ...marks(chart) },
+    { ...line("training loss", loss, color(0), "", 0), ...marks(chart, rules) },
     line("polynomial fit", fit, color(0), "dashed", 0),
   ];
   if (scored) series.push(line(chart.score, score, color(1), "", 1));
@@ -88,8 +89,8 @@ function rates(chart) {
   const value = { color: faint, hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: (item) => number(item, 3) };
   return {
     ...base(),
-    legend: legend(),
-    grid: { left: 38, right: scored ? 34 : 18, top: 40, bottom: 34, containLabel: true },
+    legend: { keys: rules.map(({ name, value, main }, place) => ({ key: place + 1, text: `${name} ${rate(value)}`, main })) },
+    grid: { left: 38, right: scored ? 34 : 18, top: 36, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, trigger: "axis", axisPointer: { type: "line" }, formatter: (items) => [`learning rate ${rate(items[0].value[0])}`, ...items.map((item) => `${item.seriesName} ${number(item.value[1], 4)}`)].join("\n") },
     xAxis: axis("learning rate", { type: "log", min: Math.min(...xs), max: Math.max(...xs), axisLabel: { color: faint, hideOverlap: true, formatter: rate }, splitLine: { show: false } }),
     yAxis: [

@@ -1,7 +1,7 @@
 // What the pool did over time. Columns: from (ISO time), then one line per further column; stacked where they add up.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, legend } from "./parts.js";
+import { axis, base, timeAxis } from "./parts.js";
 
 const LINE_TYPES = ["solid", "dashed", "dotted"];
 
@@ -9,13 +9,13 @@ function timeline(chart) {
   const names = chart.columns.slice(1);
   return {
     ...base(),
-    legend: legend(),
-    grid: { left: 28, right: 24, top: 40, bottom: 20, containLabel: true },
+    legend: {},
+    grid: { left: 28, right: 24, top: 16, bottom: 20, containLabel: true },
     tooltip: {
       ...base().tooltip, trigger: "axis",
       formatter: (points) => [new Date(points[0].value[0]).toLocaleString(), ...points.map(({ seriesName, value }) => `${seriesName} ${number(value[1], 3)} ${chart.unit}`)].join("\n"),
     },
-    xAxis: axis("", { type: "time" }),
+    xAxis: timeAxis(""),
     yAxis: axis(chart.unit, { type: "value", min: 0, max: chart.top, nameGap: 34 }),
     series: names.map((name, index) => ({
       type: "line", step: "end", name, data: chart.rows.map((row) => [row[0], row[index + 1]]), symbol: "none", stack: chart.stacked ? "all" : undefined,

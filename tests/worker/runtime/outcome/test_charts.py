@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from worker.runtime.outcome.charts import (
@@ -14,6 +15,7 @@ from worker.runtime.outcome.charts import (
     curve_charts,
     per_class_chart,
 )
+from worker.runtime.outcome.regression_charts import regression_charts
 
 
 def test_few_classes_are_all_shown() -> None:
@@ -87,3 +89,12 @@ def test_calibration_is_told_in_words(share_right: float, words: str) -> None:
     chart = calibration_chart(right, np.full(100, 0.9))
     assert chart["note"] == f"Expected calibration error {words}"
     assert chart["rows"] == [["0.9-1.0", pytest.approx(0.9), pytest.approx(share_right), 100]]
+
+
+def test_large_numbers_of_a_regression_are_written_whole_not_as_powers_of_ten() -> None:
+    true = np.linspace(100_000.0, 900_000.0, 60)
+    features = pa.table({"square_feet": np.linspace(9_999.7, 178_000.0, 60)})
+    residuals, _, by_feature = regression_charts(true, true + 12_345.6, np.arange(60), features)
+    told = [residuals["note"], *(row[1] for row in by_feature["rows"])]
+    assert "mean 12346" in told[0] and told[1].startswith("10000 to ")
+    assert not any("e+" in text for text in told)

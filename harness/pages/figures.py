@@ -1,0 +1,90 @@
+"""How figures are written; `harness/frontend/src/format.js` mirrors it for live values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeGuard
+
+NONE = "–"  # noqa: RUF001
+"""Where there is nothing to tell."""
+_NARROW_SPACE = "\u202f"
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Programs write results too: what is no finite number must not break a page."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def figure(value: Any, digits: int = 4) -> str:
+    """A number with at most `digits` significant digits; anything else as text."""
+    if value is None or value == "":
+        return NONE
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "not finite"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return _whole(value)
+    if abs(value) >= 1e6 or abs(value) < 1e-4:
+        return f"{value:.2e}"
+    # What is rounded up to one digit more is a whole number, too: 999.7 is 1000, not 1e+03.
+    rounded = float(f"{value:.{digits}g}")
+    if abs(rounded) >= 10**digits or rounded.is_integer():
+        return _whole(round(value))
+    return f"{rounded:.{digits}g}"
+
+
+def _whole(value: float) -> str:
+    return f"{int(value):,}".replace(",", _NARROW_SPACE)
+
+
+def short(value: Any) -> str:
+    """A large count as 12.3 M."""
+    if not is_number(value):
+        return NONE
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= 0.9995 * size:  # rounded up to it
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.4g}"
+
+
+def size(value: Any) -> str:
+    """Bytes in binary units."""
+    if not is_number(value):
+        return NONE
+    amount = float(value)
+    for unit in _UNITS:
+        if abs(amount) < 1023.95 or unit == _UNITS[-1]:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return NONE
+
+
+def duration(seconds: Any) -> str:
+    """Seconds as `12 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`."""
+    if not is_number(seconds):
+        return NONE
+    total = max(0, round(seconds))
+    if total < 60:
+        return f"{total} s"
+    minutes, rest = divmod(total, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def percent(value: Any) -> str:
+    """A share 0-1 as percent."""
+    return f"{round(value * 100, 1) + 0.0:.1f} %" if is_number(value) else NONE
+
+
+def signed(value: Any) -> str:
+    """A difference with its sign, to one decimal: `+3.2`, `-0.4`, `0.0`."""
+    if not is_number(value):
+        return NONE
+    rounded = round(value, 1) + 0.0
+    return f"{rounded:+.1f}" if rounded else "0.0"
