@@ -20,6 +20,7 @@ from tests.broker import broker as broker_running
 from tests.objects import NO_SERVER, ObjectServer
 from tests.objects import program as objects_program
 from tests.small_disk import NO_MOUNT, small_disk
+from tests.small_world import dataset_ready, people_make
 
 # Where the environment says otherwise, too (images of containers do): each test process would rewrite every test file
 # anew. What tests start keeps to the environment.
@@ -128,20 +129,7 @@ def tasks_sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[Any], st
 @pytest.fixture
 def people(db: None) -> SimpleNamespace:
     """`owner` (admin of `project`), `mate` (member), `viewer`, `outsider` (of `elsewhere`), `admin` of all."""
-    from harness.accounts.models import Membership, Project, Role, User
-
-    made = {
-        name: User.objects.create_user(name, f"{name}@example.org", "correct horse battery")
-        for name in ("owner", "mate", "viewer", "outsider")
-    }
-    made["admin"] = User.objects.create_superuser("admin", "admin@example.org", "correct horse battery")
-    project = Project.objects.create(name="Birds", slug="birds")
-    elsewhere = Project.objects.create(name="Elsewhere", slug="elsewhere")
-    roles = {"owner": Role.ADMIN, "mate": Role.MEMBER, "viewer": Role.VIEWER}
-    for name, role in roles.items():
-        Membership.objects.create(project=project, user=made[name], role=role)
-    Membership.objects.create(project=elsewhere, user=made["outsider"], role=Role.ADMIN)
-    return SimpleNamespace(**made, project=project, elsewhere=elsewhere)
+    return people_make()
 
 
 @pytest.fixture(scope="session")
@@ -174,18 +162,9 @@ def flowers_packed(flowers_csv: Path, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.fixture
 def dataset_make(flowers_csv: Path, flowers_packed: Path) -> Callable[..., Any]:
     """Make a ready dataset of the flowers without reading them again: `dataset_make(user, project, name)`."""
-    import shutil
-
-    from django.conf import settings
-
-    from harness.datasets.content import content_key, file_sha256
-    from harness.datasets.services import dataset_create_from_file
 
     def make(user: Any, project: Any, name: str = "flowers") -> Any:
-        packed = settings.STORE.dataset(content_key(file_sha256(flowers_csv), flowers_csv.name, {})).packed
-        if not (packed / "table.parquet").exists():  # another test may have left a profile alone
-            shutil.copytree(flowers_packed, packed, dirs_exist_ok=True)
-        return dataset_create_from_file(user=user, project=project, name=name, path=flowers_csv)
+        return dataset_ready(flowers_csv, flowers_packed, user, project, name)
 
     return make
 

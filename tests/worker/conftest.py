@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,22 +15,15 @@ import psutil
 import pytest
 import redis
 
+from tests.broker import broker
 from tests.waiting import wait_for
+from tests.worker.pairs import BRIDGE, NODES, SPACES, TELL, Pair, ip
 from worker.events import Event
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 
 NODE = "testnode"
 JOB_ID = "job1" + os.environ.get("PYTEST_XDIST_WORKER", "")
 """Control groups of the host are named after it: test processes side by side must not end each other's runs."""
-TELL = """
-import json, os, sys, time
-def tell(kind, **data):
-    with open(os.environ["DLH_EVENTS"], "a") as file:
-        file.write(json.dumps({"kind": kind, "job_id": "x", "token": 99, "rank": 42, "seq": 7,
-                               "time_s": time.time(), "data": data}) + "\\n")
-def paused():
-    return os.path.exists(os.environ["DLH_REQUESTS"] + "/pause")
-"""
 
 
 @pytest.fixture
@@ -131,3 +125,44 @@ def python() -> str:
     """The interpreter that sandboxed programs use."""
     assert os.access(sys.executable, os.X_OK)
     return sys.executable
+
+
+@pytest.fixture(scope="module")
+def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
+    """Two namespaces at a bridge of this machine: (address of the bridge, addresses of the nodes)."""
+    if os.getuid() != 0 or shutil.which("ip") is None or not ip("netns", "add", SPACES["left"]):
+        pytest.skip("NO NAMESPACES: needs root and `ip netns`; runs over several nodes are tried on loopback alone")
+    subnet = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
+    addresses = (f"{subnet}.11", f"{subnet}.12")
+    try:
+        assert ip("netns", "add", SPACES["right"]) and ip("link", "add", BRIDGE, "type", "bridge")
+        assert ip("addr", "add", f"{subnet}.1/24", "dev", BRIDGE) and ip("link", "set", BRIDGE, "up")
+        for node, address in zip(NODES, addresses, strict=True):
+            assert ip("link", "add", SPACES[node], "type", "veth", "peer", "name", "eth0", "netns", SPACES[node])
+            assert ip("link", "set", SPACES[node], "master", BRIDGE, "up")
+            inside = ("-n", SPACES[node])
+            assert ip(*inside, "addr", "add", f"{address}/24", "dev", "eth0") and ip(*inside, "link", "set", "lo", "up")
+            assert ip(*inside, "link", "set", "eth0", "up")
+        yield f"{subnet}.1", addresses
+    finally:
+        for node in NODES:
+            ip("netns", "del", SPACES[node])
+        ip("link", "del", BRIDGE)
+
+
+@pytest.fixture
+def loopback(tmp_path: Path) -> Iterator[Pair]:
+    """Two addresses of this machine."""
+    with broker(tmp_path) as url:
+        pair = Pair(tmp_path, url, ("127.0.0.2", "127.0.0.3"), lambda _: [])
+        yield pair
+        pair.close()
+
+
+@pytest.fixture
+def namespaces(tmp_path: Path, bridge: tuple[str, tuple[str, str]]) -> Iterator[Pair]:
+    """Two network namespaces."""
+    with broker(tmp_path, bridge[0]) as url:
+        pair = Pair(tmp_path, url, bridge[1], lambda node: ["ip", "netns", "exec", SPACES[node]])
+        yield pair
+        pair.close()

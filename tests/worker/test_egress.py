@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.worker.elastic.test_spread import NODES, REACH, SPACES, SUM, Pair, bridge, namespaces  # noqa: F401
+from tests.worker.pairs import NODES, SPACES, SUM, Pair
 from worker.sandbox import cgroup, egress
 
 NO_FILTER = "ADDRESS FILTER NOT TESTED: it needs root, cgroups version 2 and a kernel with CGROUP_BPF"
@@ -123,7 +123,7 @@ print("beyond", reach("BEYOND"), "host", reach("127.0.0.1"), flush=True)
 
 
 @pytest.mark.ranks
-def test_ranks_of_a_gang_reach_each_other_and_no_third_machine(namespaces: Pair, ask) -> None:  # noqa: F811
+def test_ranks_of_a_gang_reach_each_other_and_no_third_machine(namespaces: Pair, ask) -> None:
     ask([])  # skips where there is no filter
 
     def enter(node: str) -> list[str]:

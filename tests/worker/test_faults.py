@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.worker.conftest import JOB_ID, TELL, JobFixture, wait_for
+from tests.worker.conftest import JOB_ID, JobFixture, wait_for
+from tests.worker.pairs import TELL
 from worker import agent, registry
 from worker.home import REPOSITORY
 

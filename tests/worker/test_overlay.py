@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.conftest import wait_for
-from tests.worker.elastic.test_spread import NODES, SPACES, SUM, Pair, bridge, namespaces  # noqa: F401
+from tests.waiting import wait_for
+from tests.worker.pairs import NODES, SPACES, SUM, Pair
 from worker.sandbox import Overlay, SandboxError, overlay
 from worker.sandbox.overlay import inside_address
 
@@ -118,7 +118,7 @@ class Ends:
 
 
 @pytest.fixture
-def ends(bridge: tuple[str, tuple[str, str]]) -> Iterator[Ends]:  # noqa: F811
+def ends(bridge: tuple[str, tuple[str, str]]) -> Iterator[Ends]:
     if overlay.problem():
         pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
     found = Ends(bridge[1])
@@ -155,7 +155,7 @@ def test_a_network_ends_with_the_process_that_is_in_it(ends: Ends) -> None:
 
 @pytest.mark.ranks
 @pytest.mark.parametrize("backend", ["horovod", "torch"])
-def test_ranks_on_two_nodes_train_in_a_network_of_their_own(namespaces: Pair, backend: str) -> None:  # noqa: F811
+def test_ranks_on_two_nodes_train_in_a_network_of_their_own(namespaces: Pair, backend: str) -> None:
     if overlay.problem():
         pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
     host, _, port = namespaces.broker.rpartition("@")[2].removesuffix("/0").partition(":")

@@ -14,7 +14,7 @@ from worker import sandbox
 from worker.sandbox import SandboxLevel, SandboxLimits
 from worker.sandbox import probe as sandbox_probe
 
-PROBE = Path(__file__).with_name("attack_probe.py")
+ATTACKS = Path(__file__).with_name("attacks")
 BELOW_L2 = {"see_host_processes", "change_a_readonly_file"}
 """Not promised by landlock: names of processes stay visible; modes of files of the same user can be changed."""
 
@@ -67,12 +67,12 @@ def test_every_attack_is_stopped(level: SandboxLevel, tmp_path: Path, monkeypatc
         abstract.bind(f"\0probe-{os.getpid()}")
         abstract.listen()
         target = {
-            "secret_file": str(secret), "other_run": str(other), "readonly": [str(data), str(PROBE.parent)],
+            "secret_file": str(secret), "other_run": str(other), "readonly": [str(data), str(ATTACKS)],
             "broker": list(server.getsockname()), "variable": "THE_SECRET_VALUE", "caller_pid": os.getpid(),
             "work": str(tmp_path / "work"), "abstract": f"probe-{os.getpid()}",
             "own_uid": os.getuid() != 0 or level >= SandboxLevel.L2,
         }  # fmt: skip
-        done = run_at(level, [sys.executable, str(PROBE), json.dumps(target)], tmp_path, readonly=(data, PROBE.parent))
+        done = run_at(level, [sys.executable, str(ATTACKS), json.dumps(target)], tmp_path, readonly=(data, ATTACKS))
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["tried"] > 40

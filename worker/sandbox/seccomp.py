@@ -2,8 +2,8 @@
 
 `pyseccomp` (PyPI) speaks to the `libseccomp.so.2` that Debian and Ubuntu always carry (apt needs it);
 Debian's own python3-seccomp serves the system Python only. A deny list, because torch, CUDA and Gloo
-use a wide and changing set of harmless calls; it closes every call that made, or could make, a probe
-of `tests/worker/attack_probe.py` succeed under bubblewrap alone.
+use a wide and changing set of harmless calls; it closes every call that made, or could make, one of
+`tests/worker/attacks` succeed under bubblewrap alone.
 """
 
 from __future__ import annotations

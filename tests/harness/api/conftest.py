@@ -39,13 +39,7 @@ def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def token_make(people: SimpleNamespace) -> Callable[..., str]:
     """`token_make(user, scope="write", project=None)` gives the text of a new token."""
-    from harness.accounts.services import token_create
-
-    def make(user: Any, scope: str = "write", project: Any = None) -> str:
-        user = type(user).objects.get(pk=user.pk)
-        return token_create(user=user, name="test", scope=scope, project=project)[1]
-
-    return make
+    return token_text
 
 
 @pytest.fixture
@@ -53,14 +47,38 @@ def bearer(token_make: Callable[..., str]) -> Callable[..., Client]:
     """A client that sends a token of this person."""
 
     def make(user: Any, scope: str = "write", project: Any = None) -> Client:
-        return Client(headers={"Authorization": f"Bearer {token_make(user, scope, project)}"})
+        return client_of(token_make(user, scope, project))
 
     return make
 
 
 @pytest.fixture
-def finished_job(job: Any, people: SimpleNamespace) -> Any:
+def finished_job(job: Any) -> Any:
     """A succeeded job with results, weights, logs, a checkpoint, points, an answer to a check and a prediction."""
+    return job_finish(job)
+
+
+@pytest.fixture
+def pictures(dataset: Any) -> Any:
+    """A dataset whose profile names one thumbnail that is there."""
+    return picture_add(dataset)
+
+
+def token_text(user: Any, scope: str = "write", project: Any = None) -> str:
+    """The text of a new token of this person."""
+    from harness.accounts.services import token_create
+
+    user = type(user).objects.get(pk=user.pk)
+    return token_create(user=user, name="test", scope=scope, project=project)[1]
+
+
+def client_of(token: str) -> Client:
+    """A client that sends the token."""
+    return Client(headers={"Authorization": f"Bearer {token}"})
+
+
+def job_finish(job: Any) -> Any:
+    """Make of a draft a succeeded job with one of everything that a run leaves."""
     from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint, Prediction
 
     paths = settings.STORE.job(job.pk)
@@ -73,7 +91,7 @@ def finished_job(job: Any, people: SimpleNamespace) -> Any:
     MetricPoint.objects.create(job=job, key="train/loss", step=1, epoch=0.1, value=0.5, time_s=1.0)
     Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0, size_bytes=5, best=True, token=1)
     JobEvent.objects.create(job=job, kind="program", data={"check_id": "check2345678", "ok": True})
-    prediction = Prediction.objects.create(job=job, owner=people.owner, state="done", rows=1, input_name="in.csv")
+    prediction = Prediction.objects.create(job=job, owner=job.owner, state="done", rows=1, input_name="in.csv")
     folder = paths.prediction(prediction.pk)
     folder.mkdir(parents=True)
     (folder / "output.json").write_text(json.dumps({"columns": ["predicted"], "rows": [["iris"]]}))
@@ -83,9 +101,8 @@ def finished_job(job: Any, people: SimpleNamespace) -> Any:
     return job
 
 
-@pytest.fixture
-def pictures(dataset: Any) -> Any:
-    """A dataset whose profile names one thumbnail that is there."""
+def picture_add(dataset: Any) -> Any:
+    """Give the dataset a thumbnail."""
     profile = dict(dataset.profile)
     profile["images"] = {
         "width_min": 8, "width_max": 8, "width_median": 8, "height_min": 8, "height_max": 8, "height_median": 8,

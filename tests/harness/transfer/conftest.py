@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
+from django.test import Client
 
 from harness.pool.joining import digest_of
 from harness.pool.models import Node
 from tests.harness.jobs.helpers import place_now
+from tests.harness.transfer.asking import caller
 from worker.plan import RunPaths, RunPlan
 from worker.transfer.cache import Cache
 from worker.transfer.depot import Depot
@@ -20,14 +22,25 @@ SECRET = "dlhn_node-1"
 
 
 @pytest.fixture
-def node(transactional_db, tasks_sent, node_make, monkeypatch) -> Node:
-    """A node that may sign in."""
+def quiet_broker(monkeypatch) -> None:
+    """No live word is needed."""
     from harness import broker
 
     monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
+
+
+@pytest.fixture
+def node(transactional_db, tasks_sent, quiet_broker, node_make) -> Node:
+    """A node that may sign in."""
     made = node_make("node-1")
     Node.objects.filter(pk=made.pk).update(secret_digest=digest_of(SECRET))
     return made
+
+
+@pytest.fixture
+def stranger(node) -> Client:
+    """A node that has no part in the run."""
+    return caller(Node.objects.create(name="node-9"))
 
 
 @pytest.fixture

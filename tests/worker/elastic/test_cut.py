@@ -6,13 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.waiting import wait_for
-from tests.worker.elastic.test_spread import NODES, SPACES, Pair, bridge, ip, namespaces  # noqa: F401
+from tests.worker.pairs import NODES, SPACES, Pair, cut
 from worker.home import REPOSITORY
 
 pytestmark = pytest.mark.ranks
@@ -35,16 +34,6 @@ def reduce(steps: int, rows: int = 1000) -> str:
     return REDUCE.replace("STEPS", str(steps)).replace("ROWS", str(rows))
 
 
-@contextmanager
-def cut(node: str) -> Iterator[None]:
-    """Without the node's link."""
-    assert ip("link", "set", SPACES[node], "down")
-    try:
-        yield
-    finally:
-        ip("link", "set", SPACES[node], "up")
-
-
 def steps_told(pair: Pair) -> int:
     """Progress events of rank 0 so far."""
     file = pair.paths.rank_events(1, 0)
@@ -57,7 +46,7 @@ def finished(pair: Pair) -> None:
     assert all("sum 2.0" in pair.log(rank) for rank in (0, 1)), pair.logs()
 
 
-def test_a_gang_outlives_a_cut_of_five_seconds(namespaces: Pair) -> None:  # noqa: F811
+def test_a_gang_outlives_a_cut_of_five_seconds(namespaces: Pair) -> None:
     namespaces.start(reduce(10**9))
     wait_for(lambda: steps_told(namespaces) > 5, 180.0)
     with cut("right"):
@@ -69,7 +58,7 @@ def test_a_gang_outlives_a_cut_of_five_seconds(namespaces: Pair) -> None:  # noq
     finished(namespaces)
 
 
-def test_a_gang_that_is_cut_for_good_ends_on_both_sides_and_neither_is_to_blame(namespaces: Pair) -> None:  # noqa: F811
+def test_a_gang_that_is_cut_for_good_ends_on_both_sides_and_neither_is_to_blame(namespaces: Pair) -> None:
     namespaces.start(reduce(10**9), environment={"HOROVOD_GLOO_TIMEOUT_SECONDS": "5"})
     wait_for(lambda: steps_told(namespaces) > 5, 180.0)
     with cut("right"):
@@ -79,7 +68,7 @@ def test_a_gang_that_is_cut_for_good_ends_on_both_sides_and_neither_is_to_blame(
     )
 
 
-def test_a_gang_trains_over_a_network_of_100_megabits(namespaces: Pair) -> None:  # noqa: F811
+def test_a_gang_trains_over_a_network_of_100_megabits(namespaces: Pair) -> None:
     shape = ("tbf", "rate", "100mbit", "burst", "128kb", "latency", "400ms")
     for node in NODES:
         subprocess.run(["tc", "qdisc", "add", "dev", SPACES[node], "root", *shape], check=True)
@@ -92,7 +81,7 @@ def test_a_gang_trains_over_a_network_of_100_megabits(namespaces: Pair) -> None:
 
 
 @pytest.fixture
-def far_apart(namespaces: Pair) -> Iterator[Pair]:  # noqa: F811
+def far_apart(namespaces: Pair) -> Iterator[Pair]:
     """The nodes' ranks reach each other over a link on which a packet takes 25 ms each way."""
     addresses = ("10.249.7.1", "10.249.7.2")
     if not Path("/dev/net/tun").exists():

@@ -18,10 +18,9 @@ import torch
 from safetensors.torch import load_file
 
 from tests.waiting import wait_for
-from tests.worker.elastic.test_cut import cut
 from tests.worker.elastic.test_members import COMMIT_STEPS, FAR, OWN, assert_same_end, made
 from tests.worker.elastic.test_members import PLACE as STEP
-from tests.worker.elastic.test_spread import NODES, START, Pair, bridge, loopback, namespaces  # noqa: F401
+from tests.worker.pairs import NODES, START, Pair, cut
 from tests.worker.runtime.ranks import Ranks, events
 from worker.plan import Limits, RankPlan, RunPlan
 from worker.runtime.checkpoint import CheckpointStore
@@ -146,9 +145,7 @@ def outcome(pair: Pair, node: str) -> str:
 
 
 def test_a_lost_node_is_left_behind_and_the_other_ends_as_if_nothing_had_been(
-    loopback: Pair,  # noqa: F811
-    program: Path,
-    undisturbed: Path,
+    loopback: Pair, program: Path, undisturbed: Path
 ) -> None:
     run = Elastic(loopback, program, 2, 1)
     run.reach(10)
@@ -161,9 +158,7 @@ def test_a_lost_node_is_left_behind_and_the_other_ends_as_if_nothing_had_been(
 
 
 def test_a_rank_of_the_other_node_and_then_the_only_one_of_the_first_come_back(
-    loopback: Pair,  # noqa: F811
-    program: Path,
-    undisturbed: Path,
+    loopback: Pair, program: Path, undisturbed: Path
 ) -> None:
     run = Elastic(loopback, program, 1, 1)
     run.reach(10)
@@ -179,11 +174,7 @@ def test_a_rank_of_the_other_node_and_then_the_only_one_of_the_first_come_back(
 
 @pytest.mark.parametrize("ranks", [(1, 1), (1, 2)])
 def test_without_the_first_node_the_other_saves_its_copy_and_what_goes_on_from_it_ends_as_if_nothing_had_been(
-    loopback: Pair,  # noqa: F811
-    program: Path,
-    undisturbed: Path,
-    tmp_path: Path,
-    ranks: tuple[int, int],
+    loopback: Pair, program: Path, undisturbed: Path, tmp_path: Path, ranks: tuple[int, int]
 ) -> None:
     run = Elastic(loopback, program, *ranks)
     run.reach(HELD)
@@ -208,9 +199,7 @@ def test_without_the_first_node_the_other_saves_its_copy_and_what_goes_on_from_i
 
 
 def test_a_node_whose_cable_is_cut_is_left_behind_and_ends_when_it_notices(
-    namespaces: Pair,  # noqa: F811
-    program: Path,
-    undisturbed: Path,
+    namespaces: Pair, program: Path, undisturbed: Path
 ) -> None:
     run = Elastic(namespaces, program, 1, 1)
     run.reach(10)

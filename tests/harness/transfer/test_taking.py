@@ -1,152 +1,33 @@
-"""What joined nodes may fetch from the store, and what of a run the store takes: from its newest attempt alone."""
+"""What of a run the store takes: from its newest attempt alone."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 import pytest
-from django.conf import settings
-from django.test import Client
 from django.utils import timezone
 
 from harness.jobs.models import Checkpoint, Job, JobAttempt
-from harness.pool.joining import digest_of
-from harness.pool.models import Node
 from harness.transfer import lending
-from tests.harness.jobs.helpers import event, place_now
-from worker.plan import RunPaths
+from tests.harness.jobs.helpers import event
+from tests.harness.transfer.asking import (
+    MANIFEST,
+    STATE,
+    base,
+    bytes_of,
+    caller,
+    code,
+    commit,
+    paths,
+    put,
+    rows,
+    send,
+)
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
-API = "/api/v1/node"
-STATE, MANIFEST = b"weights" * 1000, b'{"format": 1}'
-
-
-@pytest.fixture(autouse=True)
-def quiet_broker(monkeypatch):
-    """No live word is needed."""
-    from types import SimpleNamespace
-
-    from harness import broker
-
-    monkeypatch.setattr(broker, "client", lambda: SimpleNamespace(xadd=lambda *_, **__: None, ping=lambda: True))
-
-
-def caller(node):
-    Node.objects.filter(pk=node.pk).update(secret_digest=digest_of(f"dlhn_{node.name}"))
-    return Client(headers={"Authorization": f"Bearer dlhn_{node.name}"})
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent", "quiet_broker")]
 
 
 @pytest.fixture
 def node(node_make):
     return caller(node_make("node-1"))
-
-
-@pytest.fixture
-def stranger(node):
-    return caller(Node.objects.create(name="node-9"))
-
-
-@pytest.fixture
-def attempt(node, job):
-    return place_now(job)
-
-
-def base(attempt):
-    return f"{API}/runs/{attempt.job_id}/{attempt.number}"
-
-
-def paths(attempt) -> RunPaths:
-    return settings.STORE.job(attempt.job_id)
-
-
-def code(answer):
-    return answer.json()["error"]["code"]
-
-
-def bytes_of(answer):
-    return b"".join(answer.streaming_content)
-
-
-def rows(files):
-    return [
-        {"name": name, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()} for name, body in files.items()
-    ]
-
-
-def put(client, address, body, **query):
-    return client.put(address, body, content_type="application/octet-stream", query_params=query)
-
-
-def send(client, attempt, files, *, kind="checkpoint", name="step-00000010"):
-    for file, body in files.items():
-        for start in range(0, max(1, len(body)), 4000):
-            answer = put(
-                client, f"{base(attempt)}/pieces", body[start : start + 4000], kind=kind, name=name, file=file,
-                offset=start,
-            )  # fmt: skip
-            if answer.status_code != 200:
-                return answer
-    return answer
-
-
-def commit(client, attempt, files, *, kind="checkpoint", name="step-00000010", removed=()):
-    body = {"kind": kind, "name": name, "files": rows(files), "removed": list(removed)}
-    return client.post(f"{base(attempt)}/commit", json.dumps(body), "application/json")
-
-
-def test_a_program_and_a_dataset_are_listed_by_hash_and_served_by_range(node, job, stranger):
-    program = f"jobs/{job.pk}/program"
-    listed = {row["name"]: row for row in node.get(f"{API}/trees?folder={program}").json()["files"]}
-    body = (settings.STORE.root / program / "train.py").read_bytes()
-    assert listed["train.py"] == {"name": "train.py", **rows({"train.py": body})[0]}
-    got = node.get(f"{API}/files?folder={program}&name=train.py", headers={"Range": "bytes=10-29"})
-    assert (got.status_code, bytes_of(got)) == (206, body[10:30])
-    packed = f"datasets/{job.dataset.sha256}/packed"
-    names = {row["name"] for row in stranger.get(f"{API}/trees?folder={packed}").json()["files"]}
-    assert {"profile.json", "table.parquet"} <= names and "thumbnails" not in names
-
-
-def test_hashes_of_a_dataset_are_kept_and_those_of_a_changed_file_made_anew(node, job):
-    folder = settings.STORE.dataset(job.dataset.sha256).packed
-    address = f"{API}/trees?folder=datasets/{job.dataset.sha256}/packed"
-    before = node.get(address).json()
-    memo = folder.parent / "packed.tree.json"
-    kept = json.loads(memo.read_text())
-    kept[0]["sha256"] = "0" * 64
-    memo.write_text(json.dumps(kept))
-    assert node.get(address).json() != before  # it is read, not made again
-    (folder / kept[0]["name"]).touch()
-    assert node.get(address).json() == before
-
-
-NO_FOLDERS = (
-    "", ".", "..", "secrets", "jobs", "jobs/../jobs/x/program", "jobs/x/work", "jobs/x/program/..", "/etc",
-    "uploads/x/program", "datasets/x/packed", "jobs/x%2f..%2fy/program", "jobs/x/program\x00", "jobs//program",
-)  # fmt: skip
-NO_FILES = ("../spec.yaml", "..", ".hidden", "", "a/b", "/etc/passwd", "x\x00", "nobody.py")
-
-
-def test_no_other_folder_is_served(node):
-    for folder in NO_FOLDERS:
-        for kind, name in (("trees", {}), ("files", {"name": "train.py"})):
-            answer = node.get(f"{API}/{kind}", query_params={"folder": folder, **name})
-            assert (answer.status_code, code(answer)) in {(404, "not_found"), (422, "invalid")}, folder
-
-
-def test_no_other_file_is_served(node, job):
-    for name in NO_FILES:
-        answer = node.get(f"{API}/files", query_params={"folder": f"jobs/{job.pk}/program", "name": name})
-        assert answer.status_code in {404, 422}, name
-
-
-def test_a_link_in_a_program_folder_is_neither_listed_nor_served(node, job, tmp_path):
-    (tmp_path / "secret").write_text("secret")
-    program = settings.STORE.job(job.pk).program
-    (program / "linked.py").symlink_to(tmp_path / "secret")
-    listed = node.get(f"{API}/trees?folder=jobs/{job.pk}/program").json()["files"]
-    assert "linked.py" not in {row["name"] for row in listed}
-    assert node.get(f"{API}/files?folder=jobs/{job.pk}/program&name=linked.py").status_code == 404
 
 
 def test_a_checkpoint_appears_whole_after_its_commit_and_takes_the_place_of_removed_ones(node, attempt):
