@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -50,7 +50,7 @@ class Asked:
     """What a person wants of an offer besides the program."""
 
     deadline_at: datetime | None = None
-    wish: Wish = Wish()
+    wish: Wish = field(default_factory=Wish)
 
     @staticmethod
     def of(*, deadline_at: datetime | None = None, **fixed: Any) -> Asked:
