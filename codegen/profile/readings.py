@@ -24,7 +24,9 @@ _UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
 def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
     """All about how the values of one column were read."""
     found = []
-    if plan.style is not None and column.type is ColumnType.NUMERIC:
+    if survey.points_in_doubt and column.type is ColumnType.NUMERIC:
+        found.append(_points(column, thousands=plan.style is not None))
+    elif plan.style is not None and column.type is ColumnType.NUMERIC:
         found.append(
             Finding(
                 code="number_style",
@@ -38,6 +40,18 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
     if column.type is ColumnType.DATE and survey.dates_in_doubt:
         found.append(_date_order(column))
     return [*found, *_spelled(column, survey), *_markers(column, survey, is_target), *_inexact(column, survey)]
+
+
+def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
+    return Finding(
+        code="points_in_doubt",
+        severity=Severity.INFO if thousands else Severity.WARNING,
+        message=f"Numbers of '{column.name}' like 1.234 may be thousands or have three decimals; they were read "
+        + ("as thousands, since other columns have decimal commas." if thousands else "with three decimals."),
+        meaning="No value of the column decides it. If it is the other way round, write them plainly, like 1234 or "
+        "1.2340, and upload again.",
+        column=column.name,
+    )
 
 
 def _date_order(column: ColumnProfile) -> Finding:

@@ -28,6 +28,8 @@ _HASH_SPAN = float(2**64)
 _DIGITS = r"^[+-]?\d+$"
 _DATE_TRIAL = 200
 _DATE_SHARE = 0.9
+_MARKED_FROM = 1000
+"""From here on whoever marks thousands marks them."""
 
 
 class DistinctSketch:
@@ -93,6 +95,9 @@ class ColumnSurvey:
         """Type in the source, where it is not text."""
         self.style = NumberStyle.DECIMAL_COMMA if decimal_comma else NumberStyle.THOUSANDS
         """What `1,234` is taken for, where the other values leave that open."""
+        self.points_in_doubt = False
+        """Every number with a point may be thousands as well as a decimal, in a file that may have decimal commas."""
+        self._decimal_comma = decimal_comma
         self.markers: Counter[str] = Counter()
         """Missing markers that may be values of their own, and how often each occurs."""
         self.inexact = 0
@@ -101,7 +106,7 @@ class ColumnSurvey:
         self._spelled = {style: (NumberTally(), WordTally()) for style in SPELLED_STYLES}
         """What holds a comma or several points, read in each way."""
         self._pointed = {style: NumberTally() for style in SPELLED_STYLES}
-        """What holds one point and may be thousands, if commas are decimal here."""
+        """What holds one point and may be thousands, if commas are decimal: later batches or columns may tell."""
         self._dates: dict[str, int] | None = None
 
     @property
@@ -139,15 +144,33 @@ class ColumnSurvey:
             self._count(values.drop_nulls())
         self.rows += len(values)
 
-    def settle(self) -> None:
-        """All batches are there: read commas in the way that makes numbers of most values."""
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether some commas here can be nothing else."""
+        return self._spelled[NumberStyle.DECIMAL_COMMA][0].count > self._spelled[NumberStyle.THOUSANDS][0].count
+
+    def settle(self, *, commas_elsewhere: bool = False) -> None:
+        """All batches are there: read commas in the way that makes numbers of most values.
+
+        `commas_elsewhere`: another column has decimal commas, so points that are in doubt here are none.
+        """
         counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
         self.style = max(counts, key=lambda style: (counts[style], style is self.style))
         found, left = self._spelled[self.style]
         self.styled = found.count
+        self.points_in_doubt = self._may_all_be_thousands()
+        if self.points_in_doubt and commas_elsewhere:
+            self.styled = self._pointed[self.style].count
         self.numbers.join(found)
-        self.numbers.join(self._pointed[self.style])
+        self.numbers.join(self._pointed[self.style if self.styled else NumberStyle.THOUSANDS])
         self.words.join(left)
+
+    def _may_all_be_thousands(self) -> bool:
+        """Whether points, but no commas, are here, and no value says what they are: `0.5`, `12.25` and `1234` would."""
+        plain, pointed = self.numbers, self._pointed[NumberStyle.DECIMAL_COMMA]
+        if not self._decimal_comma or self.styled or not pointed.count or plain.whole < plain.count:
+            return False
+        return plain.count == 0 or (plain.maximum < _MARKED_FROM and plain.minimum > -_MARKED_FROM)
 
     def _count(self, present: pl.Series) -> None:
         self.present += len(present)
@@ -172,8 +195,6 @@ class ColumnSurvey:
 
     def _without_pointed(self, values: pl.Series, parsed: pl.Series) -> pl.Series:
         """`parsed` without what is thousands if commas are decimal, which is counted in both ways."""
-        if not self._spelled[NumberStyle.DECIMAL_COMMA][0].count:
-            return parsed
         pointed = values.str.contains(POINTED_THOUSANDS).fill_null(False) & parsed.is_not_null()
         if not pointed.any():
             return parsed

@@ -111,8 +111,9 @@ def _survey(source: TableSource, spool: Spool, progress: Progress) -> list[Colum
         if share - told >= _BATCH_STEP:
             told = share
             progress(_SURVEY_SHARE * share, f"reading: {surveys[0].rows:,} rows")
+    commas = any(survey.has_decimal_commas for survey in surveys)
     for survey in surveys:
-        survey.settle()
+        survey.settle(commas_elsewhere=commas)
     return surveys
 
 
