@@ -20,7 +20,7 @@ import psutil
 from worker.home import run_dir
 from worker.sandbox import cgroup, command, egress, overlay, probe, trees, uids
 from worker.sandbox.environment import package_folder, python_environment
-from worker.sandbox.model import Completed, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
+from worker.sandbox.model import Completed, SandboxError, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
 
 OUTPUT_BYTES = 256 * 1024
 GONE_S = 3.0
@@ -116,14 +116,8 @@ def start(
 ) -> SandboxProcess:
     """Start it. Raises `SandboxTooWeak` below `spec.minimum_level` and `SandboxError` or `OSError` on failure."""
     host = probe.host() if at_level is None else probe.ingredients()
-    level = host.level if at_level is None else at_level
-    if spec.share_network:
-        level = min(level, SandboxLevel.L2)
-    if level < spec.minimum_level:
-        raise SandboxTooWeak(level, spec.minimum_level, host.reason)
+    level = _level(spec, host, at_level)
     own_uid = os.getuid() == 0 and (level >= SandboxLevel.L2 or host.uid_reaches_python)
-    if spec.overlay and level < SandboxLevel.L2:
-        raise SandboxTooWeak(level, SandboxLevel.L2, host.reason)
     with contextlib.ExitStack() as undo:
         uid, scratch, group, network = _surroundings(spec, own_uid, undo)
         writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
@@ -139,6 +133,19 @@ def start(
         )  # fmt: skip
         undo.pop_all()  # it runs: `close` sees to all of it
     return SandboxProcess(popen, level, scratch, group, uid, spec.writable, network=network, peers_only=peers_only)
+
+
+def _level(spec: SandboxSpec, host: probe.Host, at_level: SandboxLevel | None) -> SandboxLevel:
+    """What it is run at. Raises `SandboxTooWeak`, or where that may pass `SandboxError`."""
+    level = host.level if at_level is None else at_level
+    if spec.share_network:
+        level = min(level, SandboxLevel.L2)
+    least = max(spec.minimum_level, SandboxLevel.L2 if spec.overlay else 0)
+    if level >= least:
+        return level
+    if host.level < least <= host.tried:
+        raise SandboxError(f"Sandbox level {least} cannot be reached here at the moment: {host.reason}")
+    raise SandboxTooWeak(level, least, host.reason)
 
 
 def _surroundings(
