@@ -214,7 +214,7 @@ class ElasticRun(Run):
         if self.void:
             return
         try:
-            for batch in super().batches(part):
+            for batch in self.seat.each_timed(super().batches(part)):
                 yield batch
                 if not self.void and self.position.step % self.commit_steps == 0:
                     self._commit()
@@ -263,7 +263,8 @@ class ElasticRun(Run):
         """As in any run; the last figures, or none, where they do not count."""
         if not self.void:
             try:
-                self._metrics = super().evaluate(net, dataset)
+                with self.seat.timed():
+                    self._metrics = super().evaluate(net, dataset)
             except PeerLost:
                 self._lose()
         nothing = {"loss": math.nan, self.metric_name: math.nan}
