@@ -7,12 +7,15 @@ Started as `celery -A worker.celery_app:app worker -Q node.<name>` or `python -m
 from __future__ import annotations
 
 import socket
+import time
 from contextlib import suppress
 from typing import Any
 
+import redis
 from celery import Celery
 from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
 from kombu import Queue
+from kombu.exceptions import KombuError
 
 from worker.home import node_name, redis_url, run_dir
 from worker.queues import node_queue_name, unacked_keys
@@ -24,6 +27,9 @@ CONTROL = Queue("control", no_declare=True)
 CUT_S = 20
 """A connection to the broker over which nothing gets through for this long is given up and made anew. Without it a node
 whose network was cut would wait for TCP's own patience: minutes after the network is back, or for ever."""
+ANSWER_S = 120.0
+"""So long an answer waits for the broker."""
+ANSWER_FIRST_S, ANSWER_MOST_S = 0.5, 8.0
 SOCKET_OPTIONS = {
     socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3, socket.TCP_USER_TIMEOUT: CUT_S * 1000,
 }  # fmt: skip
@@ -64,6 +70,24 @@ app.conf.update(
 def send_to_control(task: str, arguments: list[Any], *, expires_s: float | None = None) -> None:
     """Send a task to control by name. Raises kombu's `OperationalError` while the broker is away."""
     app.send_task(task, arguments, queue=CONTROL.name, expires=expires_s)
+
+
+def answer_to_control(task: str, answer: dict[str, Any]) -> None:
+    """Tell control what it asked for, which took a program some time: an absent broker is waited for, as control waits.
+
+    Raises kombu's `OperationalError` after `ANSWER_S`.
+    """
+    end_s, wait_s = time.monotonic() + ANSWER_S, ANSWER_FIRST_S
+    while True:
+        try:
+            send_to_control(task, [answer])
+        except (KombuError, redis.RedisError, OSError):
+            if time.monotonic() + wait_s > end_s:
+                raise
+        else:
+            return
+        time.sleep(wait_s)
+        wait_s = min(ANSWER_MOST_S, 2 * wait_s)
 
 
 @worker_ready.connect

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from worker import agent, heartbeat, inspection, programs, rate_range
-from worker.celery_app import app, send_to_control
+from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
 from worker.plan import RunPlan
 from worker.transfer.depot import run_paths
@@ -14,8 +14,8 @@ from worker.transfer.requests import with_files
 
 
 def _to(task: str) -> Callable[[dict[str, Any]], None]:
-    """Sends an answer to control."""
-    return lambda answer: send_to_control(task, [answer])
+    """Sends an answer to control, or how far it is: that is soon told again."""
+    return lambda told: send_to_control(task, [told]) if "progress" in told else answer_to_control(task, told)
 
 
 @app.task(name="node.start")
@@ -48,7 +48,7 @@ def probe() -> None:
 @app.task(name="node.predict")
 def predict(request: dict[str, Any]) -> None:
     """Have a job's predict.py run on an input and tell control."""
-    programs.queue().put(lambda: send_to_control("control.prediction_done", [programs.predict(request)]))
+    programs.queue().put(lambda: answer_to_control("control.prediction_done", programs.predict(request)))
 
 
 @app.task(name="node.check")

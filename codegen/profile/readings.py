@@ -24,8 +24,8 @@ _UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
 def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
     """All about how the values of one column were read."""
     found = []
-    if plan.style is not None and column.type is ColumnType.NUMERIC and survey.pointed:
-        found.append(_pointed(column, survey))
+    if survey.points_in_doubt and column.type is ColumnType.NUMERIC:
+        found.append(_points(column, thousands=plan.style is not None))
     elif plan.style is not None and column.type is ColumnType.NUMERIC:
         found.append(
             Finding(
@@ -44,14 +44,14 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
     return [*found, *_spelled(column, survey), *_markers(column, survey, is_target), *_inexact(column, survey)]
 
 
-def _pointed(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
     return Finding(
-        code="number_style",
-        severity=Severity.WARNING,
-        message=f"{counted(survey.styled, 'number')} of '{column.name}' such as 1.234 "
-        f"{'was' if survey.styled == 1 else 'were'} read as thousands.",
-        meaning="Other columns have decimal commas, so the point marks thousands. If it is a decimal point here, write "
-        "all columns in one way and upload again.",
+        code="points_in_doubt",
+        severity=Severity.INFO if thousands else Severity.WARNING,
+        message=f"Numbers of '{column.name}' like 1.234 may be thousands or have three decimals; they were read "
+        + ("as thousands, since other columns have decimal commas." if thousands else "with three decimals."),
+        meaning="No value of the column decides it. If it is the other way round, write them plainly, like 1234 or "
+        "1.2340, and upload again.",
         column=column.name,
     )
 

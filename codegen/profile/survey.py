@@ -30,6 +30,8 @@ _DATE_TRIAL = 200
 _DATE_SHARE = 0.9
 _VOTING_SHARE = 0.95
 """A column with this share of numbers tells how numbers are spelled in its file."""
+_MARKED_FROM = 1000
+"""From here on whoever marks thousands marks them."""
 
 
 class DistinctSketch:
@@ -95,6 +97,9 @@ class ColumnSurvey:
         """Type in the source, where it is not text."""
         self.style = NumberStyle.DECIMAL_COMMA if decimal_comma else NumberStyle.THOUSANDS
         """What `1,234` is taken for, where the other values leave that open."""
+        self.points_in_doubt = False
+        """Every number with a point may be thousands as well as a decimal, in a file that may have decimal commas."""
+        self._decimal_comma = decimal_comma
         self.markers: Counter[str] = Counter()
         """Missing markers that may be values of their own, and how often each occurs."""
         self.inexact = 0
@@ -103,11 +108,7 @@ class ColumnSurvey:
         self._spelled = {style: (NumberTally(), WordTally()) for style in SPELLED_STYLES}
         """What holds a comma or several points, read in each way."""
         self._pointed = {style: NumberTally() for style in SPELLED_STYLES}
-        """What holds one point and may be thousands, if commas are decimal here."""
-        self._fractions = False
-        """Whether some number holds a point that cannot mark thousands."""
-        self.pointed = False
-        """Whether `1.234` is a thousand and more only because commas are decimal in other columns."""
+        """What holds one point and may be thousands, if commas are decimal: later batches or columns may tell."""
         self._dates: dict[str, int] | None = None
 
     @property
@@ -157,19 +158,26 @@ class ColumnSurvey:
     def settle(self, *, comma_elsewhere: bool) -> None:
         """All batches are there: read commas in the way that makes numbers of most values.
 
-        `comma_elsewhere`: they are decimal in another column of the file, so a point is not.
+        `comma_elsewhere`: they are decimal in another column of the file, so points that are in doubt here are none.
         """
         counts = {style: numbers.count for style, (numbers, _) in self._spelled.items()}
         usual = NumberStyle.DECIMAL_COMMA if comma_elsewhere else self.style
         self.style = max(counts, key=lambda style: (counts[style], style is usual))
         found, left = self._spelled[self.style]
-        self.pointed = not found.count and comma_elsewhere and not self._fractions
-        decimal = self.style is NumberStyle.DECIMAL_COMMA and (found.count > 0 or self.pointed)
-        pointed = self._pointed[NumberStyle.DECIMAL_COMMA if decimal else NumberStyle.THOUSANDS]
-        self.styled = pointed.count if self.pointed else found.count
+        self.styled = found.count
+        self.points_in_doubt = (self._decimal_comma or comma_elsewhere) and self._may_all_be_thousands()
+        if self.points_in_doubt and comma_elsewhere:
+            self.styled = self._pointed[self.style].count
         self.numbers.join(found)
-        self.numbers.join(pointed)
+        self.numbers.join(self._pointed[self.style if self.styled else NumberStyle.THOUSANDS])
         self.words.join(left)
+
+    def _may_all_be_thousands(self) -> bool:
+        """Whether points, but no commas, are here, and no value says what they are: `0.5`, `12.25` and `1234` would."""
+        plain, pointed = self.numbers, self._pointed[NumberStyle.DECIMAL_COMMA]
+        if self.styled or not pointed.count or plain.whole < plain.count:
+            return False
+        return plain.count == 0 or (plain.maximum < _MARKED_FROM and plain.minimum > -_MARKED_FROM)
 
     def _count(self, present: pl.Series) -> None:
         self.present += len(present)
@@ -194,11 +202,7 @@ class ColumnSurvey:
 
     def _without_pointed(self, values: pl.Series, parsed: pl.Series) -> pl.Series:
         """`parsed` without what is thousands if commas are decimal, which is counted in both ways."""
-        if self._fractions and not self._spelled[NumberStyle.DECIMAL_COMMA][0].count:
-            return parsed
-        with_point = values.str.contains(".", literal=True).fill_null(False) & parsed.is_not_null()
-        pointed = with_point & values.str.contains(POINTED_THOUSANDS).fill_null(False)
-        self._fractions = self._fractions or bool((with_point & ~pointed).any())
+        pointed = values.str.contains(POINTED_THOUSANDS).fill_null(False) & parsed.is_not_null()
         if not pointed.any():
             return parsed
         self._pointed[NumberStyle.THOUSANDS].add(parsed.set(~pointed, None), self.rows)

@@ -42,6 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
             work()
 
     monkeypatch.setattr(tasks, "send_to_control", lambda name, arguments: sent.append((name, arguments[0])))
+    monkeypatch.setattr(tasks, "answer_to_control", lambda name, answer: sent.append((name, answer)))
     monkeypatch.setattr(tasks.programs, "queue", AtOnce)
     monkeypatch.setattr(tasks.programs, "measuring_queue", AtOnce)
     return sent

@@ -6,6 +6,7 @@ decides:
 
     process   {"ready": GENERATION, "step": STEP}  waits for a place, and holds a copy of the run after STEP (or null)
               {"met": GENERATION}                  has met the others of its generation
+              {"longest_ms": MILLISECONDS}         its steps or evaluations are long: so long it may be deep in one
               {"end": GENERATION, "step": STEP}    has trained to the end and waits for the others
     gang      {"seat": {...}}     a place among those that are there, with its generation and variables for Horovod
               {"cut": GENERATION}   one of them is lost: do not wait for it
@@ -23,6 +24,7 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +36,7 @@ from worker.elastic.width import Width, WidthFile
 from worker.launch import LaunchConfig
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
 from worker.recent import Recent
+from worker.watchdog import PATIENCE_MOST, STEP_PATIENCE
 
 LOST_CODES = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGABRT, EXIT_PEER_LOST)
 """How a rank ends that may come back: killed from outside, or (by Gloo, too) because of a sibling that was. All other
@@ -43,9 +46,17 @@ RETURNS_MAX = 3
 UNEXPLAINED_MAX = 3
 """Generations that may break of late although nobody was lost; then it is the program that parts its ranks."""
 SEATING_LIMIT_S = 120.0
-"""After a loss the others have so long to come for a new place. A step in between may be long."""
+"""After a loss the others have so long to come for a new place; more where their steps are long, as a stall limit."""
 LEAVE_LIMIT_S = 60.0
 """Who was told to leave may have a checkpoint to write to its end; then it is killed."""
+
+
+def seating_limit_s(longest_s: Iterable[float]) -> float:
+    """How long those are waited for whose longest steps took so long (`worker.watchdog` has a like limit).
+
+    It has an end, whatever they say of themselves.
+    """
+    return min(PATIENCE_MOST * SEATING_LIMIT_S, max(SEATING_LIMIT_S, STEP_PATIENCE * max(longest_s, default=0.0)))
 
 
 class ElasticGang(ElasticMembers):
@@ -229,7 +240,9 @@ class ElasticGang(ElasticMembers):
             self._seat(waiting)
 
     def _is_late(self) -> bool:
-        return self._broken_at_s is not None and time.monotonic() - self._broken_at_s > SEATING_LIMIT_S
+        return self._broken_at_s is not None and time.monotonic() - self._broken_at_s > seating_limit_s(
+            member.longest_s for member in self._seated()
+        )
 
     def _seat(self, members: list[Member]) -> None:
         """A new generation: this node's ranks first, on each those that were there first.

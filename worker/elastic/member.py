@@ -13,8 +13,9 @@ from worker.elastic.json_lines import Line
 from worker.launch import LaunchConfig, LocalRank, die_with_parent
 
 SEAT_FD = "DLH_SEAT_FD"
-WORDS = ("ready", "met", "end", "step")
+WORDS = ("ready", "met", "end", "step", "longest_ms")
 """All that a process may say; each with a number, or null."""
+LONGEST_MS = 1_000_000_000
 
 
 class MemberProcess(Protocol):
@@ -101,6 +102,8 @@ class Member:
     """It was told to leave, and is ended then; None: it stays."""
     step: int | None = None
     """Of its copy of the run."""
+    longest_s: float = 0.0
+    """So long it may be deep in a step or an evaluation, where that is long."""
 
     def send(self, **body: Any) -> None:
         """One line. A process that is gone is noticed by its end, not here."""
@@ -113,6 +116,7 @@ class Member:
                 self._take(body, generation)
 
     def _take(self, body: dict[str, Any], generation: int) -> None:
+        self.longest_s = max(self.longest_s, min(body.get("longest_ms") or 0, LONGEST_MS) / 1e3)
         self.met = self.met or (self.place is not None and body.get("met") == generation)
         for word in ("ready", "end"):
             if body.get(word) == (generation if self.place is not None else 0):

@@ -19,9 +19,10 @@ from worker.merit import larger_is_better
 from worker.runtime.aside import put_aside
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
-from worker.runtime.collective import Group, broadcast_bytes, gather_bytes
+from worker.runtime.collective import gather_bytes
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import broadcast_model
+from worker.runtime.handing import state_handed
 from worker.runtime.memory import free_bytes
 from worker.runtime.rng import restore_rng, rng_state
 
@@ -187,7 +188,7 @@ class Checkpointer:
             self.store.claim()
         found = self._find() if run.rank == 0 else None
         if run.group is not None:
-            found = _shared(run.group, run.rank, found)
+            found = state_handed(run.group, run.rank, found)  # other nodes may not hold the files
         if found is None:
             return
         name, state = found
@@ -255,16 +256,6 @@ def _of_another_model(name: str, error: Exception) -> ProgramFailure:
     message = f"Checkpoint {name} does not fit the model or its optimizer: {said}"
     hint = "Undo the change of the program, or begin anew: python train.py --fresh"
     return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
-
-
-def _shared(group: Group, rank: int, found: tuple[str, dict[str, Any]] | None) -> tuple[str, dict[str, Any]] | None:
-    """The first rank's checkpoint on every rank (other nodes may not hold the files)."""
-    buffer = io.BytesIO()
-    if rank == 0:
-        torch.save(found, buffer)
-    body = broadcast_bytes(group, buffer.getvalue())
-    shared: tuple[str, dict[str, Any]] | None = torch.load(io.BytesIO(body), weights_only=True)
-    return shared
 
 
 def _number(value: Any) -> float | None:

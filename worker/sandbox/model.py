@@ -94,7 +94,7 @@ class Completed:
     returncode: int
     """Negative: ended by that signal."""
     stdout: str
-    """The last part, at most `run.OUTPUT_BYTES`."""
+    """The last part, at most `worker.sandbox.output.OUTPUT_BYTES`."""
     stderr: str
     level: int
     timed_out: bool = False

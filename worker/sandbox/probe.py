@@ -1,4 +1,8 @@
-"""Find out, once, how strongly this host can shut a program in, and why not more strongly."""
+"""Find out how strongly this host can shut a program in, and why not more strongly.
+
+What is missing here (bubblewrap, root) is looked for once. A trial run may also fail because the machine is busy: then
+the level that was proven counts, and the higher ones are tried again from time to time.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +21,8 @@ from worker.sandbox import cgroup, enter, seccomp, uids
 from worker.sandbox.model import SandboxError, SandboxLevel, SandboxLimits, SandboxSpec
 
 _TRIAL_S = 20.0
+AGAIN_S, AGAIN_MOST_S = 60.0, 3600.0
+"""Levels whose trial failed are tried again after so long, and each time after twice as long."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +39,8 @@ class Host:
     level: SandboxLevel = SandboxLevel.L0
     reason: str = ""
     """Why no higher level works here; empty at the highest."""
+    tried: SandboxLevel = SandboxLevel.L0
+    """The highest level of which nothing is missing; above `level` where trial runs failed, which may pass."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for a report."""
@@ -54,19 +65,67 @@ def ingredients() -> Host:
     )
 
 
-@lru_cache(maxsize=1)
-def host() -> Host:
-    """The strongest level that a trial run proves, with the reason why not more."""
+def look() -> Host:
+    """The strongest level that a trial run proves now. Raises `SandboxError` where not even the lowest works."""
     found = ingredients()
     reasons: list[str] = []
+    tried: SandboxLevel | None = None
     for level in sorted(SandboxLevel, reverse=True):
-        problem = _missing(found, level) or _trial(level)
+        missing = _missing(found, level)
+        if not missing and tried is None:
+            tried = level
+        problem = missing or _trial(level)
         if not problem:
             if os.getuid() == 0 and level < SandboxLevel.L2 and not found.uid_reaches_python:
                 reasons.append("programs run as root, without capabilities: no other user id reaches this Python")
-            return replace(found, level=level, reason="; ".join(reasons))
+            return replace(found, level=level, reason="; ".join(reasons), tried=tried or level)
         reasons.append(f"L{level}: {problem}")
     raise SandboxError("No program can be started on this host: " + "; ".join(reasons))
+
+
+class Finding:
+    """What was found last. Who asks waits for the first look alone: later ones go on beside, as they may take long."""
+
+    def __init__(self, look: Callable[[], Host] = look, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._look, self._clock_s = look, clock_s
+        self._lock = threading.Lock()
+        self._host: Host | None = None
+        self._wait_s = AGAIN_S
+        self._due_s = float("inf")
+
+    def host(self) -> Host:
+        """The level and why not more. Raises `SandboxError` as `look` does, and looks anew when asked again."""
+        with self._lock:  # two looks at once would have the same names for their trials
+            if self._host is None:
+                self._keep(self._look())
+            elif self._clock_s() >= self._due_s:
+                self._due_s = float("inf")
+                threading.Thread(target=self._look_again, name="sandbox-level", daemon=True).start()
+            assert self._host is not None  # noqa: S101 - `_keep` has set it
+            return self._host
+
+    def _keep(self, found: Host) -> None:
+        """A level once proven stays: a busy machine does not take it away."""
+        if self._host is None or found.level > self._host.level:
+            self._host = found
+        self._due_s = self._clock_s() + self._wait_s if found.tried > self._host.level else float("inf")
+        self._wait_s = min(AGAIN_MOST_S, 2 * self._wait_s)
+
+    def _look_again(self) -> None:
+        try:
+            found = self._look()
+        except (SandboxError, OSError):
+            found = self.host()
+        with self._lock:
+            self._keep(found)
+
+
+_finding = Finding()
+
+
+def host() -> Host:
+    """The strongest level that was proven on this host, with the reason why not more."""
+    return _finding.host()
 
 
 def _missing(found: Host, level: SandboxLevel) -> str:

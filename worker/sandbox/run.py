@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,9 +19,9 @@ import psutil
 from worker.home import run_dir
 from worker.sandbox import cgroup, command, egress, overlay, probe, trees, uids
 from worker.sandbox.environment import package_folder, python_environment
-from worker.sandbox.model import Completed, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
+from worker.sandbox.model import Completed, SandboxError, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
+from worker.sandbox.output import Reader
 
-OUTPUT_BYTES = 256 * 1024
 GONE_S = 3.0
 """How long killed processes may take to leave."""
 SUFFIX_LENGTH = 8
@@ -116,14 +115,8 @@ def start(
 ) -> SandboxProcess:
     """Start it. Raises `SandboxTooWeak` below `spec.minimum_level` and `SandboxError` or `OSError` on failure."""
     host = probe.host() if at_level is None else probe.ingredients()
-    level = host.level if at_level is None else at_level
-    if spec.share_network:
-        level = min(level, SandboxLevel.L2)
-    if level < spec.minimum_level:
-        raise SandboxTooWeak(level, spec.minimum_level, host.reason)
+    level = _level(spec, host, at_level)
     own_uid = os.getuid() == 0 and (level >= SandboxLevel.L2 or host.uid_reaches_python)
-    if spec.overlay and level < SandboxLevel.L2:
-        raise SandboxTooWeak(level, SandboxLevel.L2, host.reason)
     with contextlib.ExitStack() as undo:
         uid, scratch, group, network = _surroundings(spec, own_uid, undo)
         writable = spec.writable if level >= SandboxLevel.L2 else (*spec.writable, _private_tmp(scratch))
@@ -139,6 +132,19 @@ def start(
         )  # fmt: skip
         undo.pop_all()  # it runs: `close` sees to all of it
     return SandboxProcess(popen, level, scratch, group, uid, spec.writable, network=network, peers_only=peers_only)
+
+
+def _level(spec: SandboxSpec, host: probe.Host, at_level: SandboxLevel | None) -> SandboxLevel:
+    """What it is run at. Raises `SandboxTooWeak`, or where that may pass `SandboxError`."""
+    level = host.level if at_level is None else at_level
+    if spec.share_network:
+        level = min(level, SandboxLevel.L2)
+    least = max(spec.minimum_level, SandboxLevel.L2 if spec.overlay else 0)
+    if level >= least:
+        return level
+    if host.level < least <= host.tried:
+        raise SandboxError(f"Sandbox level {least} cannot be reached here at the moment: {host.reason}")
+    raise SandboxTooWeak(level, least, host.reason)
 
 
 def _surroundings(
@@ -213,26 +219,6 @@ def _hand_over(spec: SandboxSpec, writable: tuple[Path, ...], uid: int) -> None:
         trees.make_readable(path)
 
 
-class _Reader(threading.Thread):
-    """Drains a pipe; keeps the last `OUTPUT_BYTES` and hands on whole lines."""
-
-    def __init__(self, pipe: IO[bytes], on_line: Callable[[str], None] | None) -> None:
-        super().__init__(daemon=True)
-        self.pipe, self.on_line, self.kept = pipe, on_line, bytearray()
-        self.start()
-
-    def run(self) -> None:
-        while line := self.pipe.readline(OUTPUT_BYTES):
-            self.kept += line
-            del self.kept[:-OUTPUT_BYTES]
-            if self.on_line:
-                self.on_line(line.decode(errors="replace").rstrip("\n"))
-
-    @property
-    def text(self) -> str:
-        return self.kept.decode(errors="replace")
-
-
 def run_sandboxed(  # noqa: PLR0913 - keywords only; each is a thing a caller must be able to say
     argv: list[str],
     *,
@@ -270,7 +256,7 @@ def _to_its_end(process: SandboxProcess, timeout_s: float, on_line: Callable[[st
     timed_out = False
     try:
         assert process.popen.stdout and process.popen.stderr  # noqa: S101 - PIPE was asked for
-        readers = [_Reader(process.popen.stdout, on_line), _Reader(process.popen.stderr, None)]
+        readers = [Reader(process.popen.stdout, on_line), Reader(process.popen.stderr, None)]
         try:
             process.popen.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -26,13 +27,22 @@ from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import RunPaths
 from worker.states import JobState
 
+Figures = dict[str, float]
+"""Values for fields of `Job`."""
 _log = logging.getLogger(__name__)
 _STARTED = (JobState.PLACED, JobState.RUNNING)
 _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
 
 
-def attempt_end(attempt: JobAttempt, outcome: Outcome, failure: dict[str, Any] | None) -> bool:
-    """End an attempt and move its job on. Returns False where it had ended already."""
+def attempt_end(
+    attempt: JobAttempt, outcome: Outcome, failure: dict[str, Any] | None, figures: Figures | None = None
+) -> bool:
+    """End an attempt and move its job on. Returns False where it had ended already.
+
+    `figures`: of its results, from whoever calls this in a transaction; else they are read here, before one begins.
+    """
+    if figures is None and outcome == Outcome.SUCCEEDED:
+        figures = figures_read(attempt.job_id)
     lost = outcome == Outcome.LOST
     fallback = FailureCode.NODE_LOST if lost else FailureCode.PROGRAM_ERROR
     told = failure_of(failure, fallback=fallback) if outcome in {Outcome.LOST, Outcome.FAILED} else None
@@ -49,18 +59,20 @@ def attempt_end(attempt: JobAttempt, outcome: Outcome, failure: dict[str, Any] |
         Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
         job = Job.objects.select_related("project").get(pk=attempt.job_id)
         if job.token == attempt.number:
-            _job_move_on(job, attempt, outcome, told)
+            _job_move_on(job, attempt, outcome, told, figures or {})
         publish_pool("released", {"job_id": job.pk, "token": attempt.number})
         task_send_on_commit("control.tick")
     return True
 
 
-def _job_move_on(job: Job, attempt: JobAttempt, outcome: Outcome, told: dict[str, Any] | None) -> None:
+def _job_move_on(
+    job: Job, attempt: JobAttempt, outcome: Outcome, told: dict[str, Any] | None, figures: Figures
+) -> None:
     """The table of outcomes. A job that is being cancelled is cancelled, however its attempt ended."""
     if job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone"):
         return
     if outcome == Outcome.SUCCEEDED:
-        job_move(job.pk, _RUNS, JobState.SUCCEEDED, message="Finished", **_final_metrics(job))
+        job_move(job.pk, _RUNS, JobState.SUCCEEDED, message="Finished", **{**_at_the_end(job), **figures})
         task_send_on_commit("control.job_learn", [job.pk])
     elif outcome == Outcome.PAUSED:
         job_move(job.pk, _STARTED, JobState.PAUSING, message="The run asked to pause")
@@ -129,23 +141,35 @@ def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: dict[str, Any]) -
     return True
 
 
-def _final_metrics(job: Job) -> dict[str, Any]:
-    """Fields that results.json gives; nothing where it cannot be read: the run itself did succeed."""
+def figures_read(job_id: str) -> Figures:
+    """Fields that results.json gives; nothing where it cannot be read: the run itself did succeed.
+
+    Best called before a transaction: the program wrote the file, and may have made it large.
+    """
     try:
-        results = job_results(job)
+        results = job_results(Job(pk=job_id))
     except HarnessError as error:
-        _log.warning("job %s succeeded without readable results: %s", job.pk, error.message)
+        _log.warning("job %s succeeded without readable results: %s", job_id, error.message)
         return {}
     metric, timing = results.get("metric", {}), results.get("timing", {})
     # A run that stopped early has made fewer steps than were planned.
     made = count_of(timing.get("steps")) if isinstance(timing, dict) else 0
-    planned: dict[str, Any] = {"step": F("steps_total")} if job.steps_total else {}
-    fields: dict[str, Any] = {"step": made} if made else planned
+    fields: Figures = {"step": made} if made else {}
     for source, field in (("value_val", "metric_best"), ("value_test", "metric_test")):
         value = metric.get(source) if isinstance(metric, dict) else None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             fields[field] = float(value)
     return fields
+
+
+def figures_of(job_id: str, events: Iterable[Event]) -> Figures | None:
+    """The same where these events tell that a part of the run succeeded; else None."""
+    ends = (end_told(event)[0] for event in events if event.kind is EventKind.EXITED)
+    return figures_read(job_id) if Outcome.SUCCEEDED in ends else None
+
+
+def _at_the_end(job: Job) -> dict[str, Any]:
+    return {"step": F("steps_total")} if job.steps_total else {}
 
 
 def end_told(event: Event) -> tuple[Outcome, dict[str, Any] | None]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import project_stream, publish
-from harness.jobs.control.attempts import attempt_end, end_told
+from harness.jobs.control.attempts import Figures, attempt_end, end_told, figures_of
 from harness.jobs.control.marks import fresh_events
 from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.saved import checkpoints_take
@@ -32,8 +32,9 @@ from worker.events import Event, EventKind, FailureCode
 from worker.states import JobState
 
 
-def events_apply(job_id: str, events: Iterable[Event]) -> int:
+def events_apply(job_id: str, events: Collection[Event]) -> int:
     """Take in events of one job; return how many were new. Events of an older attempt, or seen before, are dropped."""
+    figures = figures_of(job_id, events)  # before the transaction: reading may take long
     with transaction.atomic():
         job = Job.objects.select_for_update().filter(pk=job_id).first()
         if job is None:
@@ -52,6 +53,8 @@ def events_apply(job_id: str, events: Iterable[Event]) -> int:
         for kind, effect in _EFFECTS.items():
             if by_kind[kind]:
                 effect(job, attempt, by_kind[kind])
+        if by_kind[EventKind.EXITED]:
+            _exited(attempt, by_kind[EventKind.EXITED], figures)
     return len(fresh)
 
 
@@ -121,11 +124,11 @@ def _history(kind: str, limit: int = 200) -> Callable[[Job, JobAttempt, list[Eve
     return effect
 
 
-def _exited(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
+def _exited(attempt: JobAttempt, events: list[Event], figures: Figures | None) -> None:
     if is_spread(attempt):
-        ends_take(attempt, events)
+        ends_take(attempt, events, figures)
         return
-    attempt_end(attempt, *end_told(events[-1]))
+    attempt_end(attempt, *end_told(events[-1]), figures)
 
 
 _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {
@@ -138,6 +141,5 @@ _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {
     EventKind.WIDTH: width_take,
     EventKind.NOTE: _history("note"),
     EventKind.ERROR: _history("error"),
-    EventKind.EXITED: _exited,
 }
-"""In the order in which they are applied within one batch: the end comes last. LOG lives in files and streams only."""
+"""In the order in which they are applied in one batch, and EXITED after them. LOG lives in files and streams only."""

@@ -17,7 +17,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import client, task_send_on_commit
-from harness.jobs.control.attempts import attempt_end, end_told, exit_record
+from harness.jobs.control.attempts import Figures, attempt_end, end_told, exit_record
 from harness.jobs.control.clock import Steady
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
@@ -65,12 +65,12 @@ def network_of(devices: Sequence[Device], addresses: Mapping[str, str]) -> tuple
     return (0, problem) if problem else (1 + secrets.randbelow(NUMBERS - 1), "")
 
 
-def ends_take(attempt: JobAttempt, events: Sequence[Event]) -> None:
-    """Take in EXITED events of a spread attempt."""
+def ends_take(attempt: JobAttempt, events: Sequence[Event], figures: Figures | None = None) -> None:
+    """Take in EXITED events of a spread attempt. `figures`: as in `attempt_end`."""
     for event in events:
         saved = offered_read(event.data.get("rescue"))
         _add(attempt, str(event.data.get("node", "")), *end_told(event), saved)
-    _conclude(attempt)
+    _conclude(attempt, figures)
 
 
 @transaction.atomic
@@ -103,24 +103,24 @@ def _ends(attempt: JobAttempt) -> dict[str, dict[str, Any]]:
     return {str(row.data["node"]): row.data for row in rows}
 
 
-def _conclude(attempt: JobAttempt) -> None:
+def _conclude(attempt: JobAttempt, figures: Figures | None = None) -> None:
     """End the attempt where every node has told; stop the others where one ended badly."""
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
-        _end(attempt, ends)
+        _end(attempt, ends, figures)
     elif _ended_badly(attempt, ends):
         for node in missing:
             _stop(attempt, node, _how(attempt, ended_badly=True))
 
 
 @transaction.atomic
-def _end(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> None:
+def _end(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]], figures: Figures | None) -> None:
     """End it, once; what its nodes saved when they lost the first one becomes the job's with that."""
     job = Job.objects.select_for_update().get(pk=attempt.job_id)
     if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
         rescue_take(job, attempt, {node: end.get("rescue", ()) for node, end in ends.items()})
-        attempt_end(attempt, *verdict(_counted(attempt, ends)))
+        attempt_end(attempt, *verdict(_counted(attempt, ends)), figures)
 
 
 def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:

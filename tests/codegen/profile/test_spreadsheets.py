@@ -86,7 +86,7 @@ def test_a_point_marks_thousands_where_another_column_has_decimal_commas(lab: La
     column = profile.column("price")
     assert lab.table()["price"].to_pylist()[:3] == [0, 2101, 3102]
     assert column and (column.minimum, column.maximum, column.spelling) == (0, 60159, "decimal comma")
-    assert "read as thousands" in finding(profile, "number_style", "price").message
+    assert "read as thousands" in finding(profile, "points_in_doubt", "price").message
 
 
 def test_a_point_stays_decimal_where_one_value_can_be_nothing_else(lab: Lab) -> None:

@@ -7,10 +7,12 @@ from datetime import datetime
 from decimal import Decimal
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType, Severity
 from tests.codegen.profile.uploads import Lab, as_csv, finding
 
@@ -125,6 +127,46 @@ def test_dates_that_may_be_read_in_two_ways_are_told(lab: Lab, clock: str) -> No
 def test_points_are_decimal_where_no_comma_is(lab: Lab) -> None:
     lab.profile("a.csv", "x;y2;label\n" + "".join(f"{i}.{100 + i};{i};{'ab'[i % 2]}\n" for i in range(60)))
     assert lab.table()["x"].to_pylist()[:3] == [0.1, 1.101, 2.102]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected", "read"),
+    [("{i},5", [1234.0, 12.0, 12345.0], "as thousands"), ("{i}", [1.234, 12.0, 12.345], "with three decimals")],
+    ids=["decimal commas elsewhere", "none anywhere"],
+)
+def test_points_that_may_be_thousands_are_told_and_read_as_the_other_columns_say(
+    lab: Lab, other: str, expected: list[float], read: str
+) -> None:
+    spelled = ["1.234", "12", "12.345"]
+    rows = [f"{spelled[i % 3]};{other.format(i=i)};{'ab'[i % 2]}" for i in range(60)]
+    profile = lab.profile("a.csv", "\n".join(["price;z;label", *rows]))
+    column = profile.column("price")
+    assert lab.table()["price"].to_pylist()[:3] == expected
+    assert column and (column.minimum, column.maximum) == (min(expected), max(expected))
+    assert read in finding(profile, "points_in_doubt", "price").message
+
+
+@pytest.mark.parametrize("sure", ["0.5", "12.25", "1234", "1.2345"])
+def test_a_value_that_can_be_no_thousand_leaves_no_doubt_what_points_are(lab: Lab, sure: str) -> None:
+    rows = [f"{'1.234' if i % 3 else sure};{i},5;{'ab'[i % 2]}" for i in range(60)]
+    profile = lab.profile("a.csv", "\n".join(["price;z;label", *rows]))
+    assert lab.table()["price"].to_pylist()[:2] == [float(sure), 1.234]
+    assert "points_in_doubt" not in {found.code for found in profile.warnings}
+
+
+def test_points_between_commas_are_no_matter_of_doubt(lab: Lab) -> None:
+    rows = [f"{'1.234' if i % 2 else '7,5'};{i % 9};{'ab'[i % 2]}" for i in range(60)]
+    profile = lab.profile("a.csv", "\n".join(["price;z;label", *rows]))
+    assert lab.table()["price"].to_pylist()[:2] == [7.5, 1234.0]
+    assert "points_in_doubt" not in {found.code for found in profile.warnings}
+
+
+def test_what_a_point_means_is_not_told_by_the_batch_it_comes_in() -> None:
+    survey = ColumnSurvey("price", decimal_comma=True)
+    for batch in (["1.234", "2.500"], ["1,5", "2,25"]):
+        survey.add(pl.Series(batch))
+    survey.settle(comma_elsewhere=False)
+    assert (survey.numbers.count, survey.numbers.minimum, survey.numbers.maximum) == (4, 1.5, 2500.0)
 
 
 def test_words_beside_decimal_commas_are_named_and_count_as_missing(lab: Lab) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from harness.errors import Conflict, NotFound
 from harness.jobs import selectors, services
+from harness.jobs.control import attempts
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobEvent, MetricPoint
@@ -170,6 +174,30 @@ def test_final_figures_come_from_the_results(job, node_make):
     assert b"".join(selectors.job_chart_csv(job, "c")) == b"name,n\n'=1+1,-2.5\nok,\n"
     with pytest.raises(NotFound):
         selectors.job_chart_csv(job, "d")
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["one node", "several nodes"])
+def test_results_are_read_before_anything_is_locked(job, node_make, monkeypatch, spread):
+    node_make()
+    attempt = run_now(job)
+    if spread:
+        attempt.plan["ranks"].append({**attempt.plan["ranks"][0], "rank": 1, "node": "node-2"})
+        attempt.save()
+    asked: list[int] = []
+
+    def read(job: Job) -> dict[str, Any]:
+        asked.append(len(queries))
+        return {"metric": {"value_val": 0.9, "value_test": 0.8}}
+
+    monkeypatch.setattr(attempts, "job_results", read)
+    with CaptureQueriesContext(connection) as queries:
+        for number, node in enumerate(["node-1", "node-2"][: 1 + spread], start=1):
+            before = len(queries)
+            told = {"outcome": "succeeded", "node": node}
+            events_apply(job.pk, [event(job, "exited", number, rank=-number, **told)])
+            assert asked.pop() == before and not asked
+    job.refresh_from_db()
+    assert (job.state, job.metric_best, job.metric_test) == ("succeeded", 0.9, 0.8)
 
 
 def test_results_that_are_links_or_nonsense_are_refused_not_followed(job, node_make, tmp_path):

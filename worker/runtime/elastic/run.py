@@ -8,7 +8,6 @@ of the first of them, and train on. The batch stays the same for any number of r
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,11 +21,12 @@ from worker.events import FailureCode
 from worker.plan import EXIT_PEER_LOST
 from worker.runtime import failures, modes
 from worker.runtime.batches import BatchPlan, ElasticPlan
-from worker.runtime.collective import Group, PeerLost, broadcast_bytes, gather_bytes
+from worker.runtime.collective import Group, PeerLost
 from worker.runtime.data import Dataset, Part
 from worker.runtime.elastic.copies import ElasticCheckpointer, KeptLosses, copy_load, copy_save, copy_take, rng_take
 from worker.runtime.elastic.seat import Place, Seat, SeatedGroup, Wires, warm_up
 from worker.runtime.failures import ProgramFailure
+from worker.runtime.handing import state_handed
 from worker.runtime.modes.whole import Whole
 from worker.runtime.pace import Pace
 from worker.runtime.report import Reporter
@@ -162,14 +162,9 @@ class ElasticRun(Run):
         if self.group is None:
             assert self.copy is not None  # noqa: S101
             return self.copy, elapsed_s
-        buffer = io.BytesIO()
-        if self.rank == source:
-            torch.save({"copy": self.copy, "elapsed_s": elapsed_s}, buffer)
-        sent = buffer.getvalue()
-        whole = broadcast_bytes(self.group, sent) if source == 0 else gather_bytes(self.group, sent)[source]
-        body = torch.load(io.BytesIO(whole), weights_only=True)
         own_rng = None if self.copy is None else self.copy["rng"]
-        return {**body["copy"], "rng": own_rng}, body["elapsed_s"]
+        copy, elapsed_s = state_handed(self.group, self.rank, (self.copy, elapsed_s), source)
+        return {**copy, "rng": own_rng}, elapsed_s
 
     def _tell_place(self, place: Place) -> None:
         """The first rank tells what a lost first one may not have told."""
@@ -214,7 +209,7 @@ class ElasticRun(Run):
         if self.void:
             return
         try:
-            for batch in super().batches(part):
+            for batch in self.seat.each_timed(super().batches(part)):
                 yield batch
                 if not self.void and self.position.step % self.commit_steps == 0:
                     self._commit()
@@ -263,7 +258,8 @@ class ElasticRun(Run):
         """As in any run; the last figures, or none, where they do not count."""
         if not self.void:
             try:
-                self._metrics = super().evaluate(net, dataset)
+                with self.seat.timed():
+                    self._metrics = super().evaluate(net, dataset)
             except PeerLost:
                 self._lose()
         nothing = {"loss": math.nan, self.metric_name: math.nan}

@@ -13,10 +13,11 @@ import resource
 import socket
 import stat
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import torch
 
@@ -24,6 +25,9 @@ from worker.runtime.collective import HorovodGroup, PeerLost
 
 FILES_MAX = 4096
 """Descriptors that are looked through; Gloo opens a few per rank, and the lowest free ones."""
+LONG_S, LONGER = 10.0, 1.1
+"""The gang is told of steps from this length on, and of those that are longer by so much than it knows."""
+Step = TypeVar("Step")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,7 @@ class Seat:
         self._socket = socket.socket(fileno=fd)
         self._cut, self._depart, self._rescue = cut, depart, rescue
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._longest_s = 0.0
         self.called = 0
         """The generation whose ranks are to come for new places after their next copy."""
         threading.Thread(target=self._listen, daemon=True, name="seat").start()
@@ -71,6 +76,26 @@ class Seat:
     def met(self, generation: int) -> None:
         """All of the generation have met."""
         self._say(met=generation)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Nobody can cut short what is done in it: the gang is told how long it takes, where that is long."""
+        began_s = time.monotonic()
+        yield
+        self._took(time.monotonic() - began_s)
+
+    def each_timed(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """The same of what is done to get each, and with it."""
+        began_s = time.monotonic()
+        for step in steps:
+            yield step
+            began_s, before_s = time.monotonic(), began_s
+            self._took(began_s - before_s)
+
+    def _took(self, seconds: float) -> None:
+        if seconds >= LONG_S and seconds > LONGER * self._longest_s:
+            self._longest_s = seconds
+            self._say(longest_ms=round(seconds * 1e3))
 
     def end(self, generation: int, step: int | None) -> Place | None:
         """Wait until all have trained to the end: None. Or else for a new place, as one was lost."""
