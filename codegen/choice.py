@@ -15,6 +15,7 @@ from codegen.catalog.training import (
     memory_bytes,
     micro_batches,
     training_defaults,
+    weights_average,
 )
 from codegen.modes import ONE_PROCESS, SEVERAL
 from codegen.notes import Notes
@@ -161,6 +162,8 @@ def _training(
     if optimizer == "sgd":
         defaults |= sgd_defaults(defaults)
     defaults |= _rate_defaults(wishes, defaults, facts, optimizer)
+    batch, epochs = (defaults[name][0] if wishes[name] == "auto" else wishes[name] for name in ("batch_size", "epochs"))
+    defaults["ema"] = weights_average(facts, min(batch, facts.train_rows), epochs)
     if wishes["rate_rule"] != "auto" and wishes["rate_rule"] != defaults["rate_rule"][0]:
         notes.note("training.rate_rule", *defaults["rate_rule"])
         wishes["rate_rule"] = defaults["rate_rule"][0]

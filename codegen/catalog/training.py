@@ -32,7 +32,7 @@ WORKSPACE = 1.25
 
 
 def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
-    """All fields of `spec.training` but the seed and what depends on the batch that is taken."""
+    """All fields of `spec.training` but the seed and what depends on the batch and the epochs that are taken."""
     batch, batch_reason = batch_size(facts, cost)
     steps = max(1, facts.train_rows // batch)
     defaults: Defaults = {
@@ -48,11 +48,14 @@ def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
     rules = _image_rules if facts.images else _table_rules
     defaults |= rules(facts, cost, steps)
     defaults |= {name: (value, f"better for {family.title}") for name, value in family.training_overrides.items()}
-    epochs = defaults["epochs"][0]
-    total = steps * epochs
-    decay = round(min(0.999, 1 - 10 / max(total, 20)), 4)
-    defaults["ema"] = (decay, f"averages the weights of about the last {1 / (1 - decay):,.0f} of {total:,} steps")
     return defaults
+
+
+def weights_average(facts: Facts, batch: int, epochs: int) -> tuple[float, str]:
+    """Decay of the running average of the weights: over the last tenth of the steps that the run will have."""
+    total = max(1, facts.train_rows // batch) * epochs
+    decay = round(min(0.999, 1 - 10 / max(total, 20)), 4)
+    return decay, f"averages the weights of about the last {1 / (1 - decay):,.0f} of {total:,} steps"
 
 
 def class_weights(facts: Facts) -> tuple[str, str]:

@@ -121,7 +121,7 @@ def test_training_defaults_fill_every_field_with_a_reason(family):
     facts = facts_for(family)
     cost = family.cost(facts, family.defaults(facts, "small"))
     defaults = training_defaults(family, facts, cost)
-    later = {"accumulate", "rate_rule", "staleness", "backup"}  # follow from the batch, the mode and the devices
+    later = {"accumulate", "ema", "rate_rule", "staleness", "backup"}  # follow from batch, epochs, mode and devices
     assert set(defaults) == set(Training.model_fields) - {"seed"} - later
     assert all(reason for _, reason in defaults.values())
     Training(**{name: value for name, (value, _) in defaults.items()})

@@ -151,6 +151,13 @@ def test_an_own_model_gets_training_defaults_and_keeps_its_knobs():
     assert set(spec["training"]) == set(Training.model_fields) - {"staleness", "backup"}  # of mode async alone
 
 
+def test_weights_are_averaged_over_the_steps_that_the_run_will_have():
+    spec = spec_yaml.load("training: {epochs: 2, batch_size: 10}")
+    (guess,) = [guess for guess in resolve(spec, table(5000), TWO_CORES).guesses if guess.field == "training.ema"]
+    assert guess.value == round(1 - 10 / 700, 4)
+    assert guess.reason == "averages the weights of about the last 70 of 700 steps"
+
+
 def test_a_given_split_is_kept_and_counted():
     profile = pictures(given_split=(("train", 5000), ("test", 1000)))
     answer = resolve(spec_yaml.load(""), profile, TWO_CORES)
