@@ -58,8 +58,9 @@ class Told:
 class Storm:
     """Keeps a stack busy and kills something of it again and again."""
 
-    def __init__(self, stack: RunningStack, dataset: str, seed: int) -> None:
-        self.stack, self.dataset = stack, dataset
+    def __init__(self, stack: RunningStack, dataset: str, seed: int, model: str | None = None) -> None:
+        """`model`: text of an own one in place of what is suggested."""
+        self.stack, self.dataset, self.model = stack, dataset, model
         self.draw = random.Random(seed)
         self.told = Told()
         self._name = f"storm {seed} of {time.time():.0f}"
@@ -94,7 +95,7 @@ class Storm:
             if row["name"] == name:
                 return str(row["id"])
         body = {"project": self.stack.project, "dataset": self.dataset, "spec": {"name": name, **SPEC}}
-        return str(self.stack.post("/jobs", body)["id"])
+        return str(self.stack.post("/jobs", body | ({"model": self.model} if self.model else {}))["id"])
 
     def _submit(self, job: str) -> bool:
         if self.stack.job(job)["state"] == "draft":

@@ -20,7 +20,6 @@ from tests.worker.runtime.test_resume import assert_same, final_state
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.pipeline.blocks import Chain
-from worker.runtime.pipeline.stage import counted_once
 from worker.stages import cut
 
 pytestmark = pytest.mark.ranks
@@ -276,6 +275,8 @@ def test_a_model_that_is_no_chain_is_refused_with_the_reason(net: nn.Module, wor
 
 
 def test_recomputing_moves_batch_statistics_once() -> None:
+    from worker.runtime.pipeline.stage import counted_once  # loads the compiler: every test process reads this file
+
     norm = nn.BatchNorm1d(3)
     rows = torch.randn(6, 3)
     norm(rows)
