@@ -48,10 +48,10 @@ def user_list(*, user: User) -> QuerySet[User]:
     return User.objects.annotate(projects_count=Count("memberships")).order_by("username")
 
 
-def user_get(*, username: str) -> User:
-    """One active user by name. Raises `NotFound`."""
-    found = User.objects.filter(username=username, is_active=True).first()
-    if found is None:
+def user_get(*, username: str, disabled: bool = False) -> User:
+    """One active user by name, with `disabled` also one who may not sign in. Raises `NotFound`."""
+    found = User.objects.filter(username=username).first()
+    if found is None or not (found.is_active or disabled):
         raise NotFound(f"There is no user {username}.", field="username", hint="An admin adds users.")
     return found
 

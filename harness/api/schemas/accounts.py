@@ -87,10 +87,18 @@ class UserIn(Strict):
     is_admin: bool = False
 
 
-class UserMade(UserOut):
-    """A person just made."""
+class UserPatch(Strict):
+    """What changes of a person."""
 
-    password: str = Field("", description="The one-time password, where none was given. Shown once.")
+    is_active: bool | None = Field(None, description="false: may no longer sign in, and no token of theirs works.")
+    is_admin: bool | None = None
+    new_password: bool = Field(False, description="Make a one-time password; sessions end, tokens stay.")
+
+
+class UserMade(UserOut):
+    """A person just made, or changed."""
+
+    password: str = Field("", description="The one-time password, where one was made. Shown once.")
 
 
 class TokenOut(Schema):

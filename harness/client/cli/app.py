@@ -16,6 +16,7 @@ from harness.client.cli import (
     jobs,
     node,
     offers,
+    people,
     pool,
     programs,
     queue,
@@ -65,6 +66,7 @@ app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(pool.app, name="pool")
 app.add_typer(queue.app, name="queue")
 app.add_typer(account.tokens_app, name="tokens")
+app.add_typer(people.app, name="people")
 for _module in (account, programs, jobs, runs, offers, rates, simulate, node, backup, store):
     _module.commands_add(app)
 

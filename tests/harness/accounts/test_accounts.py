@@ -112,6 +112,16 @@ def test_a_token_of_somebody_who_was_switched_off_is_dead(people):
     assert selectors.token_find(text) is None
 
 
+def test_a_one_time_password_is_made_by_admins_alone_and_takes_the_place_of_the_one_before(people):
+    people.mate.set_password(PASSWORD)
+    people.mate.save()
+    made = services.user_password_reset(actor=people.admin, user=people.mate)
+    now = User.objects.get(pk=people.mate.pk)
+    assert now.check_password(made) and not now.check_password(PASSWORD)
+    with pytest.raises(Forbidden):
+        services.user_password_reset(actor=people.owner, user=people.mate)
+
+
 def test_a_token_makes_none_that_outlives_it(people):
     end = timezone.now() + timedelta(days=1)
     brief = token_user(people.owner, expires_at=end)
