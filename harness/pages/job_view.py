@@ -69,9 +69,18 @@ def header(job: Job) -> dict[str, Any]:
         "elapsed_s": elapsed_s(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "slack_s": slack_s(job),
+        "finish_spreads": _finish_spreads(job),
         "mode": mode_of(job),
         "energy": energy_of(job),
     }
+
+
+def _finish_spreads(job: Job) -> bool:
+    """Whether the two ends of the range of the expected finish read differently: minutes are shown."""
+    low, high = job.expected_low_at, job.expected_high_at
+    if low is None or high is None:
+        return False
+    return low.replace(second=0, microsecond=0) != high.replace(second=0, microsecond=0)
 
 
 def energy_of(job: Job) -> dict[str, str] | None:

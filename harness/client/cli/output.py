@@ -92,13 +92,15 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
         json_print({"error": error.to_dict()})
         return
     out = notes()
-    out.print(Text.assemble(("Error: ", "bold red"), error.message))
+    # Lines are left to the terminal: a path or a command that is cut in two can be neither copied nor found in a log.
+    out.print(Text.assemble(("Error: ", "bold red"), error.message), soft_wrap=True)
     if isinstance(error.details, list) and len(error.details) > 1:
         for problem in error.details[1:20]:  # the first is the error itself
             if isinstance(problem, dict):
-                out.print(Text.assemble(("Also: ", "bold red"), f"{problem.get('field')}: {problem.get('message')}"))
+                text = f"{problem.get('field')}: {problem.get('message')}"
+                out.print(Text.assemble(("Also: ", "bold red"), text), soft_wrap=True)
     if hint := " ".join(filter(None, (error.hint, _next_step(error)))):
-        out.print(Text.assemble(("Hint: ", "bold"), hint))
+        out.print(Text.assemble(("Hint: ", "bold"), hint), soft_wrap=True)
 
 
 def _next_step(error: ClientError) -> str:
