@@ -123,6 +123,11 @@ def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespa
     assert again.status_code == 409 and "exists already" in again.content.decode()
 
 
+def test_a_form_with_a_nul_is_refused_whichever_database_there_is(owner: Client) -> None:
+    answer = owner.post(reverse("project_add"), "name=a%00b", "application/x-www-form-urlencoded")
+    assert answer.status_code == 422 and "NUL" in answer.content.decode()
+
+
 def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_password(
     world: SimpleNamespace, client: Client
 ) -> None:
