@@ -56,8 +56,9 @@ def _member_out(membership: Membership) -> MemberOut:
 
 
 def _user_out(user: User) -> dict[str, object]:
-    names = ("username", "email", "is_active", "last_seen_at")
-    return {**{name: getattr(user, name) for name in names}, "is_admin": user.is_superuser}
+    seen_at = selectors.user_seen_at(user)
+    names = ("username", "email", "is_active")
+    return {**{name: getattr(user, name) for name in names}, "is_admin": user.is_superuser, "last_seen_at": seen_at}
 
 
 @router.get("/me", response=MeOut, summary="Who am I")

@@ -75,7 +75,7 @@ class UserOut(Schema):
     email: str
     is_active: bool
     is_admin: bool = Field(description="Admin of the whole installation.")
-    last_seen_at: datetime | None = None
+    last_seen_at: datetime | None = Field(None, description="Last sign-in, or use of a token.")
 
 
 class UserIn(Strict):
