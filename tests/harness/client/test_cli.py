@@ -38,15 +38,6 @@ def test_login_stores_url_and_token_for_the_owner_of_the_file_only(
     assert dlh("whoami", "--json").json["error"]["code"] == "not_signed_in"
 
 
-def test_a_dataset_that_is_not_there_is_named_with_the_way_to_those_that_are(dlh: Dlh, tmp_path: Path) -> None:
-    for words in (("data", "show", "nope"), ("submit", "--data", "nope"), ("data", "rm", "nope")):
-        ended = dlh(*words)
-        assert ended.code == 3 and "There is no dataset 'nope'" in ended.err and "dlh data list" in ended.err
-    missing, folder = dlh("data", "add", "flowers.cvs"), dlh("data", "add", tmp_path)
-    assert missing.code == folder.code == 2
-    assert "There is no file flowers.cvs" in missing.err and "is a folder" in folder.err
-
-
 def test_a_wrong_token_is_not_stored(dlh: Dlh, portal: SimpleNamespace, home: Path) -> None:
     ended = dlh("login", portal.url, "--token", "dlh_wrong", "--json")
     assert (ended.code, ended.json["error"]["code"]) == (3, "unauthenticated")

@@ -50,6 +50,15 @@ def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str,
     assert plain.code == code and plain.err.startswith("Error:") and "Traceback" not in plain.err
 
 
+def test_a_dataset_that_is_not_there_is_named_with_the_way_to_those_that_are(dlh: Dlh, tmp_path: Path) -> None:
+    for words in (("data", "show", "nope"), ("submit", "--data", "nope"), ("data", "rm", "nope")):
+        ended = dlh(*words)
+        assert ended.code == 3 and "There is no dataset 'nope'" in ended.err and "dlh data list" in ended.err
+    missing, folder = dlh("data", "add", "flowers.cvs"), dlh("data", "add", tmp_path)
+    assert missing.code == folder.code == 2
+    assert "There is no file flowers.cvs" in missing.err and "is a folder" in folder.err
+
+
 @pytest.mark.parametrize("named", ["nowhere/p.csv", "."])
 def test_a_file_that_cannot_be_written_is_bad_input(
     dlh: Dlh, ended_job: Any, dataset: Any, named: str, tmp_path: Path
