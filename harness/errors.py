@@ -98,6 +98,10 @@ class Unavailable(HarnessError):
     default_code = "unavailable"
 
 
+EXIT_INTERRUPTED = 130
+"""Of a command that Ctrl-C has ended, as shells have it."""
+
+
 def refusal_write(text: str, *, lead: str, code: str, as_json: bool) -> None:
     """Tell why a command cannot go on: in words on standard error, or as the API does on standard output.
 

@@ -12,16 +12,24 @@ INTEGER_MAX = 2**63 - 1
 
 
 def json_read(body: bytes | str) -> Any:
-    """The JSON of a request. Raises `ValueError` for what is none, and for text that no page could be made of: half
-    letters (lone surrogates), which JSON can spell."""
+    """The JSON of a request. Raises `ValueError` for what is none, and for text that cannot be kept: half letters (lone
+    surrogates), of which no page can be made, and NUL, which PostgreSQL refuses; JSON can spell both."""
     text = body.decode("utf-8-sig") if isinstance(body, bytes) else body
     try:
         value = json.loads(text)
         if "\\ud" in text.lower():
             json.dumps(value, ensure_ascii=False).encode()
+        if "\\u0000" in text and _holds_nul(value):
+            raise ValueError("a text holds a NUL character")
     except RecursionError as error:
         raise ValueError("nested too deep") from error
     return value
+
+
+def _holds_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_holds_nul, (*value, *value.values())))
+    return any(map(_holds_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value
 
 
 def plain(value: Any, depth: int = 0) -> Any:

@@ -68,6 +68,12 @@ def _refuse_nul(request: HttpRequest) -> HttpResponse:
     return error_answer(request, _nul())
 
 
+def _form_holds_nul(request: HttpRequest) -> bool:
+    """SQLite would keep it, and PostgreSQL refuse the backup that it came in. Files travel by other forms than this."""
+    is_form = request.method == "POST" and request.content_type == "application/x-www-form-urlencoded"
+    return is_form and (b"%00" in request.body or b"\0" in request.body)
+
+
 def _is_nul(error: BaseException) -> bool:
     """PostgreSQL stores no NUL in a text, nor its escape in JSON; SQLite takes both."""
     return isinstance(error, DataError) and any(word in str(error) for word in ("NUL (0x00)", "\\u0000"))
@@ -93,8 +99,8 @@ class TroubleMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        """No address of ours holds a NUL: it reaches neither database nor disk."""
-        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+        """No address and no form of ours holds a NUL: it reaches neither database nor disk."""
+        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", "") or _form_holds_nul(request):
             return _refuse_nul(request)
         return self.get_response(request)
 

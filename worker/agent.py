@@ -1,7 +1,8 @@
 """The agent of a node: starts and stops supervisors, and cleans up after the dead. `worker.heartbeat` reports for it.
 
 `python -m worker.agent` runs the node (the same Celery worker as `celery -A worker.celery_app:app worker -Q
-node.<name>`); `python -m worker.agent stop` ends every supervisor of this node, for whoever stops the whole stack.
+node.<name>`); `python -m worker.agent stop` ends every supervisor of this node, and so does an agent that is stopped
+where `DLH_RUNS_END_WITH_NODE` is 1.
 """
 
 from __future__ import annotations

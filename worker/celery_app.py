@@ -17,7 +17,7 @@ from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
 from kombu import Queue
 from kombu.exceptions import KombuError
 
-from worker.home import node_name, redis_url, run_dir
+from worker.home import ends_runs, node_name, redis_url, run_dir
 from worker.queues import node_queue_name, unacked_keys
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
@@ -98,10 +98,12 @@ def _start_heartbeat(**_: Any) -> None:
 
 
 @worker_shutdown.connect
-def _stop_heartbeat(**_: Any) -> None:
-    from worker import heartbeat
+def _leave(**_: Any) -> None:
+    from worker import agent, heartbeat
 
     heartbeat.heartbeat().stop()
+    if ends_runs():
+        agent.stop_all()
 
 
 @heartbeat_sent.connect

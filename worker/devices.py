@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 
+from worker import host_limits
 from worker.home import home
 
 
@@ -34,7 +35,7 @@ def _nvml() -> Any:
 
 def cpu_cores() -> int:
     """Cores this process may use, at most `DLH_NODE_CORES`."""
-    allowed = len(os.sched_getaffinity(0))
+    allowed = host_limits.cores()
     wanted = os.environ.get("DLH_NODE_CORES", "")
     return max(1, min(allowed, int(wanted))) if wanted.isdigit() else allowed
 
@@ -55,7 +56,7 @@ def devices() -> list[dict[str, Any]]:
     A GPU that does not answer is left out: what else is here must go on being reported.
     """
     cores = cpu_cores()
-    share_bytes = psutil.virtual_memory().total // cores
+    share_bytes = host_limits.memory_total_bytes() // cores
     found: list[dict[str, Any]] = [
         {"kind": "cpu", "index": index, "model_name": cpu_model(), "memory_bytes": share_bytes}
         for index in range(cores)

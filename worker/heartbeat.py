@@ -9,11 +9,10 @@ import time
 from functools import lru_cache
 from typing import Any
 
-import psutil
 import redis
 from kombu.exceptions import KombuError
 
-from worker import devices, sandbox
+from worker import devices, host_limits, sandbox
 from worker.address import links, own_address
 from worker.agent import sweep
 from worker.celery_app import send_to_control
@@ -35,7 +34,7 @@ def report() -> dict[str, Any]:
         "time_s": time.time(),
         "devices": found,
         "cpu_cores": devices.cpu_cores(),
-        "memory_bytes": psutil.virtual_memory().total,
+        "memory_bytes": host_limits.memory_total_bytes(),
         "sandbox_level": int(host.level),
         "sandbox_reason": host.reason,
         "description": {

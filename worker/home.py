@@ -28,6 +28,11 @@ def node_name() -> str:
     return os.environ.get("DLH_NODE_NAME") or socket.gethostname().partition(".")[0].lower()
 
 
+def ends_runs() -> bool:
+    """Whether runs end with the agent (`DLH_RUNS_END_WITH_NODE`), as in a container, where nothing outlives it."""
+    return os.environ.get("DLH_RUNS_END_WITH_NODE", "") == "1"
+
+
 def redis_url() -> str:
     """Broker, streams and leases; empty where none is named."""
     return os.environ.get("DLH_REDIS_URL", "")

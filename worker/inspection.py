@@ -26,8 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from worker import host_limits
 from worker.plan import RunPaths
 from worker.power import EnergyMeter
 from worker.programs import MEMORY_BYTES, ProgramCall, ProgramProblem, last_words, module_argv, program_run
@@ -106,7 +105,7 @@ def _measure_call(request: dict[str, Any]) -> ProgramCall:
     call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.probe.measure", *arguments))
     return replace(
         call, timeout_s=max(budget_s, MEASURE_SPARE_S), threads=threads, gpus=indices, loopback=ranks > 1,
-        memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),
+        memory_bytes=int(request.get("memory_bytes") or host_limits.memory_available_bytes() * MEMORY_SHARE),
     )  # fmt: skip
 
 

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from worker import host_limits
 from worker.inspection import MEMORY_SHARE, folders, gpus, last_answer, number, program_folder, program_sha256
 from worker.programs import ProgramCall, ProgramProblem, program_run
 
@@ -64,7 +63,7 @@ def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
         argv=(sys.executable, "-m", f"worker.runtime.rates.{module}", *arguments),
         workdir=program, readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=budget_s + SPARE_S,
         minimum_level=int(request.get("minimum_sandbox_level", 0)), threads=threads, gpus=devices,
-        memory_bytes=int(request.get("memory_bytes") or psutil.virtual_memory().available * MEMORY_SHARE),
+        memory_bytes=int(request.get("memory_bytes") or host_limits.memory_available_bytes() * MEMORY_SHARE),
     )  # fmt: skip
 
 

@@ -11,8 +11,6 @@ from harness.ids import new_id
 class User(AbstractUser):
     """A person. `is_superuser` makes an admin of the whole installation (pool, users, projects)."""
 
-    last_seen_at = models.DateTimeField(null=True, blank=True)
-
 
 class Role(models.TextChoices):
     """What a member may do in a project. Order: viewer < member < admin."""

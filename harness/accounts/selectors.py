@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
 
 from harness.accounts.access import require, require_admin, token_of, visible_projects
@@ -45,13 +45,19 @@ def membership_list(*, user: User, project: Project) -> QuerySet[Membership]:
 def user_list(*, user: User) -> QuerySet[User]:
     """All users, for admins. Raises `Forbidden`."""
     require_admin(user)
-    return User.objects.annotate(projects_count=Count("memberships")).order_by("username")
+    return User.objects.annotate(token_used_at=Max("tokens__last_used_at")).order_by("username")
 
 
-def user_get(*, username: str) -> User:
-    """One active user by name. Raises `NotFound`."""
-    found = User.objects.filter(username=username, is_active=True).first()
-    if found is None:
+def user_seen_at(user: User) -> datetime | None:
+    """When a user of `user_list` last signed in or used a token."""
+    moments = (user.last_login, getattr(user, "token_used_at", None))
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def user_get(*, username: str, disabled: bool = False) -> User:
+    """One active user by name, with `disabled` also one who may not sign in. Raises `NotFound`."""
+    found = User.objects.filter(username=username).first()
+    if found is None or not (found.is_active or disabled):
         raise NotFound(f"There is no user {username}.", field="username", hint="An admin adds users.")
     return found
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.backup.archive import BackupError
-from harness.backup.progress import Tell, Teller
 from harness.env import SettingsError, env_path, env_text
-from harness.errors import refusal_write
+from harness.errors import EXIT_INTERRUPTED, refusal_write
+from harness.progress import Tell, Teller
 from harness.stack.home import StackHome, home_from_environment
 
 EXIT_REFUSED = 2
@@ -75,6 +75,9 @@ def main() -> int:
     except (BackupError, SettingsError) as error:
         refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
         return EXIT_REFUSED
+    except KeyboardInterrupt:
+        refusal_write("nothing was left behind", lead="Interrupted", code="interrupted", as_json=given.json)
+        return EXIT_INTERRUPTED
     sys.stdout.write((json.dumps(values, default=str) if given.json else text) + "\n")
     return 0
 

@@ -22,8 +22,8 @@ from django.db import connection
 
 from harness.backup.archive import ArchiveWriter, BackupError
 from harness.backup.freeze import frozen
-from harness.backup.progress import Tell, nobody
 from harness.backup.rows import migrations_applied, migrations_missing, rows_count, rows_dump, snapshot
+from harness.progress import Tell, nobody
 from harness.release import release
 
 DATABASE = "database.jsonl"

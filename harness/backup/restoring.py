@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.backup.archive import MANIFEST, BackupError, archive_extract, archive_verify
-from harness.backup.progress import Tell, nobody
+from harness.progress import Tell, nobody
 from harness.release import release
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent

@@ -13,14 +13,15 @@ import time
 from typing import Any
 
 from harness.env import SettingsError
-from harness.errors import refusal_write
+from harness.errors import EXIT_INTERRUPTED, refusal_write
+from harness.progress import Tell, Teller
 from harness.stack.home import home_from_environment
 
 EXIT_AWAY, EXIT_REFUSED = 1, 2
 _NONE = "there is no object store: DLH_S3_URL is not set"
 
 
-def check() -> tuple[str, dict[str, Any]]:
+def check(_tell: Tell) -> tuple[str, dict[str, Any]]:
     """Whether it can be used. Raises `BucketTrouble`."""
     from harness.bucket.mirror import mark_check
     from harness.bucket.state import state_of
@@ -35,7 +36,7 @@ def check() -> tuple[str, dict[str, Any]]:
     return text, {"place": bucket.given.place, "took_s": took_s, "complete_s": state.complete_s}
 
 
-def status() -> tuple[str, dict[str, Any]]:
+def status(_tell: Tell) -> tuple[str, dict[str, Any]]:
     """How the copy stands, as the last pass left it: the object store is not asked."""
     from dataclasses import asdict
 
@@ -54,28 +55,28 @@ def status() -> tuple[str, dict[str, Any]]:
     return text, asdict(found)
 
 
-def push() -> tuple[str, dict[str, Any]]:
+def push(tell: Tell) -> tuple[str, dict[str, Any]]:
     """Copy now what control copies every few seconds. Raises `BucketTrouble`."""
     from harness.bucket.mirror import mirror_pass
     from harness.bucket.state import state_of
     from harness.bucket.trouble import BucketTrouble
 
     bucket = _bucket()
-    if not mirror_pass():
+    if not mirror_pass(tell):
         told = state_of(bucket.given)
         text, step = told.trouble or "not everything could be copied", told.step or "see the log of control"
         raise BucketTrouble(text, step, away=True)
     return f"s3://{bucket.given.place} has everything.", {"place": bucket.given.place}
 
 
-def pull() -> tuple[str, dict[str, Any]]:
+def pull(tell: Tell) -> tuple[str, dict[str, Any]]:
     """Bring back what is not here. Raises `BucketTrouble`."""
     from dataclasses import asdict
 
     from harness.bucket.pull import pull as bring
 
     bucket = _bucket()
-    told = bring(bucket)
+    told = bring(bucket, tell)
     text = f"{told.files} files ({told.bytes / 2**20:.1f} MiB) of {told.units} datasets and jobs came back."
     if told.missing:
         text += f"\n  {told.missing} files are listed in s3://{bucket.given.place}, but not there as they were."
@@ -114,7 +115,8 @@ def main() -> int:
     from harness.bucket.trouble import BucketTrouble
 
     try:
-        text, values = _COMMANDS[given.command]()
+        with Teller(quiet=given.json) as tell:
+            text, values = _COMMANDS[given.command](tell)
     except (SettingsError, DatabaseError) as error:
         refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
         return EXIT_REFUSED
@@ -122,6 +124,10 @@ def main() -> int:
         code = "away" if error.away else "refused"
         refusal_write(str(error), lead="The object store", code=code, as_json=given.json)
         return EXIT_AWAY if error.away else EXIT_REFUSED
+    except KeyboardInterrupt:
+        text = "what was copied stays; the same command goes on there"
+        refusal_write(text, lead="Interrupted", code="interrupted", as_json=given.json)
+        return EXIT_INTERRUPTED
     sys.stdout.write((json.dumps(values) if given.json else text) + "\n")
     return EXIT_AWAY if given.command == "status" and not _is_good(values["state"]) else 0
 

@@ -6,7 +6,7 @@ import fcntl
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
@@ -21,10 +21,11 @@ from django.db.models import Q
 from harness.bucket.client import Bucket, blob_name, bucket_get
 from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
-from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_folder, unit_push
+from harness.bucket.units import gone_tell, memo_file, memos_forget, rows_read, unit_bytes, unit_folder, unit_push
 from harness.bucket.wanted import units_wanted, wanted_done
 from harness.jobs.models import Job
 from harness.pool.joining import store_id
+from harness.progress import Tell, nobody
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 MARK = "installation"
@@ -61,22 +62,25 @@ def _begun() -> None:
         _turn.release()
 
 
-def mirror_pass() -> bool:
-    """Copy what changed; whether everything is in the object store now. Trouble is noted, logged and tried again."""
+def mirror_pass(tell: Tell = nobody) -> bool:
+    """Copy what changed; whether everything is in the object store now. Trouble is noted, logged and tried again.
+
+    `tell` hears how far it is.
+    """
     bucket = bucket_get()
     if bucket is None:
         return False
     with alone() as mine:
-        return mine and _pass(bucket, state_begin(bucket.given))
+        return mine and _pass(bucket, state_begin(bucket.given), tell)
 
 
-def _pass(bucket: Bucket, before: MirrorState) -> bool:
+def _pass(bucket: Bucket, before: MirrorState, tell: Tell) -> bool:
     state, since_s = replace(before, began_s=time.time(), trouble="", step=""), before.complete_s - MARGIN_S
     left: dict[str, Due] | None = None
     try:
         _ready(bucket)
         left = _due(since_s)
-        _copy(bucket, left, replace(state, trouble=before.trouble, step=before.step))
+        _copy(bucket, left, replace(state, trouble=before.trouble, step=before.step), _told_bytes(left, tell))
         if not left:
             state = replace(state, complete_s=state.began_s)
             if state.began_s - before.swept_s >= SWEEP_EVERY_S:
@@ -143,7 +147,24 @@ def _due(since_s: float) -> dict[str, Due]:
     return {due.unit: due for due in sorted(found, key=lambda due: due.unit not in wanted)}
 
 
-def _copy(bucket: Bucket, left: dict[str, Due], state: MirrorState) -> None:
+def _told_bytes(left: dict[str, Due], tell: Tell) -> Callable[[int], None]:
+    """Takes the bytes of one more file, from any thread, and tells how many of all there are done."""
+    if tell is nobody:
+        return lambda count: None
+    all_bytes = sum(unit_bytes(due.unit, at_rest=due.at_rest) for due in left.values())
+    lock, done = threading.Lock(), 0
+
+    def more(count: int) -> None:
+        nonlocal done
+        with lock:
+            done += count
+            tell("Copying the store", done, all_bytes)
+
+    more(0)
+    return more
+
+
+def _copy(bucket: Bucket, left: dict[str, Due], state: MirrorState, looked_at: Callable[[int], None]) -> None:
     """Copy these units; those that are copied leave `left`. `state` is noted on the way. Raises `BucketTrouble`."""
     troubles: list[BucketTrouble] = []
 
@@ -151,7 +172,7 @@ def _copy(bucket: Bucket, left: dict[str, Due], state: MirrorState) -> None:
         if troubles:
             return False
         try:
-            unit_push(bucket, due.unit, at_rest=due.at_rest, final=due.final)
+            unit_push(bucket, due.unit, at_rest=due.at_rest, final=due.final, looked_at=looked_at)
             wanted_done(due.unit)
         except BucketTrouble as trouble:
             troubles.append(trouble)

@@ -15,6 +15,7 @@ from harness.bucket.mirror import MARK, alone, mark_check, pull_note
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import UNIT, UnitFile, gone_tell, rows_read, unit_folder
 from harness.pool.joining import STORE_MARK
+from harness.progress import Tell, nobody
 from harness.store import UnsafePath
 
 
@@ -29,22 +30,39 @@ class Pulled:
     """Files that the object store lists and does not have as listed."""
 
 
-def pull(bucket: Bucket) -> Pulled:
-    """Bring back every file that is not here; what is here stays as it is. Raises `BucketTrouble`, `OSError`."""
+def pull(bucket: Bucket, tell: Tell = nobody) -> Pulled:
+    """Bring back every file that is not here; what is here stays as it is. `tell` hears how far it is.
+
+    Raises `BucketTrouble`, `OSError`.
+    """
     with alone() as mine:
         if not mine:
             raise BucketTrouble("the store is being copied at this moment", "try again in a minute")
         _mark_take(bucket)
         pull_note().touch()  # only now: a pull that never began leaves no half store
-        told = _pull(bucket)
+        told = _pull(bucket, tell)
         pull_note().unlink()
     return told
 
 
-def _pull(bucket: Bucket) -> Pulled:
+def _pull(bucket: Bucket, tell: Tell) -> Pulled:
     gone_tell(bucket)
     told = Pulled()
-    for name in sorted(bucket.names("units")):
+    wanted = _wanted(bucket, told, tell)
+    all_bytes, done_bytes = sum(row.bytes for _, row in wanted), 0
+    for unit, row in wanted:
+        tell("Bringing files back", done_bytes, all_bytes)
+        _bring(bucket, unit, row, told)
+        done_bytes += row.bytes
+    return told
+
+
+def _wanted(bucket: Bucket, told: Pulled, tell: Tell) -> list[tuple[str, UnitFile]]:
+    """Every file that is listed and not here."""
+    found: list[tuple[str, UnitFile]] = []
+    names = sorted(bucket.names("units"))
+    for count, name in enumerate(names):
+        tell("Reading what there is", count, len(names))
         unit = name.removeprefix("units/").removesuffix(".json")
         if not UNIT.fullmatch(unit):
             continue
@@ -54,10 +72,8 @@ def _pull(bucket: Bucket) -> Pulled:
             told.missing += 1
             continue
         told.units += 1
-        for row in rows:
-            if not os.path.lexists(unit_folder(unit) / row.path):
-                _bring(bucket, unit, row, told)
-    return told
+        found += [(unit, row) for row in rows if not os.path.lexists(unit_folder(unit) / row.path)]
+    return found
 
 
 def _mark_take(bucket: Bucket) -> None:

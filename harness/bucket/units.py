@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -101,11 +101,23 @@ def memos_forget() -> None:
         tree_remove(Path(settings.STORE.bucket) / kind)
 
 
-def unit_push(bucket: Bucket, unit: str, *, at_rest: bool, final: bool = False) -> int:
+def unit_bytes(unit: str, *, at_rest: bool) -> int:
+    """Size of what `unit_push` looks at."""
+    return sum(told.st_size for _, told in _files(unit_folder(unit), at_rest=at_rest))
+
+
+def _unheard(count: int) -> None:
+    """Nobody wants to know."""
+
+
+def unit_push(
+    bucket: Bucket, unit: str, *, at_rest: bool, final: bool = False, looked_at: Callable[[int], None] = _unheard
+) -> int:
     """Copy what the object store lacks of a unit, then its list of files; how many blobs were put.
 
     `final`: no file of it is removed on purpose any more, but the whole unit. What is missing since its list was last
-    written so was lost, and comes back. Raises `BucketTrouble`, `OSError`.
+    written so was lost, and comes back. `looked_at` is called with the bytes of each file that is there now.
+    Raises `BucketTrouble`, `OSError`.
     """
     root, (known, was_final) = unit_folder(unit), memo_read(unit)
     rows: list[UnitFile] = []
@@ -114,10 +126,11 @@ def unit_push(bucket: Bucket, unit: str, *, at_rest: bool, final: bool = False) 
         before = known.get(path)
         if before is not None and (before.bytes, before.mtime_ns) == (told.st_size, told.st_mtime_ns):
             rows.append(before)
-            continue
-        row, was_put = _file_push(bucket, root, path, before)
-        rows += [row] if row is not None else []
-        put += was_put
+        else:
+            row, was_put = _file_push(bucket, root, path, before)
+            rows += [row] if row is not None else []
+            put += was_put
+        looked_at(told.st_size)
     if not at_rest:  # what was copied when the run was last at rest stays
         here = {row.path for row in rows}
         rows += [row for row in known.values() if row.path not in here and not row.path.startswith(_WHILE_IT_RUNS)]

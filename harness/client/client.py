@@ -88,7 +88,9 @@ class Client:
                     f"{len(same)} datasets are called {id_or_name}: {ids}.", hint="Name one by its id."
                 ) from error
             if not same:
-                raise
+                told = {"message": f"There is no dataset {id_or_name!r} that you can see.", "code": error.code}
+                where = f" in the project {self.project}" if self.project else ""
+                raise ApiError(404, {**told, "hint": f"`dlh data list` shows those{where}."}) from error
             return same[0]
 
     def dataset_profile(self, dataset_id: str) -> Json:

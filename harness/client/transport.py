@@ -29,8 +29,7 @@ class Transport:
     """Sends requests below `<url>/api/v1`. Raises `ApiError`, `Unreachable`."""
 
     def __init__(self, url: str, token: str = "", *, timeout_s: float = READ_TIMEOUT_S) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if not _is_address(url):
             raise BadInput(f"{url!r} is no address of a portal.", hint="Give for example http://127.0.0.1:8000.")
         self.url = url.rstrip("/")
         self._has_answered = False
@@ -113,6 +112,15 @@ class Transport:
             f"What answers at {self.url} is no portal of the harness (status {response.status_code}).",
             hint="Check the address.",
         )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        httpx.URL(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except (ValueError, httpx.InvalidURL):
+        return False
 
 
 Progress = Callable[[int, int], None]

@@ -31,7 +31,7 @@ def source_name_clean(filename: str) -> str:
     stem, dot, suffix = name.partition(".")
     while len(name.encode()) > _NAME_LENGTH_MAX:
         stem = stem[:-1]
-        name = f"{stem}{dot}{suffix[-40:]}"
+        name = f"{stem}{dot}{suffix[-40:]}".lstrip(".")  # of `1. Long title.csv` no stem is left
     return name
 
 

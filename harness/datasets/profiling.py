@@ -15,11 +15,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import psutil
 from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE, DataProblem, DatasetProfile
 from harness.store import read_beneath
+from worker import host_limits
 from worker.sandbox import Completed, SandboxLimits, run_sandboxed, tree_remove
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def _run(source: Path, out: Path, options: dict[str, Any], said: queue.SimpleQue
         writable=(out,),
         packages=("codegen",),
         limits=SandboxLimits(
-            memory_bytes=int(psutil.virtual_memory().total * MEMORY_SHARE),
+            memory_bytes=int(host_limits.memory_total_bytes() * MEMORY_SHARE),
             file_bytes=max(_FILE_BYTES_MIN, settings.STORE.free_bytes() - settings.DISK_RESERVE_BYTES),
         ),
         timeout_s=WALL_LIMIT_S,

@@ -29,7 +29,14 @@ from harness.datasets.content import (
 )
 from harness.datasets.models import Dataset, DatasetState, Upload
 from harness.datasets.profiling import DRAFT_PREFIX
-from harness.datasets.uploads import upload_append, upload_create, upload_delete, upload_lock
+from harness.datasets.uploads import (
+    upload_append,
+    upload_create,
+    upload_delete,
+    upload_gone,
+    upload_lock,
+    upload_refresh,
+)
 from harness.errors import Conflict, Forbidden, Invalid
 from harness.ids import new_id
 from worker.sandbox import tree_remove
@@ -62,10 +69,13 @@ def upload_finish(*, upload: Upload, name: str = "", options: dict[str, Any] | N
         if (made := _made_of(upload)) is not None:
             return made
         path = settings.STORE.upload(upload.pk)
-        dataset = _dataset_create(
-            owner=upload.owner, project=upload.project, name=name, source=path, source_name=upload.filename,
-            options=options,
-        )  # fmt: skip
+        try:
+            dataset = _dataset_create(
+                owner=upload.owner, project=upload.project, name=name, source=path, source_name=upload.filename,
+                options=options,
+            )  # fmt: skip
+        except FileNotFoundError as error:  # hashing takes long: it was given up while it was read
+            raise upload_gone() from error
         Upload.objects.filter(pk=upload.pk).update(dataset=dataset)
         upload.dataset = dataset
         path.unlink(missing_ok=True)
@@ -74,7 +84,7 @@ def upload_finish(*, upload: Upload, name: str = "", options: dict[str, Any] | N
 
 def _made_of(upload: Upload) -> Dataset | None:
     """The dataset that this or another request made of the upload."""
-    upload.refresh_from_db(fields=["dataset", "offset_bytes"])
+    upload_refresh(upload, "dataset", "offset_bytes")
     return upload.dataset
 
 

@@ -91,7 +91,7 @@ def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes], whole:
     Raises `Conflict` where the offset is not the upload's or another request writes now, `TooLarge`, `NoSpace`.
     """
     with upload_lock(upload, wait=False) as descriptor:
-        upload.refresh_from_db(fields=["offset_bytes", "size_bytes"])
+        upload_refresh(upload, "offset_bytes", "size_bytes")
         if offset != upload.offset_bytes:
             raise Conflict(
                 f"The upload stands at byte {upload.offset_bytes}, not {offset}.",
@@ -100,6 +100,19 @@ def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes], whole:
                 details={"offset": upload.offset_bytes},
             )
         return _write(upload, descriptor, chunk, whole=whole)
+
+
+def upload_refresh(upload: Upload, *fields: str) -> None:
+    """Read it anew. Raises `NotFound` where it was given up meanwhile."""
+    try:
+        upload.refresh_from_db(fields=fields)
+    except Upload.DoesNotExist as error:
+        raise upload_gone() from error
+
+
+def upload_gone() -> NotFound:
+    """What is told of an upload whose row or bytes are there no more."""
+    return NotFound("This upload has expired, was given up or is finished.", hint="Begin it again.")
 
 
 @contextmanager
@@ -111,7 +124,7 @@ def upload_lock(upload: Upload, *, wait: bool) -> Iterator[int]:
     try:
         descriptor = os.open(settings.STORE.upload(upload.pk), os.O_WRONLY | os.O_NOFOLLOW)
     except FileNotFoundError as error:
-        raise NotFound("This upload has expired or is finished.", hint="Begin it again.") from error
+        raise upload_gone() from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

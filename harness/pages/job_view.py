@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Any
 
 from django.urls import reverse
@@ -76,17 +75,20 @@ def header(job: Job) -> dict[str, Any]:
         "share": progress_share(job),
         "elapsed_s": elapsed_s(job),
         "has_devices": has_devices(job),
-        "finish_is_wide": _minute(job.expected_low_at) != _minute(job.expected_high_at),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "slack_s": slack_s(job),
+        "finish_spreads": _finish_spreads(job),
         "mode": mode_of(job),
         "energy": energy_of(job),
     }
 
 
-def _minute(moment: datetime | None) -> datetime | None:
-    """As times are told."""
-    return moment and moment.replace(second=0, microsecond=0)
+def _finish_spreads(job: Job) -> bool:
+    """Whether the two ends of the range of the expected finish read differently: minutes are shown."""
+    low, high = job.expected_low_at, job.expected_high_at
+    if low is None or high is None:
+        return False
+    return low.replace(second=0, microsecond=0) != high.replace(second=0, microsecond=0)
 
 
 def energy_of(job: Job) -> dict[str, str] | None:

@@ -34,6 +34,7 @@ urlpatterns = [
     path("projects/", projects.projects, name="project_list"),
     path("projects/new/", projects.project_add, name="project_add"),
     path("people/new/", projects.user_add, name="user_add"),
+    path("people/<str:username>/<str:action>/", projects.user_act, name="user_act"),
     path("projects/<slug:slug>/", projects.project_page, name="project_page"),
     path("projects/<slug:slug>/members/", projects.member_set, name="member_set"),
     path("projects/<slug:slug>/members/<str:username>/remove/", projects.member_remove, name="member_remove"),

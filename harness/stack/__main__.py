@@ -9,11 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime
 from typing import Any
 
 from harness.env import SettingsError
 from harness.stack.home import REPOSITORY, StackError, StackHome, home_from_environment
-from harness.stack.leftovers import describe, process_find, wait_gone
+from harness.stack.leftovers import process_find, shown, wait_gone
 from harness.stack.stack import Interrupted, Stack, bootstrap_run, say
 
 STOP_TIMEOUT_S = 60.0
@@ -145,12 +146,30 @@ def stop(home: StackHome) -> int:
     return 0
 
 
-def status(home: StackHome) -> int:
+def status(home: StackHome, *, as_json: bool) -> int:
     """Print what runs; exit 0 only if a stack runs."""
     state = home.state_read()
     running = process_find(state.get("pid"), state.get("created_s")) is not None
-    say(describe(state) if running else f"No stack runs in {home.root}.")
+    if as_json:
+        say(json.dumps(shown(state) if running else {"state": "stopped", "children": []}, indent=1))
+    else:
+        say("\n".join(_status_lines(home, shown(state))) if running else f"No stack runs in {home.root}.")
     return 0 if running else EXIT_FAILED
+
+
+def _status_lines(home: StackHome, state: dict[str, Any]) -> list[str]:
+    """What a person wants to know of a stack that runs."""
+    lines = [f"  Address    {state['url'] or 'none yet'} ({state['state']})"]
+    lines += [f"  Home       {home.root}", f"  Stack      process {state['pid']}, since {_since(state['created_s'])}"]
+    for child in state["children"]:
+        how = f"process {child['pid']}, since {_since(child['created_s'])}" if child["alive"] else "ended; see its log"
+        lines.append(f"  {child['name'].capitalize():<11}{how}")
+    return [*lines, f"  Logs       {home.logs}"]
+
+
+def _since(time_s: float) -> str:
+    """A moment in local time."""
+    return datetime.fromtimestamp(time_s).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def password(home: StackHome) -> int:
@@ -182,8 +201,9 @@ def token(home: StackHome, *, user: str, name: str, days: int, as_json: bool) ->
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harness.stack", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("run", "stop", "status", "password"):
+    for name in ("run", "stop", "password"):
         commands.add_parser(name)
+    commands.add_parser("status").add_argument("--json", action="store_true", help="as JSON")
     commands.add_parser("demo").add_argument("--once", action="store_true", help="end everything afterwards")
     maker = commands.add_parser("token", help="print a token for dlh and programs")
     maker.add_argument("--user", default="", help="whose; else the first admin's")
@@ -202,7 +222,9 @@ def main() -> int:
             return demo(home, once=given.once)
         if given.command == "token":
             return token(home, user=given.user, name=given.name, days=given.days, as_json=given.json)
-        return {"run": run, "stop": stop, "status": status, "password": password}[given.command](home)
+        if given.command == "status":
+            return status(home, as_json=given.json)
+        return {"run": run, "stop": stop, "password": password}[given.command](home)
     except (StackError, SettingsError) as error:
         say(f"\nCannot go on: {error}")
         return EXIT_FAILED

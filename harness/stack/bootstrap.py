@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import secrets
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +24,6 @@ PROJECT_NAME = "First project"
 TOKEN_DAYS = 1
 EXIT_REFUSED = 3
 """What was asked for cannot be done; the last line of errors says why, in words."""
-PASSWORD_BYTES = 12
 
 
 def bootstrap(
@@ -54,8 +52,7 @@ def admin_ensure(*, new_password: bool) -> tuple[Any, str]:
         return services.user_create(actor=None, username=ADMIN_NAME, is_admin=True)
     if not new_password:
         return user, ""
-    password = secrets.token_urlsafe(PASSWORD_BYTES)
-    return services.user_update(actor=None, user=user, password=password), password
+    return user, services.user_password_reset(actor=None, user=user)
 
 
 def project_ensure(user: Any) -> Any:

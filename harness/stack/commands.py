@@ -9,12 +9,16 @@ from worker.queues import node_queue_name
 
 PORTAL_SHUTDOWN_S = 3
 """Open live streams end by then."""
+PORTAL_KEEP_ALIVE_S = 75
+"""Longer than proxies keep connections that nobody uses (60 s): one that the portal closes in the moment in which a
+proxy sends a change over it ends in a 502, since a change is not sent twice."""
 _QUIET = ("--without-gossip", "--without-mingle", "--loglevel")
 
 
 def portal_command(*listen: str) -> list[str]:
     """The portal under uvicorn; `listen` says where (`--fd 3`, `--host 0.0.0.0 --port 8000`)."""
     options = ["--timeout-graceful-shutdown", str(PORTAL_SHUTDOWN_S), "--no-server-header", "--lifespan", "off"]
+    options += ["--timeout-keep-alive", str(PORTAL_KEEP_ALIVE_S)]
     options.append("--no-proxy-headers")  # uvicorn would believe any local client; DLH_BEHIND_PROXY decides
     return [sys.executable, "-m", "uvicorn", "harness.asgi:application", *listen, *options]
 

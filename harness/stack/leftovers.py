@@ -6,7 +6,6 @@ stack ends the supervisors too; their jobs go on from the newest checkpoint at t
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -104,6 +103,10 @@ def wait_gone(pid: int, created_s: float, timeout_s: float) -> bool:
     return False
 
 
-def describe(state: dict[str, Any]) -> str:
-    """The record of a stack as JSON without its secrets."""
-    return json.dumps({key: value for key, value in state.items() if key != "redis_url"}, indent=1)
+def shown(state: dict[str, Any]) -> dict[str, Any]:
+    """The record of a stack without its secrets; of each process whether it lives."""
+    children = [
+        {**record, "alive": process_find(record.get("pid"), record.get("created_s")) is not None}
+        for record in state.get("children", [])
+    ]
+    return {**{key: value for key, value in state.items() if key != "redis_url"}, "children": children}

@@ -1,7 +1,7 @@
 """One part of the harness by itself, for containers and for several hosts: `python -m harness.stack.part PART`.
 
-    prepare            bring the database up to date, make the first admin; once, before the others
-    portal | control   becomes that process; DLH_HOST and DLH_PORT say where the portal listens
+    prepare            bring the database up to date, make the first admin; once for each release
+    portal | control   becomes that process, once `prepare` is done; DLH_HOST and DLH_PORT say where the portal listens
     node               becomes the agent of this host's node; with DLH_CACHE one that does not see the store
     health PART        exit 0 if that part works here
     store check|status|push|pull     the copy in an object store (DLH_S3_URL)
@@ -27,6 +27,7 @@ from harness.env import SettingsError, env_path, env_text, s3_settings, without_
 from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import REPOSITORY, node_name
+from harness.stack.tables import tables_await
 
 _SHARED = ("DLH_DATABASE_URL", "DLH_SECRET_KEY", "DLH_STORE")
 REQUIRED = {
@@ -150,6 +151,8 @@ def main(arguments: list[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"Cannot go on: {error}.\n")
         return EXIT_REFUSED
+    if part in {"portal", "control"}:
+        tables_await(settled, part)
     argv = command(part, more)
     os.execve(argv[0], argv, {**settled, "PYTHONPATH": str(REPOSITORY)})  # noqa: S606  (no shell is meant)
 

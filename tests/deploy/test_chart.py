@@ -281,6 +281,12 @@ def test_the_broker_may_be_narrowed_to_its_address():
     assert reaches(narrow, "10.9.9.9", 6380) and not reaches(narrow, "10.1.2.3", 6380)
 
 
+def test_a_portal_that_leaves_takes_requests_until_proxies_have_heard_of_it():
+    (container,) = pods()["prod-dlh-portal"]["containers"]
+    word, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert word == "sleep" and 1 <= int(seconds) < pods()["prod-dlh-portal"].get("terminationGracePeriodSeconds", 30)
+
+
 def test_only_nodes_with_a_cache_reach_the_portal_which_lets_them_in():
     policy = of_kind("NetworkPolicy")["prod-dlh-nodes-cache"]["spec"]
     selected = policy["podSelector"]["matchLabels"].items()

@@ -70,6 +70,17 @@ def test_our_parts_have_no_rights_and_no_writable_root(services):
         assert "no-new-privileges:true" in service["security_opt"]
 
 
+def test_whoever_has_something_to_bring_to_an_end_is_given_the_time_for_it(services, config):
+    far = config("node.yaml", **FAR_GIVEN)["services"]
+    for service in (*(services[name] for name in (*PARTS, "database")), *far.values()):
+        assert service["stop_grace_period"] == "1m0s"
+
+
+def test_a_run_that_makes_too_many_threads_ends_with_its_container_and_not_with_the_machine(services, config):
+    far = config("node.yaml", **FAR_GIVEN)["services"]
+    assert all(service["pids_limit"] > 0 for service in (*(services[name] for name in NODES), *far.values()))
+
+
 def test_a_node_reaches_neither_database_nor_secret_key_nor_the_outside(services, config):
     networks = config("compose.yaml", **GIVEN)["networks"]
     for name in NODES:

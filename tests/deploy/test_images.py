@@ -119,6 +119,15 @@ def test_entry_point_command_and_health_check_exist(name):
     assert part in REQUIRED and health == ["python", "-m", entry[4], "health", part]
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_a_node_in_a_container_ends_its_runs_before_it_is_ended(name, monkeypatch):
+    from worker.home import ends_runs
+
+    (given,) = [line for line in stages(name)[-1].of("ENV") if "RUNS" in line]
+    monkeypatch.setenv(*given.split("="))
+    assert ends_runs()
+
+
 def pinned():
     lines = (DEPLOY / "constraints.txt").read_text().splitlines()
     return dict(line.split("==") for line in map(str.lower, lines) if line and not line.startswith("#"))

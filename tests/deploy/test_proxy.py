@@ -3,6 +3,7 @@
 import http.client
 import http.server
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.stack.commands import portal_command
 from tests.deploy.conftest import DEPLOY
 
 CADDYFILE = DEPLOY / "proxy" / "Caddyfile"
@@ -115,6 +117,12 @@ def ask(port, method, path, body=None, headers=None):
     connection.sock = connect(port, "http/1.1")
     connection.request(method, path, body, headers or {})
     return connection.getresponse()
+
+
+def test_the_portal_keeps_idle_connections_for_longer_than_the_proxy_uses_them():
+    (proxy_s,) = re.findall(r"keepalive (\d+)s", CADDYFILE.read_text())
+    command = portal_command("--port", "8000")
+    assert int(command[command.index("--timeout-keep-alive") + 1]) > int(proxy_s)
 
 
 def test_http_2_is_spoken_over_tls(proxy):

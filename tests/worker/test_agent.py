@@ -42,7 +42,8 @@ class Node:
 
     def kill(self) -> None:
         assert self.process
-        os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def send(self, task: str, *arguments: Any) -> None:
@@ -101,6 +102,24 @@ def test_a_killed_agent_leaves_the_run_alive_and_finds_it_again(node: Node, job:
     node.send("node.stop", JOB_ID, 1, "pause")
     assert job.exited().data["outcome"] == "paused"
     assert job.kinds().count("started") == 1
+
+
+def test_a_node_in_a_container_ends_its_runs_and_says_so_before_it_goes(
+    node: Node, job: JobFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.kill()
+    monkeypatch.setenv("DLH_RUNS_END_WITH_NODE", "1")
+    node.start()
+    job.program(FOREVER)
+    node.send("node.start", job.plan().to_dict())
+    wait_for(lambda: "running" in job.kinds())
+    assert node.process
+    node.process.terminate()
+    assert node.process.wait(60) == 0
+    ended = job.exited(limit_s=1.0).data
+    assert (ended["outcome"], ended["failure"]["code"]) == ("lost", "node_lost")
+    assert "shut down" in ended["failure"]["message"]
+    assert job.kinds()[-1] == "exited" and not job.processes() and not registry.entries()
 
 
 def test_purge_ends_and_forgets(node: Node, job: JobFixture) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from worker import sandbox
-from worker.sandbox import SandboxLevel, SandboxLimits
+from worker.sandbox import SandboxLevel, SandboxLimits, command
 from worker.sandbox import probe as sandbox_probe
 
 ATTACKS = Path(__file__).with_name("attacks")
@@ -201,3 +201,16 @@ def test_what_ends_on_one_node_leaves_what_another_on_this_host_has_of_the_same_
         for process in (here, there):
             process.kill()
             process.close()
+
+
+def test_in_a_container_threads_of_other_containers_do_not_count_against_a_run(tmp_path: Path, monkeypatch) -> None:
+    spec = sandbox.SandboxSpec(name="t", argv=("/bin/true",), workdir=tmp_path)
+
+    def threads_allowed() -> int:
+        argv = command.command(spec, SandboxLevel.L1, sandbox.host(), tmp_path, None, None)
+        return int(json.loads(argv[-1])["rlimits"]["NPROC"])
+
+    monkeypatch.setattr(command, "_MACHINES_PROCESSES", command._PROCESSES.stat().st_ino)
+    on_the_machine = threads_allowed()
+    monkeypatch.setattr(command, "_MACHINES_PROCESSES", 0)
+    assert threads_allowed() > on_the_machine + command.UNSEEN_THREADS // 2

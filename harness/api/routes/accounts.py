@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from harness.accounts import selectors, services
-from harness.accounts.access import is_admin, require, role_of, token_of
+from harness.accounts.access import is_admin, require, require_admin, role_of, token_of
 from harness.accounts.audit import AuditFilters, audit_list
 from harness.accounts.models import ApiToken, AuditEvent, Membership, Project, Role, Scope, User
 from harness.api.auth import person
@@ -27,6 +27,7 @@ from harness.api.schemas.accounts import (
     UserIn,
     UserMade,
     UserOut,
+    UserPatch,
 )
 from harness.api.schemas.base import Done, Items, PageOf
 from harness.paging import page_of
@@ -55,8 +56,9 @@ def _member_out(membership: Membership) -> MemberOut:
 
 
 def _user_out(user: User) -> dict[str, object]:
-    names = ("username", "email", "is_active", "last_seen_at")
-    return {**{name: getattr(user, name) for name in names}, "is_admin": user.is_superuser}
+    seen_at = selectors.user_seen_at(user)
+    names = ("username", "email", "is_active")
+    return {**{name: getattr(user, name) for name in names}, "is_admin": user.is_superuser, "last_seen_at": seen_at}
 
 
 @router.get("/me", response=MeOut, summary="Who am I")
@@ -185,3 +187,15 @@ def user_create(request: HttpRequest, body: UserIn) -> Status[Any]:
         is_admin=body.is_admin,
     )
     return Status(201, {**_user_out(user), "password": password})
+
+
+@router.patch("/users/{username}", response=UserMade, summary="Change a user")
+def user_update(request: HttpRequest, username: str, body: UserPatch) -> dict[str, object]:
+    """Let a person in or no longer, make them an admin or not, give them a new password; for admins."""
+    actor = person(request)
+    require_admin(actor)
+    user = selectors.user_get(username=username, disabled=True)
+    if body.is_active is not None or body.is_admin is not None:
+        services.user_update(actor=actor, user=user, is_active=body.is_active, is_admin=body.is_admin)
+    password = services.user_password_reset(actor=actor, user=user) if body.new_password else ""
+    return {**_user_out(user), "password": password}

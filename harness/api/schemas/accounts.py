@@ -75,7 +75,7 @@ class UserOut(Schema):
     email: str
     is_active: bool
     is_admin: bool = Field(description="Admin of the whole installation.")
-    last_seen_at: datetime | None = None
+    last_seen_at: datetime | None = Field(None, description="Last sign-in, or use of a token.")
 
 
 class UserIn(Strict):
@@ -87,10 +87,18 @@ class UserIn(Strict):
     is_admin: bool = False
 
 
-class UserMade(UserOut):
-    """A person just made."""
+class UserPatch(Strict):
+    """What changes of a person."""
 
-    password: str = Field("", description="The one-time password, where none was given. Shown once.")
+    is_active: bool | None = Field(None, description="false: may no longer sign in, and no token of theirs works.")
+    is_admin: bool | None = None
+    new_password: bool = Field(False, description="Make a one-time password; sessions end, tokens stay.")
+
+
+class UserMade(UserOut):
+    """A person just made, or changed."""
+
+    password: str = Field("", description="The one-time password, where one was made. Shown once.")
 
 
 class TokenOut(Schema):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -16,6 +18,7 @@ from harness.client.cli import (
     jobs,
     node,
     offers,
+    people,
     pool,
     programs,
     queue,
@@ -27,6 +30,7 @@ from harness.client.cli import (
 )
 from harness.client.cli.output import ExitCode, code_of, error_print, notes
 from harness.client.errors import BadInput, ClientError
+from harness.release import release
 
 HELP = """Train models on your data from the command line.
 
@@ -48,12 +52,21 @@ app = typer.Typer(
 )
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(release())
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     context: typer.Context,
     project: Annotated[
         str, typer.Option("--project", "-p", help="Slug of the project; else DLH_PROJECT or the stored one.")
     ] = "",
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the release and exit.", callback=_version, is_eager=True)
+    ] = False,
 ) -> None:
     context.obj = {"project": project}
 
@@ -65,6 +78,7 @@ app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(pool.app, name="pool")
 app.add_typer(queue.app, name="queue")
 app.add_typer(account.tokens_app, name="tokens")
+app.add_typer(people.app, name="people")
 for _module in (account, programs, jobs, runs, offers, rates, simulate, node, backup, store):
     _module.commands_add(app)
 
@@ -86,12 +100,13 @@ def run(arguments: Sequence[str]) -> int:
             return ExitCode.BAD_INPUT
         return _told(BadInput(text, hint="See --help.", code="usage"), as_json)
     except (KeyboardInterrupt, typer.Abort):
-        notes().print(f"Interrupted.{_GOES_ON if _GOES_ON_COMMANDS & set(arguments) else ''}", soft_wrap=True)
-        return ExitCode.INTERRUPTED
+        return _interrupted(arguments)
     except BrokenPipeError:
-        # `dlh logs | head`: the reader has seen enough.
-        sys.stderr.close()
-        return ExitCode.OK
+        return _unread()
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # typer makes a failure of it
+            return _unread()
+        raise
     except OSError as error:
         # A file or folder that was named: no such folder, no right to write, no space left.
         place = f"{error.filename}: " if error.filename else ""
@@ -99,7 +114,21 @@ def run(arguments: Sequence[str]) -> int:
     except (UnicodeEncodeError, UnicodeDecodeError) as error:
         # A file's name, or an argument, in the bytes of another encoding.
         return _told(BadInput(f"This is no UTF-8: {ascii(error.object)[:200]}.", hint="Rename the file."), as_json)
+    if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):  # typer's, of a Ctrl-C that nobody has told of
+        return _interrupted(arguments)
     return int(code) if isinstance(code, int) else ExitCode.OK
+
+
+def _interrupted(arguments: Sequence[str]) -> int:
+    notes().print(f"Interrupted.{_GOES_ON if _GOES_ON_COMMANDS & set(arguments) else ''}", soft_wrap=True)
+    return ExitCode.INTERRUPTED
+
+
+def _unread() -> int:
+    """`dlh logs | head`: the reader has seen enough. What is left goes nowhere, or Python would fail at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ExitCode.OK
 
 
 def _told(error: ClientError, as_json: bool) -> int:

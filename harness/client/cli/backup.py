@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harness.client.cli.child import child_run
 from harness.client.cli.output import JsonFlag
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
@@ -37,6 +36,4 @@ def restore(file: FileArgument, as_json: JsonFlag = False) -> None:
 
 
 def _run(command: str, file: Path, options: list[str], as_json: bool) -> None:
-    """In a process of its own: the client itself knows only the HTTP API."""
-    argv = [sys.executable, "-m", "harness.backup", command, str(file), *options, *(["--json"] if as_json else [])]
-    raise typer.Exit(subprocess.run(argv, check=False).returncode)
+    raise typer.Exit(child_run("harness.backup", command, str(file), *options, *(["--json"] if as_json else [])))

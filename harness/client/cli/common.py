@@ -69,8 +69,10 @@ def dataset_upload(
     client: Client, path: Path, *, name: str = "", options: Json | None = None, fresh: bool = False, quiet: bool = False
 ) -> Json:
     """Upload a file unless the project has it already. Raises `BadInput`, `ApiError`."""
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder.", hint="Pack a folder of pictures into a zip first.")
     if not path.is_file():
-        raise BadInput(f"{path} is no file.", hint="Pack a folder of pictures into a zip first.")
+        raise BadInput(f"There is no file {path}.", hint="Check the path; `dlh data list` shows what is uploaded.")
     with transfer_bar(quiet=quiet) as bar:
         if not fresh and not options:
             task = bar.add_task(f"Hashing {path.name}", total=path.stat().st_size)

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
@@ -20,6 +21,7 @@ from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 PIPE_WIDTH = 240
+WORD_WIDTH, COLUMN_GAP = 20, 2
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _STYLES = {
     "succeeded": "green", "ready": "green", "up": "green", "running": "cyan", "queued": "yellow", "paused": "yellow",
@@ -42,14 +44,20 @@ class ExitCode(IntEnum):
 
 
 class _Console(Console):
-    """Prints no control character of a name or text: a terminal would obey it."""
+    """Prints no control character of a name or text: a terminal would obey it. A reader that has left is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        """Leave it to who runs the command; rich would end it with 1, which means a failed job here."""
+        raise BrokenPipeError
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(segment.text.translate(_CONTROLS), segment.style)
 
 
-_CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Turn the direction of what follows: `\u202egnp.exe` reads exe.png."""
+_CONTROLS = {code: "\ufffd" for code in (*range(0x20), *range(0x7F, 0xA0), *_TURNING) if chr(code) not in "\n\t"}
 
 
 def console() -> Console:
@@ -92,33 +100,55 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
         json_print({"error": error.to_dict()})
         return
     out = notes()
-    out.print(Text.assemble(("Error: ", "bold red"), error.message))
+    # Lines are left to the terminal: a path or a command that is cut in two can be neither copied nor found in a log.
+    out.print(Text.assemble(("Error: ", "bold red"), error.message), soft_wrap=True)
     if isinstance(error.details, list) and len(error.details) > 1:
         for problem in error.details[1:20]:  # the first is the error itself
             if isinstance(problem, dict):
-                out.print(Text.assemble(("Also: ", "bold red"), f"{problem.get('field')}: {problem.get('message')}"))
+                text = f"{problem.get('field')}: {problem.get('message')}"
+                out.print(Text.assemble(("Also: ", "bold red"), text), soft_wrap=True)
     if hint := " ".join(filter(None, (error.hint, _next_step(error)))):
-        out.print(Text.assemble(("Hint: ", "bold"), hint))
+        out.print(Text.assemble(("Hint: ", "bold"), hint), soft_wrap=True)
 
 
 def _next_step(error: ClientError) -> str:
     """What a person at a terminal can ask next; the portal's own words know no commands."""
     if error.code != "spec_invalid":
         return ""
-    part = (error.field or "").partition(".")[0]
+    part = "" if "unknown field" in error.message else (error.field or "").partition(".")[0]
     return f"`dlh spec schema{f' {part}' if part else ''}` tells what it takes."
 
 
 def table_print(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str = "") -> None:
-    """A table; cells are text, never markup."""
+    """A table; cells are text, never markup. No word of usual length is cut: a narrow terminal folds whole lines."""
+    names, cells = list(columns), [[_cell(value) for value in row] for row in rows]
     table = Table(title=title or None, header_style="bold", box=None, pad_edge=False, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column == "Id")
-    count = 0
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
-        count += 1
-    console().print(table if count else Text("Nothing here yet.", style="dim"))
+    out = console()
+    widths = _widths([[name, *(row[at].plain for row in cells)] for at, name in enumerate(names)], out.width)
+    for name, width in zip(names, widths, strict=True):
+        table.add_column(name, overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*row)
+    out.width = max(out.width, sum(widths) + COLUMN_GAP * len(widths))
+    out.print(table if cells else Text("Nothing here yet.", style="dim"))
+
+
+def _widths(columns: list[list[str]], width: int) -> list[int]:
+    """Letters for each column: as many as its longest word has, more as far as `width` has room for all."""
+
+    def longest(texts: Iterable[str]) -> int:
+        return max(map(cell_len, texts), default=0)
+
+    found = [min(WORD_WIDTH, longest(word for text in column for word in text.split())) for column in columns]
+    needs = [longest(line for text in column for line in text.splitlines()) for column in columns]
+    spare = max(0, width - sum(found) - COLUMN_GAP * len(columns))
+    # The least need first: what it leaves goes to the others.
+    order = sorted(range(len(columns)), key=lambda at: needs[at] - found[at])
+    for left, at in zip(range(len(order), 0, -1), order, strict=True):
+        more = min(max(0, needs[at] - found[at]), spare // left)
+        found[at] += more
+        spare -= more
+    return found
 
 
 def pairs_print(pairs: Iterable[tuple[str, Any]]) -> None:

@@ -8,6 +8,7 @@ import sys
 
 import typer
 
+from harness.client.cli.child import child_run
 from harness.client.cli.output import JsonFlag
 
 app = typer.Typer(
@@ -55,9 +56,7 @@ def finding() -> dict[str, str] | None:
 
 
 def _run(command: str, as_json: bool) -> None:
-    """In a process of its own: the client itself knows only the HTTP API."""
-    argv = [sys.executable, "-m", "harness.bucket", command, *(["--json"] if as_json else [])]
-    raise typer.Exit(subprocess.run(argv, check=False).returncode)
+    raise typer.Exit(child_run("harness.bucket", command, *(["--json"] if as_json else [])))
 
 
 def commands_add(root: typer.Typer) -> None:

@@ -10,7 +10,14 @@ from django.urls import reverse
 from harness.accounts.access import require, require_admin
 from harness.accounts.models import Role, User
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
-from harness.accounts.services import membership_remove, membership_set, project_create, user_create
+from harness.accounts.services import (
+    membership_remove,
+    membership_set,
+    project_create,
+    user_create,
+    user_password_reset,
+    user_update,
+)
 from harness.errors import Conflict, Invalid, NotFound
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
 from harness.pages.web import can, change, page, person, show
@@ -54,6 +61,32 @@ def user_add(request: HttpRequest) -> HttpResponseBase:
         form.add_error("username", f"{error.message} {error.hint}")
         return _projects(request, form, status=error.status)
     return _projects(request, UserForm(), made=made, secret=secret)
+
+
+_STANDINGS = {
+    "disable": (False, "{} can no longer sign in, and no token of theirs works."),
+    "enable": (True, "{} can sign in again."),
+}
+
+
+@page("POST")
+def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
+    """End a person's access, give it back, or give them a one-time password, shown in this answer and nowhere else."""
+    actor = person(request)
+    require_admin(actor)
+    user = user_get(username=username, disabled=True)
+    if action == "password":
+        secret = user_password_reset(actor=actor, user=user)
+        return _projects(request, UserForm(), made=user, secret=secret)
+    if action not in _STANDINGS:
+        raise NotFound("There is no such action.")
+    is_active, done = _STANDINGS[action]
+    return change(
+        request,
+        lambda: user_update(actor=actor, user=user, is_active=is_active),
+        done=done.format(username),
+        to=reverse("project_list"),
+    )
 
 
 @page("POST")

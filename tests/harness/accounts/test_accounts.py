@@ -112,6 +112,28 @@ def test_a_token_of_somebody_who_was_switched_off_is_dead(people):
     assert selectors.token_find(text) is None
 
 
+def test_a_one_time_password_is_made_by_admins_alone_and_takes_the_place_of_the_one_before(people):
+    people.mate.set_password(PASSWORD)
+    people.mate.save()
+    made = services.user_password_reset(actor=people.admin, user=people.mate)
+    now = User.objects.get(pk=people.mate.pk)
+    assert now.check_password(made) and not now.check_password(PASSWORD)
+    with pytest.raises(Forbidden):
+        services.user_password_reset(actor=people.owner, user=people.mate)
+
+
+def test_somebody_was_last_seen_when_they_signed_in_or_used_a_token(people):
+    def seen_at():
+        return {user.username: selectors.user_seen_at(user) for user in selectors.user_list(user=people.admin)}
+
+    assert seen_at()["mate"] is None
+    User.objects.filter(pk=people.mate.pk).update(last_login=timezone.now())
+    signed_in_at = seen_at()["mate"]
+    for name in ("one", "two"):
+        selectors.token_find(services.token_create(user=people.mate, name=name)[1])
+    assert signed_in_at < seen_at()["mate"] == people.mate.tokens.latest("last_used_at").last_used_at
+
+
 def test_a_token_makes_none_that_outlives_it(people):
     end = timezone.now() + timedelta(days=1)
     brief = token_user(people.owner, expires_at=end)

@@ -33,6 +33,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/audit"): "admin",
     ("GET", "/users"): "admin",
     ("POST", "/users"): "admin",
+    ("PATCH", "/users/{username}"): "admin",
     ("OPTIONS", "/uploads"): "look",
     ("GET", "/uploads"): "look",
     ("POST", "/uploads"): "write",

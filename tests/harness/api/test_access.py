@@ -49,6 +49,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("POST", "/projects"): {"name": "New"},
         ("PUT", "/projects/{slug}/members/{username}"): {"role": "viewer"},
         ("POST", "/users"): {"username": "fresh"},
+        ("PATCH", "/users/{username}"): {"new_password": True},
         ("PATCH", "/datasets/{dataset_id}"): {"name": "renamed"},
         ("POST", "/spec/check"): {"dataset": world.dataset.pk, "spec": {}},
         ("POST", "/suggest"): {"dataset": world.dataset.pk},

@@ -57,6 +57,18 @@ def test_no_refusal_repeats_a_password(bearer: Any, people: SimpleNamespace) -> 
     assert b"ppp" not in answer.content and b"secret" not in short.content
 
 
+@pytest.mark.parametrize("body", ['{"name": "a\\u0000b"}', '{"a\\u0000b": 1}', '{"name": {"deep": ["\\u0000"]}}'])
+def test_a_nul_is_refused_whichever_database_there_is(caller: Client, body: str) -> None:
+    """SQLite keeps it, and PostgreSQL would then refuse the backup."""
+    answer = caller.post(f"{API}/projects", body, "application/json")
+    assert answer.status_code == 400 and is_error(answer)
+
+
+def test_what_only_looks_like_a_nul_is_kept(caller: Client) -> None:
+    answer = caller.post(f"{API}/projects", '{"name": "a\\\\u0000b"}', "application/json")
+    assert (answer.status_code, answer.json()["name"]) == (201, "a\\u0000b")
+
+
 @pytest.mark.parametrize("body", ["{", "[]", '"x"', "null", '{"name": 1}', '{"name": "x", "admin": true}', "{}"])
 def test_a_body_of_another_form_is_refused_in_the_one_shape(caller: Client, body: str) -> None:
     answer = caller.post(f"{API}/projects", body, "application/json")

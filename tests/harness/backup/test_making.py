@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from harness.backup import making
+from harness.backup.__main__ import main
 from harness.backup.archive import ArchiveWriter, BackupError, archive_extract, archive_verify
 from harness.backup.making import _tree_add
 
@@ -51,3 +53,20 @@ def test_a_dataset_that_is_cut_is_an_error(tmp_path: Path) -> None:
     writer = cut_writer(tmp_path, f"datasets/{'a' * 64}/source/rows.csv", out)
     with pytest.raises(BackupError, match="shorter"):
         _tree_add(writer, tmp_path)
+
+
+def test_ctrl_c_is_told_in_words_and_leaves_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "db.sqlite3").touch()
+    monkeypatch.setenv("DLH_HOME", str(tmp_path))
+    monkeypatch.delenv("DLH_DATABASE_URL", raising=False)
+    monkeypatch.setattr(making, "migrations_missing", lambda: False)
+    monkeypatch.setattr(making, "_write", interrupted)
+    monkeypatch.setattr("sys.argv", ["backup", "make", str(tmp_path / "one.dlh")])
+    assert main() == 130
+    assert capsys.readouterr().err == "Interrupted: nothing was left behind.\n"
+    assert not [*tmp_path.glob("*.dlh*"), *tmp_path.glob(".*.dlh*")]

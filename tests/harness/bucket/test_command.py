@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.bucket import __main__ as bucket_main
 from harness.bucket.client import Bucket
 from harness.bucket.mirror import MARK
 from harness.client.cli import store as command
@@ -69,6 +70,19 @@ def test_the_start_refuses_what_only_a_person_can_put_right_and_goes_on_without_
     assert environment["DLH_S3_SECRET"] not in str(caught.value)
     stack.bucket_check({**environment, "DLH_S3_ENDPOINT": "http://127.0.0.1:9"})
     assert "tried again by itself" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_ctrl_c_is_told_in_words(options, monkeypatch, capsys):
+    def interrupted(_tell):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(bucket_main._COMMANDS, "push", interrupted)
+    monkeypatch.setattr(sys, "argv", ["bucket", "push", *options])
+    assert bucket_main.main() == 130
+    told = capsys.readouterr()
+    words = json.loads(told.out)["error"]["message"] if options else told.err
+    assert "what was copied stays" in words
 
 
 def test_the_doctor_has_a_line_about_it(environment, monkeypatch):

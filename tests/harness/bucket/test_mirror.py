@@ -189,6 +189,24 @@ def test_a_pull_that_was_cut_short_is_not_copied_back(finished, bucket, store, m
     assert bucket.text_get(f"units/jobs/{finished.pk}.json") == before
 
 
+def test_a_copy_and_a_pull_say_how_many_bytes_are_done(finished, bucket, store):
+    heard = []
+
+    def tell(*told):
+        heard.append(told)
+
+    assert mirror_pass(tell)
+    size = sum(len(body) for body in tree(store.root).values())
+    assert heard[0] == ("Copying the store", 0, size) and heard[-1] == ("Copying the store", size, size)
+    assert [done for _, done, _ in heard] == sorted(done for _, done, _ in heard) and len(heard) > 4
+    heard.clear()
+    shutil.rmtree(store.jobs)
+    told = pull(bucket, tell)
+    brought = [row for row in heard if row[0] == "Bringing files back"]
+    assert brought[0][1:] == (0, told.bytes) and len(brought) == told.files
+    assert heard[0][0] == "Reading what there is"
+
+
 def test_a_pull_that_never_began_does_not_stop_the_copying(finished, bucket, store):
     assert mirror_pass()
     ours = bucket.text_get(mirror.MARK)

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness.client.cli import common
+from harness.client import Client
+from harness.client.cli import common, output
+from harness.release import release
 from tests.harness.client.conftest import Dlh, state_set
 
 pytestmark = pytest.mark.usefixtures("portal")
@@ -46,6 +48,15 @@ def test_errors_are_json_with_a_stable_exit_code(dlh: Dlh, arguments: tuple[str,
     assert set(ended.json["error"]) == {"code", "message", "hint", "field", "details"}
     plain = dlh(*arguments)
     assert plain.code == code and plain.err.startswith("Error:") and "Traceback" not in plain.err
+
+
+def test_a_dataset_that_is_not_there_is_named_with_the_way_to_those_that_are(dlh: Dlh, tmp_path: Path) -> None:
+    for words in (("data", "show", "nope"), ("submit", "--data", "nope"), ("data", "rm", "nope")):
+        ended = dlh(*words)
+        assert ended.code == 3 and "There is no dataset 'nope'" in ended.err and "dlh data list" in ended.err
+    missing, folder = dlh("data", "add", "flowers.cvs"), dlh("data", "add", tmp_path)
+    assert missing.code == folder.code == 2
+    assert "There is no file flowers.cvs" in missing.err and "is a folder" in folder.err
 
 
 @pytest.mark.parametrize("named", ["nowhere/p.csv", "."])
@@ -110,12 +121,12 @@ def test_names_given_by_people_are_printed_as_text(dlh: Dlh, job: Any) -> None:
 
 
 def test_no_name_gives_orders_to_a_terminal(dlh: Dlh, job: Any, dataset: Any) -> None:
-    state_set(job, "failed", name="a\x1b]0;title\x07b\x9b2J", failure={"message": "\x1b[31mred", "hint": ""})
+    state_set(job, "failed", name="a\x1b]0;title\x07b\x9b2J\u202e", failure={"message": "\x1b[31mred", "hint": ""})
     type(dataset).objects.filter(pk=dataset.pk).update(name="c\x1b[2J")
     told = [dlh("jobs"), dlh("show", job.pk), dlh("watch", job.pk), dlh("data", "show", dataset.pk)]
     for ended in told:
         assert "\ufffd" in ended.out
-        assert not {"\x1b", "\x07", "\x9b"} & {*ended.out, *ended.err}
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*ended.out, *ended.err}
 
 
 def test_a_bar_shows_a_name_as_text(monkeypatch: Any) -> None:
@@ -149,3 +160,61 @@ def test_without_a_terminal_and_without_a_token_nobody_is_asked(
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     ended = dlh("login", portal.url, "--json")
     assert (ended.code, ended.json["error"]["message"]) == (2, "There is no token.")
+
+
+class Terminal(io.StringIO):
+    """A standard output that is looked at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_a_table_cuts_no_word_of_usual_length_on_a_narrow_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, state, long = Terminal(), "succeeded", "x" * 100
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    row = ("8i7y2e6dn6jg", long, state, "100%", "balanced accuracy 0.7512", "mlp", "admin", "2026-11-23 08:01:11")
+    output.table_print(("Id", "Name", "State", "Done", "Metric", "Model", "Owner", "Created"), [row])
+    shown = screen.getvalue()
+    assert all(word in shown for cell in row if cell != long for word in cell.split())
+    assert shown.count("x") == 100
+
+
+@pytest.mark.parametrize(("words", "more"), [(("data", "list"), ""), (("data", "add", "a.csv"), "it goes on there")])
+def test_ctrl_c_is_told(words: tuple[str, ...], more: str, dlh: Dlh, tmp_path: Path, monkeypatch: Any) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    for name in ("datasets", "dataset_same"):
+        monkeypatch.setattr(Client, name, interrupted)
+    ended = dlh(*words)
+    assert ended.code == 130 and "Interrupted." in ended.err and more in ended.err
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(portal: SimpleNamespace, job: Any) -> None:
+    """The exit code 1 would mean that a job failed, 120 that Python could not write at its end."""
+    code = "import sys; from harness.client.cli.app import main; sys.argv = ['dlh', *sys.argv[1:]]; main()"
+    for words in (["jobs"], ["jobs", "--json"], ["--help"]):
+        gone, ours = os.pipe()
+        os.close(gone)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", code, *words], stdout=ours, stderr=subprocess.PIPE, check=False
+            )
+        finally:
+            os.close(ours)
+        assert (done.returncode, done.stderr) == (0, b""), words
+
+
+def test_the_release_is_told_without_a_portal(dlh: Dlh, monkeypatch: Any) -> None:
+    monkeypatch.setenv("DLH_URL", "http://127.0.0.1:1")
+    assert (dlh("--version").code, dlh("--version").out) == (0, f"{release()}\n")
+
+
+def test_a_field_that_is_none_leads_to_all_that_there_are(dlh: Dlh, dataset: Any, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("nonsense: 1\n")
+    told = dlh("submit", "spec.yaml", "--data", dataset.pk).err
+    assert "unknown field" in told and "`dlh spec schema` tells" in told

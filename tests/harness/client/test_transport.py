@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from harness.client import Unreachable
+from harness.client.errors import BadInput
 from harness.client.transport import _RETRY_WAITS_S, Transport
 
 
@@ -63,3 +64,11 @@ def test_an_address_where_nobody_ever_listened_is_told_at_once(transport: Transp
     with pytest.raises(Unreachable):
         transport.request("GET", "/me")
     assert portal.asked == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["", "portal", "ftp://portal", "http://", "http://[::1", "http://portal:99999", "http://a\0b"]
+)
+def test_what_is_no_address_is_told_as_such(url: str) -> None:
+    with pytest.raises(BadInput, match="no address of a portal"):
+        Transport(url)

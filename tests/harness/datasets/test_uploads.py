@@ -64,6 +64,38 @@ def test_a_request_that_finishes_waits_for_the_one_that_does(upload, people, tas
     assert Dataset.objects.count() == 1
 
 
+@pytest.mark.parametrize("step", ["file_sha256", "content_place"])
+def test_an_upload_that_is_given_up_while_it_is_finished_is_gone_and_no_fault_of_ours(
+    step, upload, people, tasks_sent, monkeypatch
+):
+    never_seen = f"given up before {step}".ljust(len(BODY)).encode()
+    services.upload_append(upload=upload, offset=0, chunk=[never_seen])
+    work = getattr(services, step)
+
+    def given_up(*arguments):
+        services.upload_delete(upload=Upload.objects.get(pk=upload.pk))
+        return work(*arguments)
+
+    monkeypatch.setattr(services, step, given_up)
+    with pytest.raises(NotFound, match="given up"):
+        services.upload_finish(upload=uploads.upload_get(user=people.owner, upload_id=upload.pk))
+    assert not Dataset.objects.exists()
+
+
+def test_an_upload_that_is_given_up_while_a_piece_comes_is_gone(upload, people, monkeypatch):
+    asked, locked = uploads.upload_get(user=people.owner, upload_id=upload.pk), uploads.upload_lock
+
+    @contextmanager
+    def given_up(one, *, wait):
+        with locked(one, wait=wait) as descriptor:
+            services.upload_delete(upload=Upload.objects.get(pk=upload.pk))
+            yield descriptor
+
+    monkeypatch.setattr(uploads, "upload_lock", given_up)
+    with pytest.raises(NotFound):
+        services.upload_append(upload=asked, offset=0, chunk=[BODY])
+
+
 def test_a_wrong_offset_tells_the_right_one(upload):
     services.upload_append(upload=upload, offset=0, chunk=[BODY[:10]])
     with pytest.raises(Conflict) as caught:
@@ -170,6 +202,12 @@ def test_a_file_name_keeps_its_last_part_only(given, kept):
 def test_a_file_name_that_is_none_is_refused(given):
     with pytest.raises(Invalid):
         source_name_clean(given)
+
+
+@pytest.mark.parametrize("given", ["1. Sales of the year " + "x" * 240 + ".csv", "a." + "ü" * 200 + ".tar.gz"])
+def test_a_long_file_name_with_a_short_beginning_is_no_hidden_file(given):
+    name = source_name_clean(given)
+    assert not name.startswith(".") and name.endswith(given[-4:]) and len(name.encode()) <= 200
 
 
 def test_a_very_long_file_name_is_cut_and_keeps_its_end():

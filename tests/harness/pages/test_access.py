@@ -65,6 +65,7 @@ ROWS: dict[str, Row] = {
     "project_list": own(),
     "project_add": own(post={"name": "New one"}),
     "user_add": Row({403}, {403}, {403}, post={"username": "someone"}),
+    "user_act": Row({403}, {403}, {403}, ("outsider", "disable"), {}),
     "project_page": look("orchard"),
     "member_set": act("orchard", post={"username": "member", "role": "viewer"}, mate=403),
     "member_remove": act("orchard", "member"),

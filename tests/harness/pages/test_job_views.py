@@ -123,6 +123,50 @@ def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespa
     assert again.status_code == 409 and "exists already" in again.content.decode()
 
 
+def test_a_form_with_a_nul_is_refused_whichever_database_there_is(owner: Client) -> None:
+    answer = owner.post(reverse("project_add"), "name=a%00b", "application/x-www-form-urlencoded")
+    assert answer.status_code == 422 and "NUL" in answer.content.decode()
+
+
+def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_password(
+    world: SimpleNamespace, client: Client
+) -> None:
+    inside = Client()
+    inside.force_login(world.owner)
+    client.force_login(world.admin)
+    ended: Any = client.post(reverse("user_act", args=["owner", "disable"]), follow=True)
+    assert "owner can no longer sign in" in ended.content.decode() and "disabled" in ended.content.decode()
+    assert inside.get("/").status_code == 302
+    assert client.post(reverse("user_act", args=["owner", "enable"])).status_code == 302
+    assert inside.get("/").status_code == 200
+    made: Any = client.post(reverse("user_act", args=["owner", "password"]))
+    (password,) = re.findall(r'id="new-password">([^<]+)<', made.content.decode())
+    assert made["Cache-Control"] == "no-store" and inside.get("/").status_code == 302
+    assert Client().login(username="owner", password=password)
+
+
+def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_themselves(
+    world: SimpleNamespace, client: Client
+) -> None:
+    client.force_login(world.admin)
+    assert reverse("user_act", args=["admin", "disable"]) not in client.get(reverse("project_list")).content.decode()
+    told: Any = client.post(reverse("user_act", args=["admin", "disable"]), follow=True)
+    assert "last admin" in told.content.decode()
+
+
+def test_a_range_of_the_expected_finish_is_told_where_its_ends_read_differently(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job, noon = world.jobs["running"], timezone.now().replace(hour=12, minute=7, second=10, microsecond=0)
+    for spread_s, told in ((40.0, False), (60.0, True)):
+        later = noon + timedelta(seconds=spread_s)
+        Job.objects.filter(pk=job.pk).update(
+            expected_low_at=noon, expected_finish_at=noon, expected_high_at=later, expected_start_at=noon
+        )
+        page = owner.get(reverse("job_header", args=[job.pk])).content.decode()
+        assert "Expected finish" in page and ("<small>between" in page) is told
+
+
 def test_who_changes_the_own_password_stays_signed_in_and_it_is_noted(world: SimpleNamespace, owner: Client) -> None:
     world.owner.set_password("before-7391")
     world.owner.save()

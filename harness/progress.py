@@ -1,4 +1,4 @@
-"""How far a backup or a restore is, on standard error: a bar on a terminal, now and then a line where there is none."""
+"""How far a backup or a copy of the store is, on standard error: a bar on a terminal, now and then a line elsewhere."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from harness.backup.making import backup_make
-from harness.backup.progress import LINE_EVERY_S, Teller
+from harness.progress import LINE_EVERY_S, Teller
 
 
 class Clock:

@@ -1,0 +1,87 @@
+"""`dlh people`: who may sign in to the portal; add, disable, enable, password. For admins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import open_client
+from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
+from harness.client.client import Json
+from harness.client.transport import segment
+
+app = typer.Typer(
+    help="People of the installation: list, add, disable, enable, password. For admins.", invoke_without_command=True
+)
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
+
+
+@app.callback()
+def people_list(context: typer.Context, as_json: JsonFlag = False) -> None:
+    """Everybody who has an account; `add`, `disable`, `enable` and `password` change them."""
+    if context.invoked_subcommand:
+        return
+    with open_client(context) as client:
+        items: list[Json] = client.get("/users")["items"]
+    if as_json:
+        json_print(items)
+        return
+    rows = [(one["username"], _standing(one), one["email"], when(one["last_seen_at"])) for one in items]
+    table_print(("User", "Standing", "E-mail", "Last seen"), rows)
+
+
+def _standing(one: Json) -> str:
+    return "disabled" if not one["is_active"] else "admin" if one["is_admin"] else ""
+
+
+@app.command("add")
+def people_add(
+    context: typer.Context,
+    user: UserArgument,
+    email: Annotated[str, typer.Option(help="E-mail address.")] = "",
+    admin: Annotated[bool, typer.Option("--admin", help="An admin of the whole installation.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make an account. Its one-time password is printed once."""
+    with open_client(context) as client:
+        made = client.send("POST", "/users", {"username": user, "email": email, "is_admin": admin})
+    _password_print(made, as_json)
+
+
+@app.command("disable")
+def people_disable(context: typer.Context, user: UserArgument, as_json: JsonFlag = False) -> None:
+    """End a person's access at once: sessions and tokens. Their datasets and jobs stay, and jobs that run go on."""
+    _change(
+        context, user, {"is_active": False}, f"{user} can no longer sign in, and no token of theirs works.", as_json
+    )
+
+
+@app.command("enable")
+def people_enable(context: typer.Context, user: UserArgument, as_json: JsonFlag = False) -> None:
+    """Let a person in again, with the password and the tokens of before."""
+    _change(context, user, {"is_active": True}, f"{user} can sign in again.", as_json)
+
+
+@app.command("password")
+def people_password(context: typer.Context, user: UserArgument, as_json: JsonFlag = False) -> None:
+    """Give a person a new one-time password, printed once. Their sessions end, their tokens stay."""
+    with open_client(context) as client:
+        made = client.send("PATCH", f"/users/{segment(user)}", {"new_password": True})
+    _password_print(made, as_json)
+
+
+def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> None:
+    with open_client(context) as client:
+        changed = client.send("PATCH", f"/users/{segment(user)}", body)
+    if as_json:
+        json_print(changed)
+    else:
+        console().print(said, markup=False)
+
+
+def _password_print(made: Json, as_json: bool) -> None:
+    if as_json:
+        json_print(made)
+    else:
+        console().print(f"User       {made['username']}\nPassword   {made['password']}", markup=False, soft_wrap=True)

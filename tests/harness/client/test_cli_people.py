@@ -1,0 +1,49 @@
+"""`dlh people`: an admin ends and gives access from the command line."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from harness.accounts.models import User
+from tests.harness.client.conftest import Dlh
+
+pytestmark = pytest.mark.usefixtures("portal")
+
+
+@pytest.fixture
+def admin(portal: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+
+
+def works(portal: SimpleNamespace) -> bool:
+    """Whether the owner's token is good for anything."""
+    headers = {"Authorization": f"Bearer {portal.token}"}
+    return httpx.get(f"{portal.url}/api/v1/me", headers=headers).status_code == 200
+
+
+@pytest.mark.usefixtures("admin")
+def test_a_person_is_added_disabled_enabled_and_given_a_new_password(dlh: Dlh, portal: SimpleNamespace) -> None:
+    made = dlh("people", "add", "ada", "--json").json
+    assert User.objects.get(username="ada").check_password(made["password"])
+    assert works(portal)
+    assert "can no longer sign in" in dlh("people", "disable", "owner").out
+    assert not works(portal) and "disabled" in dlh("people").out
+    assert dlh("people", "enable", "owner", "--json").json["is_active"]
+    assert works(portal)
+    shown = dlh("people", "password", "ada").out
+    assert User.objects.get(username="ada").check_password(shown.split()[-1])
+    assert {one["username"] for one in dlh("people", "--json").json} >= {"ada", "owner"}
+
+
+@pytest.mark.usefixtures("admin")
+def test_who_is_nobody_and_the_last_admin_are_refused(dlh: Dlh) -> None:
+    assert dlh("people", "disable", "nobody").code == 3
+    ended = dlh("people", "disable", "admin")
+    assert ended.code == 2 and "last admin" in ended.err
+
+
+def test_only_admins_look_at_people_and_change_them(dlh: Dlh) -> None:
+    assert [dlh(*words).code for words in (("people",), ("people", "disable", "mate"))] == [3, 3]
