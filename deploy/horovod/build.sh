@@ -4,14 +4,16 @@
 #   build.sh PYTHON CACHE_DIR
 #
 # Horovod 0.28.1 asks for C++14 while torch 2.13 needs C++17: the compiler wrapper appends the standard last.
+# wake.patch has its thread wake for each message, where HOROVOD_WAKE_ON_ENQUEUE is set (docs/decisions/008-*).
 set -euo pipefail
 python=$1
 cache=$2
 version=0.28.1
+change=$(realpath "$(dirname "$0")/wake.patch")
 tag=$("$python" -c 'import platform, sys, torch; print(f"cp{sys.version_info[0]}{sys.version_info[1]}-torch{torch.__version__}-{platform.machine()}")')
 operations=gloo
 if command -v nvcc >/dev/null 2>&1 && [ -n "${NCCL_HOME:-}${HOROVOD_NCCL_HOME:-}" ]; then operations=nccl; fi
-folder=$cache/horovod-$version-$tag-$operations
+folder=$cache/horovod-$version-$tag-$operations-$(sha256sum "$change" | cut -c1-8)
 if ls "$folder"/horovod-*.whl >/dev/null 2>&1; then ls "$folder"/horovod-*.whl; exit 0; fi
 command -v g++ >/dev/null 2>&1 || { echo "set-up: g++ is needed to build Horovod (Debian: apt-get install g++)" >&2; exit 1; }
 mkdir -p "$folder"
@@ -21,10 +23,24 @@ printf '#!/bin/sh\nexec g++ "$@" -std=c++17\n' >"$building/cxx"
 chmod +x "$building/cxx"
 if [ $operations = nccl ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi
 echo "set-up: building Horovod $version, about 2 minutes (only once for this torch)" >&2
-CXX=$building/cxx \
-HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 \
-PATH="$(dirname "$python"):$PATH" \
-  "$python" -m pip wheel --no-build-isolation --no-deps --no-binary horovod -w "$building" "horovod==$version" >"$folder/build.log" 2>&1 \
-  || { echo "set-up: Horovod did not build; the last lines of $folder/build.log:" >&2; tail -n 20 "$folder/build.log" >&2; exit 1; }
+build() {
+  "$python" -m pip download --no-build-isolation --no-deps --no-binary horovod -d "$building" "horovod==$version"
+  tar -xzf "$building/horovod-$version.tar.gz" -C "$building"
+  (cd "$building/horovod-$version" && if command -v patch; then patch -p1 <"$change"; else git apply "$change"; fi)
+  grep -q HOROVOD_WAKE_ON_ENQUEUE "$building/horovod-$version/horovod/common/operations.cc"
+  CXX=$building/cxx PATH="$(dirname "$python"):$PATH" \
+  HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 \
+    "$python" -m pip wheel --no-build-isolation --no-deps -w "$building" "$building/horovod-$version"
+}
+# In a shell of its own: `set -e` does not hold inside a condition.
+set +e
+(set -e; build) >"$folder/build.log" 2>&1
+built=$?
+set -e
+if [ $built -ne 0 ]; then
+  echo "set-up: Horovod did not build; the last lines of $folder/build.log:" >&2
+  tail -n 20 "$folder/build.log" >&2
+  exit 1
+fi
 mv "$building"/horovod-*.whl "$folder/"
 ls "$folder"/horovod-*.whl

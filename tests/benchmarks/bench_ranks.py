@@ -66,11 +66,14 @@ class Enough(Exception):
 
 
 def gaps(marks: list[tuple[float, float]]) -> dict[str, float]:
-    """Median wall time, and mean processor time over all threads, of the steps after the warm-up."""
+    """Medians of the steps after the warm-up: wall time, and processor time over all threads.
+
+    No means: between two epochs the program evaluates and saves, which DDP's bare loop never does.
+    """
     steps = [(b[0] - a[0], b[1] - a[1]) for a, b in itertools.pairwise(marks)][WARM_UP_STEPS:]
     return {
         "step_s": statistics.median(wall for wall, _ in steps),
-        "cpu_s": statistics.fmean(busy for _, busy in steps),
+        "cpu_s": statistics.median(busy for _, busy in steps),
     }
 
 

@@ -24,6 +24,10 @@ CYCLE_SHARE = 0.04
 """Horovod's thread wakes once per cycle and takes the core from the backward pass; a cycle of this share of a step
 keeps both that cost and the wait for the next cycle small."""
 CYCLE_MS_LIMITS = (0.2, 10.0)
+WAKING = "+wake"
+"""Ending of the version of a Horovod whose thread wakes for each message (`deploy/horovod/wake.patch`)."""
+WAKING_CYCLE_MS = 100.0
+"""Its cycles only notice ranks that leave."""
 POLL_S = 0.0002
 CALL_LEAST_S, CALL_STEPS = 300.0, 3.0
 """A call to other ranks by torch.distributed is given up after so long, or so many steps, whichever is longer: another
@@ -76,6 +80,13 @@ def cycle_ms(step_s: float) -> float:
     return min(high, max(low, step_s * 1000.0 * CYCLE_SHARE))
 
 
+def horovod_settings(version: str, step_s: float) -> dict[str, str]:
+    """Environment for a Horovod of this version and steps of this length."""
+    if version.endswith(WAKING):
+        return {"HOROVOD_CYCLE_TIME": f"{WAKING_CYCLE_MS:.2f}", "HOROVOD_WAKE_ON_ENQUEUE": "1"}
+    return {"HOROVOD_CYCLE_TIME": f"{cycle_ms(step_s):.2f}"}
+
+
 @contextmanager
 def _peers() -> Iterator[None]:
     """Name the failure of a collective call for what it is."""
@@ -101,9 +112,11 @@ class HorovodGroup:
     """Ranks joined by Horovod (Gloo, or NCCL where built)."""
 
     def __init__(self, step_s: float, device: torch.device) -> None:
-        os.environ.setdefault("HOROVOD_CYCLE_TIME", f"{cycle_ms(step_s):.2f}")
         import horovod.torch as hvd
+        from horovod import __version__ as version
 
+        for name, value in horovod_settings(version, step_s).items():
+            os.environ.setdefault(name, value)
         if device.type == "cuda":
             torch.cuda.set_device(device)
         with _peers():
