@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import horovod
 import pytest
 
-import horovod
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 from worker.runtime.collective import CYCLE_MS_LIMITS, WAKING, horovod_settings
