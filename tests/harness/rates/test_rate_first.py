@@ -98,7 +98,7 @@ def test_a_submission_outlives_a_control_that_dies_while_it_submits(
     node_make("node-1")
     ask_first(waiting, people.mate, commit, tasks_sent)
     with monkeypatch.context() as dying, pytest.raises(SystemExit):
-        dying.setattr("harness.jobs.services.job_admit", lambda job: sys.exit(1))
+        dying.setattr("harness.jobs.services.job_admit", lambda job, **_: sys.exit(1))
         answered(waiting.rate_tests.get())
     waiting.refresh_from_db()
     assert waiting.state == "draft"
