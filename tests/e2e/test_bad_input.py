@@ -158,7 +158,9 @@ def test_a_model_that_does_not_compile_makes_no_job_that_waits(stack, datasets):
     error = refused(stack, "POST", "/jobs", broken)
     assert error["code"] == "program_syntax"
     assert "model.py, line 2" in error["message"]
+    kept = error["details"].pop("job")
     assert error["details"] == {"file": "model.py", "line": 2}
+    assert stack.job(kept)["state"] == "draft" and kept in error["hint"]
 
 
 @pytest.fixture(scope="module")
