@@ -8,7 +8,7 @@
 #   make backup FILE=x the installation in DLH_HOME, which may be running, into one file (SECRETS=1: its key too)
 #   make restore FILE=x   such a file into an empty DLH_HOME
 #   make lint          style, types, import walls, Django's own checks
-#   make bench         every figure of docs/benchmarks.md (make bench-start: one of them)
+#   make bench         every figure of docs/benchmarks.md, about 4 hours (make bench-start: one of them)
 #
 # Settings: DLH_HOME (data, default var/), DLH_PORT (8000), DLH_HOST (127.0.0.1), REDIS_URL; docs/operator-guide.md.
 
@@ -83,7 +83,7 @@ format: setup-test
 	.venv/bin/djangofmt templates
 
 bench: setup-test
-	@for name in $(BENCHMARKS); do echo "== bench_$$name"; $(PY) -m tests.benchmarks.bench_$$name $(ARGS) || exit 1; done
+	@$(PY) -m tests.benchmarks $(ARGS)
 
 $(addprefix bench-,$(subst _,-,$(BENCHMARKS))): setup-test
 	@$(PY) -m tests.benchmarks.bench_$(subst -,_,$(patsubst bench-%,%,$@)) $(ARGS)

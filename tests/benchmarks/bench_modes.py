@@ -10,27 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+
+from tests.benchmarks.gather import gathered
 
 FOLDER = Path(__file__).parent
 SECTIONS = tuple(sorted(path.stem.removeprefix("modes_") for path in FOLDER.glob("modes_*.py")))
-
-
-def run(section: str, more: list[str]) -> dict[str, Any]:
-    """Run a section; what it prints is passed on, its last line is returned."""
-    argv = [sys.executable, "-m", f"tests.benchmarks.modes_{section}", *more]
-    last = ""
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=FOLDER.parents[1]) as process:
-        for line in process.stdout or ():
-            print(line, end="", flush=True)
-            last = line if line.strip() else last
-    if process.returncode:
-        return {"error": f"ended with code {process.returncode}"}
-    body: dict[str, Any] = json.loads(last)
-    return body
 
 
 def main() -> None:
@@ -47,7 +32,7 @@ def main() -> None:
     found = {}
     for name in wanted:
         print(f"== {name}", flush=True)
-        found[name] = run(name, [word for word in more if word != "--"])
+        found[name] = gathered(f"modes_{name}", [word for word in more if word != "--"])
     print(json.dumps({"benchmark": "modes", "sections": found}))
 
 

@@ -196,7 +196,7 @@ def main() -> None:
             print("NO NAMESPACES: nothing is shaped, both nodes are this machine on loopback", flush=True)
             told = run(options, "127.0.0.1", {node: [] for node in NODES}, Path(folder))
     body = {
-        "bench": "preload", **told, "link": f"{options.mbit} Mbit/s, shaped" if shaped else "loopback, not shaped",
+        "benchmark": "preload", **told, "link": f"{options.mbit} Mbit/s, shaped" if shaped else "loopback, not shaped",
         "mib": options.mib, "nodes": 2, "bar": BAR,
         "kept": told["share_of_link"] >= BAR and told["second_job_bytes"] == 0,
     }  # fmt: skip

@@ -39,6 +39,7 @@ from codegen.render import render, runtime_files
 from codegen.resolve import resolve
 from codegen.spec import TaskSpec
 from codegen.types import Hardware
+from tests.benchmarks.gather import data_folder
 
 GIB = 2**30
 MOST_BEHIND = 1.0
@@ -215,16 +216,17 @@ def main() -> int:
         "--seeds", type=int, default=1, help=f"seeds for sets of {SMALL_ROWS:,} rows or more (default 1)"
     )
     given = parser.parse_args()
+    data = data_folder(given.data)
     print(
         "set            metric    model                runs     ours    rival  rival+val   behind    max s", flush=True
     )
     outcomes, skipped = [], []
     with tempfile.TemporaryDirectory(prefix="bench-quality-") as temporary:
         for name in given.sets:
-            source = write_source(name, Path(temporary), given.data)
+            source = write_source(name, Path(temporary), data)
             if source is None:
                 skipped.append(name)
-                print(f"{name:14} SKIPPED: {FILES[name]} is not in the folder given by --data", flush=True)
+                print(f"{name:14} SKIPPED: {FILES[name]} is not in the folder of --data or DLH_BENCH_DATA", flush=True)
                 continue
             outcomes.append(measure(name, source, Path(temporary), given.threads, max(1, given.seeds)))
             print(line(outcomes[-1]), flush=True)

@@ -32,6 +32,7 @@ from scheduler.simulate.run import policy_for, simulate
 from scheduler.simulate.tables import Tables
 from scheduler.simulate.traces import TraceJob, read_trace
 from scheduler.types import JobView, Option, Policy, Running
+from tests.benchmarks.gather import traces_folder
 
 MOST_DECISION_MS = 100.0
 MOST_REPLAY_S = 600.0
@@ -76,8 +77,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="comma separated: replays, decisions, long")
     options = parser.parse_args()
     only = set(options.only.split(",")) - {""} or {"replays", "decisions", "long"}
-    found: dict[str, Any] = {"bench": "schedule", "load": os.getloadavg()[0]}
-    folder = options.traces or _folder()
+    found: dict[str, Any] = {"benchmark": "schedule", "load": os.getloadavg()[0]}
+    folder = traces_folder(options.traces)
     if "replays" in only:
         if folder is None or not (folder / "throughput_a100").is_dir():
             print("No public traces: give --traces DIR or set DLH_TRACES. Their replays are left out.")
@@ -89,12 +90,6 @@ def main() -> None:
     if "long" in only:
         found["long"] = long_replay(5_000 if options.quick else 100_000)
     print(json.dumps(found))
-
-
-def _folder() -> Path | None:
-    named = os.environ.get("DLH_TRACES")
-    beside = Path(__file__).resolve().parents[3] / "shared" / "traces"
-    return Path(named) if named else (beside if beside.is_dir() else None)
 
 
 def replays(folder: Path, *, quick: bool) -> list[dict[str, Any]]:

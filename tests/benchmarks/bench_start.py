@@ -136,7 +136,7 @@ def main() -> None:
     figures = report(runs, imports_s)
     for name, value in figures.items():
         print(f"{name:16} {value}")
-    print(json.dumps({"bench": "start", **figures}))
+    print(json.dumps({"benchmark": "start", **figures}))
 
 
 if __name__ == "__main__":

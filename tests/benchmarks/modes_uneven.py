@@ -38,6 +38,7 @@ from scheduler.estimation.prior import prior_for
 from scheduler.estimation.split import StepTable, rank_line
 from scheduler.workload import Workload
 from tests.benchmarks.bench_ranks import pictures
+from tests.benchmarks.gather import traces_folder
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 from worker.pacing import Corrector
@@ -286,8 +287,11 @@ def main() -> None:
     if options.rank:
         rank_main(options.steps)
     body: dict[str, Any] = {}
-    if options.traces:
-        body["tables"] = tables_run(options.traces)
+    traces = traces_folder(options.traces)
+    if traces:
+        body["tables"] = tables_run(traces)
+    else:
+        print("No public tables: give --traces DIR or set DLH_TRACES. They are left out.")
     if options.rounds:
         body["ranks"] = ranks_run(options.rounds, options.steps, options.batch)
     met = all(part["met"] for part in body.values())
