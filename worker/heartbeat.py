@@ -20,6 +20,8 @@ from worker.home import node_name
 from worker.transfer.depot import cache_report
 
 BEAT_S = 5.0
+LEAVE_WAIT_S = 5.0
+"""So long a report under way may take to be sent."""
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +65,16 @@ class Heartbeat:
         """Stop reporting."""
         self._ended.set()
         self._wake.set()
+
+    def leave(self) -> None:
+        """Stop, and tell control that nothing can be started here any more."""
+        self.stop()
+        if self._thread.is_alive():
+            self._thread.join(LEAVE_WAIT_S)  # a report after this would say that the node is up
+        try:
+            send_to_control("control.node_leave", [node_name()], expires_s=4 * BEAT_S)
+        except (KombuError, redis.RedisError, OSError) as error:
+            _log.warning("cannot say that the node leaves, the broker is away: %s", error)
 
     def now(self) -> None:
         """Report at once."""
