@@ -101,9 +101,11 @@ def _start_heartbeat(**_: Any) -> None:
 def _leave(**_: Any) -> None:
     from worker import agent, heartbeat
 
-    heartbeat.heartbeat().stop()
     if ends_runs():
+        heartbeat.heartbeat().leave()
         agent.stop_all()
+    else:
+        heartbeat.heartbeat().stop()
 
 
 @heartbeat_sent.connect

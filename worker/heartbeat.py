@@ -6,6 +6,7 @@ import compileall
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,8 @@ from worker.home import node_name
 from worker.transfer.depot import cache_report
 
 BEAT_S = 5.0
+LEAVE_WAIT_S = 5.0
+"""So long the last word may take: with a broker that is away it must not keep runs from being ended."""
 _log = logging.getLogger(__name__)
 
 
@@ -53,6 +56,7 @@ class Heartbeat:
     def __init__(self) -> None:
         self._wake = threading.Event()
         self._ended = threading.Event()
+        self._leaves = False
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -64,6 +68,13 @@ class Heartbeat:
         self._ended.set()
         self._wake.set()
 
+    def leave(self) -> None:
+        """Stop, and tell control that nothing can be started here any more."""
+        self._leaves = True
+        self.stop()
+        if self._thread.is_alive():
+            self._thread.join(LEAVE_WAIT_S)
+
     def now(self) -> None:
         """Report at once."""
         self._wake.set()
@@ -71,14 +82,20 @@ class Heartbeat:
     def _run(self) -> None:
         compileall.compile_dir(sandbox.package_folder("worker"), quiet=2)  # ranks cannot write it, and start faster
         while not self._ended.is_set():
-            self._wake.clear()
-            try:
-                send_to_control("control.node_report", [report()], expires_s=4 * BEAT_S)
-            except (KombuError, redis.RedisError, OSError) as error:
-                _log.warning("cannot report, the broker is away: %s", error)
-            except Exception:
-                _log.exception("cannot report")
+            self._tell("control.node_report", report)
             self._wake.wait(BEAT_S)
+            self._wake.clear()
+        if self._leaves:  # after the last report, which says that the node is up
+            self._tell("control.node_leave", node_name)
+
+    @staticmethod
+    def _tell(task: str, told: Callable[[], object]) -> None:
+        try:
+            send_to_control(task, [told()], expires_s=4 * BEAT_S)
+        except (KombuError, redis.RedisError, OSError) as error:
+            _log.warning("cannot report, the broker is away: %s", error)
+        except Exception:
+            _log.exception("cannot report")
 
 
 @lru_cache(maxsize=1)

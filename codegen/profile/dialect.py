@@ -234,8 +234,9 @@ def _refuse_title(rows: list[list[str]], name: str) -> None:
     """A first line with one text in front, above a row of names: a title, as on a spreadsheet, or `sep=;`."""
     title, *others = (cell.strip() for cell in rows[0])
     alone = title and not any(others) and (len(others) > 1 or title.startswith("sep="))
-    names = next((row for row in rows[1:] if any(cell.strip() for cell in row)), [])
-    if alone and len(names) == len(rows[0]) and all(cell.strip() and not _is_value(cell) for cell in names):
+    at = next((at for at, row in enumerate(rows[1:], start=1) if any(cell.strip() for cell in row)), 0)
+    named = len(rows[at]) == len(rows[0]) and all(cell.strip() and not _is_value(cell) for cell in rows[at])
+    if alone and at and named and _has_header(rows[at:]):
         fail(
             "title_line",
             f"The first line of {name} holds a title ('{title[:80]}'), not the names of the columns.",

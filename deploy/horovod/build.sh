@@ -16,6 +16,10 @@ if command -v nvcc >/dev/null 2>&1 && [ -n "${NCCL_HOME:-}${HOROVOD_NCCL_HOME:-}
 folder=$cache/horovod-$version-$tag-$operations-$(sha256sum "$change" | cut -c1-8)
 if ls "$folder"/horovod-*.whl >/dev/null 2>&1; then ls "$folder"/horovod-*.whl; exit 0; fi
 command -v g++ >/dev/null 2>&1 || { echo "set-up: g++ is needed to build Horovod (Debian: apt-get install g++)" >&2; exit 1; }
+command -v patch >/dev/null 2>&1 || command -v git >/dev/null 2>&1 || {
+  echo "set-up: patch is needed to build Horovod (Debian: apt-get install patch)" >&2
+  exit 1
+}
 mkdir -p "$folder"
 building=$(mktemp -d)
 trap 'rm -rf "$building"' EXIT

@@ -45,18 +45,22 @@ def membership_list(*, user: User, project: Project) -> QuerySet[Membership]:
 def user_list(*, user: User) -> QuerySet[User]:
     """All users, for admins. Raises `Forbidden`."""
     require_admin(user)
-    return User.objects.annotate(token_used_at=Max("tokens__last_used_at")).order_by("username")
+    return _users().order_by("username")
+
+
+def _users() -> QuerySet[User]:
+    return User.objects.annotate(token_used_at=Max("tokens__last_used_at"))
 
 
 def user_seen_at(user: User) -> datetime | None:
-    """When a user of `user_list` last signed in or used a token."""
+    """When a user of `user_list` or `user_get` last signed in or used a token."""
     moments = (user.last_login, getattr(user, "token_used_at", None))
     return max((moment for moment in moments if moment is not None), default=None)
 
 
 def user_get(*, username: str, disabled: bool = False) -> User:
     """One active user by name, with `disabled` also one who may not sign in. Raises `NotFound`."""
-    found = User.objects.filter(username=username).first()
+    found = _users().filter(username=username).first()
     if found is None or not (found.is_active or disabled):
         raise NotFound(f"There is no user {username}.", field="username", hint="An admin adds users.")
     return found

@@ -6,8 +6,9 @@ import math
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,8 @@ def job_logs(
     chosen = token if token is not None else (tokens[-1] if tokens else 0)
     files = _rank_files(job, chosen)
     wanted = [number for number in sorted(files) if rank in (None, number)]
-    streams = [_lines(files[number], chosen, number, *part.of_rank(number)) for number in wanted]
+    last = part.limit + 1 if part.tail and not (query or level) else None
+    streams = [_lines(files[number], chosen, number, *part.of_rank(number), last=last) for number in wanted]
     lines, late = _search(streams, query, level, part.limit, tail=part.tail)
     shown = lines[-part.limit :] if part.tail else lines[: part.limit]
     return {
@@ -113,23 +115,28 @@ def job_logs(
 
 
 def _search(
-    streams: Iterable[Iterator[LogLine]], query: str, level: str, limit: int, *, tail: bool
+    streams: Sequence[Iterator[LogLine]], query: str, level: str, limit: int, *, tail: bool
 ) -> tuple[list[LogLine], bool]:
-    """(what is found, at least one more than `limit` where there is more; whether the time was up before the end)."""
+    """(what is found, at least one more than `limit` where there is more; whether the time was up before the end).
+
+    With `tail` the last of the streams comes first: what stands before its lines is often not needed.
+    """
     levels = set(LEVELS[LEVELS.index(level) :]) if level else set(LEVELS)
     end_s = time.monotonic() + _SEARCH_LIMIT_S
-    kept: deque[LogLine] = deque(maxlen=limit + 1 if tail else None)
+    found: list[LogLine] = []
     late = False
-    for lines in streams:
-        for line in lines:
+    for lines in reversed(streams) if tail else streams:
+        kept: deque[LogLine] = deque(maxlen=limit + 1 - len(found))
+        for looked_at, line in enumerate(lines, start=1):
             if line.level in levels and query.lower() in line.text.lower():
                 kept.append(line)
-                if not tail and len(kept) > limit:
-                    break
-            if line.line % 1000 == 0 and time.monotonic() > end_s:
-                late = True
+            late = looked_at % 1000 == 0 and time.monotonic() > end_s
+            if late or (not tail and len(kept) == kept.maxlen):
                 break
-    return list(kept), late
+        found = [*kept, *found] if tail else [*found, *kept]
+        if late or len(found) > limit:
+            break
+    return found, late
 
 
 def _tokens(job: Job) -> list[int]:
@@ -148,17 +155,18 @@ def _rank_files(job: Job, token: int) -> dict[int, Path]:
     return {int(match.group(1)): path for path, match in matches if match and not path.is_symlink()}
 
 
-def _lines(path: Path, token: int, rank: int, after: float, before: float) -> Iterator[LogLine]:
+def _lines(
+    path: Path, token: int, rank: int, after: float, before: float, *, last: int | None = None
+) -> Iterator[LogLine]:
+    """Lines between these two; `last`: so many of them, and the others are not looked at, which would take long."""
     if after + 1 >= before:
         return
     # Only \n ends a line: \r belongs to progress bars that overwrite themselves.
     with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
-        for number, raw in enumerate(stream, start=1):
-            if number >= before:
-                return
-            if number > after:
-                text = text_clean(raw)[:LINE_SHOWN_MAX]
-                yield LogLine(token=token, rank=rank, line=number, text=text, level=level_of(text))
+        between = islice(enumerate(stream, start=1), int(after), None if math.isinf(before) else int(before) - 1)
+        for number, raw in between if last is None else deque(between, maxlen=last):
+            text = text_clean(raw)[:LINE_SHOWN_MAX]
+            yield LogLine(token=token, rank=rank, line=number, text=text, level=level_of(text))
 
 
 def job_logs_text(*, job: Job, rank: int | None = None, token: int | None = None) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from harness.estimates.models import PROGRAM_FAULTS, OfferRow
+from harness.estimates.models import PROGRAM_FAULTS, OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE
 from harness.estimates.probes import batch_size
 from harness.estimates.selectors import (
@@ -100,10 +100,18 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "at_fault": problem.get("code") in PROGRAM_FAULTS,
         "works": offer.state == "waiting" or probe_waiting(offer),
         "probe": probe,
+        "may_try": priced is not None and _may_try(offer, priced),
         "lines": shown_lines(priced) if priced else [],
         "chart": offer_chart(job, offer, priced) if priced else None,
         "kinds": sorted({line.allocation.kind for line in priced.lines}) if priced else [],
     }
+
+
+def _may_try(offer: OfferRow, priced: Offer) -> bool:
+    """Whether there is a use in submitting it without a promise: none is offered, or it was taken and then refused."""
+    if priced.chosen is None:
+        return priced.likeliest is not None
+    return offer.state == OfferState.ACCEPTED and priced.deadline_s is not None
 
 
 def shown_lines(offer: Offer) -> list[Shown]:

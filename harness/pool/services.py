@@ -225,10 +225,20 @@ def nodes_mark_down(now: datetime) -> list[str]:
     """
     # A heartbeat to come is one from before the clock was set back.
     silent = Q(heartbeat_at__lt=now - HEARTBEAT_LIMIT) | Q(heartbeat_at__gt=now + HEARTBEAT_LIMIT)
-    seen_up = Node.objects.exclude(state=NodeState.DOWN).filter(silent)
-    names = []
-    for node in seen_up:
-        if seen_up.filter(pk=node.pk).update(state=NodeState.DOWN):
-            names.append(node.name)
-            publish_pool("node", {"node": node.name, "state": NodeState.DOWN.value})
-    return names
+    return [node.name for node in Node.objects.filter(silent) if _mark_down(node, silent)]
+
+
+def node_leave(name: str) -> None:
+    """Start nothing more on a node that ends its runs: what it says next would send them back to it."""
+    node = Node.objects.filter(name=name).first()
+    if node is not None:
+        _mark_down(node)
+
+
+def _mark_down(node: Node, *still: Q) -> bool:
+    """Returns False where it was down, or where `still` does not hold any more."""
+    rows = Node.objects.filter(*still, pk=node.pk).exclude(state=NodeState.DOWN)
+    if not rows.update(state=NodeState.DOWN):
+        return False
+    publish_pool("node", {"node": node.name, "state": NodeState.DOWN.value})
+    return True

@@ -13,3 +13,9 @@ from harness.pool import services
 def node_report(report: dict[str, Any]) -> None:
     """Heartbeat of an agent."""
     services.node_report(report)
+
+
+@shared_task(name="control.node_leave", time_limit=60)
+def node_leave(name: str) -> None:
+    """An agent's last word."""
+    services.node_leave(name)

@@ -1,63 +1,8 @@
 """The chart, by Helm's own library: linted, refused without what has no default, and each object fits its schema."""
 
-from functools import cache
-
 import pytest
-import yaml
 
-from tests.deploy.conftest import DEPLOY
-
-CHART = DEPLOY / "chart"
-FAR_CACHE = {"gib": 100, "volume": "claim", "storageClass": "local"}
-GIVEN = {
-    "publicUrl": "https://harness.example.org",
-    "image": {"repository": "registry.example.org/dlh", "tag": "0.1.0"},
-    "secrets": {"existingSecret": "dlh", "nodeSecrets": "dlh-nodes"},
-    "database": {"url": "postgres://dlh@postgres.example.org:5432/dlh"},
-    "redis": {"url": "redis://redis.example.org:6380/0"},
-    "store": {"size": "100Gi", "storageClass": "shared"},
-    "nodes": [
-        {"name": "cpu", "kind": "statefulset", "replicas": 2},
-        {
-            "name": "gpu",
-            "kind": "daemonset",
-            "image": "registry.example.org/dlh:cuda",
-            "nodeSelector": {"gpu": "yes"},
-            "resources": {"limits": {"nvidia.com/gpu": 1}},
-        },
-        {"name": "far", "kind": "statefulset", "replicas": 2, "store": "cache", "cache": FAR_CACHE},
-        {"name": "edge", "kind": "daemonset", "store": "cache", "cache": {"gib": 20}},
-    ],
-}
-KUBERNETES = ("1.25", "1.37")
-
-
-def render(values):
-    """Every object that these values give."""
-    import helm_python
-
-    with helm_python.Chart.load(str(CHART)) as chart:
-        files = chart.render(values, name="prod", namespace="ml")
-    texts = [text for name, text in files.items() if name.endswith(".yaml")]
-    return [body for text in texts for body in yaml.safe_load_all(text) if body]
-
-
-@cache
-def objects():
-    """Those of `GIVEN`."""
-    return render(GIVEN)
-
-
-def of_kind(kind, among=None):
-    return {body["metadata"]["name"]: body for body in among or objects() if body["kind"] == kind}
-
-
-def pods():
-    return {
-        body["metadata"]["name"]: body["spec"]["template"]["spec"]
-        for kind in ("Deployment", "StatefulSet", "DaemonSet", "Job")
-        for body in of_kind(kind).values()
-    }
+from tests.deploy.chart import CHART, FAR, GIVEN, KUBERNETES, mounts, objects, of_kind, pods, render, volume
 
 
 def test_the_linter_finds_nothing():
@@ -117,17 +62,6 @@ def test_every_pod_is_without_root_rights_and_token():
             context = container["securityContext"]
             assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
             assert context["capabilities"] == {"drop": ["ALL"]}
-
-
-FAR = ("prod-dlh-node-far", "prod-dlh-node-edge")
-
-
-def volume(spec, name):
-    return next((volume for volume in spec["volumes"] if volume["name"] == name), None)
-
-
-def mounts(spec):
-    return {mount["name"]: mount for mount in spec["containers"][0]["volumeMounts"]}
 
 
 def test_secrets_come_by_reference_and_a_node_gets_the_brokers_only():
@@ -221,92 +155,3 @@ def test_as_many_control_processes_read_events_as_is_said():
         given = {item["name"]: item.get("value") for item in spec["containers"][0]["env"]}
         is_node = name.startswith("prod-dlh-node-")
         assert given.get("DLH_EVENT_STREAMS") in ({None} if is_node else {None, "8"}), name
-
-
-def nodes_policy(**given):
-    values = {**GIVEN, "networkPolicy": {"enabled": True, **given}}
-    return of_kind("NetworkPolicy", render(values))["prod-dlh-nodes"]["spec"]
-
-
-def test_nodes_open_connections_to_ranks_of_nodes_name_resolution_and_the_broker_only():
-    from worker.sandbox import EPHEMERAL_PORTS
-
-    policy = of_kind("NetworkPolicy")["prod-dlh-nodes"]["spec"]
-    assert policy["podSelector"]["matchLabels"]["dlh/role"] == "node"
-    assert policy["policyTypes"] == ["Ingress", "Egress"]
-    ranks, names, broker = policy["egress"]
-    low, high = EPHEMERAL_PORTS
-    assert ranks["ports"] == [{"port": low, "endPort": high, "protocol": "TCP"}]
-    assert ranks["to"] == [{"podSelector": policy["podSelector"]}]
-    assert policy["ingress"] == [{"from": ranks["to"], "ports": ranks["ports"]}]
-    assert {item["port"] for item in names["ports"]} == {53}
-    assert {item["port"] for item in broker["ports"]} == {6380}
-    for name in ("cpu", "far"):
-        labels = of_kind("StatefulSet")[f"prod-dlh-node-{name}"]["spec"]["template"]["metadata"]["labels"]
-        assert policy["podSelector"]["matchLabels"].items() <= labels.items()
-
-
-def reaches(policy, address, port):
-    """Whether a rule of the policy lets an address outside the cluster through."""
-    import ipaddress
-
-    place = ipaddress.ip_address(address)
-
-    def within(text):
-        return place in ipaddress.ip_network(text)
-
-    def through(peer):
-        block = peer.get("ipBlock", {"cidr": "127.0.0.1/32"})
-        return within(block["cidr"]) and not any(within(part) for part in block.get("except", ()))
-
-    return any(
-        any(through(peer) for peer in rule["to"])
-        and ("ports" not in rule or port in [p["port"] for p in rule["ports"]])
-        for rule in policy["egress"]
-    )
-
-
-def test_nodes_reach_the_internet_on_no_port_unless_it_is_switched_on():
-    for port in (53, 443, 6380):
-        assert not reaches(nodes_policy(), "203.0.113.7", port)
-        assert not reaches(nodes_policy(), "2001:db8::7", port)
-    assert reaches(nodes_policy(), "10.1.2.3", 6380) and not reaches(nodes_policy(), "10.1.2.3", 443)
-    opened = nodes_policy(nodesInternet=True)
-    assert reaches(opened, "203.0.113.7", 443) and reaches(opened, "2001:db8::7", 443)
-    assert not any(reaches(opened, inside, 443) for inside in ("10.1.2.3", "169.254.169.254", "fd00::1"))
-
-
-def test_the_broker_may_be_narrowed_to_its_address():
-    narrow = nodes_policy(redis=[{"ipBlock": {"cidr": "10.9.9.9/32"}}])
-    assert reaches(narrow, "10.9.9.9", 6380) and not reaches(narrow, "10.1.2.3", 6380)
-
-
-def test_a_portal_that_leaves_takes_requests_until_proxies_have_heard_of_it():
-    (container,) = pods()["prod-dlh-portal"]["containers"]
-    word, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
-    assert word == "sleep" and 1 <= int(seconds) < pods()["prod-dlh-portal"].get("terminationGracePeriodSeconds", 30)
-
-
-def test_only_nodes_with_a_cache_reach_the_portal_which_lets_them_in():
-    policy = of_kind("NetworkPolicy")["prod-dlh-nodes-cache"]["spec"]
-    selected = policy["podSelector"]["matchLabels"].items()
-    for kind, name, store in (("StatefulSet", "cpu", "shared"), ("StatefulSet", "far", "cache")):
-        labels = of_kind(kind)[f"prod-dlh-node-{name}"]["spec"]["template"]["metadata"]["labels"]
-        assert labels["dlh/store"] == store and (selected <= labels.items()) == (store == "cache")
-    (rule,) = policy["egress"]
-    portal = of_kind("Deployment")["prod-dlh-portal"]["spec"]["template"]
-    (peer,) = rule["to"]
-    assert peer["podSelector"]["matchLabels"].items() <= portal["metadata"]["labels"].items()
-    assert rule["ports"][0]["port"] == portal["spec"]["containers"][0]["ports"][0]["containerPort"]
-    proxy = {"namespaceSelector": {"matchLabels": {"name": "ingress"}}}
-    values = {**GIVEN, "networkPolicy": {"enabled": True, "portalFrom": [proxy]}}
-    (entry,) = of_kind("NetworkPolicy", render(values))["prod-dlh-portal"]["spec"]["ingress"]
-    assert entry["from"] == [proxy, {"podSelector": policy["podSelector"]}]
-
-
-def test_the_portals_service_finds_the_portal():
-    service = of_kind("Service")["prod-dlh-portal"]["spec"]
-    labels = of_kind("Deployment")["prod-dlh-portal"]["spec"]["template"]["metadata"]["labels"]
-    assert service["selector"].items() <= labels.items()
-    (rule,) = of_kind("Ingress")["prod-dlh"]["spec"]["rules"]
-    assert rule["host"] == "harness.example.org"

@@ -101,6 +101,11 @@ def test_every_debian_package_exists_in_the_release_of_the_base_images():
 
 
 @pytest.mark.parametrize("name", FILES)
+def test_the_programs_that_change_and_compile_horovod_are_installed_where_it_is_built(name):
+    assert {"g++", "make", "patch"} <= set(packages(stages(name)[-2]))
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_the_programs_that_the_sandbox_and_the_start_need_are_installed_in_what_runs(name):
     last = stages(name)[-1]
     assert {"bubblewrap", "tini", "libgomp1"} <= set(packages(last))

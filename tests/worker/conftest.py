@@ -127,6 +127,24 @@ def python() -> str:
     return sys.executable
 
 
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """What tasks of programs send to control; their work is done at once."""
+    from worker import tasks
+
+    sent: list[tuple[str, Any]] = []
+
+    class AtOnce:
+        def put(self, work: Any) -> None:
+            work()
+
+    monkeypatch.setattr(tasks, "send_to_control", lambda name, arguments: sent.append((name, arguments[0])))
+    monkeypatch.setattr(tasks, "answer_to_control", lambda name, answer: sent.append((name, answer)))
+    monkeypatch.setattr(tasks.programs, "queue", AtOnce)
+    monkeypatch.setattr(tasks.programs, "measuring_queue", AtOnce)
+    return sent
+
+
 @pytest.fixture(scope="module")
 def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
     """Two namespaces at a bridge of this machine: (address of the bridge, addresses of the nodes)."""

@@ -120,6 +120,7 @@ def test_a_node_in_a_container_ends_its_runs_and_says_so_before_it_goes(
     assert (ended["outcome"], ended["failure"]["code"]) == ("lost", "node_lost")
     assert "shut down" in ended["failure"]["message"]
     assert job.kinds()[-1] == "exited" and not job.processes() and not registry.entries()
+    assert node.sent_to_control("control.node_leave") == [NODE]
 
 
 def test_purge_ends_and_forgets(node: Node, job: JobFixture) -> None:

@@ -32,22 +32,6 @@ def request_of(home: Path, tmp_path: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """What tasks send to control; their work is done at once."""
-    sent: list[tuple[str, Any]] = []
-
-    class AtOnce:
-        def put(self, work: Any) -> None:
-            work()
-
-    monkeypatch.setattr(tasks, "send_to_control", lambda name, arguments: sent.append((name, arguments[0])))
-    monkeypatch.setattr(tasks, "answer_to_control", lambda name, answer: sent.append((name, answer)))
-    monkeypatch.setattr(tasks.programs, "queue", AtOnce)
-    monkeypatch.setattr(tasks.programs, "measuring_queue", AtOnce)
-    return sent
-
-
 def model_of(request: dict[str, Any]) -> Path:
     return Path(request["job_dir"]) / "program" / "model.py"
 

@@ -25,20 +25,10 @@ def request_of(home: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """What the task sends to control; its work is done at once."""
-    sent: list[tuple[str, Any]] = []
-
-    class AtOnce:
-        def put(self, work: Any) -> None:
-            work()
-
-    monkeypatch.setattr(tasks, "send_to_control", lambda name, arguments: sent.append((name, arguments[0])))
-    monkeypatch.setattr(tasks, "answer_to_control", lambda name, answer: sent.append((name, answer)))
-    monkeypatch.setattr(tasks.programs, "measuring_queue", AtOnce)
+@pytest.fixture(autouse=True)
+def tells_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress is told as soon as there is any."""
     monkeypatch.setattr(ranging, "TELL_S", 0.0)
-    return sent
 
 
 def test_a_program_is_tested_in_the_sandbox_and_control_is_told(

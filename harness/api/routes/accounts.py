@@ -139,7 +139,8 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> Done:
     project = selectors.project_get(user=user, slug=slug)
     if username != user.username:
         require(user, project, Role.ADMIN)
-    services.membership_remove(actor=user, project=project, user=selectors.user_get(username=username))
+    member = selectors.user_get(username=username, disabled=True)
+    services.membership_remove(actor=user, project=project, user=member)
     return Done()
 
 

@@ -52,7 +52,7 @@ class LogQuery(Strict):
     token: int | None = Field(None, ge=0, le=10**6, description="Number of the attempt; left out: the newest.")
     query: str = Field("", max_length=200, description="Literal text, letter case ignored.")
     level: Literal["", "info", "warning", "error"] = Field("", description="This level and worse.")
-    after_line: int = Field(0, ge=0, description="Only lines after this one of each rank.")
+    after_line: int = Field(0, ge=0, le=10**12, description="Only lines after this one of each rank.")
     limit: int = Field(500, ge=1, le=LIMIT_MAX)
     tail: bool = Field(False, description="The last lines instead of the first.")
 

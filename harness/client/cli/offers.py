@@ -98,7 +98,7 @@ def job_offer(  # noqa: PLR0913
             wish = {"line": int(take) if take.isdecimal() else None, "submit": submit, "promise": promise}
             taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", wish)
             notes().print(f"Taken; {taken['name']} is {taken['state']}.", markup=False)
-    _end(found, as_json=as_json)
+    _end(found, as_json=as_json, is_taken=bool(take or submit))
 
 
 def _wishes(deadline: str, device: str, count: int | None) -> Json:
@@ -155,12 +155,12 @@ def _csv_write(client: Client, found: Json, path: Path | None) -> None:
         notes().print(f"Wrote {path}.", markup=False)
 
 
-def _end(found: Json, *, as_json: bool) -> None:
+def _end(found: Json, *, as_json: bool, is_taken: bool = False) -> None:
     if as_json:
         json_print(found)
     else:
         _print(found)
-    if found["recommended"] is None:
+    if found["recommended"] is None and not is_taken:
         raise typer.Exit(ExitCode.BAD_INPUT)
 
 

@@ -115,11 +115,12 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
         if not request.POST.get("submit") or job.state != "draft":
             messages.success(request, _TAKEN[job.state])
             return here
-        job_submit(user=user, job=job, promised=promised)
+        job = job_submit(user=user, job=job, promised=promised)
     except (Conflict, Invalid) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return here
-    messages.success(request, "Submitted with the devices you chose." if promised else "Submitted without a promise.")
+    is_tried = job.deadline_at is not None and job.promised_at is None and not promised
+    messages.success(request, "Submitted without a promise." if is_tried else "Submitted with the devices you chose.")
     return redirect(reverse("job_page", args=[job_id]))
 
 

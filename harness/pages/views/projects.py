@@ -139,7 +139,7 @@ def member_remove(request: HttpRequest, slug: str, username: str) -> HttpRespons
     project = project_get(user=user, slug=slug)
     return change(
         request,
-        lambda: membership_remove(actor=user, project=project, user=user_get(username=username)),
+        lambda: membership_remove(actor=user, project=project, user=user_get(username=username, disabled=True)),
         done=f"{username} is no longer in {project.name}.",
         to=reverse("project_list") if username == user.username else reverse("project_page", args=[slug]),
         failed_to=reverse("project_page", args=[slug]),

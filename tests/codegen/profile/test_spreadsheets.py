@@ -107,6 +107,11 @@ def test_numbers_of_json_have_points_whatever_texts_beside_them_say(lab: Lab) ->
     assert lab.table()["price"].to_pylist()[:2] == [1.1, 2.101]
 
 
+def test_names_of_which_only_the_first_is_there_are_no_title(lab: Lab) -> None:
+    rows = "".join(f"{'uvw'[i % 3]};{'abcd'[i % 4]};{'pq'[i % 2]}\n" for i in range(60))
+    assert lab.profile("a.csv", "name;;\n" + rows).columns[0].name == "name"
+
+
 @pytest.mark.parametrize("first", ["Report 2023;;\n", "Report 2023;;\n;;\n"])
 def test_a_title_with_delimiters_above_the_names_is_refused(lab: Lab, first: str) -> None:
     rows = "".join(f"{i},5;{i % 7};{'pq'[i % 2]}\n" for i in range(60))

@@ -111,3 +111,10 @@ def test_a_job_that_is_made_and_cannot_be_submitted_names_its_draft(caller: Clie
     assert error["code"] == "deadline_passed"
     draft = caller.get(f"{API}/jobs/{error['details']['job']}").json()
     assert draft["state"] == "draft" and draft["id"] in error["hint"]
+
+
+@pytest.mark.parametrize(("line", "status"), [(10**12, 200), (10**12 + 1, 422), (10**400, 422), (-1, 422)])
+def test_a_line_beyond_every_log_is_no_crash(caller: Client, finished_job: Any, line: int, status: int) -> None:
+    answer = caller.get(f"{API}/jobs/{finished_job.pk}/logs?after_line={line}")
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["error"]["field"] == "after_line"

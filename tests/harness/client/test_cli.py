@@ -11,14 +11,10 @@ from typing import Any
 
 import pytest
 import typer
-from django.conf import settings as django_settings
 
 from harness.client.cli.app import app
-from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh, state_set
 
-ROWS = [["iris"], ["rose"]] * 600
-"""More predictions than one answer of the API shows."""
 pytestmark = pytest.mark.usefixtures("portal")
 
 
@@ -185,69 +181,6 @@ def test_submit_and_wait_follows_the_job_to_its_end(dlh: Dlh, dataset: Any, monk
     monkeypatch.setattr(watch.Client, "job", job)
     ended = dlh("submit", "--data", dataset.pk, "--wait", "--json")
     assert (ended.code, ended.json["state"]) == (0, "succeeded")
-
-
-def test_logs_are_printed_searched_and_followed(dlh: Dlh, ended_job: Any) -> None:
-    assert dlh("logs", ended_job.pk).out.splitlines()[0] == "line 1"
-    assert dlh("logs", ended_job.pk, "--grep", "LINE 3").out == "line 3\n"
-    assert dlh("logs", ended_job.pk, "--level", "error").out == "Error: no\n"
-    for more in ((), ("--follow",)):
-        refused = dlh("logs", ended_job.pk, "--level", "loud", *more)
-        assert refused.code == 2 and "info, warning or error" in refused.err.replace("\n", " ")
-    assert dlh("logs", ended_job.pk, "-n", 2).out == "line 7\nError: no\n"
-    assert len(dlh("logs", ended_job.pk, "-f").out.splitlines()) == 8
-    lines = [json.loads(line) for line in dlh("logs", ended_job.pk, "--json").out.splitlines()]
-    assert lines[0] == {"token": 1, "rank": 0, "line": 1, "text": "line 1", "level": "info"}
-
-
-def test_results_are_a_table_or_all_of_it(dlh: Dlh, ended_job: Any) -> None:
-    assert dlh("results", ended_job.pk, "--json").json == RESULTS
-    assert "accuracy" in dlh("results", ended_job.pk).out
-
-
-def test_results_are_rounded_and_have_units(dlh: Dlh, ended_job: Any) -> None:
-    timing = {"train_s": 83.24567, "samples_per_s": 27104.8371, "parameters": 184394, "peak_bytes": 3 << 20}
-    body = {**RESULTS, "metrics": {"test": {"macro_f1": 0.951234567, "rmse": 123456.789}}, "timing": timing}
-    (django_settings.STORE.job(ended_job.pk).results / "results.json").write_text(json.dumps(body))
-    out = dlh("results", ended_job.pk).out
-    words = [" ".join(line.split()) for line in out.splitlines()]
-    assert "macro f1 0.9512" in words and "rmse 123,457" in words
-    assert "Training time 1 min 23 s" in words and "Throughput 27,105 rows/s" in words
-    assert "Parameters 184,394" in words and "Memory per rank 3.0 MiB" in words
-    assert dlh("results", ended_job.pk, "--json").json["timing"]["train_s"] == 83.24567
-
-
-def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: Path) -> None:
-    files = dlh("download", ended_job.pk, "--out", tmp_path / "d", "--json").json["files"]
-    assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}
-    assert (tmp_path / "d" / f"{ended_job.pk}.safetensors").read_bytes() == b"weights"
-    assert len(dlh("download", ended_job.pk, "--weights", "--out", tmp_path / "e").out.splitlines()) == 1
-
-
-def test_a_prediction_is_waited_for_and_written(
-    dlh: Dlh, ended_job: Any, node_make: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
-    from harness.client import client as client_module
-    from harness.jobs.models import Prediction
-
-    node_make()
-    monkeypatch.setattr(client_module, "_POLL_S", 0.01)
-    # The node's part: an answer appears as soon as the request does.
-    wait = client_module.Client._wait
-
-    def answered(self: Any, path: str, *rest: Any) -> Any:
-        prediction = Prediction.objects.get(state="waiting")
-        folder = django_settings.STORE.job(ended_job.pk).prediction(prediction.pk)
-        (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": ROWS}))
-        Prediction.objects.update(state="done", rows=len(ROWS))
-        return wait(self, path, *rest)
-
-    monkeypatch.setattr(client_module.Client, "_wait", answered)
-    lines = ["kind", *(kind for (kind,) in ROWS)]
-    assert dlh("predict", ended_job.pk, flowers_csv).out.splitlines() == lines
-    out = tmp_path / "out.csv"
-    assert dlh("predict", ended_job.pk, flowers_csv, "--out", out, "--json").json["rows"] == len(ROWS)
-    assert out.read_text().splitlines() == lines
 
 
 def test_the_pool_is_shown_and_changed_by_admins(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,18 @@ def test_a_line_of_a_jobs_offer_is_taken(dlh: Dlh, job: Any, node_make: Any) -> 
     job.refresh_from_db()
     assert job.spec["resources"]["count"] == 2
     assert job.options
+
+
+def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dlh, job: Any, node_make: Any) -> None:
+    node_make("node-1", cpus=1)
+    offer_make(job.owner, job)
+    run_s = dlh("jobs", "offer", job.pk, "--json").json["lines"][0]["run_s"]
+    by = datetime.now(UTC) + timedelta(seconds=(run_s["mid"] + run_s["high"]) / 2)
+    ended = dlh("jobs", "offer", job.pk, "--deadline", by.isoformat(), "--submit", "--no-promise", "--json")
+    assert ended.json["recommended"] is None
+    assert 0.5 < ended.json["lines"][0]["chance"] < 0.9
+    job.refresh_from_db()
+    assert (ended.code, job.state, job.promised_at) == (0, "queued", None)
 
 
 FIXED = {

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from harness.errors import Conflict
+from harness.errors import Conflict, Invalid
 from harness.estimates import accepting
 from harness.estimates.models import JobEstimate
+from harness.estimates.offers import job_key
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
 from harness.jobs.models import Checkpoint, Job
@@ -95,3 +96,40 @@ def test_an_offer_of_a_paused_job_is_of_what_is_left_of_it_and_its_estimate_is_o
     kept = whole[priced.chosen.allocation]
     assert JobEstimate.objects.get(job=job).estimate["run_s"]["mid"] == pytest.approx(kept.run_s.mid)
     assert options_of(job)[0].run_s == pytest.approx(kept.run_s.mid)
+
+
+def test_accepting_fixes_devices_in_the_spec_and_gives_the_scheduler_its_options(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    deadline = timezone.now() + timedelta(days=300)
+    offer = offered(job, deadline_at=deadline, count=2, kind="cpu", mode="sync")
+    accepted = offer_accept(user=offer.owner, offer=offer)
+    accepted.refresh_from_db()
+    assert accepted.spec["resources"]["device"] == "cpu"
+    assert accepted.spec["resources"]["count"] == 2
+    assert accepted.spec["mode"] == "sync"
+    assert accepted.deadline_at == deadline
+    first = options_of(accepted)[0]
+    assert (first.kind, first.model_name, first.count, first.mode) == ("cpu", "core", 2, "sync")
+    assert first.rate_per_s > 0
+    assert accepted.slowdown > 1
+    assert job_key(accepted) == offer.inspection.key
+    kept = JobEstimate.objects.get(job=accepted)
+    assert kept.offer == offer
+    assert kept.estimate["allocation"]["count"] == 2
+
+
+def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
+    assert len(options_of(job)) == 1
+
+
+def test_a_line_that_does_not_fit_cannot_be_taken(job, node_make, offered):
+    node_make("node-1", cpus=2, memory_bytes=1 << 20)
+    offer = offered(job)
+    assert offer_priced(offer).lines[0].hindrance == "memory"
+    with pytest.raises(Conflict) as refused:
+        offer_accept(user=offer.owner, offer=offer, line=0)
+    assert refused.value.code == "line_memory"
+    with pytest.raises(Invalid):
+        offer_accept(user=offer.owner, offer=offer, line=99)

@@ -115,32 +115,6 @@ def test_a_deadline_nobody_can_keep_names_the_earliest_that_can(job, node_make, 
     assert refused.value.code == "nothing_offered"
 
 
-def test_accepting_fixes_devices_in_the_spec_and_gives_the_scheduler_its_options(job, node_make, offered):
-    node_make("node-1", cpus=2)
-    deadline = timezone.now() + timedelta(days=300)
-    offer = offered(job, deadline_at=deadline, count=2, kind="cpu", mode="sync")
-    accepted = offer_accept(user=offer.owner, offer=offer)
-    accepted.refresh_from_db()
-    assert accepted.spec["resources"]["device"] == "cpu"
-    assert accepted.spec["resources"]["count"] == 2
-    assert accepted.spec["mode"] == "sync"
-    assert accepted.deadline_at == deadline
-    first = options_of(accepted)[0]
-    assert (first.kind, first.model_name, first.count, first.mode) == ("cpu", "core", 2, "sync")
-    assert first.rate_per_s > 0
-    assert accepted.slowdown > 1
-    assert job_key(accepted) == offer.inspection.key
-    kept = JobEstimate.objects.get(job=accepted)
-    assert kept.offer == offer
-    assert kept.estimate["allocation"]["count"] == 2
-
-
-def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
-    node_make("node-1", cpus=2)
-    job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
-    assert len(options_of(job)) == 1
-
-
 def test_a_program_that_was_edited_since_is_priced_anew(job, node_make, offered):
     node_make("node-1")
     offer = offered(job)
@@ -149,17 +123,6 @@ def test_a_program_that_was_edited_since_is_priced_anew(job, node_make, offered)
         offer_accept(user=offer.owner, offer=offer)
     assert refused.value.code == "offer_stale"
     assert OfferRow.objects.get(pk=refused.value.details["offer"]).state == "waiting"
-
-
-def test_a_line_that_does_not_fit_cannot_be_taken(job, node_make, offered):
-    node_make("node-1", cpus=2, memory_bytes=1 << 20)
-    offer = offered(job)
-    assert offer_priced(offer).lines[0].hindrance == "memory"
-    with pytest.raises(Conflict) as refused:
-        offer_accept(user=offer.owner, offer=offer, line=0)
-    assert refused.value.code == "line_memory"
-    with pytest.raises(Invalid):
-        offer_accept(user=offer.owner, offer=offer, line=99)
 
 
 def test_a_program_that_cannot_be_read_fails_the_offer_with_its_reason(job, node_make, ask):

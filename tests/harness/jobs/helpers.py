@@ -15,6 +15,10 @@ from scheduler.types import Option
 from worker.events import Event, EventKind
 from worker.states import JobState
 
+SUFFERED = {"code": "rank_killed", "message": "lost those on the others", "suffered": True}
+BROKEN = {"code": "program_error", "message": "bad shape"}
+"""Of a part of a run: it only lost the others; it is to blame."""
+
 
 def event(job: Job, kind: str, seq: int, *, rank: int = -1, token: int = 1, time_s: float = 0, **data: Any) -> Event:
     """One event of a job."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
 from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.effects import events_apply
+from harness.jobs.control.tick import tick
 from harness.jobs.models import Checkpoint, Job, JobAttempt
-from tests.harness.jobs.helpers import event, run_now
+from harness.pool.services import node_leave
+from tests.harness.jobs.helpers import event, place_now, run_now, tick_later
 from worker.events import FailureCode, Outcome
 
 pytestmark = pytest.mark.django_db
@@ -76,3 +79,42 @@ def test_a_checkpoint_farther_on_is(fourth: JobAttempt) -> None:
     checkpoint_of(fourth, 1)
     events_apply(fourth.job_id, [event(fourth.job, "checkpoint", 2, rank=0, token=4, name="step-9", step=9)])
     assert "1 of 3" in ended(fourth).events.order_by("-pk")[0].message
+
+
+def test_a_run_does_not_go_back_to_the_node_that_left_and_ended_it(job: Job, node_make) -> None:
+    node_make()
+    attempt = run_now(job)
+    node_make("node-2")
+    node_leave("node-1")
+    ended(attempt)
+    assert tick_later() == 1
+    assert {rank["node"] for rank in JobAttempt.objects.get(job=job, number=2).plan["ranks"]} == {"node-2"}
+
+
+def test_a_node_that_left_takes_runs_again_when_it_is_heard(job: Job, node_make) -> None:
+    node_make()
+    attempt = run_now(job)
+    node_leave("node-1")
+    node_leave("nobody")
+    ended(attempt)
+    assert tick_later() == 0
+    node_make()
+    assert tick_later() == 1
+
+
+def test_a_restart_after_a_fault_waits_a_little_and_longer_each_time(job, node_make, monkeypatch):
+    node_make()
+    place_now(job)
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)  # however long it takes
+    waits = []
+    for number in (1, 2):
+        token = Job.objects.get(pk=job.pk).token
+        events_apply(job.pk, [event(job, "exited", 0, token=token, outcome="lost")])
+        held = Job.objects.get(pk=job.pk)
+        assert (held.state, held.restarts, held.waiting_code) == ("queued", number, "restart_delay")
+        assert tick() == 0
+        waits.append((held.retry_at - now).total_seconds())
+        assert tick_later() == 1
+    assert waits[1] > 1.5 * waits[0] > 0
+    assert Job.objects.get(pk=job.pk).retry_at is None

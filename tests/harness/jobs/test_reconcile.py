@@ -12,8 +12,7 @@ from harness.jobs.control.clock import SETTLE_S
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import GAP_S, HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
-from harness.jobs.control.tick import tick
-from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt, JobEvent
+from harness.jobs.models import Allocation, Checkpoint, JobAttempt, JobEvent
 from harness.pool.models import Node
 from tests.harness.jobs.helpers import age, event, place_now, run_now, tick_later
 
@@ -284,21 +283,3 @@ def test_an_attempt_that_cannot_be_judged_does_not_hold_up_the_others(job_make, 
     tasks_sent.clear()
     reconcile()
     assert [plan["job_id"] for plan in starts(tasks_sent)] == [second.job_id]
-
-
-def test_a_restart_after_a_fault_waits_a_little_and_longer_each_time(job, node_make, monkeypatch):
-    node_make()
-    place_now(job)
-    now = timezone.now()
-    monkeypatch.setattr(timezone, "now", lambda: now)  # however long it takes
-    waits = []
-    for number in (1, 2):
-        token = Job.objects.get(pk=job.pk).token
-        events_apply(job.pk, [event(job, "exited", 0, token=token, outcome="lost")])
-        held = Job.objects.get(pk=job.pk)
-        assert (held.state, held.restarts, held.waiting_code) == ("queued", number, "restart_delay")
-        assert tick() == 0
-        waits.append((held.retry_at - now).total_seconds())
-        assert tick_later() == 1
-    assert waits[1] > 1.5 * waits[0] > 0
-    assert Job.objects.get(pk=job.pk).retry_at is None

@@ -15,20 +15,17 @@ from harness.jobs.control import reconcile as module
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
-from harness.jobs.control.spread import verdict
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.timelines import use_rows, window_of
 from harness.pool.models import Device, Node
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_update
-from tests.harness.jobs.helpers import event, place_now, queue
+from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, place_now, queue
 from worker.plan import RunPaths
 
 pytestmark = pytest.mark.django_db
-SUFFERED = {"code": "rank_killed", "message": "lost those on the others", "suffered": True}
 KILLED = {"code": "rank_killed", "message": "Rank 1 was killed from outside (SIGKILL)."}
-BROKEN = {"code": "program_error", "message": "bad shape"}
 
 
 @pytest.fixture(autouse=True)
@@ -161,34 +158,6 @@ def test_an_end_that_is_told_twice_counts_once(attempt):
     ended(attempt, "node-1", "succeeded")
     assert attempt.ended_at is None
     assert JobEvent.objects.filter(kind="node_end").count() == 1
-
-
-def test_all_outcomes_come_to_one():
-    def of(*ends):
-        told = [{"node": str(index), "outcome": outcome, "failure": why} for index, (outcome, why) in enumerate(ends)]
-        return verdict(told)
-
-    assert of(("succeeded", None), ("succeeded", None)) == ("succeeded", None)
-    assert of(("paused", None), ("paused", None)) == ("paused", None)
-    assert of(("cancelled", None), ("paused", None)) == ("cancelled", None)
-    assert of(("cancelled", None), ("failed", BROKEN)) == ("failed", BROKEN)
-    outcome, failure = of(("lost", SUFFERED), ("lost", SUFFERED))
-    assert outcome == "lost" and "lost each other" in failure["message"]
-
-
-def test_a_fault_of_the_program_is_not_taken_for_one_of_the_network():
-    stalled = {"code": "stalled", "message": "No step. The ranks here wait for others.", "suffered": True}
-    stuck = {"code": "stalled", "message": "No step. Rank 1 stands in train.py, line 3 (f)."}
-
-    def of(first, second):
-        return verdict([{"node": "a", **first}, {"node": "b", **second}])
-
-    waits = {"outcome": "failed", "failure": stalled}
-    assert of(waits, {"outcome": "failed", "failure": stuck}) == ("failed", stuck)
-    assert of(waits, {"outcome": "cancelled"}) == ("failed", stalled)
-    outcome, failure = of({"outcome": "lost", "failure": SUFFERED}, {"outcome": "succeeded"})
-    assert (outcome, failure["code"]) == ("failed", "program_error")
-    assert "The ranks on b ended before" in failure["message"]
 
 
 def test_a_node_that_goes_down_is_lost_and_the_job_starts_again(

@@ -114,44 +114,9 @@ def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None
     assert {"ge": 0, "lt": 1}.items() <= dict(fields["data.split.test"].bounds).items()
 
 
-def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespace, client: Client) -> None:
-    client.force_login(world.admin)
-    page: Any = client.post("/people/new/", {"username": "newcomer"})
-    assert page.status_code == 200 and 'id="new-password"' in page.content.decode()
-    assert page["Cache-Control"] == "no-store"
-    again = client.post("/people/new/", {"username": "newcomer"})
-    assert again.status_code == 409 and "exists already" in again.content.decode()
-
-
 def test_a_form_with_a_nul_is_refused_whichever_database_there_is(owner: Client) -> None:
     answer = owner.post(reverse("project_add"), "name=a%00b", "application/x-www-form-urlencoded")
     assert answer.status_code == 422 and "NUL" in answer.content.decode()
-
-
-def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_password(
-    world: SimpleNamespace, client: Client
-) -> None:
-    inside = Client()
-    inside.force_login(world.owner)
-    client.force_login(world.admin)
-    ended: Any = client.post(reverse("user_act", args=["owner", "disable"]), follow=True)
-    assert "owner can no longer sign in" in ended.content.decode() and "disabled" in ended.content.decode()
-    assert inside.get("/").status_code == 302
-    assert client.post(reverse("user_act", args=["owner", "enable"])).status_code == 302
-    assert inside.get("/").status_code == 200
-    made: Any = client.post(reverse("user_act", args=["owner", "password"]))
-    (password,) = re.findall(r'id="new-password">([^<]+)<', made.content.decode())
-    assert made["Cache-Control"] == "no-store" and inside.get("/").status_code == 302
-    assert Client().login(username="owner", password=password)
-
-
-def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_themselves(
-    world: SimpleNamespace, client: Client
-) -> None:
-    client.force_login(world.admin)
-    assert reverse("user_act", args=["admin", "disable"]) not in client.get(reverse("project_list")).content.decode()
-    told: Any = client.post(reverse("user_act", args=["admin", "disable"]), follow=True)
-    assert "last admin" in told.content.decode()
 
 
 def test_a_range_of_the_expected_finish_is_told_where_its_ends_read_differently(

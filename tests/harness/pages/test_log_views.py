@@ -6,10 +6,12 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from harness.jobs import logs
 from harness.jobs.models import Job
 from harness.pages.log_view import LINES
 
@@ -47,6 +49,15 @@ def test_earlier_lines_lead_to_the_first_one_without_a_gap(world: SimpleNamespac
         shown = [*places(body), *shown]
     everything = [(rank, line) for rank, count in ((0, LINES + 20), (1, LINES + 10)) for line in range(1, count + 1)]
     assert shown == everything
+
+
+def test_the_newest_lines_of_a_log_are_shown_that_takes_longer_to_search(
+    world: SimpleNamespace, owner: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = world.jobs["running"]
+    write_logs(job, 4 * LINES + 1000)
+    monkeypatch.setattr(logs, "_SEARCH_LIMIT_S", 0.0)
+    assert places(read(owner, "job_tab", job.pk, "logs"))[-1] == (0, 4 * LINES + 1000)
 
 
 def test_a_line_that_a_link_names_has_lines_above_and_below_it(world: SimpleNamespace, owner: Client) -> None:

@@ -204,3 +204,20 @@ def test_a_deadline_that_cannot_be_promised_is_submitted_without_a_promise(owner
     draft.refresh_from_db()
     assert (draft.state, draft.promised_at) == ("queued", None)
     assert draft.deadline_at is not None
+
+
+def test_a_deadline_that_was_offered_and_is_then_refused_can_be_tried_all_the_same(owner: Client, draft: Job) -> None:
+    ask(owner, draft)
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    high_s = min(line.latest_s - priced.now_s for line in priced.lines)
+    soon = timezone.now() + timedelta(seconds=high_s + 3)  # an offer knows nothing of what it costs to start
+    assert 'value="unpromised"' not in ask(owner, draft, deadline_utc=soon.isoformat()).content.decode()
+    place = reverse("job_offer_take", args=[draft.pk, current(draft).pk])
+    owner.post(place, {"submit": "1"})
+    draft.refresh_from_db()
+    assert draft.state == "draft"
+    assert 'value="unpromised"' in cost(owner, draft)
+    owner.post(place, {"submit": "unpromised"})
+    draft.refresh_from_db()
+    assert (draft.state, draft.promised_at) == ("queued", None)

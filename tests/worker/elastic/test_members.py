@@ -24,17 +24,6 @@ GATE = """
             time.sleep(0.02)
 """
 FAR = 1_000_000
-OWN = (
-    "from torch import nn\n"
-    "class Net(nn.Module):\n"
-    "    def __init__(self, features, outputs):\n"
-    "        super().__init__()\n"
-    "        self.layers = nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, outputs))\n"
-    "    def forward(self, numeric, categorical):\n"
-    "        return self.layers(numeric)\n"
-    "def build(spec):\n"
-    "    return Net(len(spec.shape.features), spec.shape.outputs)\n"
-)
 PLACE = "        optimizer.zero_grad"
 
 
@@ -58,7 +47,7 @@ def gated(program: Path, folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model without chance or batch statistics: ranks must not change what it learns. 37 does not divide."""
-    return made(tmp_path_factory.mktemp("elastic"), OWN, EPOCHS)
+    return made(tmp_path_factory.mktemp("elastic"), samples.EXACT_NET, EPOCHS)
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +223,7 @@ def test_a_rank_is_lost_while_another_is_asked_to_leave(undisturbed: Path, slow:
 
 
 def test_a_resumed_run_goes_on_with_the_random_state_of_every_rank(tmp_path: Path) -> None:
-    program = made(tmp_path, OWN.replace("nn.Tanh(), ", "nn.Tanh(), nn.Dropout(0.5), "), epochs=10)
+    program = made(tmp_path, samples.EXACT_NET.replace("nn.Tanh(), ", "nn.Tanh(), nn.Dropout(0.5), "), epochs=10)
     undisturbed, work = tmp_path / "undisturbed", tmp_path / "work"
     ranks = Ranks(program, 2, DLH_WORK=str(undisturbed))
     assert ranks.wait() == [0, 0], ranks.log()

@@ -26,6 +26,18 @@ PROJECT = Path(__file__).parents[3]
 HARDWARE = Hardware(cpu_cores=1, cpu_memory_bytes=8 << 30)
 BARE = {"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "HOME": os.environ.get("HOME", "")}
 """Environment of a machine that knows nothing of the platform."""
+EXACT_NET = """\
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, features, outputs):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, outputs))
+    def forward(self, numeric, categorical):
+        return self.layers(numeric)
+def build(spec):
+    return Net(len(spec.shape.features), spec.shape.outputs)
+"""
+"""A model of numbers without chance or batch statistics: the number of ranks does not change what it learns."""
 
 
 def pack_table(folder: Path, columns: dict[str, Any], target: str) -> DatasetProfile:

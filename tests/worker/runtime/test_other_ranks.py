@@ -21,18 +21,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model without chance or batch statistics: the number of ranks must not change what it learns."""
     folder = tmp_path_factory.mktemp("other-ranks")
     training = {"epochs": EPOCHS, "batch_size": 20, "patience": 0, "ema": 0, "optimizer": "sgd", "learning_rate": 0.02}
-    own = (
-        "from torch import nn\n"
-        "class Net(nn.Module):\n"
-        "    def __init__(self, features, outputs):\n"
-        "        super().__init__()\n"
-        "        self.layers = nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, outputs))\n"
-        "    def forward(self, numeric, categorical):\n"
-        "        return self.layers(numeric)\n"
-        "def build(spec):\n"
-        "    return Net(len(spec.shape.features), spec.shape.outputs)\n"
-    )
-    return samples.program(folder, samples.wine(folder / "data"), own_model=own, training=training)
+    return samples.program(folder, samples.wine(folder / "data"), own_model=samples.EXACT_NET, training=training)
 
 
 @pytest.fixture(scope="module")

@@ -24,20 +24,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("uneven")
     training = {"epochs": 12, "batch_size": BATCH, "patience": 0, "ema": 0, "optimizer": "sgd", "learning_rate": 0.02}
     training["class_weights"] = "balanced"
-    own = (
-        "import time\n"
-        "from torch import nn\n"
-        "class Net(nn.Module):\n"
-        "    def __init__(self, features, outputs):\n"
-        "        super().__init__()\n"
-        "        self.layers = nn.Sequential(nn.Linear(features, 16), nn.Tanh(), nn.Linear(16, outputs))\n"
-        "    def forward(self, numeric, categorical):\n"
-        "        if self.training:\n"
-        "            time.sleep(0.0005 * len(numeric))\n"
-        "        return self.layers(numeric)\n"
-        "def build(spec):\n"
-        "    return Net(len(spec.shape.features), spec.shape.outputs)\n"
-    )
+    slow = "        if self.training:\n            time.sleep(0.0005 * len(numeric))\n"
+    own = "import time\n" + samples.EXACT_NET.replace("        return self", f"{slow}        return self")
     return samples.program(folder, samples.wine(folder / "data"), own_model=own, training=training)
 
 

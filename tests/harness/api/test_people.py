@@ -1,0 +1,38 @@
+"""People through the API: what is told of them, and that who may no longer sign in can still leave a project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+from django.test import Client
+
+from harness.accounts.models import User
+from harness.accounts.selectors import token_find
+from tests.harness.api.conftest import API
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin(bearer: Callable[..., Client], people: SimpleNamespace) -> Client:
+    return bearer(people.admin, "admin")
+
+
+def test_who_is_changed_was_last_seen_when_the_list_says_so(
+    admin: Client, people: SimpleNamespace, token_make: Callable[..., str]
+) -> None:
+    token_find(token_make(people.mate))
+    changed = admin.patch(f"{API}/users/mate", json.dumps({"is_active": False}), "application/json").json()
+    (listed,) = (one for one in admin.get(f"{API}/users").json()["items"] if one["username"] == "mate")
+    assert changed["last_seen_at"] is not None
+    assert {**listed, "password": ""} == changed
+
+
+def test_a_disabled_person_can_be_taken_out_of_a_project(admin: Client, people: SimpleNamespace) -> None:
+    User.objects.filter(pk=people.mate.pk).update(is_active=False)
+    place = f"{API}/projects/{people.project.slug}/members/mate"
+    assert admin.delete(place).status_code == 200
+    assert not people.project.memberships.filter(user=people.mate).exists()

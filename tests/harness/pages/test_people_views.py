@@ -1,0 +1,45 @@
+"""People on the page of projects: an admin adds them, ends their access, and gives new passwords."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+
+
+def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.admin)
+    page: Any = client.post("/people/new/", {"username": "newcomer"})
+    assert page.status_code == 200 and 'id="new-password"' in page.content.decode()
+    assert page["Cache-Control"] == "no-store"
+    again = client.post("/people/new/", {"username": "newcomer"})
+    assert again.status_code == 409 and "exists already" in again.content.decode()
+
+
+def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_password(
+    world: SimpleNamespace, client: Client
+) -> None:
+    inside = Client()
+    inside.force_login(world.owner)
+    client.force_login(world.admin)
+    ended: Any = client.post(reverse("user_act", args=["owner", "disable"]), follow=True)
+    assert "owner can no longer sign in" in ended.content.decode() and "disabled" in ended.content.decode()
+    assert inside.get("/").status_code == 302
+    assert client.post(reverse("user_act", args=["owner", "enable"])).status_code == 302
+    assert inside.get("/").status_code == 200
+    made: Any = client.post(reverse("user_act", args=["owner", "password"]))
+    (password,) = re.findall(r'id="new-password">([^<]+)<', made.content.decode())
+    assert made["Cache-Control"] == "no-store" and inside.get("/").status_code == 302
+    assert Client().login(username="owner", password=password)
+
+
+def test_the_last_admin_cannot_be_disabled_and_nobody_finds_the_button_for_themselves(
+    world: SimpleNamespace, client: Client
+) -> None:
+    client.force_login(world.admin)
+    assert reverse("user_act", args=["admin", "disable"]) not in client.get(reverse("project_list")).content.decode()
+    told: Any = client.post(reverse("user_act", args=["admin", "disable"]), follow=True)
+    assert "last admin" in told.content.decode()
