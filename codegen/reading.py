@@ -10,6 +10,7 @@ from codegen.profile.target import class_counts, target_problems
 from codegen.profile.target_guess import guess_task
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DataProblem, DatasetProfile
 from codegen.spec import Task, TaskSpec
+from codegen.split_by import SplitBy, split_by
 from codegen.types import SpecError
 
 LEAST_ROWS = 10
@@ -42,6 +43,8 @@ class Reading:
     """Columns in use."""
     shape: dict[str, Any]
     """The spec's `shape`, for pictures without the size."""
+    split_by: SplitBy
+    """How rows are chosen for the parts."""
 
 
 def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
@@ -50,7 +53,8 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
         return _read_images(spec, profile, notes)
     target = _target(spec, profile, notes)
     task = _table_task(spec, profile, target, notes)
-    columns = _features(spec, profile, target.name, notes)
+    division = split_by(spec, profile, target.name, notes)
+    columns = _features(spec, profile, target.name, division, notes)
     rows = profile.rows - target.missing
     _judge(profile, target.name, task, notes)
     if rows:
@@ -71,6 +75,7 @@ def read(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Reading:
         outputs=outputs,
         features=tuple(column.name for column in columns),
         shape=shape,
+        split_by=division,
     )
 
 
@@ -104,6 +109,7 @@ def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Readi
     images = profile.images
     if images is None:
         raise SpecError([("data.dataset", "the profile tells nothing of the pictures; read the dataset again")])
+    division = split_by(spec, profile, "label", notes)
     _judge(profile, None, task, notes)
     _check_rows(profile.rows, notes)
     notes.stop_if_wrong()
@@ -123,6 +129,7 @@ def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Readi
         outputs=len(profile.classes),
         features=(),
         shape=shape,
+        split_by=division,
     )
 
 
@@ -157,7 +164,9 @@ def _judge(profile: DatasetProfile, target: str | None, task: Task, notes: Notes
             notes.note("data.target", target or "class folders", f"{found.message} {found.meaning}")
 
 
-def _features(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Notes) -> list[ColumnProfile]:
+def _features(
+    spec: TaskSpec, profile: DatasetProfile, target: str, division: SplitBy, notes: Notes
+) -> list[ColumnProfile]:
     names = [column.name for column in profile.columns]
     for field, wanted in (("data.exclude", spec.data.exclude), ("data.features", spec.data.features)):
         unknown = [name for name in wanted if name not in names] if wanted != "auto" else []
@@ -171,6 +180,10 @@ def _features(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Notes
             notes.note("data.features", f"without {column.name}", f"left out: {UNUSED[column.type]}")
     if spec.data.features == "auto":
         chosen = [column for column in useful if column.type not in UNUSED]
+        if division.by == "group" and any(column.name == division.column for column in chosen):
+            chosen = [column for column in chosen if column.name != division.column]
+            reason = "left out: it names the groups of the split, and new rows are of other groups; list it to keep it"
+            notes.note("data.features", f"without {division.column}", reason)
         notes.note("data.features", [column.name for column in chosen], "all columns that carry something")
     else:
         chosen = [column for column in useful if column.name in spec.data.features]

@@ -103,14 +103,25 @@ def resolve_split(spec: TaskSpec, profile: DatasetProfile, reading: Reading, not
         if part not in given and share * reading.rows < 1:
             notes.problem(
                 f"data.split.{name}",
-                f"{share:g} of {reading.rows} rows is less than one row; use at least {1.5 / reading.rows:.3f}",
+                f"{share:g} of {reading.rows} rows is less than one row; use at least {1.5 / reading.rows:.2g}",
             )
-    classes = reading.task is not Task.TABULAR_REGRESSION
-    reason = "keeps the class balance in every part" if classes else "only classes can be balanced"
-    if split.stratify is True and not classes:
-        notes.problem("data.split.stratify", "only classification can be stratified; set false or auto")
-    stratify = notes.choose("data.split.stratify", split.stratify, classes, reason)
-    return {"validation": split.validation, "test": split.test, "stratify": stratify}
+    stratify = _stratify(split, reading, notes)
+    return {"validation": split.validation, "test": split.test, "stratify": stratify, **reading.split_by.to_dict()}
+
+
+def _stratify(split: Split, reading: Reading, notes: Notes) -> bool:
+    classes, by = reading.task is not Task.TABULAR_REGRESSION, reading.split_by.by
+    reason = "keeps the class balance in every part" + (", as far as whole groups can" if by == "group" else "")
+    if not classes:
+        reason = "only classes can be balanced"
+        if split.stratify is True:
+            notes.problem("data.split.stratify", "only classification can be stratified; set false or auto")
+    elif by == "time":
+        reason = "the order in time says which rows lie in which part"
+        if split.stratify is True:
+            notes.problem("data.split.stratify", "rows in the order of time cannot be stratified; set false or auto")
+    stratify: bool = notes.choose("data.split.stratify", split.stratify, classes and by != "time", reason)
+    return stratify
 
 
 def _check_train_rows(spec: TaskSpec, facts: Facts, split: dict[str, Any], notes: Notes) -> None:

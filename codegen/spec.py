@@ -64,11 +64,17 @@ class Part(BaseModel):
 
 
 class Split(Part):
-    """Shares of the rows; `train` is what is left."""
+    """Shares of the rows, `train` is what is left; and which rows go together."""
 
     validation: Fraction = Field(default=0.15, description="Share of rows used to choose the best checkpoint.")
     test: Fraction = Field(default=0.15, description="Share of rows used only for the final figures.")
     stratify: bool | Auto = Field(default="auto", description="Keep the class balance in every part (classification).")
+    by: Literal["auto", "random", "group", "time"] = Field(
+        default="auto",
+        description="group: all rows of one customer, patient or device in one part; time: the latest rows are the "
+        "test; auto: random, unless a column is named.",
+    )
+    column: str | Auto = Field(default="auto", description="Column with the groups, or with the time (tables).")
 
     @model_validator(mode="after")
     def _leaves_training_rows(self) -> Split:
@@ -88,7 +94,10 @@ class Data(Part):
     )
     features: list[str] | Auto = Field(default="auto", description="Columns to learn from; auto: all useful ones.")
     exclude: list[str] = Field(default_factory=list, description="Columns to leave out.")
-    split: Split | Auto = Field(default="auto", description="Shares of rows for validation and test.")
+    split: Split | Auto = Field(
+        default="auto",
+        description="Shares of rows for validation and test, and which rows: random, group, time.",
+    )
 
 
 class Objective(Part):

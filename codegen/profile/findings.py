@@ -9,7 +9,7 @@ from codegen.profile.guess import ColumnPlan
 from codegen.profile.readings import reading_findings
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
-from codegen.profile.types import SPLIT_COLUMN, ColumnProfile, ColumnType, DataProblem, Finding, Severity
+from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
 from codegen.words import counted
 
 _RANK = {Severity.DANGER: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -219,8 +219,8 @@ def _left_out(column: ColumnProfile) -> list[Finding]:
         ColumnType.DATE: (
             "date_column",
             "is a date",
-            "Rows of a later time are a fairer test than rows chosen at random if the world changes: a column "
-            f"{SPLIT_COLUMN} with train, val and test in its rows decides the split.",
+            "Rows of a later time are a fairer test than rows chosen at random if the world changes: data.split with "
+            "by: time and this column trains on the past and tests on the latest rows.",
         ),
     }
     if column.type not in reasons:

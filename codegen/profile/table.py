@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from codegen.profile.findings import as_finding, column_findings, ranked, table_findings
+from codegen.profile.groups import group_findings
 from codegen.profile.guess import ColumnPlan, column_plan, convert
 from codegen.profile.leaks import leak_findings, leak_suspects
 from codegen.profile.problems import fail
@@ -242,7 +243,7 @@ def _target_findings(
     if profile.task == CLASSIFICATION:
         found.extend(similar_classes((name for name, _ in profile.classes), "Write them alike"))
     leaks = leak_suspects(sample, list(profile.columns), profile.target, profile.task == REGRESSION)
-    return [*found, *leak_findings(leaks, profile.target)]
+    return [*found, *leak_findings(leaks, profile.target), *group_findings(sample, profile)]
 
 
 def _column(survey: ColumnSurvey, plan: ColumnPlan, stats: ColumnStats, sample: pl.DataFrame) -> ColumnProfile:

@@ -18,7 +18,7 @@ from PIL import Image, ImageOps
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
-from worker.runtime.split import said_of_copies, split_rows
+from worker.runtime.split import said_of_copies, said_of_random, split_rows
 
 STATISTICS_PICTURES = 5000  # the mean and deviation are taken from at most so many training pictures
 
@@ -61,7 +61,8 @@ def load(spec, folder: Path) -> Dataset:
         )
 
     notes = said_of_copies(copies, parts)
-    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape, notes)
+    said = said_of_random(parts, stratify, given)
+    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape, notes, said)
 
 
 def natural_order(name: str):

@@ -22,7 +22,8 @@ import torch
 
 from worker.runtime.data import Dataset, Part
 from worker.runtime.pulse import pulse
-from worker.runtime.split import said_of_copies, same_rows, split_rows
+from worker.runtime.split import said_of_copies, said_of_random, same_rows, split_rows
+from worker.runtime.split_by import said_of_classes, split_groups, split_times
 
 RANK_SCALING_ROWS = 2000  # from this many training rows on, ranks are a better scale than quartiles
 KNOTS = 512  # quantiles kept per column for the rank scaling
@@ -36,11 +37,7 @@ def load(spec, folder: Path) -> Dataset:
     regression = spec.task == "tabular_regression"
     rows, targets, classes = read_targets(table[spec.shape.target], regression)
     table = table.take(pa.array(rows))
-    split = spec.data.split
-    labels = targets if split.stratify and not regression else None
-    given = table["__split__"].to_pylist() if "__split__" in table.column_names else None
-    copies = same_rows(table.select(input_columns(spec.shape)), targets, labels)  # a copy would be no test
-    parts = split_rows(len(rows), split.validation, split.test, spec.training.seed, labels, given, copies=copies)
+    parts, said, notes = split_table(spec, table, targets, classes)
 
     preprocess = fit(spec.shape, table.take(pa.array(parts["train"])))
     if regression:
@@ -66,8 +63,24 @@ def load(spec, folder: Path) -> Dataset:
             rows=torch.from_numpy(rows)[chosen],
         )
 
-    notes = said_of_copies(copies, parts)
-    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape, notes)
+    return Dataset(part("train"), part("val"), part("test"), classes, preprocess, shape, notes, said)
+
+
+def split_table(spec, table: pa.Table, targets: np.ndarray, classes: list[str]):
+    """Return (rows of `train`, `val`, `test`; how they were chosen; what else to know), as `spec.data.split` says."""
+    split, seed = spec.data.split, spec.training.seed
+    labels = targets if split.stratify and classes else None
+    given = table["__split__"].to_pylist() if "__split__" in table.column_names else None
+    by = split.get("by", "random") if given is None else "given"
+    if by in ("group", "time"):
+        if by == "group":  # all rows of one group in one part: the test is of groups never seen
+            found = split_groups(table, split.column, split.validation, split.test, seed, labels)
+        else:  # the latest rows are the test
+            found = split_times(table, split.column, split.validation, split.test)
+        return found.parts, found.said + said_of_classes(found.parts, targets, classes), []
+    copies = same_rows(table.select(input_columns(spec.shape)), targets, labels)  # a copy would be no test
+    parts = split_rows(len(targets), split.validation, split.test, seed, labels, given, copies=copies)
+    return parts, said_of_random(parts, labels, given), said_of_copies(copies, parts)
 
 
 def input_columns(shape) -> list[str]:

@@ -20,6 +20,8 @@ from scheduler.offers.words import energy_words, memory_size_words
 DRAWN = {"confusion", "curve", "histogram", "scatter"}
 ROWS_SHOWN = 200
 SAMPLES_SHOWN = 24
+SENTENCES_SHOWN = 2000
+"""Characters of what a program tells of its split."""
 TELLING_GAP = 0.05
 """From so much between accuracy and balanced accuracy on, the classes are too uneven for the first to tell all."""
 NARROW_COLUMNS = 5
@@ -37,6 +39,7 @@ def results_context(job: Job, body: dict[str, Any]) -> dict[str, Any]:
     return {
         "results": body,
         "metric": _dict(body.get("metric")),
+        "split": _text(body.get("split")),
         "verdict": verdict(job, _dict(metrics.get("test")), commonest_class(body)),
         "advice": _advice(job, metrics, body),
         "parts": parts,
@@ -137,6 +140,10 @@ def _number(value: Any) -> float | None:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %"
+
+
+def _text(value: Any) -> str:
+    return value[:SENTENCES_SHOWN] if isinstance(value, str) else ""
 
 
 def _dict(value: Any) -> dict[str, Any]:

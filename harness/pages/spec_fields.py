@@ -46,6 +46,8 @@ class SpecGroup:
 _LABELS = {
     "data.split.validation": "Validation share",
     "data.split.test": "Test share",
+    "data.split.by": "Split by",
+    "data.split.column": "Column of groups or time",
     "budget.deadline": "Done by (your time)",
     "budget.time_s": "Time limit (s)",
     "resources.memory_gib": "Memory (GiB)",
@@ -70,9 +72,17 @@ _WHOLE_NUMBERS = {
     "epochs", "batch_size", "seed", "patience", "count", "every_epochs", "keep", "accumulate", "staleness", "backup",
     "stages", "micro_batches", "least", "commit_steps",
 }  # fmt: skip
+_OF_COLUMNS = {"data.target", "data.features", "data.exclude", "data.split.by", "data.split.column"}
 _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
     ("What to learn, and by when", True, ("name", "task", "data.target", "objective.metric", "budget.deadline")),
-    ("Data", False, ("data.features", "data.exclude", "data.split.validation", "data.split.test")),
+    (
+        "Data",
+        False,
+        (
+            "data.features", "data.exclude", "data.split.validation", "data.split.test", "data.split.by",
+            "data.split.column",
+        ),
+    ),
     (
         "Training",
         False,
@@ -111,9 +121,7 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
 def spec_groups(profile: DatasetProfile) -> list[SpecGroup]:
     """The form for a dataset of this profile."""
     is_table = profile.kind == DataKind.TABLE
-    hidden = set() if is_table else {"data.target", "data.features", "data.exclude"}
-    if is_table:
-        hidden.add("training.augment")
+    hidden = {"training.augment"} if is_table else _OF_COLUMNS
     return [
         SpecGroup(
             title=title, is_open=is_open, fields=tuple(_field(path, profile) for path in paths if path not in hidden)
@@ -179,7 +187,7 @@ def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tupl
     if path == "task":
         kinds = [task for task in Task if (task == Task.IMAGE_CLASSIFICATION) == (profile.kind == DataKind.IMAGES)]
         return tuple((str(task), TASK_WORDS[str(task)]) for task in kinds)
-    if path == "data.target":
+    if path in {"data.target", "data.split.column"}:
         return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)
     if path == "objective.metric":
         return tuple((str(metric), str(metric).replace("_", " ")) for metric in Metric)

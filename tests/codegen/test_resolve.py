@@ -158,6 +158,11 @@ def test_weights_are_averaged_over_the_steps_that_the_run_will_have():
     assert guess.reason == "averages the weights of about the last 70 of 700 steps"
 
 
+def test_a_share_that_would_be_enough_of_many_rows_is_named():
+    message = problems("data: {split: {validation: 0, test: 0.1}}", table(20_000))["data.split.validation"]
+    assert message.endswith("use at least 7.5e-05")
+
+
 def test_a_given_split_is_kept_and_counted():
     profile = pictures(given_split=(("train", 5000), ("test", 1000)))
     answer = resolve(spec_yaml.load(""), profile, TWO_CORES)

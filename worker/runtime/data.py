@@ -72,6 +72,8 @@ class Dataset:
     """Updates for `spec.shape` that only the rows tell, e.g. `cardinalities`."""
     notes: Sequence[str] = ()
     """What a person should know of how the rows were shared out, in sentences."""
+    split: str = ""
+    """How rows were chosen for the parts, in sentences; empty: not told."""
 
     @property
     def target_mean(self) -> float:

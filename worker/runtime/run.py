@@ -122,6 +122,8 @@ class Run:
         seed_all(self.seed + 100_003 * (self.rank + 1))
         if self.rank == 0:
             write_preprocess(self, dataset)
+            if dataset.split:
+                self.reporter.say(dataset.split)
             for note in (*dataset.notes, *self.trial.notes):
                 self.reporter.note(note)
         ranks, threads = counted(self.world_size, "rank"), counted(torch.get_num_threads(), "thread")

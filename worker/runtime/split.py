@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from worker.words import counted
 
 PARTS = ("train", "val", "test")
+PART_WORDS = {"train": "to train on", "val": "to validate", "test": "to test"}
 COMMON_ROWS = 10
 COMMON_SHARE = 0.02
 """More equal rows than both (of their class, if there are classes) are no copies of one thing but a common thing."""
@@ -80,6 +81,19 @@ def same_rows(
     common = alike[number] > np.maximum(COMMON_ROWS, COMMON_SHARE * kin)
     number[common] = len(alike) + np.arange(np.count_nonzero(common))
     return np.asarray(number, dtype=np.int64)
+
+
+def said_of_random(
+    parts: Mapping[str, NDArray[np.int64]],
+    labels: NDArray[np.int64] | None = None,
+    given: Sequence[str | None] | None = None,
+) -> str:
+    """How `split_rows` has shared rows out, in a sentence."""
+    how = "At random" if labels is None else "At random, classes shared out evenly"
+    if given is not None:
+        how = "As the data's own split says"
+    each = [f"{counted(len(rows), 'row')} {PART_WORDS[part]}" for part, rows in parts.items() if len(rows)]
+    return f"{how}: {', '.join(each)}."
 
 
 def said_of_copies(copies: NDArray[np.int64], parts: Mapping[str, NDArray[np.int64]]) -> list[str]:

@@ -165,7 +165,8 @@ def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False)
     shown = [_timing_words(key, value) for key, value in (body.get("timing") or {}).items()]
     titles = ", ".join(str(chart.get("title") or chart.get("id")) for chart in body.get("charts") or [])
     console().print()
-    pairs_print([*shown, ("Charts", titles), ("Page", url)])
+    split = [("Split", str(body["split"]))] if body.get("split") else []
+    pairs_print([*split, *shown, ("Charts", titles), ("Page", url)])
 
 
 _TIMING_WORDS = {"train_s": "Training time", "samples_per_s": "Throughput", "peak_bytes": "Memory per rank"}

@@ -66,7 +66,7 @@ function fault(field) {
 
 function faults(fields) {
   const found = fields.map((field) => ({ field: field.dataset.spec, message: fault(field) })).filter((problem) => problem.message);
-  const parts = fields.filter((field) => field.dataset.spec.startsWith("data.split.") && field.value.trim() !== "");
+  const parts = fields.filter((field) => field.dataset.spec.startsWith("data.split.") && field.dataset.kind === "number" && field.value.trim() !== "");
   if (parts.length === 2 && parts.reduce((sum, field) => sum + Number(field.value), 0) >= 1) {
     found.push({ field: parts[1].dataset.spec, message: "Validation and test together leave no rows to train on." });
   }

@@ -93,3 +93,50 @@ def test_an_uneven_target_is_told(lab: Lab) -> None:
     body = "x,label\n" + "".join(f"{i % 17},{'b' if i % 100 == 3 else 'a'}\n" for i in range(1000))
     found = finding(lab.profile("a.csv", body), "imbalanced_target")
     assert "99.0%" in found.message
+
+
+def visits(name: str, target: str = "label", groups: int = 40, rows: int = 400) -> str:
+    """A table of `groups` groups; `own`: the target is the same in all rows of one."""
+    rng = np.random.default_rng(2)
+    of_group = rng.integers(0, 2, groups)
+    lines = []
+    for row in range(rows):
+        group = row % groups
+        label = of_group[group] if target == "own" else rng.integers(0, 2)
+        lines.append(f"g{group:02d},{rng.normal():.4f},{'ab'[label]}")
+    return f"{name},x,label\n" + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "severity"),
+    [
+        ("patient_id", "free", Severity.INFO),
+        ("customerId", "free", Severity.INFO),
+        ("Device", "free", Severity.INFO),
+        ("patient", "own", Severity.WARNING),
+        ("where", "own", Severity.WARNING),
+        ("where", "free", None),
+        ("grid", "free", None),
+    ],
+)
+def test_a_column_that_names_groups_is_told_by_its_name_or_by_its_target(
+    lab: Lab, name: str, target: str, severity: Severity | None
+) -> None:
+    profile = lab.profile("a.csv", visits(name, target))
+    found = [entry for entry in profile.warnings if entry.code == "group_column"]
+    assert [(entry.column, entry.severity) for entry in found] == ([(name, severity)] if severity else [])
+    for entry in found:
+        assert "40 values, each in about 10 rows" in entry.message and "by: group" in entry.meaning
+        assert ("is the same in all rows of one" in entry.message) is (target == "own")
+
+
+def test_values_that_hardly_repeat_and_few_values_name_no_groups(lab: Lab) -> None:
+    for groups in (3, 300):
+        profile = lab.profile("a.csv", visits("patient_id", groups=groups))
+        assert not [entry for entry in profile.warnings if entry.code == "group_column"]
+
+
+def test_one_class_in_nearly_all_rows_makes_no_groups_of_it(lab: Lab) -> None:
+    rows = [f"w{row % 40:02d},{row % 13},{'b' if row % 100 == 3 else 'a'}" for row in range(400)]
+    profile = lab.profile("a.csv", "where,x,label\n" + "\n".join(rows) + "\n")
+    assert not [entry for entry in profile.warnings if entry.code == "group_column"]

@@ -47,6 +47,13 @@ def test_results_are_rounded_and_have_units(dlh: Dlh, ended_job: Any) -> None:
     assert dlh("results", ended_job.pk, "--json").json["timing"]["train_s"] == 83.24567
 
 
+def test_results_tell_how_rows_were_split(dlh: Dlh, ended_job: Any) -> None:
+    assert "Split" not in dlh("results", ended_job.pk).out
+    path = django_settings.STORE.job(ended_job.pk).results / "results.json"
+    path.write_text(json.dumps({**RESULTS, "split": "In the order of 'day'."}))
+    assert "Split In the order of 'day'." in " ".join(dlh("results", ended_job.pk).out.split())
+
+
 def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: Path) -> None:
     files = dlh("download", ended_job.pk, "--out", tmp_path / "d", "--json").json["files"]
     assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}

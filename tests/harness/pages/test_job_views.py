@@ -181,6 +181,16 @@ def test_results_of_a_program_that_writes_nonsense_still_show(world: SimpleNames
     assert owner.get(reverse("job_tab", args=[job.pk, "results"])).status_code == 200
 
 
+@pytest.mark.parametrize(("told", "shown"), [("All rows of one 'x' & more.", True), ({"a": 1}, False), ("", False)])
+def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client, told: Any, shown: bool) -> None:
+    job = world.jobs["succeeded"]
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    path.write_text(json.dumps({"charts": [], "metrics": {}, "split": told}))
+    page = owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
+    assert ("How rows were split" in page) is shown
+    assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
+
+
 def test_the_prediction_form_asks_for_every_column_that_the_model_takes() -> None:
     def column(name: str, kind: ColumnType, **more: Any) -> ColumnProfile:
         return ColumnProfile(name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, **more)

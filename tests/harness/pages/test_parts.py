@@ -94,10 +94,13 @@ def test_a_form_offers_the_columns_and_tasks_of_its_data() -> None:
     assert {value for value, _ in table["task"].choices} == {"tabular_classification", "tabular_regression"}
     assert "training.augment" not in table
     assert table["budget.deadline"].kind == "moment"
+    assert [value for value, _ in table["data.split.by"].choices] == ["random", "group", "time"]
+    assert [value for value, _ in table["data.split.column"].choices] == ["a", "b"]
     pictures = {
         field.path for group in spec_groups(DatasetProfile(kind=DataKind.IMAGES, rows=3)) for field in group.fields
     }
     assert "data.target" not in pictures and "training.augment" in pictures
+    assert "data.split.test" in pictures and not {"data.split.by", "data.split.column"} & pictures
 
 
 def test_only_fields_that_differ_are_listed() -> None:

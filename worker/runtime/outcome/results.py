@@ -55,6 +55,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
             "value_test": metrics["test"].get(run.metric_name),
         },
         "metrics": metrics,
+        "split": dataset.split,
         "classes": list(dataset.classes),
         "charts": _charts(run, dataset, parts, outputs),
         "environment": surroundings,

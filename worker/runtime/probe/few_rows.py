@@ -40,7 +40,14 @@ class GivenShapeSpec(Spec):
     """A spec whose own `shape`, which the profile of all rows wrote, wins over what a few rows teach.
 
     But for the inputs themselves: those that are the same in all of the few rows are left out, as they are there.
+    Rows are split at random: a few may be of one group or moment only, though all of them are not.
     """
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        data = self.get("data", {})
+        if "column" in (split := data.get("split", {})):
+            self["data"] = as_spec({**data, "split": {**split, "by": "random"}})
 
     def with_shape(self, shape: dict[str, Any]) -> Spec:
         """The same spec with what is not known yet added to `spec.shape`."""

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from worker.runtime.spec import Spec
+from worker.runtime.split import split_rows
 
 ROWS = 256
 SEED = 3
@@ -25,7 +26,10 @@ def make_rows(spec: Spec, folder: Path, rows: int = ROWS) -> Path:
     if "height" in spec.shape:
         pq.write_table(_pictures(spec.shape, rows, generator), folder / "images.parquet")
     else:
-        pq.write_table(_table(spec.shape, rows, generator), folder / "table.parquet")
+        table = _table(spec.shape, rows, generator)
+        if "column" in (split := spec.get("data", {}).get("split", {})):
+            table = table.append_column("__split__", pa.array(_parts(split, rows)))
+        pq.write_table(table, folder / "table.parquet")
     return folder
 
 
@@ -64,3 +68,11 @@ def _table(shape: Spec, rows: int, generator: np.random.Generator) -> pa.Table:
         columns[name] = [f"value {row % max(1, int(size) - 1)}" for row in range(rows)]
     columns[str(shape.target)] = _labels(shape, rows) if shape.get("classes") else generator.normal(size=rows)
     return pa.table(columns)
+
+
+def _parts(split: Spec, rows: int) -> list[str]:
+    """The part of each row, given, as there are no groups or times to split by."""
+    names = np.full(rows, "train", dtype="<U5")
+    for part, chosen in split_rows(rows, split.validation, split.test, SEED).items():
+        names[chosen] = part
+    return [str(name) for name in names]

@@ -176,6 +176,17 @@ def test_made_up_rows_have_the_shape_of_the_real_ones(dataset: str, tmp_path: Pa
     assert GivenShapeSpec(spec).with_shape({"outputs": 99, "new": 1}).shape.outputs == spec.shape.outputs
 
 
+@pytest.mark.parametrize("by", ["group", "time"])
+def test_made_up_rows_have_parts_where_there_is_no_group_or_time_to_split_by(by: str, tmp_path: Path) -> None:
+    columns = {"visit": np.arange(60) // 3, "x": np.arange(60.0), "kind": ["ab"[row % 2] for row in range(60)]}
+    profile = pack_table(tmp_path / "data", columns, "kind")
+    wish = {"by": by, "column": "visit", "validation": 0.25, "test": 0.25}
+    folder = program(tmp_path / "program", profile, data={"exclude": ["visit"], "split": wish})
+    spec = load_spec(folder / "spec.yaml")
+    dataset = module("data_tabular.py").load(spec, make_rows(spec, tmp_path / "made"))
+    assert [len(part) for part in (dataset.train, dataset.val, dataset.test)] == pytest.approx([128, 64, 64], abs=2)
+
+
 def test_inputs_that_do_not_change_in_a_few_rows_are_left_out_of_the_model_too() -> None:
     shape = {"categorical": ["a", "b", "c"], "cardinalities": [9, 300, 5], "features": ["x", "y"], "classes": ["p"]}
     few = {"categorical": ["a", "c"], "cardinalities": [3, 2], "features": ["y"], "classes": ["p", "q"]}

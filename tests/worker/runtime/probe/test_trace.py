@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 
 from scheduler.workload import OpClass, Workload, at_batch
 from tests.worker.runtime.apart import apart
-from tests.worker.runtime.samples import change_spec, program, python, wine
+from tests.worker.runtime.samples import change_spec, pack_table, program, python, wine
 from tests.worker.runtime.traces import traced
 from worker.runtime.probe.few_rows import few_rows
 from worker.runtime.probe.standin import _instead_of_run
@@ -175,6 +176,20 @@ def test_a_large_dataset_is_not_read_whole_but_counted_whole(tmp_path: Path) -> 
     assert few.train_rows == pytest.approx(whole.train_rows, rel=0.01)
     assert few.data_bytes == pytest.approx(whole.data_bytes, rel=0.01)
     assert few.operators == whole.operators
+
+
+@pytest.mark.parametrize("by", ["group", "time"])
+def test_few_rows_of_one_group_or_moment_are_traced_though_they_cannot_be_split_by_it(by: str, tmp_path: Path) -> None:
+    rows = 6000  # in the order of the column: the few are of one value, and of one class
+    values = np.random.default_rng(0).normal(size=rows)
+    columns = {"visit": np.arange(rows) // 2000, "x": values, "kind": ["abc"[row % 3] for row in range(rows)]}
+    columns["kind"][:300] = ["a"] * 300
+    profile = pack_table(tmp_path / "data", columns, "kind")
+    split = {"by": by, "column": "visit", "validation": 0.3, "test": 0.3}
+    folder = program(tmp_path / "program", profile, model={"family": "mlp"}, data={"split": split})
+    answer = apart(trace, folder, tmp_path / "data", limit_bytes=4000)
+    assert answer["ok"], answer["problem"]
+    assert answer["workload"]["train_rows"] == pytest.approx(0.4 * rows, rel=0.05)
 
 
 def test_nothing_of_a_traced_program_stays_behind(packed: dict[str, Any], tmp_path: Path) -> None:
