@@ -9,6 +9,8 @@ import { smooth, thin } from "./smooth.js";
 const POINTS_SHOWN = 4000;
 const ROWS_SHOWN = 200;
 const DRAG_LEAST_PX = 4;
+// Behind whatever has a colour of its own.
+const LATE = 99;
 const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 
 const X_LABELS = { step: "step", epoch: "epoch", relative: "time since start", wall: "time" };
@@ -56,7 +58,10 @@ export class CurveChart {
   }
 
   entry(name, label, more = {}) {
-    if (!this.series.has(name)) this.series.set(name, { label, points: [], ...more });
+    if (!this.series.has(name)) {
+      const all = [...this.series, [name, { label, points: [], ...more }]];
+      this.series = new Map(all.sort(([, one], [, other]) => (one.hue ?? LATE) - (other.hue ?? LATE)));
+    }
     return this.series.get(name);
   }
 
@@ -142,8 +147,10 @@ export class CurveChart {
   }
 
   lines() {
-    return [...this.series.values()].flatMap((entry, index) => {
-      const hue = entry.hue ?? index; // in charts of several jobs each keeps its own, also where one has no such values
+    const entries = [...this.series.values()];
+    const free = Array.from({ length: LATE }, (_, hue) => hue).filter((hue) => !entries.some((entry) => entry.hue === hue));
+    return entries.flatMap((entry) => {
+      const hue = entry.hue ?? free.shift() ?? 0; // a rank, a part or a job keeps its own, also where others have no such values
       const stroke = color(hue);
       const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
       const line = { label: entry.label, stroke, width: 2, dash: dash(hue), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
