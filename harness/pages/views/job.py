@@ -131,7 +131,7 @@ def _program(request: HttpRequest, job: Job) -> dict[str, Any]:
         "diff": program_diff(job) if job.program_edited else "",
         **rates_context(job),
     }
-    if job.state == JobState.DRAFT:
+    if job.state == JobState.DRAFT and not job.deleted_at:
         context["summary"] = submit_summary(job, pool_overview())
     return context
 

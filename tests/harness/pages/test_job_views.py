@@ -285,3 +285,14 @@ def test_a_run_that_ended_without_results_leads_to_what_it_left(
     assert f'class="btn btn-primary" href="{reverse("job_tab", args=[job.pk, "checkpoints"])}"' in page
     job.checkpoints.all().delete()
     assert "before its first checkpoint" in owner.get(address).content.decode()
+
+
+def test_a_draft_in_the_trash_says_why_it_is_read_only_and_not_when_it_would_start(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["draft"]
+    address = reverse("job_tab", args=[job.pk, "program"])
+    assert "Before you submit" in owner.get(address).content.decode()
+    Job.objects.filter(pk=job.pk).update(deleted_at=timezone.now())
+    page = owner.get(address).content.decode()
+    assert "the job is in the trash" in page and "the job was submitted" not in page and "Before you submit" not in page

@@ -125,7 +125,7 @@ def test_what_is_no_number_is_named_and_stays_in_its_field(
 
 def test_a_row_that_was_typed_is_called_so_and_not_by_its_file(world: SimpleNamespace, owner: Client) -> None:
     job, prediction = world.jobs["succeeded"], world.prediction
-    Prediction.objects.filter(pk=prediction.pk).update(input_name="form.json")
+    Prediction.objects.filter(pk=prediction.pk).update(input_name="form.json", rows=1)
     for address in (reverse("prediction_page", args=[job.pk, prediction.pk]), reverse("job_predict", args=[job.pk])):
         page = owner.get(address).content.decode()
-        assert "One row by form" in page and "form.json" not in page
+        assert "One row by form" in page and "form.json" not in page and "1 rows" not in page

@@ -32,7 +32,7 @@ function told(chart, threshold) {
   const name = `“${chart.rows[0][columnAt(chart, "class")]}”`;
   if (columnAt(chart, "tpr") >= 0) return `finds ${percent(at("tpr"))} of ${name}, and takes ${percent(at("fpr"))} of the others for it`;
   if (!point || at("recall") === 0) return `calls no row ${name}`;
-  return `finds ${percent(at("recall"))} of ${name}; of the rows called so, ${percent(at("precision"))} are`;
+  return `finds ${percent(at("recall"))} of ${name}; of the rows called so, ${percent(at("precision"))} are right`;
 }
 
 // Puts the slider above the chart; `draw(threshold)` is called at once and whenever any of them moves.
