@@ -17,6 +17,9 @@ THUMBNAILS_FOLDER = "thumbnails"
 SPLIT_COLUMN = "__split__"
 """Values `train`, `val`, `test`, where the upload came with its own split."""
 
+DECIMAL_COMMA = "decimal comma"
+"""Spelling of a column of numbers like `1.234,5`."""
+
 
 class DataKind(StrEnum):
     """What a dataset holds."""

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import polars as pl
 
+from codegen.profile import types
+
 MISSING = (
     "",
     "?",
@@ -94,7 +96,7 @@ class NumberStyle(StrEnum):
     PLAIN = "plain"
     THOUSANDS = "thousands"
     """`1,234.5`"""
-    DECIMAL_COMMA = "decimal comma"
+    DECIMAL_COMMA = types.DECIMAL_COMMA
     """`1.234,5`"""
 
 

@@ -162,7 +162,8 @@ def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
 
 
 def _line_words(line: OfferLine) -> str:
-    return f"{devices_words(line.allocation)}, about {energy_words(line.estimate.energy_j.mid)}"
+    energy_j = line.estimate.energy_j
+    return f"{devices_words(line.allocation)}, about {energy_words(energy_j.mid, beside_j=energy_j.high)}"
 
 
 def estimate_keep(

@@ -166,8 +166,9 @@ def job_spec_update(*, user: User, job: Job, spec: str | dict[str, Any]) -> Job:
         }  # spec.yaml follows the spec
         programs.files_replace(paths.generated, program.files)
         programs.files_replace(paths.program, {**program.files, **edited})
+        named = job.spec.get("name")
         _fill(job, wish, resolved, job.dataset)
-        if wish.name:
+        if wish.name and wish.name != named:  # the old name in the spec takes back no later one: a clone's, a rename
             job.name = wish.name
         return _draft_save(job, user, "Spec changed")
 

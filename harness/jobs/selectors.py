@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F, Q, QuerySet
@@ -43,6 +45,7 @@ __all__ = [
     "job_list",
     "job_logs",
     "job_logs_text",
+    "job_owners",
     "job_profile",
     "job_results",
     "job_samples",
@@ -100,6 +103,9 @@ class JobFilters:
     """In name, notes, dataset or id."""
     metric_min: float | None = None
     metric_max: float | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+    """When they were made; `before` is exclusive."""
     deleted: bool = False
     """The trash instead of the list."""
 
@@ -117,6 +123,8 @@ class JobFilters:
             "parent_id": self.parent,
             "metric_best__gte": self.metric_min,
             "metric_best__lte": self.metric_max,
+            "created_at__gte": self.since,
+            "created_at__lt": self.before,
         }
         for field, value in exact.items():
             if value not in (None, ""):
@@ -126,7 +134,9 @@ class JobFilters:
         if self.dataset:
             where &= Q(dataset_id=self.dataset) | Q(dataset__name=self.dataset)
         if self.tag:
-            where &= Q(tags__icontains=f'"{search_check(self.tag, "tag")}"')
+            tag = search_check(self.tag, "tag")
+            # As text, JSON has other letters than English ones as they are, or (in SQLite) as escapes.
+            where &= Q(tags__icontains=json.dumps(tag)) | Q(tags__icontains=json.dumps(tag, ensure_ascii=False))
         if self.query:
             text = search_check(self.query)
             where &= Q(name__icontains=text) | Q(notes__icontains=text) | Q(dataset__name__icontains=text) | Q(pk=text)
@@ -153,6 +163,12 @@ def job_list(
         .order_by(*([order] if field == "created_at" else [order, "-created_at"]), "pk")
     )
     return page_of(rows, page=page, page_size=page_size)
+
+
+def job_owners(*, user: User) -> list[str]:
+    """Names of those whose jobs the person sees, in order."""
+    jobs = Job.objects.filter(project__in=visible_projects(user), deleted_at=None)
+    return [str(name) for name in jobs.order_by("owner__username").values_list("owner__username", flat=True).distinct()]
 
 
 def job_get(*, user: User, job_id: str, role: Role = Role.VIEWER) -> Job:

@@ -159,10 +159,11 @@ def first_error_line(job: Job) -> dict[str, Any] | None:
 def spec_editor(job: Job) -> dict[str, Any]:
     """What the form of a draft's spec shows: fields, YAML, and the files the person changed by hand."""
     profile = dataset_profile(job.dataset)
+    wish = {**job.spec, "name": job.name} if job.spec.get("name") else job.spec
     return {
         "can_edit": True,
         "groups": spec_groups(profile),
-        "yaml_text": dump(TaskSpec.model_validate(job.spec)),
+        "yaml_text": dump(TaskSpec.model_validate(wish)),
         "edited_files": [file["name"] for file in program_files(job) if file["edited"] and file["name"] != "spec.yaml"],
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.urls import reverse
@@ -115,16 +116,20 @@ def _may_try(offer: OfferRow, priced: Offer) -> bool:
 
 
 def shown_lines(offer: Offer) -> list[Shown]:
-    """The table, in the offer's order; lines that neither stand out nor come first are minor."""
+    """The table, in the offer's order and one unit of energy; lines that neither stand out nor come first are minor."""
     views = offer_lines(offer)
-    return [_shown(view, minor=index >= LINES_SHOWN and not _stands_out(view.line)) for index, view in enumerate(views)]
+    most_j = max((view.line.estimate.energy_j.high for view in views), default=0.0)
+    return [
+        _shown(view, most_j=most_j, minor=index >= LINES_SHOWN and not _stands_out(view.line))
+        for index, view in enumerate(views)
+    ]
 
 
 def _stands_out(line: OfferLine) -> bool:
     return bool(line.marks) or line.frontier
 
 
-def _shown(view: LineView, *, minor: bool) -> Shown:
+def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
     cost = view.line.estimate
     return Shown(
         view=view,
@@ -133,8 +138,8 @@ def _shown(view: LineView, *, minor: bool) -> Shown:
         memory=memory_size_words(cost.peak_bytes.mid),
         memory_range=_range(cost.peak_bytes, memory_size_words),
         room=memory_size_words(view.line.memory_limit_bytes),
-        energy=energy_words(cost.energy_j.mid),
-        energy_range=_range(cost.energy_j, energy_words),
+        energy=energy_words(cost.energy_j.mid, beside_j=most_j),
+        energy_range=energy_range_words(cost.energy_j.low, cost.energy_j.high, beside_j=most_j),
         basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == cost.energy_basis else "",
         selected=Mark.RECOMMENDED in view.line.marks,
         is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
@@ -143,8 +148,6 @@ def _shown(view: LineView, *, minor: bool) -> Shown:
 
 
 def _range(interval: Interval, words: Words) -> str:
-    if words is energy_words:
-        return energy_range_words(interval.low, interval.high)
     low, high = words(interval.low), words(interval.high)
     (value, _, unit), (upper, _, upper_unit) = low.rpartition(" "), high.rpartition(" ")
     is_plain = unit == upper_unit and " " not in value + upper
@@ -222,10 +225,15 @@ def _so_far(job: Job) -> dict[str, float]:
 
 
 def _compared(told: Interval, actual: float | None, words: Words) -> dict[str, Any]:
+    write, spread = words, _range(told, words)
+    if words is energy_words:  # what stands in one row has one unit
+        most_j = max(told.high, actual or 0.0)
+        write = partial(energy_words, beside_j=most_j)
+        spread = energy_range_words(told.low, told.high, beside_j=most_j)
     return {
-        "told": words(told.mid),
-        "range": _range(told, words),
-        "actual": words(actual) if actual is not None else None,
+        "told": write(told.mid),
+        "range": spread,
+        "actual": write(actual) if actual is not None else None,
         "error": 100.0 * (told.mid / actual - 1.0) if actual else None,
         "held": actual is not None and told.low <= actual <= told.high,
     }

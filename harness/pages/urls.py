@@ -7,6 +7,7 @@ from django.urls import path
 from harness.pages.views import (
     account,
     audit,
+    bulk,
     calibration,
     curves,
     datasets,
@@ -50,7 +51,7 @@ urlpatterns = [
     path("datasets/<str:dataset_id>/delete/", datasets.dataset_remove, name="dataset_remove"),
     path("datasets/<str:dataset_id>/restore/", datasets.dataset_bring_back, name="dataset_restore"),
     path("jobs/", jobs.job_index, name="job_list"),
-    path("jobs/bulk/", jobs.job_bulk, name="job_bulk"),
+    path("jobs/bulk/", bulk.job_bulk, name="job_bulk"),
     path("jobs/compare/", jobs.job_compare, name="job_compare"),
     path("jobs/export.<str:kind>", jobs.job_export, name="job_export"),
     path("jobs/new/", wizard.job_new, name="job_new"),

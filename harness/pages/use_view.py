@@ -84,9 +84,10 @@ def use_totals(buckets: Sequence[Bucket], window: Window, co2_g_per_kwh: float) 
     busy_kwh = sum(bucket.busy_w for bucket in buckets) * window.bucket_s / KWH_J
     idle_kwh = sum(bucket.idle_w for bucket in buckets) * window.bucket_s / KWH_J
     devices = sum(bucket.devices for bucket in buckets)
+    most_j = max(busy_kwh, idle_kwh) * KWH_J
     return {
-        "busy": energy_words(busy_kwh * KWH_J),
-        "idle": energy_words(idle_kwh * KWH_J),
+        "busy": energy_words(busy_kwh * KWH_J, beside_j=most_j),
+        "idle": energy_words(idle_kwh * KWH_J, beside_j=most_j),
         "co2": mass_words((busy_kwh + idle_kwh) * co2_g_per_kwh / 1000),
         "utilisation": sum(bucket.busy for bucket in buckets) / devices if devices else 0.0,
     }

@@ -46,7 +46,7 @@ def _for_signed_in(view: View) -> View:
 
     @wraps(view)
     def answer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        if "HX-Request" in request.headers and not request.user.is_authenticated:
+        if asks_part(request) and not request.user.is_authenticated:
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
         return whole(request, *args, **kwargs)
 
@@ -70,6 +70,11 @@ def person(request: HttpRequest) -> User:
     return request.user
 
 
+def asks_part(request: HttpRequest) -> bool:
+    """Whether a page asks for a part of itself; a browser that opens the address asks for the whole."""
+    return "HX-Request" in request.headers
+
+
 def show(
     request: HttpRequest, template: str, context: dict[str, Any], *, nav: str = "", status: int = 200
 ) -> HttpResponse:
@@ -80,7 +85,7 @@ def show(
 
 def error_answer(request: HttpRequest, error: HarnessError) -> HttpResponse:
     """The error as a fragment for htmx, else as a page; says what, why and what to do."""
-    if request.headers.get("HX-Request"):
+    if asks_part(request):
         return render(request, "parts/error.html", {"error": error}, status=error.status)
     name = {403: "403.html", 404: "404.html"}.get(error.status, "error.html")
     return render(request, name, {"error": error}, status=error.status)

@@ -103,3 +103,6 @@ CHECK_WORDS = {
     "skip": ("not looked at", "secondary"),
 }
 """States of a doctor's findings, the worst first."""
+
+FORM_INPUT = "form.json"
+"""What a row that was typed into the form of a prediction is called as a file."""

@@ -28,15 +28,15 @@ def duration_words(seconds: float) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
-def energy_words(energy_j: float) -> str:
-    """`830 J`, `12.4 Wh`, `3.1 kWh`."""
-    size_j, unit = _energy_unit(energy_j)
+def energy_words(energy_j: float, *, beside_j: float = 0.0) -> str:
+    """`830 J`, `12.4 Wh`, `3.1 kWh`; in the unit of the larger one it stands beside, where there is one."""
+    size_j, unit = _energy_unit(max(energy_j, beside_j))
     return f"{_figure(energy_j / size_j)} {unit}"
 
 
-def energy_range_words(low_j: float, high_j: float) -> str:
-    """`0.128 to 2.4 Wh`: both ends in the unit of the upper one."""
-    size_j, unit = _energy_unit(high_j)
+def energy_range_words(low_j: float, high_j: float, *, beside_j: float = 0.0) -> str:
+    """`0.128 to 2.4 Wh`: both ends in the unit of the upper one, or of a larger one beside it."""
+    size_j, unit = _energy_unit(max(high_j, beside_j))
     return f"{_figure(low_j / size_j)} to {_figure(high_j / size_j)} {unit}"
 
 
@@ -94,7 +94,7 @@ def way_words(line: OfferLine) -> str:
     estimate = line.estimate
     return (
         f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high)} of its start, "
-        f"about {energy_words(estimate.energy_j.mid)}."
+        f"about {energy_words(estimate.energy_j.mid, beside_j=estimate.energy_j.high)}."
     )
 
 

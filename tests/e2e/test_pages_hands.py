@@ -107,6 +107,35 @@ def test_the_tab_of_the_browser_tells_how_a_run_goes(
     until(page, "document.title.startsWith('80.0 % · ')")
 
 
+def test_who_wished_it_is_told_when_a_run_ends(
+    open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
+) -> None:
+    page, job = open_as(), ids["running"]
+    page.context.grant_permissions(["notifications"])
+    page.add_init_script(
+        """window.told = [];
+        window.Notification = class extends EventTarget {
+          static permission = "granted";
+          static requestPermission = async () => "granted";
+          constructor(title) { super(); window.told.push(title); }
+        };"""
+    )
+    visit(page, f"/jobs/{job}/live/")
+    name = page.inner_text("h1")
+    page.click("button:has-text('Tell me when it ends')")
+    page.wait_for_selector("button[aria-pressed=true]:has-text('You will be told')")
+
+    def ended(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace("Running", "Succeeded"))
+
+    page.route(f"**/jobs/{job}/header/", ended)
+    event = Event(kind=EventKind.EXITED, job_id=job, token=1, rank=0, seq=2, time_s=time.time(), data={})
+    redis.Redis.from_url(broker_url).xadd(job_stream(job), {"event": event.to_json()})
+    until(page, "window.told.length > 0")
+    assert page.evaluate("window.told") == [f"{name}: succeeded"]
+
+
 @pytest.mark.parametrize("name", ["live", "results"])
 def test_no_row_of_cards_has_a_hole(open_as: Callable[..., Any], ids: dict[str, str], name: str) -> None:
     page = open_as()

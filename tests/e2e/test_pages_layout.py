@@ -53,7 +53,7 @@ def test_a_row_on_a_phone_begins_with_what_it_is_about(open_as: Callable[..., An
     page = open_as(width=390)
     visit(page, "/jobs/")
     row = page.locator("#jobs tbody tr").first
-    box, name = row.locator("input").bounding_box(), row.locator("td[data-label=Job] a").bounding_box()
+    box, name = row.locator("input").bounding_box(), row.locator("td[data-label=Job] a").first.bounding_box()
     assert box["x"] + box["width"] < name["x"] < 80 and abs(box["y"] - name["y"]) < 12
     visit(page, addresses(ids)["cost"])
     until(page, "document.querySelectorAll('.offer-table tbody tr').length > 1")

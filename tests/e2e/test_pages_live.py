@@ -149,3 +149,24 @@ def test_a_question_answered_after_the_page_changed_below_it_still_counts(
     page.evaluate("document.getElementById('job-header').remove()")
     page.click("#confirm-dialog button[value=yes]")
     until(page, "document.querySelector('[data-live=state]')?.innerText.includes('Cancelled')")
+
+
+def test_a_rank_has_one_colour_in_all_charts_whoever_spoke_first(
+    open_as: Callable[..., Any], ids: dict[str, str], broker_url: str
+) -> None:
+    job_id, client = ids["placed"], redis.Redis.from_url(broker_url)
+    page = open_as()
+    visit(page, f"/jobs/{job_id}/live/")
+    page.wait_for_selector("[data-mount=curves][data-mounted]")
+    said = [(rank, key) for key, order in (("rows", (1, 0)), ("idle_share", (0, 1))) for rank in order]
+    for seq, (rank, key) in enumerate(said):
+        data = {"step": 1, "epoch": 0.1, "values": {f"rank{rank}/{key}": 0.5}}
+        event = Event(kind=EventKind.METRIC, job_id=job_id, token=1, rank=rank, seq=seq, time_s=time.time(), data=data)
+        client.xadd(job_stream(job_id), {"event": event.to_json()})
+    until(page, "document.querySelectorAll('.uplot').length === 2")
+    colours = """[...document.querySelectorAll('.u-legend')].map((legend) =>
+      [...legend.querySelectorAll('.u-series')].slice(1).map((series) =>
+        series.innerText.split(':')[0] + getComputedStyle(series.querySelector('.u-marker')).borderColor))"""
+    until(page, f"{colours}.every((names) => names.length === 2)")
+    one, other = page.evaluate(colours)
+    assert one == other and one[0].startswith("rank 0") and one[1].startswith("rank 1")

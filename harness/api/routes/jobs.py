@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Body, Query, Router, Status
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
@@ -53,6 +53,8 @@ class JobQuery(Strict):
     query: str = Field("", max_length=200, description="In name, notes, dataset's name; or an id.")
     metric_min: float | None = Field(None, allow_inf_nan=False)
     metric_max: float | None = Field(None, allow_inf_nan=False)
+    since: AwareDatetime | None = Field(None, description="Made then or later.")
+    before: AwareDatetime | None = Field(None, description="Made before then.")
     deleted: bool = Field(False, description="The trash instead of the list.")
     sort: str = Field("-created", pattern=_SORT, description=f"One of {', '.join(selectors.SORTS)}; `-`: downwards.")
 
@@ -90,10 +92,23 @@ def job_list(
 ) -> dict[str, Any]:
     """One page of the jobs that the caller sees, filtered and sorted here."""
     user = person(request)
-    exact = ("task", "family", "owner", "dataset", "parent", "tag", "query", "metric_min", "metric_max", "deleted")
+    exact = (
+        "task",
+        "family",
+        "owner",
+        "dataset",
+        "parent",
+        "tag",
+        "query",
+        "metric_min",
+        "metric_max",
+        "since",
+        "before",
+    )
     filters = selectors.JobFilters(
         project=project_get(user=user, slug=query.project) if query.project else None,
         states=tuple(state.value for state in query.state),
+        deleted=query.deleted,
         **{name: getattr(query, name) for name in exact},
     )
     page = selectors.job_list(user=user, filters=filters, sort=query.sort, page=paging.page, page_size=paging.page_size)

@@ -13,7 +13,16 @@ function count(all) {
   if (note) note.textContent = chosen ? `${chosen} chosen` : "";
 }
 
+// Enter in a field presses the button beside it; a form's first button would be another one.
+function enter(event) {
+  const wanted = event.key === "Enter" && event.target.dataset?.enter;
+  if (!wanted) return;
+  event.preventDefault();
+  event.target.form.requestSubmit(event.target.form.querySelector(`button[value="${wanted}"]`));
+}
+
 export function setUpChoosing() {
+  document.addEventListener("keydown", enter);
   document.addEventListener("change", ({ target }) => {
     if (target.matches?.("[data-select-all]")) {
       for (const box of boxesOf(target)) box.checked = target.checked;

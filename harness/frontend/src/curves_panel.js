@@ -11,13 +11,17 @@ const MIB = 2 ** 20;
 
 const PARTS = ["train", "val", "test"];
 
+// A rank has the same colour in every chart, whoever spoke first; the node it runs on has another than any rank.
+const HUE_OF_NODE = 7;
+
 const NAMES = { r2: "R²", macro_f1: "macro F1", rmse: "RMSE", mae: "MAE" };
 
 export function groupOf(key) {
   const [part, name] = key.includes("/") ? [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)] : ["", key];
-  if (/^rank\d+$/.test(part)) return { group: name, title: `${name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`, label: part.replace("rank", "rank "), zero: true, late: 1 };
+  if (/^rank\d+$/.test(part)) return { group: name, title: `${name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`, label: part.replace("rank", "rank "), zero: true, late: 1, hue: Number(part.slice(4)) };
   const label = { train: "training", val: "validation", test: "test" }[part] ?? part;
-  return { group: name, title: NAMES[name] ?? name.replaceAll("_", " "), label: label || name, zero: false, late: name === "learning_rate" ? 2 : 0 };
+  const hue = PARTS.includes(part) ? PARTS.indexOf(part) : undefined;
+  return { group: name, title: NAMES[name] ?? name.replaceAll("_", " "), label: label || name, zero: false, late: name === "learning_rate" ? 2 : 0, hue };
 }
 
 // Where the chart of a key stands on a page: losses and scores first, parts of the data in the order they are used.
@@ -65,34 +69,34 @@ export class Panel {
   addMetric(source, key, list, start_s) {
     const { plan, chart } = this.metric(source, key);
     this.start_s ??= start_s;
-    chart.set(key, plan.label, list, { source, key, start_s: this.start_s });
+    chart.set(key, plan.label, list, { source, key, start_s: this.start_s, hue: plan.hue });
   }
 
   addPoint(source, key, point) {
     const { plan, chart } = this.metric(source, key);
     this.start_s ??= point.time_s;
-    chart.add(key, plan.label, point, { source, key, start_s: this.start_s });
+    chart.add(key, plan.label, point, { source, key, start_s: this.start_s, hue: plan.hue });
   }
 
   addSample({ time_s, token = null, ranks = [], host = {}, gpus = [] }) {
     this.start_s ??= time_s;
     const at = (value, place_s = time_s) => ({ step: place_s, epoch: null, time_s: place_s, value: value ?? null });
-    const add = (group, plan, name, label, value) => {
+    const add = (group, plan, name, label, hue, value) => {
       const chart = this.chart(group, { place: 300, ownAxis: true, zero: true, ...plan });
-      const entry = chart.entry(name, label, { start_s: this.start_s, token });
+      const entry = chart.entry(name, label, { start_s: this.start_s, token, hue });
       // Between two attempts nothing was measured: the line is broken there.
       if (entry.token !== token) chart.add(name, label, { ...at(null, time_s - 0.001), gap: true });
       entry.token = token;
       chart.add(name, label, at(value));
     };
     for (const rank of ranks) {
-      add("cpu", { title: "processor", unit: " %" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.cpu_percent);
-      add("memory", { title: "memory of the process", unit: " MiB" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rss_bytes / MIB);
+      add("cpu", { title: "processor", unit: " %" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rank, rank.cpu_percent);
+      add("memory", { title: "memory of the process", unit: " MiB" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rank, rank.rss_bytes / MIB);
     }
-    if (host.cpu_percent !== undefined) add("cpu", { title: "processor", unit: " %" }, "host", "whole node", host.cpu_percent);
+    if (host.cpu_percent !== undefined) add("cpu", { title: "processor", unit: " %" }, "host", "whole node", HUE_OF_NODE, host.cpu_percent);
     for (const gpu of gpus) {
-      add("gpu", { title: "GPU use", unit: " %" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.utilization_percent);
-      add("gpu-memory", { title: "GPU memory", unit: " MiB" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.memory_bytes / MIB);
+      add("gpu", { title: "GPU use", unit: " %" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.index, gpu.utilization_percent);
+      add("gpu-memory", { title: "GPU memory", unit: " MiB" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.index, gpu.memory_bytes / MIB);
     }
   }
 }

@@ -1,6 +1,7 @@
 // The header of a job, live: figures follow the stream, a change of state asks the server for the header again.
 import { announce, el } from "./dom.js";
 import { duration, number, percent } from "./format.js";
+import { giveNotice, offerNotice } from "./notice.js";
 import { localise } from "./time.js";
 import { stream } from "./stream.js";
 
@@ -25,6 +26,8 @@ export function mount(root) {
   const entitle = (words) => { document.title = words ? `${words} · ${title}` : title; };
   entitle(live("share")?.textContent);
 
+  offerNotice(root, root.dataset.job);
+
   // A button must not be exchanged between pressing and releasing it.
   let pressed = false;
   root.addEventListener("pointerdown", () => { pressed = true; });
@@ -43,11 +46,13 @@ export function mount(root) {
     const held = root.contains(document.activeElement) ? document.activeElement.closest("form")?.getAttribute("action") : null;
     root.innerHTML = await response.text();
     localise(root);
+    offerNotice(root, root.dataset.job);
     if (held) root.querySelector(`form[action="${held}"] button`)?.focus();
     const after = root.querySelector("[data-live=state]")?.textContent;
     if (before !== after) {
       announce(`The job is ${after}`);
       entitle(after);
+      giveNotice(root.dataset.job, root.querySelector("h1").textContent, after);
       if (/Succeeded/.test(after)) root.append(ready());
     }
   }

@@ -103,6 +103,8 @@ export function mount(root) {
     const id = `${shownToken ? "" : `a${token}-`}r${rank}-l${line}`;
     if (hasGap() || !wanted(rank, level, text) || document.getElementById(id)) return;
     view.querySelector("[data-none]")?.remove();
+    const first = view.querySelector(".log-line");
+    if (first && Number(first.dataset.rank) !== rank) view.classList.remove("one-rank");
     view.append(
       el("div", { class: `log-line level-${level}`, id, "data-rank": rank, "data-line": line },
         el("a", { href: `?rank=${rank}&attempt=${token}&line=${line}`, "aria-label": `Link to line ${line} of rank ${rank}` }, String(line)),

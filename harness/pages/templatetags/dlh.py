@@ -20,6 +20,7 @@ from harness.pages.undo import undo_form
 from harness.pages.words import (
     CHECK_WORDS,
     COPY_WORDS,
+    FORM_INPUT,
     NAME_WORDS,
     SANDBOX_WORDS,
     SCOPE_WORDS,
@@ -133,6 +134,12 @@ def scope_word(scope: str) -> str:
 def words(name: str) -> str:
     """`snake_case` as words, known names as people write them."""
     return NAME_WORDS.get(str(name), str(name).replace("_", " "))
+
+
+@register.filter
+def input_word(name: str) -> str:
+    """What was predicted for: the file's name, or that it was typed."""
+    return "One row by form" if name == FORM_INPUT else name
 
 
 @register.filter

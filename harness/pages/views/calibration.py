@@ -15,7 +15,7 @@ from harness.csv import csv_chunks
 from harness.errors import Invalid, NotFound, TooLarge
 from harness.pages.calibration_view import accuracy_charts, accuracy_rows, model_charts, run_line
 from harness.pages.forms import CalibrationForm
-from harness.pages.web import change, page, person, show
+from harness.pages.web import asks_part, change, page, person, show
 from harness.pool.models import Node, NodeState
 from harness.responses import chunks_response
 
@@ -27,7 +27,7 @@ def calibration(request: HttpRequest) -> HttpResponseBase:
     """Sweeps, the model of each kind of device, and how well it does. For admins."""
     require_admin(person(request))
     runs = [run_line(run) for run in selectors.run_list()]
-    if request.headers.get("HX-Request"):
+    if asks_part(request):
         return show(request, "calibration/runs.html", {"runs": runs}, nav="pool")
     models = list(selectors.model_list())
     chosen = _model(request, models)

@@ -10,7 +10,7 @@ from harness.jobs.models import Job
 from harness.jobs.selectors import JobFilters, job_list, queue_position
 from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
-from harness.pages.web import page, person, show
+from harness.pages.web import asks_part, page, person, show
 from harness.pool.selectors import pool_overview
 
 SHOWN = 8
@@ -38,5 +38,5 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "first": first_steps(user),
         "samples": [(name, words) for name, (_, _, words) in SAMPLES.items()],
     }
-    template = "home/board.html" if request.headers.get("HX-Request") else "home/page.html"
+    template = "home/board.html" if asks_part(request) else "home/page.html"
     return show(request, template, context, nav="home")

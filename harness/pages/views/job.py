@@ -36,6 +36,7 @@ from harness.pages.job_view import (
 )
 from harness.pages.log_view import logs_context
 from harness.pages.offer_view import cost_context
+from harness.pages.parent_view import parent_context
 from harness.pages.ranks_view import ranks_of
 from harness.pages.rate_view import rates_context
 from harness.pages.results_view import results_context
@@ -114,7 +115,7 @@ def _results(request: HttpRequest, job: Job) -> dict[str, Any]:
     try:
         return results_context(job, job_results(job))
     except NotFound as error:
-        return {"missing": error}
+        return {"missing": error, "has_checkpoints": job_checkpoints(job).exists()}
     except Conflict as error:
         return {"broken": error}
 
@@ -130,13 +131,17 @@ def _program(request: HttpRequest, job: Job) -> dict[str, Any]:
         "diff": program_diff(job) if job.program_edited else "",
         **rates_context(job),
     }
-    if job.state == JobState.DRAFT:
+    if job.state == JobState.DRAFT and not job.deleted_at:
         context["summary"] = submit_summary(job, pool_overview())
     return context
 
 
 def _spec(request: HttpRequest, job: Job) -> dict[str, Any]:
-    context = {"guesses": job.resolved.get("guesses", ()), "spec": job.resolved.get("spec") or job.spec}
+    context = {
+        "guesses": job.resolved.get("guesses", ()),
+        "spec": job.resolved.get("spec") or job.spec,
+        **parent_context(job),
+    }
     may_edit = job.state == JobState.DRAFT and not job.deleted_at and can(person(request), job.project, Role.MEMBER)
     return {**context, **(spec_editor(job) if may_edit else {})}
 

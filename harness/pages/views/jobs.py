@@ -1,40 +1,35 @@
-"""Job history: filters, sorting and paging in the address; bulk trash; export; comparison."""
+"""Job history: filters, sorting and paging in the address; export; comparison; the trash."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
-from urllib.parse import urlencode
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, QueryDict
-from django.shortcuts import redirect
-from django.urls import reverse
 
-from codegen.words import counted
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get, project_list
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
-from harness.errors import HarnessError, Invalid, NotFound
+from harness.errors import Invalid, NotFound
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_get, job_list
-from harness.jobs.services import job_delete, job_restore
+from harness.jobs.selectors import JobFilters, job_get, job_list, job_owners
 from harness.pages.compare_view import compare_rows
+from harness.pages.days import days_read
 from harness.pages.job_view import curves_source
 from harness.pages.spec_diff import spec_differences
-from harness.pages.undo import undo_tag
-from harness.pages.web import page, page_number, person, show
+from harness.pages.views.bulk import COMPARE_MAX
+from harness.pages.web import asks_part, page, page_number, person, show
 from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
 from harness.paging import PAGE_SIZE_MAX, Page
 from harness.responses import chunks_response
 from worker.states import JobState
 
 PAGE_SIZE = 25
-BULK_MAX = 200
-COMPARE_MAX = 8
-_PINNED = {"dataset": "Dataset", "family": "Model", "owner": "Owner", "metric_max": "Best at most"}
+_MORE = ("task", "project", "owner", "metric_min", "tag", "since", "until")
+"""Filters of the form that are folded in until one of them is set."""
+_PINNED = {"dataset": "Dataset", "family": "Model", "metric_max": "Best at most"}
 _COLUMNS = ("id", "name", "state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best",
             "metric_test", "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
 
@@ -50,6 +45,7 @@ def filters_read(request: HttpRequest, *, user: User) -> JobFilters:
     """Filters out of the address. Raises `NotFound` for a project of others, `Invalid`."""
     given = request.GET
     slug = given.get("project", "")
+    since, before = days_read(given)
     return JobFilters(
         project=project_get(user=user, slug=slug) if slug else None,
         states=tuple(state for state in given.getlist("state") if state),
@@ -61,6 +57,8 @@ def filters_read(request: HttpRequest, *, user: User) -> JobFilters:
         query=given.get("q", "").strip(),
         metric_min=_number(given.get("metric_min", "")),
         metric_max=_number(given.get("metric_max", "")),
+        since=since,
+        before=before,
     )
 
 
@@ -86,8 +84,8 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     sort = request.GET.get("sort", "-created")
     filters = filters_read(request, user=user)
-    is_part = bool(request.headers.get("HX-Request")) and not request.headers.get("HX-History-Restore-Request")
-    context = {
+    is_part = asks_part(request) and not request.headers.get("HX-History-Restore-Request")
+    context: dict[str, Any] = {
         "rows": job_list(user=user, filters=filters, sort=sort, page=page_number(request), page_size=PAGE_SIZE),
         "is_part": is_part,
         "pinned": pinned_filters(request.GET, user=user),
@@ -97,8 +95,10 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
         "chosen_states": set(filters.states),
         "states": [(state.value, STATE_WORDS[state.value][0]) for state in JobState],
         "tasks": TASK_WORDS.items(),
-        "projects": project_list(user=user),
     }
+    if not is_part:
+        context |= {"projects": project_list(user=user), "owners": job_owners(user=user)}
+        context["more_given"] = any(request.GET.get(name) for name in _MORE)
     template = "jobs/table.html" if is_part else "jobs/list.html"
     response = show(request, template, context, nav="jobs")
     response["Vary"] = "HX-Request"
@@ -137,44 +137,6 @@ def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
         raise NotFound("Jobs can be exported as CSV or JSON.")
     chunks = csv_chunks(_COLUMNS, map(_row, jobs))
     return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename="jobs.csv")
-
-
-@page("POST")
-def job_bulk(request: HttpRequest) -> HttpResponseBase:
-    """Move several jobs to the trash, or compare them; tells which could not be moved."""
-    user = person(request)
-    chosen = request.POST.getlist("job")[:BULK_MAX]
-    back = reverse("job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
-    if not chosen:
-        messages.warning(request, "No job is chosen.", extra_tags="Tick the boxes in front of them first.")
-        return redirect(back)
-    if request.POST.get("do") == "compare":
-        if len(chosen) > COMPARE_MAX:
-            messages.info(request, f"These are the first {COMPARE_MAX} of the {len(chosen)} jobs you chose.")
-        return redirect(f"{reverse('job_compare')}?{urlencode({'job': chosen[:COMPARE_MAX]}, doseq=True)}")
-    restores = request.POST.get("do") == "restore"
-    moved, refused = _bulk(user, chosen, job_restore if restores else job_delete)
-    word = "restored" if restores else "moved to the trash"
-    if moved:
-        again = urlencode({"do": "restore", "from": "undo", "job": moved}, doseq=True)
-        undo = "" if restores else undo_tag(f"{reverse('job_bulk')}?{again}")
-        messages.success(request, f"{counted(len(moved), 'job')} {word}.", extra_tags=undo)
-    if refused:
-        messages.error(request, f"{len(refused)} could not be {word}: {refused[0].message}", extra_tags=refused[0].hint)
-    return redirect("trash" if restores and not request.POST.get("from") else back)
-
-
-def _bulk(user: User, chosen: list[str], service: Callable[..., object]) -> tuple[list[str], list[HarnessError]]:
-    """Do one thing to each job: ids of those it was done to, refusals of the others."""
-    moved: list[str] = []
-    refused: list[HarnessError] = []
-    for job_id in chosen:
-        try:
-            service(user=user, job=job_get(user=user, job_id=job_id))
-            moved.append(job_id)
-        except HarnessError as error:
-            refused.append(error)
-    return moved, refused
 
 
 @page("GET", "HEAD")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.access import require_admin, visible_projects
@@ -12,7 +13,7 @@ from harness.bucket.status import bucket_status
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.pages.forms import NodeForm, PoolForm, SlowForm
-from harness.pages.web import change, number_read, page, person, show
+from harness.pages.web import asks_part, change, number_read, page, person, show
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
 from harness.pool.selectors import PoolOverview, pool_overview
@@ -53,7 +54,7 @@ def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str
         "joins": joins,
         "join_command": command,
     }
-    template = "pool/nodes.html" if request.headers.get("HX-Request") else "pool/page.html"
+    template = "pool/nodes.html" if asks_part(request) else "pool/page.html"
     response = show(request, template, context, nav="pool", status=422 if form.errors else 200)
     if command:
         response["Cache-Control"] = "no-store"
@@ -68,15 +69,19 @@ def _slow_form(overview: PoolOverview) -> SlowForm:
 
 @page("GET", "HEAD")
 def object_store(request: HttpRequest) -> HttpResponseBase:
-    """How the copy in the object store stands now."""
+    """How the copy in the object store stands now: a part of the page of the pool."""
     require_admin(person(request))
+    if not asks_part(request):
+        return redirect("pool")
     return show(request, "pool/object_store.html", {"object_store": bucket_status()})
 
 
 @page("GET", "HEAD")
 def readers(request: HttpRequest) -> HttpResponseBase:
-    """How far the reading of events is now."""
+    """How far the reading of events is now: a part of the page of the pool."""
     require_admin(person(request))
+    if not asks_part(request):
+        return redirect("pool")
     return show(request, "pool/readers.html", {"reading": reading_state()})
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 
-from codegen.profile.types import ColumnProfile, DataKind, DatasetProfile
+from codegen.profile.types import DECIMAL_COMMA, ColumnProfile, DataKind, DatasetProfile
 from harness.accounts.models import Role
 from harness.errors import HarnessError, Invalid
 from harness.jobs.models import Job
@@ -24,7 +25,8 @@ from harness.jobs.selectors import (
 from harness.jobs.services import prediction_create
 from harness.pages.job_view import header
 from harness.pages.prediction_view import prediction_context
-from harness.pages.web import can, page, person, show
+from harness.pages.web import asks_part, can, page, person, show
+from harness.pages.words import FORM_INPUT
 
 PREDICTIONS_SHOWN = 10
 CHOICES_MOST = 60
@@ -51,6 +53,7 @@ def _field(column: ColumnProfile, kind: str) -> dict[str, Any]:
     return {
         "name": column.name,
         "number": is_number,
+        "decimal_comma": column.spelling == DECIMAL_COMMA,
         "typical": "" if typical is None else f"{typical:.6g}" if isinstance(typical, float) else typical,
         "choices": values if kind == "categorical" and len(values) <= CHOICES_MOST else [],
         "low": column.minimum,
@@ -113,17 +116,25 @@ def _input(request: HttpRequest, fields: list[dict[str, Any]]) -> tuple[str, byt
         if text == "":
             row[field["name"]] = None
         elif field["number"]:
-            row[field["name"]] = _number(field["name"], text)
+            row[field["name"]] = _number(field, text)
         else:
             row[field["name"]] = text
-    return "form.json", json.dumps([row]).encode()
+    return FORM_INPUT, json.dumps([row]).encode()
 
 
-def _number(name: str, text: str) -> float:
+def _number(field: dict[str, Any], text: str) -> float:
+    """What was typed, read as the column's values were. Raises `Invalid`."""
+    written = text.replace(".", "").replace(",", ".") if field["decimal_comma"] and "," in text else text
     try:
-        return float(text)
-    except ValueError as error:
-        raise Invalid(f"{name}: {text!r} is not a number.", field=name, hint="Write it like 3.5.") from error
+        value = float(written)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        example = "3,5" if field["decimal_comma"] else "3.5"
+        raise Invalid(
+            f"{field['name']}: {text!r} is not a number.", field=field["name"], hint=f"Write it like {example}."
+        )
+    return value
 
 
 @page("GET", "HEAD")
@@ -135,5 +146,5 @@ def prediction_page(request: HttpRequest, job_id: str, prediction_id: str) -> Ht
     context: dict[str, Any] = {"job": job, "prediction": prediction}
     if prediction.state == "done":
         context |= prediction_context(prediction_output_get(prediction), prediction.input_name)
-    template = "jobs/prediction_part.html" if request.headers.get("HX-Request") else "jobs/prediction.html"
+    template = "jobs/prediction_part.html" if asks_part(request) else "jobs/prediction.html"
     return show(request, template, context, nav="jobs")

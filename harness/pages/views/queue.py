@@ -21,7 +21,7 @@ from harness.jobs.selectors import job_get
 from harness.jobs.timelines import GROUPS, SPANS, pool_timeline, use_rows, window_of
 from harness.pages.forms import QuotaForm, ReservationForm
 from harness.pages.use_view import energy_unit, use_charts, use_lines, use_totals
-from harness.pages.web import change, page, person, show
+from harness.pages.web import asks_part, change, page, person, show
 from harness.pool.models import Node
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
@@ -41,7 +41,7 @@ def queue(request: HttpRequest) -> HttpResponseBase:
         "is_admin": user.is_superuser,
         "policy": pool_setting_get().get_policy_display(),
     }
-    template = "queue/rows.html" if request.headers.get("HX-Request") else "queue/page.html"
+    template = "queue/rows.html" if asks_part(request) else "queue/page.html"
     return show(request, template, context, nav="queue")
 
 

@@ -150,6 +150,20 @@ def test_a_new_spec_makes_a_new_program_and_keeps_edits(job, people):
     assert (job.name, job.epochs) == ("Seven", 7)
 
 
+@pytest.mark.parametrize("how", ["cloned", "renamed"])
+def test_a_new_spec_with_the_old_name_in_it_takes_back_no_later_name(job_make, people, how):
+    job = job_make(name="first")
+    if how == "cloned":
+        job = services.job_clone(user=people.owner, job=job)
+    else:
+        services.job_update(user=people.owner, job=job, name="first (copy)")
+    services.job_spec_update(user=people.owner, job=job, spec={**job.spec, "training": {"epochs": 7}})
+    job.refresh_from_db()
+    assert (job.name, job.epochs) == ("first (copy)", 7)
+    services.job_spec_update(user=people.owner, job=job, spec={**job.spec, "name": "second"})
+    assert job.name == "second"
+
+
 def zip_of(job, **options):
     body = selectors.program_zip(job, **options)
     return b"".join(body.read(ByteRange(start=0, stop=body.size_bytes)))

@@ -52,6 +52,16 @@ def test_a_list_is_filtered_sorted_and_paged_by_the_server(job_make, people):
     assert names(metric_min=0.6) == "b" and names(tag="k:v") == "a" and names(query="flow") == "abc"
     assert names(owner="mate") == "" and names(dataset=c.dataset_id) == "abc" and names(task="none") == ""
     assert names(deleted=True) == ""
+    assert names(before=b.created_at) == "a" and names(since=b.created_at) == "bc"
+
+
+@pytest.mark.parametrize("tag", ["näher", "größe:12", "日本", 'the "best"', "100%_\\"])
+def test_a_list_is_filtered_by_any_tag_that_a_job_may_have(tag, job_make, people):
+    job, other = job_make(), job_make()
+    Job.objects.filter(pk=job.pk).update(tags=["old", tag])
+    Job.objects.filter(pk=other.pk).update(tags=[f"{tag}2", tag[:-1]])
+    page = selectors.job_list(user=people.owner, filters=JobFilters(tag=tag))
+    assert [found.pk for found in page.items] == [job.pk]
 
 
 @pytest.mark.parametrize("sort", ["owner__password", "-project__members__password", "", "?", "created; drop"])

@@ -14,15 +14,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from harness.accounts.models import AuditEvent
 from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.jobs.timelines import job_energy
 from harness.pages.job_view import first_error_line, job_actions
-from harness.pages.prediction_view import prediction_context, single_answer
 from harness.pages.spec_fields import spec_groups
 from harness.pages.speed import speedup_rows
-from harness.pages.views.predict import input_fields
 
 
 @pytest.fixture
@@ -145,33 +142,6 @@ def test_who_changes_the_own_password_stays_signed_in_and_it_is_noted(world: Sim
     assert noted.target == world.owner.username and noted.data == {"password": "changed"}
 
 
-def test_one_row_is_read_as_an_answer_with_falling_shares() -> None:
-    columns = ["row", "prediction", "confidence", "probability of a", "probability of b"]
-    answer = single_answer(columns, [1, "b", 0.9, 0.1, 0.9])
-    assert answer == {"prediction": "b", "shares": [("b", 0.9), ("a", 0.1)]}
-    assert single_answer(["text"], ["x"]) is None
-
-
-def test_a_prediction_stands_beside_its_probabilities_and_its_input() -> None:
-    output = {
-        "columns": ["row", "prediction", "confidence", "probability of a", "probability of b"],
-        "rows": [[1, "b", 0.9, 0.1, 0.9], [2, "a", 0.75, 0.75, 0.25]],
-        "inputs": {"columns": ["size", "note"], "rows": [["5.1", "small"], ["6"]]},
-    }
-    shown = prediction_context(output, "rows.csv")
-    assert shown["groups"] == [("Answer", 3), ("Probability of", 2), ("Input", 2)]
-    assert shown["heads"][3:] == [("a", True), ("b", True), ("size", True), ("note", False)]
-    assert [text for text, _ in shown["rows"][0]] == ["1", "b", "90.0 %", "10.0 %", "90.0 %", "5.1", "small"]
-    assert shown["rows"][1][-1] == ("–", False)  # noqa: RUF001
-    assert shown["has_input"] and shown["single"] is None and shown["notes"] == []
-    assert prediction_context({**output, "notes": ["'?' is none"]}, "rows.csv")["notes"] == ["'?' is none"]
-    assert prediction_context({**output, "notes": "odd"}, "rows.csv")["notes"] == []
-    many = {"columns": ["row", *(f"probability of {name}" for name in range(30))], "rows": [[1, *[0.0] * 30]]}
-    assert prediction_context(many, "rows.csv")["classes_left_out"] == 10
-    picture = {"columns": ["name", "prediction"], "rows": [["input.png", "cat"]], "inputs": "none"}
-    assert prediction_context(picture, "mine.png")["rows"][0][0][0] == "mine.png"
-
-
 def test_results_of_a_program_that_writes_nonsense_still_show(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["succeeded"]
     path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
@@ -191,41 +161,12 @@ def test_results_tell_how_rows_were_split(world: SimpleNamespace, owner: Client,
     assert ("All rows of one &#x27;x&#x27; &amp; more." in page) is shown
 
 
-def test_the_prediction_form_asks_for_every_column_that_the_model_takes() -> None:
-    def column(name: str, kind: ColumnType, **more: Any) -> ColumnProfile:
-        return ColumnProfile(name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, **more)
-
-    columns = (
-        column("age", ColumnType.NUMERIC, mean=41.5, minimum=17.0, maximum=90.0),
-        column("city", ColumnType.CATEGORY, top_values=(("Bern", 5), ("Lyon", 4))),
-        column("when", ColumnType.DATE, examples=("2020-01-31 00:00:00", "2020-02-01 10:00:00")),
-        column("note", ColumnType.TEXT, examples=("a long note",)),
-    )
-    profile = DatasetProfile(kind=DataKind.TABLE, rows=9, columns=columns)
-    shape = {"numeric": ["age"], "categorical": ["city"], "dates": ["when"], "texts": ["note"]}
-    fields = {field["name"]: field for field in input_fields(Job(resolved={"spec": {"shape": shape}}), profile)}
-    typical = {name: field["typical"] for name, field in fields.items()}
-    assert typical == {"age": "41.5", "city": "Bern", "when": "2020-01-31", "note": "a long note"}
-    assert fields["city"]["choices"] == ["Bern", "Lyon"] and not fields["note"]["choices"]
-    assert "2020-01-31" in fields["when"]["hint"]
-
-
 def test_the_pages_say_how_long_the_trash_keeps_things(world: SimpleNamespace, owner: Client, settings: Any) -> None:
     settings.TRASH_DAYS = 3
     job = reverse("job_page", args=[world.jobs["succeeded"].pk])
     for url in ("/trash/", "/jobs/", job, reverse("dataset_page", args=[world.wine.pk])):
         page = owner.get(url, follow=True).content.decode()
         assert "3 days" in page and "14 days" not in page, url
-
-
-def test_a_job_predicts_although_its_data_was_read_anew_since_and_cannot_be_used(
-    world: SimpleNamespace, owner: Client
-) -> None:
-    job = world.jobs["succeeded"]
-    problem = {"message": "No such target.", "hint": "Choose another."}
-    type(job.dataset).objects.filter(pk=job.dataset_id).update(state="failed", profile=None, problem=problem)
-    answer = owner.get(reverse("job_predict", args=[job.pk]))
-    assert answer.status_code == 200 and "Pictures by file" in answer.content.decode()
 
 
 def test_the_summary_of_a_draft_names_an_own_model_and_no_size_of_ours(world: SimpleNamespace, owner: Client) -> None:
@@ -293,3 +234,40 @@ def test_a_start_that_should_have_been_is_not_announced_for_a_moment_ago(world: 
         Job.objects.filter(pk=job.pk).update(expected_start_at=timezone.now() + timedelta(minutes=minutes))
         assert words in header_of(owner, job)
         assert ("or before" in owner.get("/queue/").content.decode()) == (minutes > 0)
+
+
+def test_a_job_that_the_scheduler_has_not_looked_at_yet_is_told_nothing_about_its_start(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["queued"]
+    address = reverse("job_tab", args=[job.pk, "live"])
+    Job.objects.filter(pk=job.pk).update(expected_start_at=None)
+    assert "Nobody can tell when it starts" in owner.get(address).content.decode()
+    Job.objects.filter(pk=job.pk).update(waiting_text="", phase="training")
+    page = owner.get(address).content.decode()
+    assert "Waiting to be placed" in page and "Nobody can tell" not in page
+    assert 'data-live="phase"' not in page  # of the attempt before a pause
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed"])
+def test_a_run_that_ended_without_results_leads_to_what_it_left(
+    world: SimpleNamespace, owner: Client, state: str
+) -> None:
+    job = world.jobs[state]
+    address = reverse("job_tab", args=[job.pk, "results"])
+    page = owner.get(address).content.decode()
+    assert "This run has no results" in page and "no results yet" not in page
+    assert f'class="btn btn-primary" href="{reverse("job_tab", args=[job.pk, "checkpoints"])}"' in page
+    job.checkpoints.all().delete()
+    assert "before its first checkpoint" in owner.get(address).content.decode()
+
+
+def test_a_draft_in_the_trash_says_why_it_is_read_only_and_not_when_it_would_start(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["draft"]
+    address = reverse("job_tab", args=[job.pk, "program"])
+    assert "Before you submit" in owner.get(address).content.decode()
+    Job.objects.filter(pk=job.pk).update(deleted_at=timezone.now())
+    page = owner.get(address).content.decode()
+    assert "the job is in the trash" in page and "the job was submitted" not in page and "Before you submit" not in page

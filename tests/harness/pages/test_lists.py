@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from harness.jobs.models import Job
-from harness.pages.views.jobs import COMPARE_MAX
+from harness.pages.views.bulk import COMPARE_MAX
 
 PART = {"HTTP_HX_REQUEST": "true"}
 
@@ -112,3 +112,47 @@ def test_the_trash_says_when_things_go_for_good(world: SimpleNamespace, owner: C
     job = world.jobs["succeeded"]
     Job.objects.filter(pk=job.pk).update(deleted_at=datetime(2026, 1, 2, tzinfo=UTC))
     assert 'datetime="2026-01-05T00:00:00+00:00"' in owner.get("/trash/").content.decode()
+
+
+def test_jobs_are_filtered_by_owner_and_by_the_days_they_were_made(world: SimpleNamespace, owner: Client) -> None:
+    def shown(query: str) -> str:
+        return owner.get(f"/jobs/?{query}").content.decode()
+
+    running, failed = world.jobs["running"], world.jobs["failed"]
+    Job.objects.filter(pk=failed.pk).update(created_at=datetime(2026, 1, 2, 23, 30, tzinfo=UTC))
+    for query, told in (("since=2026-01-02&until=2026-01-02", True), ("until=2026-01-01", False)):
+        page = shown(query)
+        assert (f"/jobs/{failed.pk}/" in page) is told and f"/jobs/{running.pk}/" not in page
+        assert '<details class="w-100" open>' in re.sub(r"\s+>", ">", page)
+    assert "No job matches" in shown(f"owner={world.member.username}")
+    assert f'<option value="{world.owner.username}" selected>' in re.sub(r"\s+", " ", shown("owner=owner"))
+    assert owner.get("/jobs/?since=yesterday").status_code == 422
+
+
+def test_owners_of_jobs_that_a_person_does_not_see_are_not_offered(world: SimpleNamespace, client: Client) -> None:
+    client.force_login(world.outsider)
+    assert f'<option value="{world.owner.username}"' not in client.get("/jobs/").content.decode()
+
+
+def test_chosen_jobs_are_tagged_together_and_freed_of_a_tag(world: SimpleNamespace, owner: Client) -> None:
+    chosen = [world.jobs[state].pk for state in ("succeeded", "running")]
+
+    def tags() -> list[list[str]]:
+        return [Job.objects.get(pk=pk).tags for pk in chosen]
+
+    Job.objects.filter(pk=chosen[0]).update(tags=["old"])
+    Job.objects.filter(pk=chosen[1]).update(tags=[])
+    page = owner.post("/jobs/bulk/", {"do": "tag", "tags": " lr:0.1, näher ,", "job": chosen}, follow=True)
+    assert "2 jobs tagged lr:0.1, näher." in page.content.decode()
+    assert tags() == [["old", "lr:0.1", "näher"], ["lr:0.1", "näher"]]
+    assert all(pk in owner.get("/jobs/?tag=näher").content.decode() for pk in chosen)
+    owner.post("/jobs/bulk/", {"do": "untag", "tags": "lr:0.1", "job": chosen})
+    assert tags() == [["old", "näher"], ["näher"]]
+    assert "No tag is given." in owner.post("/jobs/bulk/", {"do": "tag", "job": chosen}, follow=True).content.decode()
+
+
+def test_what_nobody_asked_for_is_done_to_no_job(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    assert owner.post("/jobs/bulk/", {"job": [job.pk]}).status_code == 404
+    job.refresh_from_db()
+    assert job.deleted_at is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,8 @@ from harness.estimates.models import Inspection, OfferRow, ProbeRow
 from harness.estimates.selectors import offer_of_job, offer_priced
 from harness.estimates.services import inspection_answer, measure_answer
 from harness.jobs.models import Job
+from harness.pages.offer_view import shown_lines
+from scheduler.estimation.values import Interval
 from tests.factory_offers import workload_make
 
 
@@ -180,6 +183,18 @@ def test_predicted_stands_beside_actual(owner: Client, world: SimpleNamespace) -
     assert text.count("outside</span>") == 1
     assert "so far" not in text
     assert "so far" in cost(owner, world.jobs["running"])
+
+
+def test_energy_in_one_table_has_one_unit(owner: Client, draft: Job) -> None:
+    cost(owner, draft)
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    lines = [
+        replace(line, estimate=replace(line.estimate, energy_j=Interval(low=mid / 3, mid=mid, high=3 * mid)))
+        for line, mid in zip(priced.lines, (200.0, 600.0, 2000.0), strict=False)
+    ]
+    shown = shown_lines(replace(priced, lines=tuple(lines)))
+    assert {text.split()[-1] for one in shown for text in (one.energy, one.energy_range)} == {"Wh"}
 
 
 def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace) -> None:

@@ -227,10 +227,10 @@ def test_the_pool_page_tells_admins_how_far_the_reading_of_events_is(
     monkeypatch.setattr(pool, "reading_state", lambda: found[0])
     client.force_login(world.admin)
     assert reverse("pool_readers") in client.get("/pool/").content.decode()
-    page = client.get(reverse("pool_readers")).content.decode()
+    page = client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     assert "1 min 15 s" in page and "&lt;host&gt;/12" in page and "<host>" not in page
     found.pop(0)
-    assert "does not answer" in client.get(reverse("pool_readers")).content.decode()
+    assert "does not answer" in client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     client.force_login(world.owner)
     assert reverse("pool_readers") not in client.get("/pool/").content.decode()
 
@@ -272,3 +272,12 @@ def test_what_is_no_number_in_the_address_is_passed_over(world: SimpleNamespace,
 def test_json_that_is_nested_without_end_is_refused(world: SimpleNamespace, owner: Client, name: str) -> None:
     answer = owner.post(reverse(name, args=[world.wine.pk]), "[" * 100_000, "application/json")
     assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("part", ["readers", "object-store"])
+def test_a_part_of_the_page_of_the_pool_opened_by_itself_leads_to_the_page(
+    world: SimpleNamespace, client: Client, part: str
+) -> None:
+    client.force_login(world.admin)
+    assert client.get(f"/pool/{part}/")["Location"] == "/pool/"
+    assert client.get(f"/pool/{part}/", HTTP_HX_REQUEST="true").status_code == 200

@@ -18,3 +18,8 @@ def test_a_range_of_energy_has_one_unit():
     assert energy_range_words(460.0, 2400.0) == "0.128 to 0.667 Wh"
     assert energy_range_words(46.0, 240.0) == "46 to 240 J"
     assert energy_range_words(3.6e5, 7.2e6) == "0.1 to 2 kWh"
+
+
+def test_energy_beside_a_larger_one_has_its_unit():
+    assert energy_words(419.0, beside_j=1300.0) == "0.116 Wh" and energy_words(419.0, beside_j=700.0) == "419 J"
+    assert energy_range_words(140.0, 900.0, beside_j=5000.0) == "0.0389 to 0.25 Wh"

@@ -11,6 +11,7 @@ import { OFFER } from "./offer.js";
 import { RATES } from "./rates.js";
 import { color, dark, ink, onTheme } from "./palette.js";
 import { axis, base, clip, columnAt, narrow } from "./parts.js";
+import { hasThreshold, mountThreshold, pointAt } from "./threshold.js";
 import { TIMELINES } from "./timelines.js";
 
 echarts.use([BarChart, HeatmapChart, LineChart, ScatterChart, AriaComponent, DataZoomInsideComponent, GridComponent, LegendComponent, MarkAreaComponent, MarkLineComponent, TooltipComponent, VisualMapComponent, CanvasRenderer]);
@@ -34,25 +35,29 @@ function classLabel(names) {
   return { color: ink().faint, hideOverlap: !all, interval: all ? 0 : "auto", width: all ? Math.max(20, (narrow() ? 180 : 460) / names.length - 4) : undefined, overflow: "truncate", formatter: all ? undefined : clip };
 }
 
+// What a cell is a share of: the rows of its true class, or those that were predicted to be of its class.
+const SHARES = { share: { side: 1, words: " % of the true class" }, column: { side: 0, words: " % of those predicted so" } };
+
 function confusion(chart, mode) {
   const { names, cells } = confusionCells(chart);
+  const share = SHARES[mode];
   const totals = new Map();
-  for (const [, y, count] of cells) totals.set(y, (totals.get(y) ?? 0) + count);
-  const shown = cells.map(([x, y, count]) => [x, y, mode === "share" ? (totals.get(y) ? (100 * count) / totals.get(y) : 0) : count]);
+  for (const cell of cells) totals.set(cell[share?.side], (totals.get(cell[share?.side]) ?? 0) + cell[2]);
+  const shown = cells.map(([x, y, count]) => [x, y, share ? (100 * count) / (totals.get([x, y][share.side]) || 1) : count]);
   const top = Math.max(1, ...shown.map((cell) => cell[2]));
   const low = dark() ? "#182433" : "#f3f6fb";
   const high = dark() ? "#2f6fd6" : "#1f5fbf";
   return {
     ...base(),
     grid: { left: 8, right: 12, top: 28, bottom: 36, containLabel: true },
-    tooltip: { ...base().tooltip, formatter: ({ value }) => `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${number(value[2], 3)}${mode === "share" ? " % of the true class" : " rows"}` },
+    tooltip: { ...base().tooltip, formatter: ({ value }) => `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${number(value[2], 3)}${share?.words ?? " rows"}` },
     xAxis: axis("predicted", { type: "category", data: names, nameGap: 30, axisLabel: classLabel(names) }),
     yAxis: axis("true", { type: "category", data: names, inverse: true, nameLocation: "start", nameGap: 8, axisLabel: { color: ink().faint, formatter: clip } }),
     visualMap: { show: false, min: 0, max: top, inRange: { color: [low, high] } },
     series: [{
       type: "heatmap",
       data: shown.map((cell) => ({ value: cell, label: { color: cell[2] > top * 0.55 ? "#fff" : ink().text } })),
-      label: { show: names.length <= 20, fontSize: names.length > 12 ? 9 : 12, formatter: ({ value }) => (mode === "share" ? `${value[2].toFixed(0)}` : number(value[2])) },
+      label: { show: names.length <= 20, fontSize: names.length > 12 ? 9 : 12, formatter: ({ value }) => (share ? value[2].toFixed(0) : number(value[2])) },
       itemStyle: { borderColor: ink().surface, borderWidth: 1 },
     }],
   };
@@ -65,30 +70,33 @@ const CURVES = {
   calibration: { x: ["mean_predicted", "predicted", "confidence"], y: ["fraction_true", "observed", "accuracy"], xName: "predicted probability", yName: "share that came true", diagonal: true },
 };
 
-function curve(chart) {
+function curve(chart, threshold) {
   const plan = CURVES[chart.id] ?? { x: [], y: [], xName: "", yName: "" };
   const group = columnAt(chart, "class", "series", "part");
   const rest = chart.columns.map((_, index) => index).filter((index) => index !== group);
   const found = [columnAt(chart, ...plan.x), columnAt(chart, ...plan.y)];
   const x = found[0] >= 0 ? found[0] : rest[0];
   const y = found[1] >= 0 ? found[1] : rest[1];
+  const cut = columnAt(chart, "threshold");
   const groups = new Map();
   for (const row of chart.rows) {
     const name = group >= 0 ? String(row[group]) : chart.title;
     if (!groups.has(name)) groups.set(name, []);
-    groups.get(name).push([row[x], row[y]]);
+    groups.get(name).push([row[x], row[y], row[cut]]);
   }
   const series = [...groups].map(([name, data], index) => ({
     type: "line", name, data, showSymbol: data.length < 25, symbolSize: 5, connectNulls: false,
     lineStyle: { width: 2, color: color(index), type: LINE_TYPES[Math.floor(index / 3) % 3] }, itemStyle: { color: color(index) },
   }));
   if (plan.diagonal) series.push({ type: "line", name: "chance or ideal", data: [[0, 0], [1, 1]], symbol: "none", lineStyle: { color: ink().faint, type: "dotted", width: 1 }, itemStyle: { color: ink().faint }, silent: true });
+  const chosen = typeof threshold === "number" ? pointAt(chart, threshold) : null;
+  if (chosen) series.push({ type: "scatter", name: "the threshold", data: [[chosen[x], chosen[y], chosen[cut]]], symbolSize: 13, z: 5, itemStyle: { color: color(1), borderColor: ink().surface, borderWidth: 2 } });
   const unit = plan.xName && !plan.free ? { min: 0, max: 1 } : { scale: true };
   return {
     ...base(),
     legend: {},
     grid: { left: 28, right: 20, top: 16, bottom: 32, containLabel: true },
-    tooltip: { ...base().tooltip, trigger: "item", formatter: ({ seriesName, value }) => `${seriesName}\n${plan.xName || chart.columns[x]} ${number(value[0], 3)}\n${plan.yName || chart.columns[y]} ${number(value[1], 3)}` },
+    tooltip: { ...base().tooltip, trigger: "item", formatter: ({ seriesName, value }) => `${seriesName}\n${plan.xName || chart.columns[x]} ${number(value[0], 3)}\n${plan.yName || chart.columns[y]} ${number(value[1], 3)}${cut >= 0 && value.length > 2 ? `\nfrom probability ${number(value[2], 3)} on` : ""}` },
     xAxis: axis(plan.xName || chart.columns[x], { type: "value", ...unit }),
     yAxis: axis(plan.yName || chart.columns[y], { type: "value", nameGap: 40, ...unit }),
     series,
@@ -149,7 +157,12 @@ export function mount(node) {
   const plot = echarts.init(node, null, { renderer: "canvas" });
   const legend = new Legend(node, plot);
   const draw = () => plot.setOption(legend.show(MAKERS[chart.kind](chart, mode, node)), true);
-  draw();
+  if (hasThreshold(chart)) {
+    mountThreshold(node, chart, (threshold) => {
+      mode = threshold;
+      draw();
+    });
+  } else draw();
   onTheme(draw);
   const follow = () => {
     plot.resize();

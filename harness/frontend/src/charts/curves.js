@@ -9,11 +9,32 @@ import { smooth, thin } from "./smooth.js";
 const POINTS_SHOWN = 4000;
 const ROWS_SHOWN = 200;
 const DRAG_LEAST_PX = 4;
+// Behind whatever has a colour of its own.
+const LATE = 99;
 const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 
 const X_LABELS = { step: "step", epoch: "epoch", relative: "time since start", wall: "time" };
 // Crosshairs are shared between charts, zooming is not.
 const NOT_SHARED = new Set(["mousedown", "mouseup", "dblclick"]);
+
+// Points of other lines lie between those of this one, as `undefined`. A break (null) among them reaches from the value
+// before to the value after, or the line would be drawn up to the last point of another.
+function widened(values) {
+  const wide = [...values];
+  let start = 0;
+  for (let at = 0; at <= wide.length; at += 1) {
+    if (at < wide.length && (wide[at] === null || wide[at] === undefined)) continue;
+    if (wide.slice(start, at).includes(null)) wide.fill(null, start, at);
+    start = at + 1;
+  }
+  return wide;
+}
+
+// A rate of 0.00125 takes more room than an accuracy: all charts begin at the same place unless one needs more.
+function roomFor(_plot, words) {
+  const longest = Math.max(0, ...(words ?? []).map((word) => word.length));
+  return Math.max(62, 22 + 7 * longest);
+}
 
 export class CurveChart {
   // series: Map name -> {label, points: [{step, epoch, time_s, value}] in order of step, start_s, source, key}
@@ -37,7 +58,10 @@ export class CurveChart {
   }
 
   entry(name, label, more = {}) {
-    if (!this.series.has(name)) this.series.set(name, { label, points: [], ...more });
+    if (!this.series.has(name)) {
+      const all = [...this.series, [name, { label, points: [], ...more }]];
+      this.series = new Map(all.sort(([, one], [, other]) => (one.hue ?? LATE) - (other.hue ?? LATE)));
+    }
     return this.series.get(name);
   }
 
@@ -85,7 +109,9 @@ export class CurveChart {
       const raw = shown.map((point) => this.fit(point.value));
       tables.push(this.settings.smoothing ? [x, raw, smooth(raw, this.settings.smoothing)] : [x, raw]);
     }
-    return tables.length ? uPlot.join(tables) : [[]];
+    if (!tables.length) return [[]];
+    const [x, ...lines] = uPlot.join(tables);
+    return [x, ...lines.map(widened)];
   }
 
   fit(value) {
@@ -113,7 +139,7 @@ export class CurveChart {
       scales: { x: { time: x === "wall" }, y: { distr: this.settings.log ? 3 : 1, range: this.settings.log || !this.zero ? undefined : (_plot, _low, high) => [0, (high || 1) * 1.08] } },
       axes: [
         { ...axis, size: x === "wall" ? 48 : 34, label: X_LABELS[x], labelSize: 18, labelGap: 0, labelFont: "12px sans-serif", ...along },
-        { ...axis, size: 62, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
+        { ...axis, size: roomFor, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
       ],
       legend: { live: true },
       series: [{ label: X_LABELS[x], value: (_plot, raw) => (raw === null ? "–" : shownX(raw)) }, ...this.lines()],
@@ -121,8 +147,10 @@ export class CurveChart {
   }
 
   lines() {
-    return [...this.series.values()].flatMap((entry, index) => {
-      const hue = entry.hue ?? index; // in charts of several jobs each keeps its own, also where one has no such values
+    const entries = [...this.series.values()];
+    const free = Array.from({ length: LATE }, (_, hue) => hue).filter((hue) => !entries.some((entry) => entry.hue === hue));
+    return entries.flatMap((entry) => {
+      const hue = entry.hue ?? free.shift() ?? 0; // a rank, a part or a job keeps its own, also where others have no such values
       const stroke = color(hue);
       const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
       const line = { label: entry.label, stroke, width: 2, dash: dash(hue), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };

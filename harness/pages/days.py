@@ -1,0 +1,34 @@
+"""From one day to another, as lists are filtered by what is in the address."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+
+from django.http import QueryDict
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+
+from harness.errors import Invalid
+
+
+def days_read(given: QueryDict) -> tuple[datetime | None, datetime | None]:
+    """(first moment, first moment after the end) of the days `since` to `until`; None where none is given.
+
+    Days are those of the installation's time zone. Raises `Invalid` for what is no day.
+    """
+    first, last = (_day(given.get(name, ""), name) for name in ("since", "until"))
+    return _midnight(first), _midnight(last + timedelta(days=1) if last else None)
+
+
+def _day(text: str, field: str) -> date | None:
+    try:
+        day = parse_date(text) if text else None
+    except ValueError:
+        day = None
+    if text and (day is None or not 1970 <= day.year < 9999):
+        raise Invalid(f"{text!r} is no day.", field=field, hint="Write it like 2030-01-31.")
+    return day
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return timezone.make_aware(datetime(day.year, day.month, day.day)) if day else None

@@ -1,0 +1,112 @@
+"""Many jobs at once, as they were ticked in a list: compare, tag, to the trash and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from codegen.words import counted
+from harness.accounts.models import User
+from harness.errors import HarnessError, NotFound
+from harness.jobs.selectors import job_get
+from harness.jobs.services import job_delete, job_restore, job_update
+from harness.pages.undo import undo_tag
+from harness.pages.web import page, person
+
+BULK_MAX = 200
+COMPARE_MAX = 8
+
+
+@page("POST")
+def job_bulk(request: HttpRequest) -> HttpResponseBase:
+    """Do one thing to the chosen jobs, and tell to which it could not be done; or compare them."""
+    chosen = request.POST.getlist("job")[:BULK_MAX]
+    act = _ACTS.get(request.POST.get("do", ""))
+    if act is None:
+        raise NotFound("There is no such action.")
+    back = reverse("job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
+    if not chosen:
+        messages.warning(request, "No job is chosen.", extra_tags="Tick the boxes in front of them first.")
+        return redirect(back)
+    return act(request, chosen, back)
+
+
+def _compare(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:
+    if len(chosen) > COMPARE_MAX:
+        messages.info(request, f"These are the first {COMPARE_MAX} of the {len(chosen)} jobs you chose.")
+    return redirect(f"{reverse('job_compare')}?{urlencode({'job': chosen[:COMPARE_MAX]}, doseq=True)}")
+
+
+def _delete(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
+    moved, refused = _each(person(request), chosen, job_delete)
+    again = urlencode({"do": "restore", "from": "undo", "job": moved}, doseq=True)
+    _tell(request, moved, refused, "moved to the trash", extra=undo_tag(f"{reverse('job_bulk')}?{again}"))
+    return redirect(back)
+
+
+def _restore(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
+    _tell(request, *_each(person(request), chosen, job_restore), "restored")
+    return redirect(back if request.POST.get("from") else "trash")
+
+
+def _tag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
+    tags = _tags(request)
+    if tags:
+        done = _each(person(request), chosen, _tagging(lambda had: [*had, *tags]))
+        _tell(request, *done, f"tagged {', '.join(tags)}")
+    return redirect(back)
+
+
+def _untag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
+    tags = _tags(request)
+    if tags:
+        done = _each(person(request), chosen, _tagging(lambda had: [tag for tag in had if tag not in tags]))
+        _tell(request, *done, f"freed of {', '.join(tags)}")
+    return redirect(back)
+
+
+def _tagging(changed: Callable[[list[str]], list[str]]) -> Callable[..., object]:
+    """The service that gives a job the tags that `changed` makes of those it has."""
+    return lambda *, user, job: job_update(user=user, job=job, tags=changed(job.tags))
+
+
+_ACTS: dict[str, Callable[[HttpRequest, list[str], str], HttpResponse]] = {
+    "compare": _compare,
+    "delete": _delete,
+    "restore": _restore,
+    "tag": _tag,
+    "untag": _untag,
+}
+
+
+def _tags(request: HttpRequest) -> list[str]:
+    """The tags that were typed, separated by commas; where there are none, that is told."""
+    tags = [tag for part in request.POST.get("tags", "").split(",") if (tag := part.strip())]
+    if not tags:
+        messages.warning(request, "No tag is given.", extra_tags="Write one beside the button, such as baseline.")
+    return tags
+
+
+def _each(user: User, chosen: list[str], service: Callable[..., object]) -> tuple[list[str], list[HarnessError]]:
+    """Do one thing to each job: ids of those it was done to, refusals of the others."""
+    done: list[str] = []
+    refused: list[HarnessError] = []
+    for job_id in chosen:
+        try:
+            service(user=user, job=job_get(user=user, job_id=job_id))
+            done.append(job_id)
+        except HarnessError as error:
+            refused.append(error)
+    return done, refused
+
+
+def _tell(request: HttpRequest, done: list[str], refused: list[HarnessError], word: str, *, extra: str = "") -> None:
+    if done:
+        messages.success(request, f"{counted(len(done), 'job')} {word}.", extra_tags=extra)
+    if refused:
+        messages.error(request, f"{len(refused)} could not be {word}: {refused[0].message}", extra_tags=refused[0].hint)

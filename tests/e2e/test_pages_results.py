@@ -1,0 +1,60 @@
+"""The charts of a finished job under a person's hands, in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import Portal, addresses, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+
+
+def one_curve(home: Path, job: str) -> None:
+    """Leave the results of a job with the curves of one class, as those of two classes have."""
+    path = next(path for path in home.rglob("results.json") if job in path.parts)
+    body = json.loads(path.read_text())
+    for chart in body["charts"]:
+        if chart["id"] in {"roc", "pr"}:
+            chart["rows"] = [row for row in chart["rows"] if row[0] == "apple"]
+    path.write_text(json.dumps(body))
+
+
+def test_one_threshold_is_chosen_for_all_curves_and_kept_in_the_address(
+    open_as: Callable[..., Any], ids: dict[str, str], portal: Portal
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["results"])
+    page.wait_for_selector(".analysis canvas")
+    assert page.locator("input[type=range]").count() == 0  # each of several classes has a curve of its own
+    one_curve(Path(portal.env["DLH_HOME"]), ids["succeeded"])
+    page.reload()
+    page.locator(".card:has(h2:text-is('ROC'))").scroll_into_view_if_needed()
+    until(page, "document.querySelectorAll('input[type=range]').length === 2")
+    roc, pr = (page.locator(f".card:has(h2:text-is('{title}'))") for title in ("ROC", "Precision and recall"))
+    roc.locator("input[type=range]").evaluate("node => { node.value = 0.9; node.dispatchEvent(new Event('input')); }")
+    assert "finds 74.1 % of “apple”, and takes 10.0 % of the others for it" in roc.inner_text()
+    assert "finds 10.0 % of “apple”; of the rows called so, 100.0 % are right" in pr.inner_text()
+    page.reload()
+    pr.scroll_into_view_if_needed()
+    until(page, "document.querySelectorAll('input[type=range]').length === 2")
+    assert pr.locator("input[type=range]").input_value() == "0.9"
+
+
+def test_the_confusion_matrix_is_shown_in_counts_and_in_shares_of_either_side(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["results"])
+    page.wait_for_selector(".analysis.tall canvas")
+    drawn, shown = "nodes => nodes.map((node) => node.toDataURL()).join()", []
+    for mode in ("count", "share", "column"):
+        page.click(f"[data-chart-mode={mode}]")
+        assert page.locator("[data-chart-mode][aria-pressed=true]").get_attribute("data-chart-mode") == mode
+        shown.append(page.locator(".analysis.tall canvas").evaluate_all(drawn))
+    assert len(set(shown)) == 3

@@ -1,0 +1,131 @@
+"""Predictions on the pages: the form, what is typed into it, and the answer."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from codegen.profile.types import DECIMAL_COMMA, ColumnProfile, ColumnType, DataKind, DatasetProfile
+from harness.jobs.models import Job, Prediction
+from harness.pages.prediction_view import prediction_context, single_answer
+from harness.pages.views import predict
+from harness.pages.views.predict import input_fields
+
+
+def test_one_row_is_read_as_an_answer_with_falling_shares() -> None:
+    columns = ["row", "prediction", "confidence", "probability of a", "probability of b"]
+    answer = single_answer(columns, [1, "b", 0.9, 0.1, 0.9])
+    assert answer == {"prediction": "b", "shares": [("b", 0.9), ("a", 0.1)]}
+    assert single_answer(["text"], ["x"]) is None
+
+
+def test_a_prediction_stands_beside_its_probabilities_and_its_input() -> None:
+    output = {
+        "columns": ["row", "prediction", "confidence", "probability of a", "probability of b"],
+        "rows": [[1, "b", 0.9, 0.1, 0.9], [2, "a", 0.75, 0.75, 0.25]],
+        "inputs": {"columns": ["size", "note"], "rows": [["5.1", "small"], ["6"]]},
+    }
+    shown = prediction_context(output, "rows.csv")
+    assert shown["groups"] == [("Answer", 3), ("Probability of", 2), ("Input", 2)]
+    assert shown["heads"][3:] == [("a", True), ("b", True), ("size", True), ("note", False)]
+    assert [text for text, _ in shown["rows"][0]] == ["1", "b", "90.0 %", "10.0 %", "90.0 %", "5.1", "small"]
+    assert shown["rows"][1][-1] == ("–", False)  # noqa: RUF001
+    assert shown["has_input"] and shown["single"] is None and shown["notes"] == []
+    assert prediction_context({**output, "notes": ["'?' is none"]}, "rows.csv")["notes"] == ["'?' is none"]
+    assert prediction_context({**output, "notes": "odd"}, "rows.csv")["notes"] == []
+    many = {"columns": ["row", *(f"probability of {name}" for name in range(30))], "rows": [[1, *[0.0] * 30]]}
+    assert prediction_context(many, "rows.csv")["classes_left_out"] == 10
+    picture = {"columns": ["name", "prediction"], "rows": [["input.png", "cat"]], "inputs": "none"}
+    assert prediction_context(picture, "mine.png")["rows"][0][0][0] == "mine.png"
+
+
+def test_the_prediction_form_asks_for_every_column_that_the_model_takes() -> None:
+    def column(name: str, kind: ColumnType, **more: Any) -> ColumnProfile:
+        return ColumnProfile(name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, **more)
+
+    columns = (
+        column("age", ColumnType.NUMERIC, mean=41.5, minimum=17.0, maximum=90.0),
+        column("city", ColumnType.CATEGORY, top_values=(("Bern", 5), ("Lyon", 4))),
+        column("when", ColumnType.DATE, examples=("2020-01-31 00:00:00", "2020-02-01 10:00:00")),
+        column("note", ColumnType.TEXT, examples=("a long note",)),
+    )
+    profile = DatasetProfile(kind=DataKind.TABLE, rows=9, columns=columns)
+    shape = {"numeric": ["age"], "categorical": ["city"], "dates": ["when"], "texts": ["note"]}
+    fields = {field["name"]: field for field in input_fields(Job(resolved={"spec": {"shape": shape}}), profile)}
+    typical = {name: field["typical"] for name, field in fields.items()}
+    assert typical == {"age": "41.5", "city": "Bern", "when": "2020-01-31", "note": "a long note"}
+    assert fields["city"]["choices"] == ["Bern", "Lyon"] and not fields["note"]["choices"]
+    assert "2020-01-31" in fields["when"]["hint"]
+
+
+def test_a_job_predicts_although_its_data_was_read_anew_since_and_cannot_be_used(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    job = world.jobs["succeeded"]
+    problem = {"message": "No such target.", "hint": "Choose another."}
+    type(job.dataset).objects.filter(pk=job.dataset_id).update(state="failed", profile=None, problem=problem)
+    answer = owner.get(reverse("job_predict", args=[job.pk]))
+    assert answer.status_code == 200 and "Pictures by file" in answer.content.decode()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Rows that a node was asked to predict for, from the form of a table with the numbers `price` and `size`."""
+    rows: list[dict[str, Any]] = []
+
+    def column(name: str, spelling: str) -> ColumnProfile:
+        kind = ColumnType.NUMERIC
+        return ColumnProfile(
+            name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, mean=2.5, spelling=spelling
+        )
+
+    columns = (column("price", DECIMAL_COMMA), column("size", ""))
+    profile = DatasetProfile(kind=DataKind.TABLE, rows=9, columns=columns)
+
+    def create(*, job: Job, data: bytes, **_: Any) -> Prediction:
+        rows.extend(json.loads(data))
+        return Prediction(id="noanswer0001", job=job)
+
+    monkeypatch.setattr(predict, "job_profile", lambda job: profile)
+    monkeypatch.setattr(predict, "prediction_create", create)
+    return rows
+
+
+def typed(world: SimpleNamespace, owner: Client, **fields: str) -> Any:
+    """The answer to the form with these fields."""
+    job = world.jobs["succeeded"]
+    job.resolved["spec"]["shape"] = {"numeric": ["price", "size"]}
+    Job.objects.filter(pk=job.pk).update(resolved=job.resolved)
+    posted = {f"field:{name}": text for name, text in fields.items()}
+    return owner.post(reverse("job_predict", args=[job.pk]), posted)
+
+
+@pytest.mark.parametrize(("text", "value"), [("3,5", 3.5), ("1.234,5", 1234.5), ("3.5", 3.5), ("", None)])
+def test_a_number_is_typed_as_it_is_written_in_the_data(
+    world: SimpleNamespace, owner: Client, asked: list[dict[str, Any]], text: str, value: float | None
+) -> None:
+    assert typed(world, owner, price=text, size="7").status_code == 302
+    assert asked == [{"price": value, "size": 7.0}]
+
+
+@pytest.mark.parametrize("text", ["3,5", "many", "nan", "inf", "1e999"])
+def test_what_is_no_number_is_named_and_stays_in_its_field(
+    world: SimpleNamespace, owner: Client, asked: list[dict[str, Any]], text: str
+) -> None:
+    answer = typed(world, owner, price="1", size=text)
+    page = answer.content.decode()
+    assert answer.status_code == 422 and not asked
+    assert "Write it like 3.5." in page and f'value="{text}"' in page
+
+
+def test_a_row_that_was_typed_is_called_so_and_not_by_its_file(world: SimpleNamespace, owner: Client) -> None:
+    job, prediction = world.jobs["succeeded"], world.prediction
+    Prediction.objects.filter(pk=prediction.pk).update(input_name="form.json", rows=1)
+    for address in (reverse("prediction_page", args=[job.pk, prediction.pk]), reverse("job_predict", args=[job.pk])):
+        page = owner.get(address).content.decode()
+        assert "One row by form" in page and "form.json" not in page and "1 rows" not in page
