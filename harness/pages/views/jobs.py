@@ -20,7 +20,7 @@ from harness.datasets.selectors import dataset_list
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.jobs.models import Job
 from harness.jobs.selectors import JobFilters, job_get, job_list
-from harness.jobs.services import job_delete, job_restore
+from harness.jobs.services import job_delete, job_purge, job_restore
 from harness.pages.compare_view import compare_rows
 from harness.pages.job_view import curves_source
 from harness.pages.spec_diff import spec_differences
@@ -34,6 +34,11 @@ from worker.states import JobState
 PAGE_SIZE = 25
 BULK_MAX = 200
 COMPARE_MAX = 8
+_BULK: dict[str, tuple[Callable[..., object], str]] = {
+    "restore": (job_restore, "restored"),
+    "purge": (job_purge, "deleted for good"),
+}
+"""What is done in the trash, and in words."""
 _PINNED = {"dataset": "Dataset", "family": "Model", "owner": "Owner", "metric_max": "Best at most"}
 _COLUMNS = ("id", "name", "state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best",
             "metric_test", "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
@@ -141,7 +146,7 @@ def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
 
 @page("POST")
 def job_bulk(request: HttpRequest) -> HttpResponseBase:
-    """Move several jobs to the trash, or compare them; tells which could not be moved."""
+    """Trash, restore, delete for good, or compare several jobs; tells with which it could not be done."""
     user = person(request)
     chosen = request.POST.getlist("job")[:BULK_MAX]
     back = reverse("job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
@@ -152,16 +157,16 @@ def job_bulk(request: HttpRequest) -> HttpResponseBase:
         if len(chosen) > COMPARE_MAX:
             messages.info(request, f"These are the first {COMPARE_MAX} of the {len(chosen)} jobs you chose.")
         return redirect(f"{reverse('job_compare')}?{urlencode({'job': chosen[:COMPARE_MAX]}, doseq=True)}")
-    restores = request.POST.get("do") == "restore"
-    moved, refused = _bulk(user, chosen, job_restore if restores else job_delete)
-    word = "restored" if restores else "moved to the trash"
+    does = request.POST.get("do", "")
+    service, word = _BULK.get(does, (job_delete, "moved to the trash"))
+    moved, refused = _bulk(user, chosen, service)
     if moved:
         again = urlencode({"do": "restore", "from": "undo", "job": moved}, doseq=True)
-        undo = "" if restores else undo_tag(f"{reverse('job_bulk')}?{again}")
+        undo = "" if does in _BULK else undo_tag(f"{reverse('job_bulk')}?{again}")
         messages.success(request, f"{counted(len(moved), 'job')} {word}.", extra_tags=undo)
     if refused:
         messages.error(request, f"{len(refused)} could not be {word}: {refused[0].message}", extra_tags=refused[0].hint)
-    return redirect("trash" if restores and not request.POST.get("from") else back)
+    return redirect("trash" if does in _BULK and not request.POST.get("from") else back)
 
 
 def _bulk(user: User, chosen: list[str], service: Callable[..., object]) -> tuple[list[str], list[HarnessError]]:
