@@ -75,6 +75,11 @@ class StorePaths:
         return self.root / "gone"
 
     @property
+    def orphans(self) -> Path:
+        """One empty file per folder of a job that the database does not know; its time: since when that is known."""
+        return self.root / "orphans"
+
+    @property
     def jobs(self) -> Path:
         """One folder per job."""
         return self.root / "jobs"

@@ -158,7 +158,7 @@ def _uploads(project: Project, user: User) -> Iterable[StorageItem]:
         yield StorageItem(
             kind=UPLOAD,
             id=row.pk,
-            name=row.filename,
+            name=row.filename if mine else "An upload",  # nobody else sees it before it is a dataset
             owner=row.owner.username,
             used_bytes=row.size_bytes,
             created_at=row.created_at,

@@ -16,6 +16,7 @@ from harness.calibration.models import OPEN, CalibrationRun
 from harness.datasets.models import Upload
 from harness.jobs.models import Job
 from worker.sandbox import tree_remove
+from worker.scratch import abandoned_remove
 
 YOUNG = timedelta(days=1)
 """What changed so short a time ago stays: its row may be about to come, or its process at work."""
@@ -29,7 +30,7 @@ def orphans_remove() -> int:
         _log.info("removing %s: nothing in the database names it", path)
         tree_remove(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
         count += 1
-    return count + _jobs_remove()
+    return count + _jobs_remove() + abandoned_remove()
 
 
 def _old(folder: Path, age: timedelta = YOUNG) -> Iterator[Path]:
@@ -68,16 +69,31 @@ def _gone() -> list[Path]:
 
 
 def _jobs_remove() -> int:
-    """Folders of jobs without a row, as long after their last change as the trash keeps things.
+    """Folders of jobs without a row, when they have been found so for as long as the trash keeps things: who has
+    restored an older database has time to restore a newer one.
 
     Not where the database knows no job at all: it is another one than the store's, or it was lost.
     """
-    old = [path for path in _old(settings.STORE.jobs, timedelta(days=settings.TRASH_DAYS)) if path.name[:1] != "."]
+    old = {path.name: path for path in _old(settings.STORE.jobs) if path.name[:1] != "." and path.is_dir()}
     known = set(Job.objects.values_list("pk", flat=True))
-    orphans = [path for path in old if known and path.name not in known and path.is_dir()]
-    for path in orphans:
-        _log.info("removing %s: the database knows no such job", path)
-        if UNIT.fullmatch(f"jobs/{path.name}"):
-            unit_forget(f"jobs/{path.name}")  # first: nothing of it is brought back meanwhile
-        tree_remove(path)
-    return len(orphans)
+    orphans = {name: path for name, path in old.items() if known and name not in known}
+    late = _noted(set(orphans))
+    for name in late:
+        _log.info("removing %s: the database knows no such job", orphans[name])
+        if UNIT.fullmatch(f"jobs/{name}"):
+            unit_forget(f"jobs/{name}")  # first: nothing of it is brought back meanwhile
+        tree_remove(orphans[name])
+    return len(late)
+
+
+def _noted(orphans: set[str]) -> list[str]:
+    """Note since when they are known, and forget others; those that have been for long enough."""
+    folder: Path = settings.STORE.orphans
+    folder.mkdir(parents=True, exist_ok=True)
+    notes = {path.name: path for path in folder.iterdir()}
+    for name in notes.keys() - orphans:
+        notes[name].unlink(missing_ok=True)
+    for name in orphans - notes.keys():
+        (folder / name).touch()
+    late = {path.name for path in _old(folder, timedelta(days=settings.TRASH_DAYS))}
+    return sorted(orphans & late)

@@ -70,14 +70,30 @@ def test_a_content_whose_removal_was_cut_short_leaves_no_half_of_it_in_its_place
     assert orphans_remove() == 1 and not list(store.gone.iterdir())
 
 
-def test_folders_of_jobs_without_a_row_go_after_as_long_as_the_trash_keeps_things(job, fill, store):
+def test_folders_of_jobs_without_a_row_go_when_that_was_known_for_as_long_as_the_trash_keeps_things(job, fill, store):
     gone, young = Job(pk="nosuchjob001"), Job(pk="nosuchjob002")
     for one in (gone, young):
         fill(one, "work/checkpoints/step-1/state.pt", 1)
     for one in (gone, job):
         age(store.job(one.pk).root)
+    assert orphans_remove() == 0, "an older database may have been restored by mistake"
+    age(store.orphans / gone.pk, days=13)
+    assert orphans_remove() == 0
+    age(store.orphans / gone.pk, days=15)
     assert orphans_remove() == 1
     assert {path.name for path in store.jobs.iterdir()} == {job.pk, young.pk}
+
+
+def test_a_folder_whose_row_comes_back_begins_anew_when_that_is_lost_again(job, store):
+    Job.objects.create(pk="another00001", project=job.project, owner=job.owner, dataset=job.dataset)
+    age(store.job(job.pk).root)
+    Job.objects.filter(pk=job.pk).delete()
+    orphans_remove()
+    age(store.orphans / job.pk)
+    job.save(force_insert=True)
+    assert orphans_remove() == 0 and not list(store.orphans.iterdir())
+    Job.objects.filter(pk=job.pk).delete()
+    assert orphans_remove() == 0 and store.job(job.pk).root.is_dir()
 
 
 def test_files_of_a_project_that_was_deleted_go(job, dataset, people, upload_make, store):
@@ -89,6 +105,8 @@ def test_files_of_a_project_that_was_deleted_go(job, dataset, people, upload_mak
     for root in roots:
         assert root.exists()
         age(root)
+    retention()
+    age(store.orphans / job.pk)
     retention()
     assert not [root for root in roots if root.exists()]
     assert Job.objects.get() == kept

@@ -90,6 +90,14 @@ def test_the_things_of_a_project_add_up_to_what_it_takes(job, dataset, people, f
     assert {item.kind for item in items} == {"dataset", "job", "upload"}
 
 
+def test_nobody_else_reads_the_name_of_an_upload_that_is_not_finished(people, upload_make):
+    upload_make(1000)
+    names = [
+        [item.name for item in storage_items(user=user, project=people.project)] for user in (people.owner, people.mate)
+    ]
+    assert names == [["a.csv"], ["An upload"]]
+
+
 def test_the_largest_comes_first(job_make, people, fill):
     for kib in (100, 900, 300):
         fill(job_make(name=str(kib)), "work/checkpoints/step-1/state.pt", kib)
