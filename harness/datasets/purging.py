@@ -18,7 +18,7 @@ from harness.accounts.models import Role, User
 from harness.broker import publish_dataset, task_send_on_commit
 from harness.bucket.units import unit_forget
 from harness.datasets.content import contents_held
-from harness.datasets.models import Dataset
+from harness.datasets.models import Dataset, Upload
 from harness.datasets.profiling import DRAFT_PREFIX
 from harness.errors import Conflict, Forbidden
 from harness.ids import new_id
@@ -43,10 +43,16 @@ def dataset_purge(*, user: User, dataset: Dataset) -> None:
         if row.deleted_at is None:
             raise Conflict("This dataset is not in the trash.", hint="Delete it first, then for good.")
         _unused_check(row)
-        row.delete()
         audit_write(user, "dataset_purge", f"{row.pk} {row.name}", project=row.project, bytes=row.source_bytes)
         publish_dataset(row.project_id, row.pk, {"deleted": True})
+        _row_delete(row)
         task_send_on_commit("control.content_purge", [row.sha256])
+
+
+def _row_delete(dataset: Dataset) -> None:
+    """With the upload that it was made of: without a dataset that would be an unfinished one again."""
+    Upload.objects.filter(dataset=dataset).delete()
+    dataset.delete()
 
 
 def _unused_check(dataset: Dataset) -> None:
@@ -70,7 +76,7 @@ def datasets_purge() -> int:
         with transaction.atomic():  # a person may take it out of the trash, or make a job of it, meanwhile
             dataset = Dataset.objects.select_for_update().filter(pk=dataset_id, deleted_at__lt=limit).first()
             if dataset is not None and not dataset.jobs.exists():
-                dataset.delete()
+                _row_delete(dataset)
                 count += 1
     return count
 
