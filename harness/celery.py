@@ -25,6 +25,7 @@ CALIBRATE_PERIOD_S = 3.0
 ESTIMATE_PERIOD_S = 60.0
 RATES_PERIOD_S = 10.0
 RETENTION_PERIOD_S = 600.0
+SIZES_PERIOD_S = 20.0
 MIRROR_PERIOD_S = 15.0
 
 
@@ -78,6 +79,7 @@ app.conf.beat_schedule = {
     "estimate_waiting": _beat("control.estimate_waiting", ESTIMATE_PERIOD_S),
     "rates_advance": _beat("control.rates_advance", RATES_PERIOD_S),
     "retention": _beat("control.retention", RETENTION_PERIOD_S),
+    "sizes_refresh": _beat("control.sizes_refresh", SIZES_PERIOD_S),
     "estimates_retention": _beat("control.estimates_retention", RETENTION_PERIOD_S),
 }
 if settings.S3 is not None:
@@ -85,7 +87,7 @@ if settings.S3 is not None:
 app.autodiscover_tasks(
     [
         "harness.jobs", "harness.datasets", "harness.pool", "harness.calibration", "harness.estimates",
-        "harness.rates", "harness.bucket",
+        "harness.rates", "harness.bucket", "harness.storage",
     ]
 )  # fmt: skip
 

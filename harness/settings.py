@@ -59,6 +59,7 @@ INSTALLED_APPS = [
     "harness.datasets",
     "harness.pool",
     "harness.jobs",
+    "harness.storage",
     "harness.calibration",
     "harness.estimates",
     "harness.rates",
@@ -160,6 +161,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("DLH_BODY_MIB", 64) * 2**20
 UPLOAD_LIMIT_BYTES = env_int("DLH_UPLOAD_LIMIT_GIB", 50) * 2**30
 DISK_RESERVE_BYTES = env_int("DLH_DISK_RESERVE_MIB", 1024) * 2**20
 """Free space that uploads and new runs must leave on the store's disk."""
+STORAGE_QUOTA_BYTES = env_int("DLH_STORAGE_QUOTA_GIB", 0) * 2**30 or None
+"""What a project may take of the store's disk where an admin said nothing else of it; None: as much as there is."""
 JOB_DISK_BYTES = env_int("DLH_JOB_DISK_GIB", 20) * 2**30
 STALL_S = env_int("DLH_STALL_S", 300)
 """A run that makes no progress for so long is ended."""

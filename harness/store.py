@@ -65,6 +65,21 @@ class StorePaths:
         return DatasetPaths(self.datasets / sha256)
 
     @property
+    def contents_lock(self) -> Path:
+        """Held, with others, by who places a content, and alone by who removes one."""
+        return self.root / "contents.lock"
+
+    @property
+    def gone(self) -> Path:
+        """What is being removed: out of sight in one moment, so that a kill leaves no half of it in its place."""
+        return self.root / "gone"
+
+    @property
+    def orphans(self) -> Path:
+        """One empty file per folder of a job that the database does not know; its time: since when that is known."""
+        return self.root / "orphans"
+
+    @property
     def jobs(self) -> Path:
         """One folder per job."""
         return self.root / "jobs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE, ColumnType, DatasetProfile, ProfileOptions
+from codegen.words import size_words
 from harness.bucket.units import unit_keep
 from harness.errors import Invalid, NoSpace
 from harness.store import DatasetPaths
@@ -95,14 +97,10 @@ def space_check(size_bytes: int) -> None:
     free_bytes = settings.STORE.free_bytes()
     if size_bytes + settings.DISK_RESERVE_BYTES > free_bytes:
         raise NoSpace(
-            f"The disk is full: {_size(free_bytes)} are free, {_size(settings.DISK_RESERVE_BYTES)} of it are kept in "
-            f"reserve" + (f", and this needs {_size(size_bytes)}." if size_bytes else "."),
+            f"The disk is full: {size_words(free_bytes)} are free, {size_words(settings.DISK_RESERVE_BYTES)} of it are "
+            "kept in reserve" + (f", and this needs {size_words(size_bytes)}." if size_bytes else "."),
             hint="Delete datasets or jobs for good, or give the store a larger disk.",
         )
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"
 
 
 @contextmanager
@@ -119,8 +117,29 @@ def disk_full_told() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def contents_held(*, alone: bool = False) -> Iterator[bool]:
+    """Keep contents that are placed here from being removed before a row names them. The value is whether it is held.
+
+    `alone`: to remove some; not held where somebody places one at this moment. The kernel lets go of the lock however
+    the process ends.
+    """
+    file = settings.STORE.contents_lock
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB if alone else fcntl.LOCK_SH)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+
+
 def content_place(source: Path, key: str, source_name: str) -> DatasetPaths:
-    """Put a source file into the folder of its content, by hard link; safe where two do it at once."""
+    """Put a source file into the folder of its content, by hard link; safe where two do it at once.
+
+    Call it in `contents_held`, and let a row name the content before that ends.
+    """
     paths = settings.STORE.dataset(key)
     paths.source.mkdir(parents=True, exist_ok=True)
     # Young again, so that a purge that runs now leaves a content that nobody named for long.

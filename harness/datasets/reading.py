@@ -15,6 +15,7 @@ from harness.broker import client, publish_dataset, task_send
 from harness.datasets.content import content_profile, content_source
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.profiling import ProfileFailed, profile_run
+from harness.storage.sizes import content_measure
 
 LEASE_S = 60
 """A reading whose lease ran out is started again."""
@@ -119,6 +120,7 @@ def _read(dataset: Dataset) -> None:
 
 def _finish(dataset: Dataset, **fields: Any) -> None:
     """Write the end, unless the dataset was asked to be read with other options meanwhile."""
+    content_measure(dataset.sha256)
     rows = Dataset.objects.filter(pk=dataset.pk, sha256=dataset.sha256, state=DatasetState.PROFILING)
     if rows.update(**fields):
         publish_dataset(dataset.project_id, dataset.pk, {"state": str(fields["state"]), "progress": 1.0})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,12 @@ from django.utils import timezone
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.broker import publish_dataset, task_send_on_commit
-from harness.bucket.units import unit_forget
 from harness.datasets.content import (
     content_key,
     content_place,
     content_profile,
     content_source,
+    contents_held,
     file_sha256,
     options_check,
     options_plain,
@@ -28,7 +26,6 @@ from harness.datasets.content import (
     space_check,
 )
 from harness.datasets.models import Dataset, DatasetState, Upload
-from harness.datasets.profiling import DRAFT_PREFIX
 from harness.datasets.uploads import (
     upload_append,
     upload_create,
@@ -39,7 +36,8 @@ from harness.datasets.uploads import (
 )
 from harness.errors import Conflict, Forbidden, Invalid
 from harness.ids import new_id
-from worker.sandbox import tree_remove
+from harness.storage.room import storage_check
+from harness.storage.sizes import content_measure
 
 __all__ = [
     "dataset_create_from_file",
@@ -72,11 +70,10 @@ def upload_finish(*, upload: Upload, name: str = "", options: dict[str, Any] | N
         try:
             dataset = _dataset_create(
                 owner=upload.owner, project=upload.project, name=name, source=path, source_name=upload.filename,
-                options=options,
+                options=options, upload=upload,
             )  # fmt: skip
         except FileNotFoundError as error:  # hashing takes long: it was given up while it was read
             raise upload_gone() from error
-        Upload.objects.filter(pk=upload.pk).update(dataset=dataset)
         upload.dataset = dataset
         path.unlink(missing_ok=True)
     return dataset
@@ -94,6 +91,7 @@ def dataset_create_from_file(
     """Make a dataset of a file on this machine (samples, commands). `path` never comes from a request."""
     require(user, project, Role.MEMBER)
     space_check(path.stat().st_size)
+    storage_check(project, path.stat().st_size)
     return _dataset_create(
         owner=user,
         project=project,
@@ -101,7 +99,6 @@ def dataset_create_from_file(
         source=path,
         source_name=source_name_clean(path.name),
         options=options,
-        copy=True,
     )
 
 
@@ -113,33 +110,41 @@ def _dataset_create(
     source: Path,
     source_name: str,
     options: dict[str, Any] | None,
-    copy: bool = False,
+    upload: Upload | None = None,
 ) -> Dataset:
+    """Without `upload` the source is a person's own file, which is copied; else it is noted on the upload in the same
+    transaction, so that a kill leaves both or neither."""
     plain = options_plain(options_check(options))
     key = content_key(file_sha256(source), source_name, plain)
-    if copy:
-        # A hard link would let a later change of the person's file reach into the store.
-        draft = settings.STORE.uploads / f"copy-{new_id()}"
-        draft.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copyfile(source, draft)
-            content_place(draft, key, source_name)
-        finally:
-            draft.unlink(missing_ok=True)
-    else:
-        content_place(source, key, source_name)
-    with transaction.atomic():
-        dataset = Dataset.objects.create(
-            project=project,
-            owner=owner,
-            name=_name_check(name or Path(source_name).stem.removesuffix(".csv").removesuffix(".tar")[:120]),
-            source_name=source_name,
-            source_bytes=content_source(key).stat().st_size,
-            sha256=key,
-            options=plain,
-        )
-        _reading_start(dataset)
+    name = _name_check(name or Path(source_name).stem.removesuffix(".csv").removesuffix(".tar")[:120])
+    with contents_held():
+        (content_place if upload else _copy_place)(source, key, source_name)
+        content_measure(key)
+        with transaction.atomic():
+            dataset = Dataset.objects.create(
+                project=project,
+                owner=owner,
+                name=name,
+                source_name=source_name,
+                source_bytes=content_source(key).stat().st_size,
+                sha256=key,
+                options=plain,
+            )
+            _reading_start(dataset)
+            if upload is not None:
+                Upload.objects.filter(pk=upload.pk).update(dataset=dataset)
     return dataset
+
+
+def _copy_place(source: Path, key: str, source_name: str) -> None:
+    """A hard link would let a later change of the person's file reach into the store."""
+    draft = settings.STORE.uploads / f"copy-{new_id()}"
+    draft.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        shutil.copyfile(source, draft)
+        content_place(draft, key, source_name)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _reading_start(dataset: Dataset) -> None:
@@ -200,12 +205,15 @@ def dataset_update(
 
 
 def _read_anew(dataset: Dataset, options: dict[str, Any]) -> None:
+    storage_check(dataset.project)  # it is packed once more
     source = content_source(dataset.sha256)
     dataset.sha256 = content_key(file_sha256(source), dataset.source_name, options)
     dataset.options = options
-    content_place(source, dataset.sha256, source.name)
-    with transaction.atomic():
-        _reading_start(dataset)
+    with contents_held():
+        content_place(source, dataset.sha256, source.name)
+        content_measure(dataset.sha256)
+        with transaction.atomic():
+            _reading_start(dataset)
 
 
 def dataset_delete(*, user: User, dataset: Dataset) -> None:
@@ -228,36 +236,3 @@ def dataset_restore(*, user: User, dataset: Dataset) -> None:
     Dataset.objects.filter(pk=dataset.pk).update(deleted_at=None)
     dataset.deleted_at = None
     publish_dataset(dataset.project_id, dataset.pk, {"deleted": False})
-
-
-def datasets_purge() -> int:
-    """Delete for good what was in the trash too long and no job needs; then contents nobody names. Returns how many."""
-    limit = timezone.now() - timedelta(days=settings.TRASH_DAYS)
-    old = Dataset.objects.filter(deleted_at__lt=limit, jobs__isnull=True)
-    count = 0
-    for dataset_id in list(old.values_list("pk", flat=True)):
-        with transaction.atomic():  # a person may take it out of the trash, or make a job of it, meanwhile
-            dataset = Dataset.objects.select_for_update().filter(pk=dataset_id, deleted_at__lt=limit).first()
-            if dataset is not None and not dataset.jobs.exists():
-                dataset.delete()
-                count += 1
-    return count
-
-
-def contents_purge(keep: Iterable[str], *, older_than: timedelta = timedelta(days=1)) -> int:
-    """Remove content folders that nothing names and that are older than `older_than`. Returns how many."""
-    kept = set(keep)
-    limit_s = (timezone.now() - older_than).timestamp()
-    count = 0
-    folders = settings.STORE.datasets.iterdir() if settings.STORE.datasets.is_dir() else ()
-    for folder in folders:
-        if folder.name not in kept and folder.stat().st_mtime < limit_s:
-            unit_forget(f"datasets/{folder.name}")  # first: whoever is killed in between finds the folder again
-            tree_remove(folder)
-            count += 1
-            continue
-        # Readings whose control was killed.
-        for draft in folder.glob(f"{DRAFT_PREFIX}*"):
-            if draft.stat().st_mtime < limit_s:
-                tree_remove(draft)
-    return count

@@ -19,6 +19,7 @@ from harness.accounts.models import Project, Role, User
 from harness.datasets.content import disk_full_told, options_check, options_plain, source_name_clean, space_check
 from harness.datasets.models import Upload
 from harness.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
+from harness.storage.room import storage_check, storage_hold
 
 
 def upload_create(
@@ -32,7 +33,7 @@ def upload_create(
 ) -> Upload:
     """Begin an upload; `name` and `options` wait for its end.
 
-    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `TooMany`, `NoSpace`.
+    Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `TooMany`, `NoSpace` (the disk; the project's quota).
     """
     require(user, project, Role.MEMBER)
     filename = source_name_clean(filename)
@@ -49,6 +50,8 @@ def upload_create(
     space_check(size_bytes)
     with transaction.atomic():
         _count_check(user)
+        storage_hold(project)
+        storage_check(project, size_bytes)
         upload = Upload.objects.create(
             project=project, owner=user, filename=filename, size_bytes=size_bytes, name=name.strip(), options=plain
         )

@@ -24,6 +24,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import wanted_deadline
 from harness.jobs.states import job_note
 from harness.pool.selectors import hardware
+from harness.storage.room import storage_check
 from worker.plan import RunPaths
 from worker.states import JobState
 
@@ -108,6 +109,7 @@ def _create_check(user: User, project: Project, dataset: Dataset) -> None:
     if dataset.deleted_at:
         raise Conflict("This dataset is in the trash.", hint="Restore it first.", field="data.dataset")
     space_check(0)
+    storage_check(project)
 
 
 def _generate(wish: TaskSpec, dataset: Dataset, own_model: str | None) -> tuple[Resolved, Program]:

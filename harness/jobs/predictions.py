@@ -26,6 +26,8 @@ from harness.jobs.states import job_note
 from harness.plain import plain
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
+from harness.storage.room import storage_check
+from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, json_beneath, open_beneath
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
@@ -66,6 +68,7 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     if len(data) > settings.PREDICTION_LIMIT_BYTES:
         raise TooLarge(f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.")
     space_check(len(data))
+    storage_check(job.project, len(data))
     _waiting_check(user)
     _weights_check(job, checkpoint)
     wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
@@ -174,6 +177,7 @@ def _prediction_end(prediction: Prediction, *, rows: int | None, problem: dict[s
             state="failed" if problem else "done", rows=rows, problem=problem, finished_at=timezone.now()
         )
         if ended:
+            job_size_due(prediction.job_id)
             data = {"prediction_id": prediction.pk, "state": "failed" if problem else "done", "rows": rows}
             publish_job(prediction.job.project_id, prediction.job_id, "prediction", data)
 

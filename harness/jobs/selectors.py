@@ -172,16 +172,15 @@ def job_owners(*, user: User) -> list[str]:
 
 
 def job_get(*, user: User, job_id: str, role: Role = Role.VIEWER) -> Job:
-    """One job by id, in the trash or not. Raises `NotFound`, `Forbidden`."""
+    """One job by id, in the trash or not. Raises `NotFound`, as for one that is being deleted for good, `Forbidden`."""
     job = Job.objects.select_related("project", "owner", "dataset", "parent").filter(pk=job_id).first()
-    if job is not None:
+    if job is not None and job.deleted_at != PURGE_BEGUN:
         try:
             require(user, job.project, role)
+            return job
         except NotFound:
-            job = None
-    if job is None:
-        raise NotFound("There is no such job.", hint="See the list of jobs.")
-    return job
+            pass
+    raise NotFound("There is no such job.", hint="See the list of jobs.")
 
 
 def job_profile(job: Job) -> DatasetProfile:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import publish_job, task_send_on_commit
-from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs
 from harness.jobs.admission import job_admit, job_admit_again
 from harness.jobs.control.telemetry import history_cut
@@ -24,11 +24,13 @@ from harness.jobs.drafts import (
     program_reset,
     spec_check,
 )
-from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt
+from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.states import job_move, job_note
+from harness.jobs.trash import job_delete, job_purge, job_restore
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
+from harness.storage.room import storage_check
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "job_create",
     "job_delete",
     "job_pause",
+    "job_purge",
     "job_restore",
     "job_resume",
     "job_spec_update",
@@ -60,13 +63,14 @@ def job_submit(*, user: User, job: Job, promised: bool = True) -> Job:
     same, and a deadline that cannot be promised is tried.
 
     One whose learning rate is left to a range test stays a draft until the test is over, and is queued by itself then.
-    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `Invalid` (a file that does not parse; a deadline
-    that cannot be kept: field `budget.deadline`, the earliest finish in `details`).
+    Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `Invalid` (a file that
+    does not parse; a deadline that cannot be kept: field `budget.deadline`, the earliest finish in `details`).
     """
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
     programs.program_syntax_check(programs.program_of(settings.STORE.job(job.pk)).files)
     _sandbox_check(job)
+    storage_check(job.project)
     with transaction.atomic():
         job.refresh_from_db(fields=["state", "spec", "resolved", "deadline_at", "options", "slowdown"])
         if job.state != JobState.DRAFT:
@@ -175,10 +179,11 @@ def stop_send(job_id: str, how: str) -> None:
 def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
     """Queue a paused, failed or cancelled job again, from the named checkpoint or the newest good one.
 
-    Raises `NotFound`, `Forbidden`, `Conflict` (state, or nothing to resume from).
+    Raises `NotFound`, `Forbidden`, `Conflict` (state, or nothing to resume from), `NoSpace` (storage quota).
     """
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
+    storage_check(job.project)
     kept = Checkpoint.objects.filter(job=job, removed_at=None)
     chosen = kept.filter(name=checkpoint).first() if checkpoint else None
     if checkpoint and chosen is None:
@@ -242,30 +247,6 @@ def _tags(tags: list[str]) -> list[str]:
     if len(clean) > _TAGS_MAX or any(len(tag) > _TAG_LENGTH_MAX for tag in clean):
         raise Invalid(f"A job has at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} letters.", field="tags")
     return clean
-
-
-def job_delete(*, user: User, job: Job) -> None:
-    """Move to the trash, from where it can be restored for `TRASH_DAYS`. Raises `NotFound`, `Forbidden`, `Conflict`."""
-    role = require(user, job.project, Role.MEMBER)
-    if job.owner_id != user.pk and role != Role.ADMIN:
-        raise Forbidden("Only its owner or an admin of the project deletes a job.", hint="Ask them.")
-    at_rest = [str(state) for state in {*TERMINAL, JobState.DRAFT, JobState.PAUSED}]
-    with transaction.atomic():
-        if not Job.objects.filter(pk=job.pk, state__in=at_rest).update(deleted_at=timezone.now()):
-            raise Conflict("This job runs or waits.", hint="Cancel it first.")
-        job_note(job, "person", "Moved to the trash", actor=user, data={"deleted": True})
-    job.refresh_from_db()
-
-
-def job_restore(*, user: User, job: Job) -> None:
-    """Take out of the trash. Raises `NotFound`, `Forbidden`."""
-    require(user, job.project, Role.MEMBER)
-    with transaction.atomic():
-        if Job.objects.filter(pk=job.pk, deleted_at__gt=PURGE_BEGUN).update(deleted_at=None):
-            job_note(job, "person", "Taken out of the trash", actor=user, data={"deleted": False})
-        elif not Job.objects.filter(pk=job.pk, deleted_at=None).exists():
-            raise NotFound("This job is being deleted for good.", hint="Its time in the trash is over.")
-    job.refresh_from_db()
 
 
 def _wrong_state(job: Job, verb: str) -> Conflict:

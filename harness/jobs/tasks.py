@@ -44,6 +44,12 @@ def retention() -> None:
     retention_module.retention()
 
 
+@shared_task(name="control.jobs_purge")
+def jobs_purge() -> None:
+    """Delete for good what people no longer want."""
+    retention_module.jobs_purge_asked()
+
+
 @shared_task(name="control.prediction_done")
 def prediction_done(report: dict[str, Any]) -> None:
     """A node's answer to `node.predict`."""

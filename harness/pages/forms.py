@@ -232,3 +232,18 @@ class QuotaForm(Tabler):
         field = self.fields["project"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
         field.choices = [(project.slug, project.name) for project in projects]
+
+
+class StorageQuotaForm(Tabler):
+    """How much of the disk a project may take."""
+
+    project = forms.ChoiceField()
+    gib = forms.DecimalField(
+        required=False, min_value=0, label="GiB on the disk at most", help_text="Empty: as much as there is."
+    )
+
+    def set_projects(self, projects: Iterable[Project]) -> None:
+        """Offer the projects."""
+        field = self.fields["project"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        field.choices = [(project.slug, project.name) for project in projects]

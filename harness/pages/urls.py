@@ -21,6 +21,7 @@ from harness.pages.views import (
     projects,
     queue,
     rates,
+    storage,
     wizard,
 )
 
@@ -39,6 +40,10 @@ urlpatterns = [
     path("projects/<slug:slug>/", projects.project_page, name="project_page"),
     path("projects/<slug:slug>/members/", projects.member_set, name="member_set"),
     path("projects/<slug:slug>/members/<str:username>/remove/", projects.member_remove, name="member_remove"),
+    path("projects/<slug:slug>/storage/", storage.project_storage, name="project_storage"),
+    path(
+        "projects/<slug:slug>/storage/<str:kind>/<str:item_id>/<str:action>/", storage.storage_act, name="storage_act"
+    ),
     path("datasets/", datasets.dataset_index, name="dataset_list"),
     path("datasets/upload/", datasets.dataset_upload, name="dataset_upload"),
     path("datasets/sample/", datasets.dataset_sample, name="dataset_sample"),
@@ -106,6 +111,9 @@ urlpatterns = [
     path("pool/quotas/", queue.quotas, name="quotas"),
     path("pool/quotas/save/", queue.quota_save, name="quota_save"),
     path("pool/quotas/<slug:slug>/<str:device_kind>/remove/", queue.quota_end, name="quota_end"),
+    path("pool/storage/", storage.pool_storage, name="pool_storage"),
+    path("pool/storage/save/", storage.storage_quota_save, name="storage_quota_save"),
+    path("pool/storage/<slug:slug>/default/", storage.storage_quota_end, name="storage_quota_end"),
     path("pool/use/", queue.pool_use, name="pool_use"),
     path("queue/", queue.queue, name="queue"),
     path("queue/<str:job_id>/", queue.queue_act, name="queue_act"),

@@ -10,6 +10,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Invalid, NotFound
+from harness.jobs.control.turn import facts_change
 from harness.pool.models import DeviceKind, Quota
 
 DEVICES_MAX = 1_000_000
@@ -22,6 +23,7 @@ def quota_set(*, user: User, project: Project, device_kind: str, devices: int, m
     if isinstance(devices, bool) or not 0 <= devices <= DEVICES_MAX:
         raise Invalid(f"A quota is a number of devices from 0 to {DEVICES_MAX:,}.", field="devices")
     with transaction.atomic():
+        facts_change()  # nothing that is being decided on the quota before this is carried out
         quota, _ = Quota.objects.update_or_create(
             project=project, device_kind=device_kind, defaults={"devices": devices, "may_borrow": may_borrow}
         )
@@ -39,6 +41,7 @@ def quota_remove(*, user: User, project: Project, device_kind: str) -> None:
     require_admin(user)
     _kind_check(device_kind)
     with transaction.atomic():
+        facts_change()
         removed, _ = Quota.objects.filter(project=project, device_kind=device_kind).delete()
         if not removed:
             raise NotFound(f"{project.name} has no quota of this kind.")

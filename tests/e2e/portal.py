@@ -133,9 +133,11 @@ def addresses(ids: dict[str, str]) -> dict[str, str]:
         "queue": "/queue/",
         "reservations": "/pool/reservations/",
         "quotas": "/pool/quotas/",
+        "storage": "/pool/storage/",
         "use": "/pool/use/",
         "accuracy": "/accuracy/",
         "project": "/projects/orchard/",
+        "project storage": "/projects/orchard/storage/",
         "account": "/account/",
         "trash": "/trash/",
     }

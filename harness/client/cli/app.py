@@ -26,6 +26,7 @@ from harness.client.cli import (
     runs,
     simulate,
     specs,
+    storage,
     store,
 )
 from harness.client.cli.output import ExitCode, code_of, error_print, notes
@@ -74,6 +75,7 @@ def _options(
 app.add_typer(data.app, name="data")
 app.add_typer(specs.app, name="spec")
 jobs.jobs_app.command("offer")(offers.job_offer)
+jobs.jobs_app.command("rm")(storage.jobs_rm)
 app.add_typer(jobs.jobs_app, name="jobs")
 app.add_typer(pool.app, name="pool")
 app.add_typer(queue.app, name="queue")

@@ -9,6 +9,7 @@ import typer
 
 from harness.client.cli.common import dataset_ready, dataset_upload, open_client
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, pairs_print, size, table_print, when
+from harness.client.cli.storage import ForeverFlag
 from harness.client.client import Json
 from harness.client.errors import BadInput
 from harness.client.transport import segment
@@ -154,15 +155,20 @@ def data_uploads(
 
 
 @app.command("rm")
-def data_rm(context: typer.Context, dataset: DataArgument, as_json: JsonFlag = False) -> None:
+def data_rm(
+    context: typer.Context, dataset: DataArgument, forever: ForeverFlag = False, as_json: JsonFlag = False
+) -> None:
     """Move a dataset to the trash, from where it can be restored (two weeks, unless set otherwise)."""
     with open_client(context) as client:
         found = client.dataset(dataset)
         client.send("DELETE", f"/datasets/{segment(found['id'])}")
+        if forever:
+            client.send("POST", f"/datasets/{segment(found['id'])}/purge")
     if as_json:
         json_print({"ok": True, "id": found["id"]})
     else:
-        console().print(f"{found['name']} is in the trash.", markup=False)
+        where = "deleted for good" if forever else "in the trash"
+        console().print(f"{found['name']} is {where}.", markup=False)
 
 
 def _show(dataset: Json) -> None:

@@ -1,4 +1,4 @@
-"""`dlh pool`: show, drain, undrain, add, rm; reservations, quotas and use lie in `queue`."""
+"""`dlh pool`: show, drain, undrain, add, rm; reservations, quotas and use lie in `queue`, storage in `storage`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli import calibration, queue
+from harness.client.cli import calibration, queue, storage
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, size, table_print, when
 from harness.client.client import Json
@@ -143,3 +143,4 @@ def pool_rm(context: typer.Context, name: NameArgument, as_json: JsonFlag = Fals
 
 calibration.commands_add(app)
 queue.pool_commands_add(app)
+storage.pool_commands_add(app)

@@ -22,6 +22,7 @@ from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
 from harness.jobs.results import job_results
 from harness.jobs.states import job_move, job_note
 from harness.pool.services import pool_setting_get
+from harness.storage.sizes import job_size_due
 from scheduler.backoff import restart_delay_s
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.plan import RunPaths
@@ -55,6 +56,7 @@ def attempt_end(
             return False
         uses_write(attempt, now)
         Allocation.objects.filter(attempt=attempt).delete()
+        job_size_due(attempt.job_id)
         held_s = max(0.0, (now - attempt.created_at).total_seconds())
         Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
         job = Job.objects.select_related("project").get(pk=attempt.job_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -18,12 +19,13 @@ from django.utils import timezone
 from harness.broker import live_streams_expire, task_send
 from harness.bucket.units import unit_forget
 from harness.datasets.models import Dataset
-from harness.datasets.services import contents_purge, datasets_purge
+from harness.datasets.purging import contents_purge, datasets_purge
 from harness.datasets.uploads import uploads_expire
 from harness.jobs.models import PURGE_BEGUN, Job, JobEvent, MetricPoint, ResourceSample
 from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue
+from harness.storage.sweep import orphans_remove
 from worker.sandbox import tree_remove
 from worker.states import HOLDS_DEVICES
 
@@ -33,6 +35,7 @@ SAMPLES_KEEP_EVERY = 10
 BATCH_ROWS = 2000
 BREATH_S = 0.02
 """Between two batches others write."""
+_purging = threading.Lock()
 _GONE = ".gone-"
 """So begins the name of the folder of a job whose rows are deleted: it is removed now, or by the next round."""
 _log = logging.getLogger(__name__)
@@ -41,8 +44,8 @@ _log = logging.getLogger(__name__)
 def retention() -> None:
     """Do all of it; each part stands alone."""
     parts = (
-        uploads_expire, jobs_purge, datasets_purge, _contents, samples_thin, sessions_expire, devices_forget,
-        live_streams_expire,
+        uploads_expire, jobs_purge, datasets_purge, _contents, orphans_remove, samples_thin, sessions_expire,
+        devices_forget, live_streams_expire,
     )  # fmt: skip
     for part in parts:
         try:
@@ -75,6 +78,16 @@ def jobs_purge() -> int:
     return count
 
 
+def jobs_purge_asked() -> None:
+    """Delete what people have given up, now; what is asked for meanwhile is done by who is at it already."""
+    if _purging.acquire(blocking=False):
+        try:
+            while jobs_purge():
+                pass
+        finally:
+            _purging.release()
+
+
 def _job_purge(rows: QuerySet[Job], job_id: str) -> bool:
     """Delete one of `rows`; False where it is none any more: a person has just taken it out of the trash.
 
@@ -103,7 +116,8 @@ def _rows_delete(rows: QuerySet[Any]) -> None:
 
 def _contents() -> int:
     keep = {*Dataset.objects.values_list("sha256", flat=True), *Job.objects.values_list("dataset_sha256", flat=True)}
-    return contents_purge(keep)
+    # A database that names none is another one than the store's, or was lost: then nothing goes.
+    return contents_purge(keep) if keep else 0
 
 
 def samples_thin() -> int:

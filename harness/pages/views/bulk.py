@@ -1,4 +1,4 @@
-"""Many jobs at once, as they were ticked in a list: compare, tag, to the trash and back."""
+"""Many jobs at once, as they were ticked in a list: compare, tag, to the trash, back, gone for good."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codegen.words import counted
 from harness.accounts.models import User
 from harness.errors import HarnessError, NotFound
 from harness.jobs.selectors import job_get
-from harness.jobs.services import job_delete, job_restore, job_update
+from harness.jobs.services import job_delete, job_purge, job_restore, job_update
 from harness.pages.undo import undo_tag
 from harness.pages.web import page, person
 
@@ -54,6 +54,11 @@ def _restore(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse
     return redirect(back if request.POST.get("from") else "trash")
 
 
+def _purge(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:
+    _tell(request, *_each(person(request), chosen, job_purge), "deleted for good")
+    return redirect("trash")
+
+
 def _tag(request: HttpRequest, chosen: list[str], back: str) -> HttpResponse:
     tags = _tags(request)
     if tags:
@@ -79,6 +84,7 @@ _ACTS: dict[str, Callable[[HttpRequest, list[str], str], HttpResponse]] = {
     "compare": _compare,
     "delete": _delete,
     "restore": _restore,
+    "purge": _purge,
     "tag": _tag,
     "untag": _untag,
 }

@@ -29,6 +29,7 @@ from harness.pages.profile_view import class_bars, column_rows, thumbnails_by_cl
 from harness.pages.web import can, change, number_read, page, person, project_chosen, show, writable_projects
 from harness.pages.words import COLUMN_TYPE_WORDS
 from harness.responses import file_response
+from harness.storage.use import storage_of
 
 PAGE_SIZE = 30
 PREVIEW_ROWS = 20
@@ -72,7 +73,12 @@ def _samples() -> list[tuple[str, str]]:
 def dataset_upload(request: HttpRequest) -> HttpResponseBase:
     """Drag and drop; the bytes go to the API in resumable pieces."""
     project = project_chosen(request, request.GET.get("project", ""))
-    context = {"project": project, "projects": writable_projects(person(request)), "samples": _samples()}
+    context = {
+        "project": project,
+        "projects": writable_projects(person(request)),
+        "samples": _samples(),
+        "storage": storage_of(project),
+    }
     return show(request, "datasets/upload.html", context, nav="datasets")
 
 

@@ -12,7 +12,7 @@ from django.utils.dateparse import parse_datetime
 
 from harness.accounts.models import Role
 from harness.csv import csv_chunks
-from harness.errors import Conflict, HarnessError, Invalid, NotFound
+from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound
 from harness.estimates.models import OfferRow
 from harness.estimates.selectors import OFFER_COLUMNS, offer_get, offer_priced, offer_table
 from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
@@ -116,7 +116,7 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
             messages.success(request, _TAKEN[job.state])
             return here
         job = job_submit(user=user, job=job, promised=promised)
-    except (Conflict, Invalid) as error:
+    except (Conflict, Invalid, NoSpace) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return here
     is_tried = job.deadline_at is not None and job.promised_at is None and not promised

@@ -21,6 +21,7 @@ from harness.accounts.services import (
 from harness.errors import Conflict, Invalid, NotFound
 from harness.pages.forms import MemberForm, ProjectForm, UserForm
 from harness.pages.web import can, change, page, person, show
+from harness.storage.use import storage_of
 
 
 @page("GET", "HEAD")
@@ -107,6 +108,7 @@ def project_page(request: HttpRequest, slug: str) -> HttpResponseBase:
         "roles": Role.choices,
         "is_admin": can(user, project, Role.ADMIN),
         "form": MemberForm(),
+        "storage": storage_of(project),
     }
     return show(request, "projects/page.html", context, nav="projects")
 

@@ -104,12 +104,14 @@ def _pool_make(people: SimpleNamespace) -> tuple[str, dict[str, Any]]:
     from harness.pool.models import Device, Node
     from harness.pool.quotas import quota_set
     from harness.pool.reservations import reservation_hold
+    from harness.storage.quotas import storage_quota_set
 
     node = Node.objects.create(name="node-9")
     Device.objects.create(node=node, kind="cpu", index=0)
     _, join_token = join_token_make(user=people.admin, name="node-9")
     kept = reservation_hold(target=node, ends_at=timezone.now() + timedelta(hours=1), purpose="maintenance")
     quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=2)
+    storage_quota_set(user=people.admin, project=people.project, limit_bytes=1 << 40)
     run = CalibrationRun.objects.create(node_name="node-9", kind="cpu", budget_s=60.0)
     named = {"reservation_id": kept.pk, "device_kind": "cpu", "kind": "cpu", "index": "0", "run_id": run.pk}
     return join_token, named

@@ -62,6 +62,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("POST", "/queue/{job_id}/move"): {"to": "first"},
         ("POST", "/pool/reservations"): {"node": "node-9", "ends_at": "2099-01-01T00:00:00Z", "purpose": "tests"},
         ("PUT", "/pool/quotas/{slug}/{device_kind}"): {"devices": 4},
+        ("PUT", "/pool/storage/{slug}"): {"limit_bytes": 1 << 40},
         ("POST", "/pool/nodes"): {"name": "node-10"},
         ("POST", "/pool/nodes/{name}/token"): {"valid_s": 600},
         ("POST", "/pool/join"): join_body(world.join_token),

@@ -19,7 +19,7 @@ from harness.bucket.pull import pull
 from harness.bucket.state import state_read
 from harness.bucket.trouble import BucketTrouble
 from harness.bucket.units import unit_forget, unit_push
-from harness.datasets import services
+from harness.datasets import purging
 from harness.datasets.content import content_place
 from harness.jobs.models import Job
 from tests.waiting import wait_for
@@ -136,13 +136,13 @@ def test_a_content_whose_removal_was_cut_short_is_forgotten_once_it_is_gone(fini
     folder = store.dataset(finished.dataset.sha256).root
     listing = f"units/datasets/{folder.name}.json"
 
-    def killed(path):
+    def killed():
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(services, "tree_remove", killed)
+        patch.setattr(purging, "new_id", killed)
         with pytest.raises(KeyboardInterrupt):
-            services.contents_purge(set(), older_than=timedelta(seconds=-60))
+            purging.contents_purge(set(), older_than=timedelta(seconds=-60))
     assert mirror_pass() and listing in bucket.names("units")
     shutil.rmtree(folder)
     assert mirror_pass() and listing not in bucket.names("units")

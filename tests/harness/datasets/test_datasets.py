@@ -5,7 +5,7 @@ import secrets
 import pytest
 from django.conf import settings
 
-from harness.datasets import reading, selectors, services
+from harness.datasets import purging, reading, selectors, services
 from harness.datasets.content import content_source
 from harness.datasets.models import Dataset
 from harness.datasets.reading import dataset_read, datasets_resend
@@ -164,8 +164,8 @@ def test_contents_that_nothing_names_are_removed_after_a_while(dataset, people):
 
     spare = settings.STORE.datasets / "spare"
     spare.mkdir(parents=True)
-    assert services.contents_purge([dataset.sha256]) == 0
-    services.contents_purge(Dataset.objects.values_list("sha256", flat=True), older_than=timedelta(seconds=-5))
+    assert purging.contents_purge([dataset.sha256]) == 0
+    purging.contents_purge(Dataset.objects.values_list("sha256", flat=True), older_than=timedelta(seconds=-5))
     assert not spare.exists() and settings.STORE.dataset(dataset.sha256).packed.exists()
 
 
@@ -183,7 +183,7 @@ def test_a_reading_that_leaves_a_link_is_refused(tmp_path):
 def test_a_purge_takes_drafts_of_killed_readings_and_nothing_young(settings):
     import os
 
-    from harness.datasets.services import contents_purge
+    from harness.datasets.purging import contents_purge
 
     folders = [settings.STORE.dataset(name * 64).root for name in "ab"]
     for folder in folders:

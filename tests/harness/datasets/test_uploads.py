@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from harness.datasets import services, uploads
+from harness.datasets import purging, services, uploads
 from harness.datasets.content import source_name_clean
 from harness.datasets.models import Dataset, Upload
 from harness.errors import Conflict, Forbidden, Invalid, NoSpace, NotFound, TooLarge
@@ -220,3 +220,16 @@ def test_uploads_that_nobody_touches_expire(upload):
     Upload.objects.update(updated_at=timezone.now() - timedelta(days=30))
     assert uploads.uploads_expire() == 1
     assert not settings.STORE.upload(upload.pk).exists()
+
+
+@pytest.mark.parametrize("how", ["asked", "by its age"])
+def test_an_upload_whose_dataset_is_deleted_for_good_is_no_unfinished_one_again(how, upload, people, tasks_sent):
+    services.upload_append(upload=upload, offset=0, chunk=[BODY])
+    dataset = services.upload_finish(upload=upload)
+    services.dataset_delete(user=people.owner, dataset=dataset)
+    if how == "asked":
+        purging.dataset_purge(user=people.owner, dataset=dataset)
+    else:
+        Dataset.objects.update(deleted_at=timezone.now() - timedelta(days=60))
+        assert purging.datasets_purge() == 1
+    assert not Dataset.objects.exists() and not uploads.upload_list(user=people.owner).exists()

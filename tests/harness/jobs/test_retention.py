@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from harness.celery import app
 from harness.datasets.models import Dataset
-from harness.datasets.services import contents_purge
+from harness.datasets.purging import contents_purge
 from harness.env import S3Settings
 from harness.errors import NotFound
 from harness.jobs.control import retention as module

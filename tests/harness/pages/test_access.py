@@ -139,6 +139,11 @@ ROWS: dict[str, Row] = {
     "quotas": own(),
     "quota_save": Row({403}, {403}, {403}, post={"project": "orchard", "device_kind": "cpu", "devices": "1"}),
     "quota_end": Row({403}, {403}, {403}, ("orchard", "cpu"), {}),
+    "pool_storage": own(),
+    "storage_quota_save": Row({403}, {403}, {403}, post={"project": "orchard", "gib": "1"}),
+    "storage_quota_end": Row({403}, {403}, {403}, ("orchard",), {}),
+    "project_storage": look("orchard"),
+    "storage_act": act("orchard", "dataset", "failed_dataset", "trash", mate=403),
     "pool_use": own(),
     "node_drain": Row({403}, {403}, {403}, ("node-1",)),
     "audit": Row({403}, {403}, {403}),
@@ -154,7 +159,7 @@ def address(world: SimpleNamespace, name: str, row: Row) -> str:
     ids["rate_test"] = world.jobs["draft"].rate_tests.get().pk
     ids["thumbnail"] = world.digits.profile["images"]["thumbnails"][0][1]
     # A second argument is the name of an action or tab, even where a state has the same name.
-    inner = {"thumbnail", "prediction", "offer", "rate_test"}
+    inner = {"thumbnail", "prediction", "offer", "rate_test", "failed_dataset"}
     args = [ids.get(word, word) if at == 0 or word in inner else word for at, word in enumerate(row.args)]
     url = reverse(name, args=args)
     if name == "job_compare":

@@ -5,10 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
+from harness.jobs.control.turn import TurnLost, turn_hold, turn_take
 from harness.pool.models import Quota, Reservation
 from harness.pool.power import device_power
 from harness.pool.quotas import quota_remove, quota_set
@@ -136,3 +138,15 @@ def test_the_scheduler_s_settings_are_checked(people):
     ):
         with pytest.raises(Invalid):
             pool_setting_update(user=people.admin, **bad)
+
+
+@pytest.mark.parametrize("act", ["set", "remove"])
+def test_a_quota_undoes_what_is_being_decided_without_it(act, people):
+    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=2)
+    mine = turn_take()
+    if act == "set":
+        quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1)
+    else:
+        quota_remove(user=people.admin, project=people.project, device_kind="cpu")
+    with pytest.raises(TurnLost), transaction.atomic():
+        turn_hold(mine)

@@ -1,0 +1,13 @@
+"""Celery tasks of storage: translate only."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from harness.storage.refresh import sizes_refresh
+
+
+@shared_task(name="control.sizes_refresh")
+def sizes_measure() -> None:
+    """Measure what changed."""
+    sizes_refresh()

@@ -1,0 +1,172 @@
+"""What each project takes of the store's disk, added up from sizes that are known: no folder is looked at here.
+
+A project pays for what it names, whoever else names it, too: each content once, in full. So nobody's figures change by
+what others do, and nobody learns what others have.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db.models import Max, Sum
+
+from harness.accounts.access import visible_projects
+from harness.accounts.models import Project, User
+from harness.datasets.models import Dataset, Upload
+from harness.jobs.models import PURGE_BEGUN, Job
+from harness.storage.models import ContentSize, JobSize, StorageQuota
+
+_ASKED_AT_ONCE = 500
+"""Values in one query: SQLite takes a limited number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StorageUse:
+    """Bytes that a project takes, by what takes them."""
+
+    dataset_bytes: int = 0
+    checkpoint_bytes: int = 0
+    result_bytes: int = 0
+    other_bytes: int = 0
+    """Programs, logs and events of jobs."""
+    upload_bytes: int = 0
+    """Announced by uploads that are not finished."""
+
+    @property
+    def used_bytes(self) -> int:
+        """All of it."""
+        return self.dataset_bytes + self.checkpoint_bytes + self.result_bytes + self.other_bytes + self.upload_bytes
+
+    @property
+    def rest_bytes(self) -> int:
+        """What is neither data nor checkpoint nor result."""
+        return self.other_bytes + self.upload_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProjectStorage:
+    """One project's use beside its quota."""
+
+    project: Project
+    use: StorageUse
+    limit_bytes: int | None
+    """None: no limit."""
+    is_default: bool
+    """The limit is the installation's."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more may be added."""
+        return self.limit_bytes is not None and self.use.used_bytes >= self.limit_bytes
+
+
+def storage_rows(*, user: User) -> list[ProjectStorage]:
+    """The projects that the person sees, the largest first."""
+    projects = list(visible_projects(user))
+    rows = _rows(projects, storage_use(projects))
+    return sorted(rows, key=lambda row: (-row.use.used_bytes, row.project.name, row.project.pk))
+
+
+def storage_of(project: Project) -> ProjectStorage:
+    """One project's use and limit."""
+    return _rows([project], storage_use([project]))[0]
+
+
+def storage_limit(project: Project) -> int | None:
+    """Bytes that a project may take; None: no limit."""
+    given = StorageQuota.objects.filter(project=project).first()
+    limit_bytes: int | None = given.limit_bytes if given else settings.STORAGE_QUOTA_BYTES
+    return limit_bytes
+
+
+def _rows(projects: list[Project], uses: Mapping[str, StorageUse]) -> list[ProjectStorage]:
+    given = dict(StorageQuota.objects.filter(project__in=projects).values_list("project_id", "limit_bytes"))
+    return [
+        ProjectStorage(
+            project=project,
+            use=uses[project.pk],
+            limit_bytes=given.get(project.pk, settings.STORAGE_QUOTA_BYTES),
+            is_default=project.pk not in given,
+        )
+        for project in projects
+    ]
+
+
+def storage_use(projects: Iterable[Project]) -> dict[str, StorageUse]:
+    """Bytes by project id; in a handful of queries for any number of them."""
+    ids = [project.pk for project in projects]
+    contents, jobs = _content_bytes(ids), _job_bytes(ids)
+    uploads = dict(
+        Upload.objects.filter(project__in=ids, dataset=None)
+        .order_by()
+        .values_list("project_id")
+        .annotate(bytes=Sum("size_bytes"))
+    )
+    uses = {}
+    for pk in ids:
+        checkpoint_bytes, result_bytes, other_bytes = jobs.get(pk, (0, 0, 0))
+        uses[pk] = StorageUse(
+            dataset_bytes=contents.get(pk, 0),
+            checkpoint_bytes=checkpoint_bytes,
+            result_bytes=result_bytes,
+            other_bytes=other_bytes,
+            upload_bytes=uploads.get(pk, 0),
+        )
+    return uses
+
+
+def _job_bytes(project_ids: list[str]) -> dict[str, tuple[int, int, int]]:
+    """Of checkpoints, of results, of the rest, by project id."""
+    rows = (
+        JobSize.objects.filter(job__project__in=project_ids)
+        .exclude(job__deleted_at=PURGE_BEGUN)
+        .order_by()
+        .values_list("job__project_id")
+        .annotate(Sum("checkpoint_bytes"), Sum("result_bytes"), Sum("other_bytes"))
+    )
+    return {pk: (checkpoints or 0, results or 0, others or 0) for pk, checkpoints, results, others in rows}
+
+
+def contents_named(project_ids: list[str]) -> dict[str, dict[str, int]]:
+    """Contents that datasets of a project, or jobs made for them, name: project id -> hash -> size of its source as
+    the dataset has it (0 where a job alone names it)."""
+    named: dict[str, dict[str, int]] = defaultdict(dict)
+    jobs = Job.objects.filter(project__in=project_ids).exclude(dataset_sha256="").exclude(deleted_at=PURGE_BEGUN)
+    for project_id, sha256 in jobs.order_by().values_list("project_id", "dataset_sha256").distinct():
+        named[project_id][sha256] = 0
+    datasets = Dataset.objects.filter(project__in=project_ids).exclude(sha256="").order_by()
+    for project_id, sha256, size in datasets.values_list("project_id", "sha256").annotate(Max("source_bytes")):
+        named[project_id][sha256] = size
+    return named
+
+
+def content_sizes(hashes: Iterable[str]) -> dict[str, ContentSize]:
+    """Those that were measured, by hash."""
+    wanted = sorted(set(hashes))
+    found: dict[str, ContentSize] = {}
+    for start in range(0, len(wanted), _ASKED_AT_ONCE):
+        found |= ContentSize.objects.in_bulk(wanted[start : start + _ASKED_AT_ONCE])
+    return found
+
+
+def _content_bytes(project_ids: list[str]) -> dict[str, int]:
+    named = contents_named(project_ids)
+    sizes = content_sizes(sha256 for hashes in named.values() for sha256 in hashes)
+    return {project_id: _sum(hashes, sizes) for project_id, hashes in named.items()}
+
+
+def _sum(hashes: Mapping[str, int], sizes: Mapping[str, ContentSize]) -> int:
+    """A source that several contents share counts once; what was not measured yet counts as it was announced."""
+    total, sources = 0, dict[str, int]()
+    for sha256, announced_bytes in hashes.items():
+        size = sizes.get(sha256)
+        if size is None:
+            total += announced_bytes
+            continue
+        total += size.packed_bytes
+        key = size.source_file or sha256
+        sources[key] = max(sources.get(key, 0), size.source_bytes)
+    return total + sum(sources.values())

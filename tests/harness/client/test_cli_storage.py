@@ -1,0 +1,57 @@
+"""What `dlh` says about the portal's disk, and how it gives some back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.client.cli.storage import size_read
+from harness.client.errors import BadInput
+from harness.storage.refresh import sizes_refresh
+from tests.harness.client.conftest import Dlh
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [("0", 0), ("10", 10), ("500MiB", 500 << 20), ("1.5 TiB", 3 << 39), ("20G", 20 << 30), ("2kb", 2048)],
+)
+def test_a_size_is_read_in_binary_units(text: str, size_bytes: int) -> None:
+    assert size_read(text) == size_bytes
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "1e9", "5 XiB", "GiB"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        size_read(text)
+
+
+def test_a_quota_is_set_shown_and_refuses_an_upload(
+    dlh: Dlh, portal: SimpleNamespace, dataset: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert dlh("pool", "storage-quota", portal.project, "1KiB", "--json").code == 3
+    with monkeypatch.context() as as_admin:
+        as_admin.setenv("DLH_TOKEN", portal.token_of("admin"))
+        assert "may take 1.0 KiB" in dlh("pool", "storage-quota", portal.project, "1KiB").out
+    (row,) = dlh("pool", "storage", "--json").json
+    assert (row["project"], row["limit_bytes"], row["is_over"]) == (portal.project, 1024, True)
+    assert "1.0 KiB" in dlh("pool", "storage").out
+    file = tmp_path / "more.csv"
+    file.write_text("a,b\n1,2\n")
+    refused = dlh("data", "add", str(file), "--no-wait", "--json")
+    assert refused.code != 0 and refused.json["error"]["code"] == "storage_quota"
+    assert "used up" in dlh("pool", "storage", portal.project).out
+
+
+def test_jobs_and_datasets_are_deleted_for_good(dlh: Dlh, portal: SimpleNamespace, job: Any, dataset: Any) -> None:
+    from harness.jobs.control.retention import jobs_purge
+
+    sizes_refresh()
+    assert dlh("data", "rm", dataset.pk, "--forever", "--json").json["error"]["code"] == "conflict"
+    assert "in the trash" in dlh("jobs", "rm", job.pk).out
+    assert "deleted for good" in dlh("jobs", "rm", job.pk, "--forever").out
+    jobs_purge()
+    assert dlh("data", "rm", dataset.pk, "--forever").code == 0
+    assert dlh("pool", "storage", portal.project, "--json").json["items"] == []
