@@ -13,7 +13,7 @@ import pyarrow as pa
 from codegen.profile.archive import Entry, open_archive
 from codegen.profile.findings import as_finding, ranked
 from codegen.profile.gallery import Gallery
-from codegen.profile.layout import Layout, Place, ignored_pictures, ignored_words, layout_of
+from codegen.profile.layout import Layout, Place, ignored_pictures, ignored_words, layout_of, not_read
 from codegen.profile.pictures import BadPicture, Picture, picture_read
 from codegen.profile.problems import fail
 from codegen.profile.sniff import Format, Sniffed
@@ -188,6 +188,8 @@ def _profile(
         if finding.code == "single_sample_class":
             files = [name for name, place in layout.places.items() if place.label in single]
             finding = replace(finding, files=tuple(files[:_EXAMPLES]))
+        elif finding.code == "one_class":
+            finding = replace(finding, meaning=not_read(layout) + finding.meaning, files=tuple(layout.lists[:1]))
         findings.append(finding)
     return replace(profile, warnings=ranked([*findings, *_lost_classes(layout, gallery)]))
 

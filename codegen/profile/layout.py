@@ -14,6 +14,7 @@ from codegen.words import counted
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
 _OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".txt", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_LISTS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json")
 _SHOWN = 10
 _HOW = (
     "Put the pictures of each class in a folder of its name: cats/1.jpg, dogs/2.jpg (train/ and test/ above are fine)."
@@ -43,6 +44,11 @@ class Layout:
     others: list[str] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     """Pictures in each folder that programs leave behind, such as .git: none of them is read."""
+
+    @property
+    def lists(self) -> list[str]:
+        """Tables beside the pictures, which may hold labels."""
+        return [name for name in self.others if name.lower().endswith(_LISTS)]
 
     @property
     def has_split(self) -> bool:
@@ -75,10 +81,15 @@ def layout_of(names: Sequence[str], archive: str) -> Layout:
         fail(
             "no_class_folders",
             f"{archive} holds {counted(len(pictures), 'picture')}, but none in a class folder (e.g. {pictures[0]}).",
-            _HOW,
+            not_read(layout) + _HOW,
             file=pictures[0],
         )
     return layout
+
+
+def not_read(layout: Layout) -> str:
+    """What to tell whoever has the labels in a table beside the pictures; empty where there is none."""
+    return f"Labels in a file ({layout.lists[0]}) are not read. " if layout.lists else ""
 
 
 def ignored_pictures(names: Iterable[str]) -> Counter[str]:
