@@ -61,10 +61,12 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """Texts that a Parquet file keeps as a dictionary (pandas' categories) as texts."""
+    """Texts that a Parquet file keeps as a dictionary (pandas' categories) as texts; lists, never trained on, empty."""
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, table.column(at).cast(field.type.value_type))
+        elif pa.types.is_nested(field.type):
+            table = table.set_column(at, field.name, pa.nulls(table.num_rows, pa.string()))
     return table
 
 
