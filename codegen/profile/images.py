@@ -239,6 +239,18 @@ def _layout_findings(layout: Layout) -> list[Finding]:
                 meaning="Their names are those of caches, waste baskets and the like. Rename what is a class.",
             )
         )
+    if layout.deeper:
+        lie = "lies" if len(layout.deeper) == 1 else "lie"
+        found.append(
+            Finding(
+                code="deeper_folders",
+                severity=Severity.INFO,
+                message=f"{counted(len(layout.deeper), 'picture')} {lie} in folders below those of the classes: "
+                f"{layout.deeper[0]} counts as '{layout.places[layout.deeper[0]].label}'.",
+                meaning="The upper folder is the class. If the lower folders are the classes, pack these alone.",
+                files=tuple(layout.deeper[:_EXAMPLES]),
+            )
+        )
     if layout.others:
         found.append(
             Finding(

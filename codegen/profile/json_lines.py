@@ -135,7 +135,7 @@ class JsonLinesSource:
             file=self._file,
             what="are no JSON objects",
             what_one="is no JSON object",
-            hint='Each line must be one whole object, e.g. {"age": 39, "income": "<=50K"}.',
+            hint='Each line must be one whole object, e.g. {"age": 39, "income": "<=50K"}; `jq -c .` writes it so.',
             code="bad_json_lines",
         )
 

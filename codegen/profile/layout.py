@@ -14,6 +14,7 @@ from codegen.words import counted
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
 _OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".txt", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".7z", ".rar", ".bz2", ".xz", ".zst")
 _LISTS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json")
 _SHOWN = 10
 _HOW = (
@@ -37,6 +38,8 @@ class Layout:
     """File name -> class and part."""
     unlabelled: list[str] = field(default_factory=list)
     """Pictures outside of class folders."""
+    deeper: list[str] = field(default_factory=list)
+    """Pictures in folders below those of their classes."""
     outside: list[str] = field(default_factory=list)
     """Pictures beside the train/test folders."""
     unsupported: list[str] = field(default_factory=list)
@@ -116,6 +119,8 @@ def _place(layout: Layout, name: str, part: list[str], split: bool) -> None:
         layout.unlabelled.append(name)
     else:
         layout.places[name] = Place(part[1] if split else part[0], own)
+        if len(part) > (3 if split else 2):
+            layout.deeper.append(name)
 
 
 def _wrapping(pictures: Sequence[str]) -> int:
@@ -151,6 +156,13 @@ def _refuse(layout: Layout, archive: str) -> None:
             f"{archive} holds {len(tables):,} tables and no pictures.",
             "Upload one table; join the parts first if they belong together.",
             file=tables[0],
+        )
+    if inner := [name for name in layout.others if name.lower().endswith(_ARCHIVES)]:
+        fail(
+            "archive_in_archive",
+            f"{archive} holds another archive ({inner[0]}) and no pictures.",
+            "Unpack it, and upload the table or pack the class folders in it.",
+            file=inner[0],
         )
     if layout.unsupported:
         fail(

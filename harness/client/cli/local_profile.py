@@ -14,10 +14,9 @@ from rich.progress import BarColumn, Progress, TextColumn
 from harness.client.cli.common import DataFailed, file_check
 from harness.client.cli.output import notes
 from harness.client.client import Json
-from harness.client.errors import BadInput
+from harness.client.errors import BadInput, ClientError
 
 _STDERR_SHOWN = 300
-_OPTIONS = "bad_options"
 
 
 def profile_here(path: Path, options: Json, *, quiet: bool) -> Json:
@@ -37,8 +36,7 @@ def profile_here(path: Path, options: Json, *, quiet: bool) -> Json:
                 child.terminate()
                 raise
         if problem := ended.get("problem"):
-            is_option = problem["code"] == _OPTIONS
-            raise BadInput(problem["message"], hint=problem["hint"]) if is_option else DataFailed(problem)
+            raise _refusal(problem)
         if child.returncode or not ended:
             raise DataFailed(_crash(child.returncode, errors))
         body: Json = json.loads((Path(folder) / "profile.json").read_text(encoding="utf-8"))
@@ -58,6 +56,17 @@ def _follow(child: subprocess.Popen[str], name: str, quiet: bool) -> dict[str, A
             else:
                 ended = body
     return ended
+
+
+def _refusal(problem: Json) -> ClientError:
+    """The problem as of an upload, but for what is different here."""
+    if problem["code"] == "bad_options":
+        return BadInput(problem["message"], hint=problem["hint"])
+    if problem["code"] == "disk_full":
+        place = tempfile.gettempdir()
+        hint = "Free space there, or set TMPDIR to a folder with room for about as much as the file has."
+        return DataFailed({**problem, "message": f"The disk of {place} is full.", "hint": hint})
+    return DataFailed(problem)
 
 
 def _crash(code: int, errors: IO[bytes]) -> dict[str, str]:

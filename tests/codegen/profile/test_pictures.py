@@ -211,6 +211,16 @@ def test_pictures_without_class_folders_are_refused(lab: Lab) -> None:
     assert (problem.code, problem.file) == ("no_class_folders", "0.png")
 
 
+@pytest.mark.parametrize("above", ["", "train/"])
+def test_folders_below_those_of_the_classes_are_told(lab: Lab, above: str) -> None:
+    files = {f"{above}{size}/{name}": body for size in ("big", "small") for name, body in two_classes(size).items()}
+    files[f"{above}big/flat.png"] = picture(99)
+    profile = lab.profile("upload.zip", zip_of(files))
+    assert set(dict(profile.classes)) == {"big", "small"}
+    found = finding(profile, "deeper_folders")
+    assert found.message.startswith("12 pictures lie in folders below") and "counts as 'big'" in found.message
+
+
 def test_labels_in_a_file_beside_the_pictures_are_told_as_not_read(lab: Lab) -> None:
     flat = {f"{i}.png": picture(i) for i in range(3)} | {"labels.csv": b"file,label\n0.png,cat\n"}
     assert "labels.csv) are not read" in lab.problem("upload.zip", zip_of(flat)).hint
@@ -239,6 +249,7 @@ def test_pictures_out_of_place_and_other_files_are_named(lab: Lab) -> None:
     [
         ({"data.csv": b"a,b\n1,2\n"}, "table_in_archive"),
         ({"readme.md": b"x"}, "no_pictures"),
+        ({"inner.ZIP": b"PK\x03\x04", "readme.md": b"x"}, "archive_in_archive"),
         ({"a/1.tif": b"II*"}, "unsupported_pictures"),
         ({}, "empty_file"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -60,19 +61,36 @@ def test_what_is_no_file_is_bad_input(dlh: Dlh, tmp_path: Path, words: tuple[str
     assert ended.json["error"]["hint"]
 
 
-def test_a_reading_that_breaks_is_told_with_its_last_words(
-    dlh: Dlh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = tmp_path / "broken" / "codegen" / "profile"
-    broken.mkdir(parents=True)
-    (broken / "__main__.py").write_text("raise RuntimeError('no polars here')\n")
-    for folder in (broken, broken.parent):
-        (folder / "__init__.py").touch()
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "broken"), os.environ.get("PYTHONPATH", "")]))
-    (tmp_path / "a.csv").write_text(flowers())
+@pytest.fixture
+def stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a program in the place of the profiler."""
+
+    def put(code: str) -> None:
+        folder = tmp_path / "broken" / "codegen" / "profile"
+        folder.mkdir(parents=True)
+        (folder / "__main__.py").write_text(code)
+        for package in (folder, folder.parent):
+            (package / "__init__.py").touch()
+        places = [str(tmp_path / "broken"), os.environ.get("PYTHONPATH", "")]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))
+        (tmp_path / "a.csv").write_text(flowers())
+
+    return put
+
+
+def test_a_reading_that_breaks_is_told_with_its_last_words(dlh: Dlh, stands_in: Callable[[str], None]) -> None:
+    stands_in("raise RuntimeError('no polars here')\n")
     ended = dlh("data", "profile", "a.csv", "--json")
     assert (ended.code, ended.json["error"]["code"]) == (1, "reading_failed")
     assert "no polars here" in ended.json["error"]["message"]
+
+
+def test_a_full_disk_is_that_of_the_temporary_folder(
+    dlh: Dlh, stands_in: Callable[[str], None], temporary: Path
+) -> None:
+    stands_in("""print('{"problem": {"code": "disk_full", "message": "Your upload is kept.", "hint": "x"}}')""")
+    error = dlh("data", "profile", "a.csv", "--json").json["error"]
+    assert str(temporary) in error["message"] and "TMPDIR" in error["hint"]
 
 
 def test_a_name_that_is_no_file_is_asked_of_the_portal(dlh: Dlh) -> None:
