@@ -55,6 +55,22 @@ def test_what_the_pool_has_not_is_told_to_admins(
     assert ended.code == 3 and "dlh pool" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(("nonsense",), "dlh"), (("data", "nonsense"), "dlh data"), (("data", "show"), "dlh data show"), (("-x",), "dlh")],
+)
+def test_a_command_that_is_not_understood_names_its_own_help(dlh: Dlh, words: tuple[str, ...], command: str) -> None:
+    ended = dlh(*words)
+    assert ended.code == 2 and f"See `{command} --help`." in ended.err
+
+
+def test_a_rank_or_file_that_is_none_comes_with_those_that_are(dlh: Dlh, ended_job: Any, portal: Any) -> None:
+    ended = dlh("logs", ended_job.pk, "--rank", 7)
+    assert ended.code == 2 and "No rank 7 has logs" in ended.err and "These have: 0." in ended.err
+    ended = dlh("jobs", "edit", ended_job.pk, "none.py")
+    assert ended.code == 3 and "no file none.py" in ended.err and "model.py" in ended.err
+
+
 @pytest.mark.parametrize("words", [("submit",), ("spec", "check"), ("offer",), ("code",)])
 def test_data_in_the_place_of_a_spec_is_told_as_such(
     dlh: Dlh, portal: SimpleNamespace, tmp_path: Path, words: tuple[str, ...]
