@@ -202,7 +202,7 @@ class ZipPictures:
         if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
             self._policy.refuse("unsafe_entry", "a link or device instead of a file", name)
         if info.flag_bits & 0x1:
-            self._policy.refuse("encrypted_entry", "an encrypted file", name)
+            self._policy.refuse("encrypted_entry", "a file with a password", name)
         folder = name.endswith("/")
         plain = self._policy.check(name, folder=folder)
         if not folder:

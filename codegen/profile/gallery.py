@@ -60,7 +60,8 @@ class Gallery:
             ("resized", picture.resized),
             ("several_frames", picture.frames > 1),
             ("transparency", picture.see_through),
-            ("deep_grey", picture.deep),
+            ("deep_grey", picture.deep and picture.grey),
+            ("deep_colour", picture.deep and not picture.grey),
         ):
             if true:
                 self._note(code, name)
@@ -167,6 +168,11 @@ class Gallery:
                 "with 16 bits of grey, reduced to 8",
                 "The range 0 to 65,535 became 0 to 255. What fills less of it, such as 12 bits of a camera, is dark "
                 "and coarse now: stretch it before you upload.",
+            ),
+            "deep_colour": (
+                "with 16 bits per colour, reduced to 8",
+                "The range 0 to 65,535 became 0 to 255. What fills less of it is dark and coarse now: stretch it "
+                "before you upload.",
             ),
         }
         return [

@@ -9,7 +9,16 @@ import polars as pl
 
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnType
-from codegen.profile.values import DATE_FORMATS, NumberStyle, dates, is_missing, numbers, within_reach
+from codegen.profile.values import (
+    DATE_FORMATS,
+    NumberStyle,
+    dates,
+    finite,
+    is_missing,
+    numbers,
+    within_reach,
+    without_unit,
+)
 from codegen.words import counted
 
 MAX_WORD_SHARE = 0.05
@@ -42,6 +51,8 @@ class ColumnPlan:
     """Numbers are packed as int64."""
     style: NumberStyle | None
     """Further spelling of numbers besides the plain one."""
+    unit: str
+    """Currency or per cent sign beside the numbers."""
     date_format: str
 
     @property
@@ -54,8 +65,9 @@ class ColumnPlan:
     @property
     def spelling(self) -> str:
         """As in `ColumnProfile`."""
-        if self.type is ColumnType.NUMERIC and self.style is NumberStyle.DECIMAL_COMMA:
-            return self.style.value
+        if self.type is ColumnType.NUMERIC:
+            comma = self.style.value if self.style is NumberStyle.DECIMAL_COMMA else ""
+            return ", ".join(filter(None, (comma, self.unit)))
         return self.date_format if self.type is ColumnType.DATE else ""
 
 
@@ -69,6 +81,7 @@ def column_plan(survey: ColumnSurvey, override: ColumnType | None) -> ColumnPlan
         reason=reason,
         whole=survey.numbers.count > 0 and survey.numbers.whole == survey.numbers.count,
         style=survey.style if survey.styled else None,
+        unit=survey.unit,
         date_format=survey.date_format[0] or DATE_FORMATS[0],
     )
 
@@ -87,7 +100,7 @@ def guess_type(survey: ColumnSurvey) -> tuple[ColumnType, str]:
         return ColumnType.DATE, "a date or time in the file"
     share = survey.numbers.count / survey.present
     amounts = share >= 1 - MAX_WORD_SHARE or _is_coded_missing(survey, share)
-    if amounts and not _is_coded(survey) and not _is_ordinal_text(survey):
+    if amounts and _is_of_one_unit(survey) and not _is_coded(survey) and not _is_ordinal_text(survey):
         return _guess_numeric(survey, share)
     return _guess_words(survey, distinct)
 
@@ -122,15 +135,20 @@ def _numeric(values: pl.Series, plan: ColumnPlan) -> pl.Series:
         found = numbers(values)
         if found.null_count():
             values = values.str.strip_chars()
+            values = without_unit(values, plan.unit) if plan.unit else values
             found = numbers(values)
         if plan.style:
             found = numbers(values, plan.style).fill_null(found)  # beside decimal commas 1.234 is a thousand
-    found = found.fill_nan(None)
-    return found.set(found.is_infinite().fill_null(False), None)
+    return finite(found)
 
 
 def _is_coded(survey: ColumnSurvey) -> bool:
     return survey.coded > 0 and survey.numbers.whole == survey.numbers.count
+
+
+def _is_of_one_unit(survey: ColumnSurvey) -> bool:
+    """Whether all have a unit or none: `50 %` beside many a `0.5` is no column of amounts."""
+    return not survey.unit or survey.with_unit >= (1 - MAX_WORD_SHARE) * survey.numbers.count
 
 
 def _is_coded_missing(survey: ColumnSurvey, share: float) -> bool:
@@ -146,7 +164,12 @@ def _is_ordinal_text(survey: ColumnSurvey) -> bool:
 
 def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]:
     whole = survey.numbers.whole == survey.numbers.count and not survey.words.count
-    if whole and survey.present >= _MIN_IDENTIFIER_ROWS and survey.unique_share >= _IDENTIFIER_SHARE:
+    if (
+        whole
+        and not survey.unit
+        and survey.present >= _MIN_IDENTIFIER_ROWS
+        and survey.unique_share >= _IDENTIFIER_SHARE
+    ):
         if (
             survey.numbers.maximum - survey.numbers.minimum == survey.present - 1
             and survey.distinct.count >= survey.present * 0.97
@@ -154,9 +177,10 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
             return ColumnType.IDENTIFIER, "whole numbers that count the rows, each once"
         if _IDENTIFIER_NAME.search(survey.name) or _IDENTIFIER_NAME.search(survey.name.lower()):
             return ColumnType.IDENTIFIER, "nearly every value is different, and the name is that of a key"
+    unit = f" with {survey.unit}" if survey.unit else ""
     if share == 1:
-        return ColumnType.NUMERIC, "every present value is a number"
-    return ColumnType.NUMERIC, f"{share:.1%} of the present values are numbers; the words count as missing"
+        return ColumnType.NUMERIC, f"every present value is a number{unit}"
+    return ColumnType.NUMERIC, f"{share:.1%} of the present values are numbers{unit}; the words count as missing"
 
 
 def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from codegen.profile.archive import Entry, open_archive
 from codegen.profile.findings import as_finding, ranked
 from codegen.profile.gallery import Gallery
-from codegen.profile.layout import Layout, Place, ignored_pictures, ignored_words, layout_of
+from codegen.profile.layout import Layout, Place, ignored_pictures, ignored_words, layout_of, not_read
 from codegen.profile.pictures import BadPicture, Picture, picture_read
 from codegen.profile.problems import fail
 from codegen.profile.sniff import Format, Sniffed
@@ -188,6 +188,8 @@ def _profile(
         if finding.code == "single_sample_class":
             files = [name for name, place in layout.places.items() if place.label in single]
             finding = replace(finding, files=tuple(files[:_EXAMPLES]))
+        elif finding.code == "one_class":
+            finding = replace(finding, meaning=not_read(layout) + finding.meaning, files=tuple(layout.lists[:1]))
         findings.append(finding)
     return replace(profile, warnings=ranked([*findings, *_lost_classes(layout, gallery)]))
 
@@ -235,6 +237,18 @@ def _layout_findings(layout: Layout) -> list[Finding]:
                 severity=Severity.INFO,
                 message=f"Folders that programs leave behind were left out: {ignored_words(layout.ignored)}.",
                 meaning="Their names are those of caches, waste baskets and the like. Rename what is a class.",
+            )
+        )
+    if layout.deeper:
+        lie = "lies" if len(layout.deeper) == 1 else "lie"
+        found.append(
+            Finding(
+                code="deeper_folders",
+                severity=Severity.INFO,
+                message=f"{counted(len(layout.deeper), 'picture')} {lie} in folders below those of the classes: "
+                f"{layout.deeper[0]} counts as '{layout.places[layout.deeper[0]].label}'.",
+                meaning="The upper folder is the class. If the lower folders are the classes, pack these alone.",
+                files=tuple(layout.deeper[:_EXAMPLES]),
             )
         )
     if layout.others:

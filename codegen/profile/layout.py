@@ -14,6 +14,8 @@ from codegen.words import counted
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
 _OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json", ".txt", ".csv.gz", ".tsv.gz", ".jsonl.gz")
+_ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".7z", ".rar", ".bz2", ".xz", ".zst")
+_LISTS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json")
 _SHOWN = 10
 _HOW = (
     "Put the pictures of each class in a folder of its name: cats/1.jpg, dogs/2.jpg (train/ and test/ above are fine)."
@@ -36,6 +38,8 @@ class Layout:
     """File name -> class and part."""
     unlabelled: list[str] = field(default_factory=list)
     """Pictures outside of class folders."""
+    deeper: list[str] = field(default_factory=list)
+    """Pictures in folders below those of their classes."""
     outside: list[str] = field(default_factory=list)
     """Pictures beside the train/test folders."""
     unsupported: list[str] = field(default_factory=list)
@@ -43,6 +47,11 @@ class Layout:
     others: list[str] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
     """Pictures in each folder that programs leave behind, such as .git: none of them is read."""
+
+    @property
+    def lists(self) -> list[str]:
+        """Tables beside the pictures, which may hold labels."""
+        return [name for name in self.others if name.lower().endswith(_LISTS)]
 
     @property
     def has_split(self) -> bool:
@@ -75,10 +84,15 @@ def layout_of(names: Sequence[str], archive: str) -> Layout:
         fail(
             "no_class_folders",
             f"{archive} holds {counted(len(pictures), 'picture')}, but none in a class folder (e.g. {pictures[0]}).",
-            _HOW,
+            not_read(layout) + _HOW,
             file=pictures[0],
         )
     return layout
+
+
+def not_read(layout: Layout) -> str:
+    """What to tell whoever has the labels in a table beside the pictures; empty where there is none."""
+    return f"Labels in a file ({layout.lists[0]}) are not read. " if layout.lists else ""
 
 
 def ignored_pictures(names: Iterable[str]) -> Counter[str]:
@@ -105,6 +119,8 @@ def _place(layout: Layout, name: str, part: list[str], split: bool) -> None:
         layout.unlabelled.append(name)
     else:
         layout.places[name] = Place(part[1] if split else part[0], own)
+        if len(part) > (3 if split else 2):
+            layout.deeper.append(name)
 
 
 def _wrapping(pictures: Sequence[str]) -> int:
@@ -140,6 +156,13 @@ def _refuse(layout: Layout, archive: str) -> None:
             f"{archive} holds {len(tables):,} tables and no pictures.",
             "Upload one table; join the parts first if they belong together.",
             file=tables[0],
+        )
+    if inner := [name for name in layout.others if name.lower().endswith(_ARCHIVES)]:
+        fail(
+            "archive_in_archive",
+            f"{archive} holds another archive ({inner[0]}) and no pictures.",
+            "Unpack it, and upload the table or pack the class folders in it.",
+            file=inner[0],
         )
     if layout.unsupported:
         fail(

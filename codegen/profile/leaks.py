@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +112,7 @@ def _feature_codes(values: pl.Series, kind: ColumnType) -> Codes:
     return codes.astype(np.int64)
 
 
+@lru_cache(maxsize=1)
 def _halves(rows: int) -> list[tuple[Codes, Codes]]:
     order = np.random.default_rng(0).permutation(rows)
     first, second = order[: rows // 2], order[rows // 2 :]

@@ -1,10 +1,11 @@
-"""Parquet as batches: numbers, dates and texts keep their type, what training cannot use is left out and named."""
+"""Parquet as batches: numbers, dates and texts keep their type, structs are taken apart, what training cannot use is
+left out and named."""
 
 from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from codegen.profile.nested import NESTED_LEVELS, taken_apart
 from codegen.profile.problems import fail
 from codegen.profile.sources import unique_names
 from codegen.profile.streams import ByteSource
@@ -41,9 +43,10 @@ class ParquetSource:
         except (pa.ArrowException, OSError) as error:
             self._broken(error)
         self._refuse_size()
-        usable = [field.name for field in schema if _usable(field.type)]
-        self._left_out = [f"'{field.name}' ({field.type})" for field in schema if not _usable(field.type)]
-        if repeated := [name for name, count in Counter(schema.names).items() if count > 1]:
+        leaves = list(_leaves(schema))
+        usable = [name for name, kind in leaves if _usable(kind)]
+        self._left_out = [f"'{name}' ({kind})" for name, kind in leaves if not _usable(kind)]
+        if repeated := [name for name, count in Counter(name for name, _ in leaves).items() if count > 1]:
             fail(
                 "duplicate_headers",
                 f"Several columns have the same name: {', '.join(map(repr, repeated[:10]))}.",
@@ -55,11 +58,13 @@ class ParquetSource:
             fail(
                 "no_usable_column",
                 "No column holds numbers, texts or dates.",
-                "Pictures and nested values are not read from Parquet: upload pictures in class folders as .zip.",
+                "Pictures and lists are not read from Parquet: upload pictures in class folders as .zip.",
                 file=self._file,
             )
         self._raw = usable
         self._names, self._findings = unique_names([name.strip() for name in usable])
+        plain = set(schema.names)
+        self._findings += taken_apart([name for raw, name in zip(usable, self._names, strict=True) if raw not in plain])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -92,7 +97,7 @@ class ParquetSource:
                 decoded_bytes += batch.nbytes
                 if decoded_bytes > MAX_DECODED_BYTES:
                     self._too_large(f"more than {MAX_DECODED_BYTES >> 30} GiB of values")
-                yield _frame(batch, self._names), rows / total
+                yield _frame(_apart(batch).select(self._raw), self._names), rows / total
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
@@ -109,7 +114,8 @@ class ParquetSource:
                 severity=Severity.WARNING,
                 message=f"{counted(len(self._left_out), 'column was', 'columns were')} left out: "
                 f"{', '.join(self._left_out[:10])}.",
-                meaning="Only numbers, texts, dates and booleans are used. Write nested parts to their own columns.",
+                meaning="Only numbers, texts, dates, booleans and structs of these are used, down to "
+                f"{NESTED_LEVELS} levels. Write what matters of a list, e.g. how long it is, to a column of its own.",
             ),
         ]
 
@@ -157,6 +163,22 @@ def _unpacked(source: ByteSource, scratch: Path) -> Path:
     return Path(target.name)
 
 
+def _leaves(fields: Iterable[pa.Field], above: str = "", level: int = 1) -> Iterator[tuple[str, pa.DataType]]:
+    """(dotted name, type) of every column, structs taken apart."""
+    for field in fields:
+        if pa.types.is_struct(field.type) and level < NESTED_LEVELS:
+            yield from _leaves(field.type, f"{above}{field.name}.", level + 1)
+        else:
+            yield above + field.name, field.type
+
+
+def _apart(batch: pa.RecordBatch) -> pa.Table:
+    table = pa.Table.from_batches([batch])
+    while any(pa.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()
+    return table
+
+
 def _usable(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -190,11 +212,11 @@ def _target_type(kind: pa.DataType) -> pa.DataType:
     return pa.large_string()
 
 
-def _frame(batch: pa.RecordBatch, names: tuple[str, ...]) -> pl.DataFrame:
+def _frame(table: pa.Table, names: tuple[str, ...]) -> pl.DataFrame:
     columns = {}
-    for name, column in zip(names, batch.columns, strict=True):
+    for name, column in zip(names, table.columns, strict=True):
         if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
+            column = column.cast(column.type.value_type)
         if pa.types.is_timestamp(column.type) and column.type.tz:
             column = column.cast(pa.timestamp("us", tz="UTC"), safe=False)
         columns[name] = column.cast(_target_type(column.type), safe=False)

@@ -23,6 +23,8 @@ THUMBNAIL_SIDE = 96
 _ORIENTATION = 0x0112
 _JPEG_QUALITY = 95
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_PNG_DEPTH_AT = 24
+"""Byte of a PNG with its bits per colour: Pillow opens 16 bits of red, green and blue as 8 without a word."""
 
 # The size is checked right after the header is read; Pillow's warning for half of its limit would say nothing more.
 warnings.filterwarnings("error", category=Image.DecompressionBombWarning)
@@ -49,7 +51,7 @@ class Picture:
     resized: bool
     frames: int
     deep: bool
-    """Had more than 8 bits per pixel, of which the highest are kept."""
+    """Had more than 8 bits per colour, of which the highest are kept."""
     see_through: bool
     """Had transparency, now on white."""
     digest: bytes
@@ -120,7 +122,7 @@ def _read(body: bytes) -> Picture:
         grey,
         resized,
         frames,
-        _is_deep(upright),
+        _is_deep(upright) or (kind == "PNG" and body[_PNG_DEPTH_AT] > 8),
         see_through,
         digest,
         counts,

@@ -11,6 +11,7 @@ from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
 from codegen.words import counted
 
+_PERCENT = "%"
 _SPELLED = re.compile(
     r"[+\-\u2212\u2013]?\s?[$€£¥₹]?\s?[+\-\u2212\u2013]?"
     r"(\d+|[1-9]\d{0,2}([ .,'\u2019\u00a0\u202f]\d{3})+)([.,]\d+)?\s?[%$€£¥₹]?"
@@ -19,6 +20,7 @@ _SPELLED = re.compile(
 _SPELLED_SHARE = 0.9
 _SHOWN = 10
 _UNUSED = (ColumnType.CONSTANT, ColumnType.IDENTIFIER)
+_OF_WORDS = (ColumnType.CATEGORY, ColumnType.IDENTIFIER, ColumnType.TEXT)
 
 
 def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPlan, is_target: bool) -> list[Finding]:
@@ -37,6 +39,8 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
                 column=column.name,
             )
         )
+    if survey.unit and column.type is ColumnType.NUMERIC:
+        found.append(_unit(column, survey))
     if column.type is ColumnType.DATE and survey.dates_in_doubt:
         found.append(_date_order(column))
     if column.type is ColumnType.DATE and "%y" in column.spelling:
@@ -52,6 +56,20 @@ def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
         + ("as thousands, since other columns have decimal commas." if thousands else "with three decimals."),
         meaning="No value of the column decides it. If it is the other way round, write them plainly, like 1234 or "
         "1.2340, and upload again.",
+        column=column.name,
+    )
+
+
+def _unit(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    bare = survey.numbers.count - survey.with_unit
+    read = ": 12 % is 12, not 0.12" if survey.unit == _PERCENT else ", which was taken off"
+    alike = f" {counted(bare, 'number without it was', 'numbers without it were')} read alike." if bare else ""
+    return Finding(
+        code="number_unit",
+        severity=Severity.WARNING if bare else Severity.INFO,
+        message=f"Numbers of '{column.name}' are written with {survey.unit}{read}.{alike}",
+        meaning="Check the range in the profile. Rows to predict for may have it or not; what has another unit is "
+        "no number there.",
         column=column.name,
     )
 
@@ -80,6 +98,8 @@ def _short_years(column: ColumnProfile) -> Finding:
 def _spelled(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
     """Words that a person would read as numbers."""
     words = survey.words.values
+    if survey.unit and column.guessed_type in _OF_WORDS and column.type is not ColumnType.NUMERIC:
+        return [_units_mixed(column, survey)]
     if column.type is ColumnType.DATE:
         return []
     spelled = sorted(word for word in words if _SPELLED.fullmatch(word))
@@ -90,12 +110,24 @@ def _spelled(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             code="numbers_as_words",
             severity=Severity.WARNING,
             message=f"'{column.name}' seems to hold numbers, but they were read as words, such as '{spelled[0]}'.",
-            meaning="How large they are is lost. Write them plainly, like 1234.5 or 1234,5: no currency, no %, no "
-            "spaces, and all in one way.",
+            meaning="How large they are is lost. Write them plainly, like 1234.5 or 1234,5: no spaces, all in one "
+            "currency, and all in one way.",
             column=column.name,
             rows=tuple(row for row, _ in survey.words.examples),
         )
     ]
+
+
+def _units_mixed(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
+    return Finding(
+        code="numbers_as_words",
+        severity=Severity.WARNING,
+        message=f"'{column.name}' holds numbers with {survey.unit} beside numbers or words without; all were read as "
+        "words.",
+        meaning="How large they are is lost. Write all in one way, or set the column's type to numeric if the others "
+        "mean the same unit, or are missing values.",
+        column=column.name,
+    )
 
 
 def _markers(column: ColumnProfile, survey: ColumnSurvey, is_target: bool) -> list[Finding]:

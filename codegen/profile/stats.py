@@ -55,7 +55,7 @@ class ColumnStats:
             self.missing_rows.extend(self.rows + int(at) + 1 for at in found)
         self.missing += nulls
         self.rows += len(values)
-        present = values.drop_nulls()
+        present = values.drop_nulls() if nulls else values
         if not len(present):
             return
         if self.counts is not None:

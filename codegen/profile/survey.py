@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from codegen.profile.marks import Marks, marks_of
 from codegen.profile.tallies import MAX_WHOLE, NumberTally, WordTally
 from codegen.profile.values import (
     DATE_FORMATS,
@@ -16,8 +17,10 @@ from codegen.profile.values import (
     NumberStyle,
     dates,
     is_missing,
-    leading_zeros,
     numbers,
+    unit_of,
+    without_nan,
+    without_unit,
 )
 
 EXACT_UNIQUE = 20_000
@@ -26,6 +29,9 @@ SPELLED_STYLES = (NumberStyle.THOUSANDS, NumberStyle.DECIMAL_COMMA)
 _HASH_SEED = 7
 _HASH_SPAN = float(2**64)
 _DIGITS = r"^[+-]?\d+$"
+_SPELLED = (pl.col("text").str.contains(",", literal=True) | pl.col("text").str.contains(POINTED_THOUSANDS)).fill_null(
+    False
+)
 _DATE_TRIAL = 200
 _DATE_SHARE = 0.9
 _VOTING_SHARE = 0.95
@@ -93,6 +99,10 @@ class ColumnSurvey:
         """Of the numbers, those with thousands marks or a decimal comma."""
         self.coded = 0
         """Of the numbers, those with leading zeros: codes."""
+        self.unit = ""
+        """A currency or per cent sign that most of the first values have."""
+        self.with_unit = 0
+        """Values that have it."""
         self.typed: pl.DataType | None = None
         """Type in the source, where it is not text."""
         self.style = NumberStyle.DECIMAL_COMMA if decimal_comma else NumberStyle.THOUSANDS
@@ -130,13 +140,13 @@ class ColumnSurvey:
         """Distinct values per present value."""
         return min(1.0, self.distinct.count / max(1, self.present))
 
-    def add(self, values: pl.Series) -> None:
-        """Survey the next batch."""
+    def add(self, values: pl.Series, marks: Marks | None = None) -> None:
+        """Survey the next batch, whose marks may have been looked for."""
         if values.dtype == pl.String:
-            self._add_texts(values)
+            self._add_texts(values, marks)
         elif values.dtype in (pl.Float64, pl.Int64, pl.UInt64):
             self.typed = values.dtype
-            kept = values.fill_nan(None) if values.dtype == pl.Float64 else values
+            kept = without_nan(values) if values.dtype == pl.Float64 else values
             self._count(kept.drop_nulls())
             self.numbers.add(kept.cast(pl.Float64), self.rows)
             if values.dtype != pl.Float64:
@@ -183,44 +193,55 @@ class ColumnSurvey:
         self.present += len(present)
         self.distinct.add(present)
 
-    def _add_texts(self, values: pl.Series) -> None:
+    def _add_texts(self, values: pl.Series, marks: Marks | None) -> None:
         parsed = numbers(values)
         if parsed.null_count():
             values = values.str.strip_chars()
             missing = is_missing(values)
+            values = self._without_unit(values, missing)
             parsed = numbers(values)
             self._count(values.filter(~missing))
-            self._add_markers(values.filter(values.is_in(DOUBTFUL_MARKERS)))
+            self._add_markers(values.filter(missing).drop_nulls())
             self._add_words(values, ~missing & parsed.is_null())
         else:
             self._count(values)
-        self.coded += leading_zeros(values)
-        self.numbers.add(self._without_pointed(values, parsed), self.rows)
+        if marks is None or self.unit:
+            marks = marks_of(values)
+        self.coded += marks.coded
+        self.numbers.add(self._without_pointed(parsed, marks.pointed), self.rows)
         if self.numbers.maximum >= MAX_WHOLE or self.numbers.minimum <= -MAX_WHOLE:
             large = values.filter((parsed.abs() >= MAX_WHOLE).fill_null(False))
             self.inexact += int(large.str.contains(_DIGITS).sum())
 
-    def _without_pointed(self, values: pl.Series, parsed: pl.Series) -> pl.Series:
+    def _without_unit(self, values: pl.Series, missing: pl.Series) -> pl.Series:
+        if not self.present:
+            self.unit = unit_of(values.filter(~missing))
+        if not self.unit:
+            return values
+        bare = without_unit(values, self.unit)
+        self.with_unit += int((bare != values).sum())
+        return bare
+
+    def _without_pointed(self, parsed: pl.Series, pointed: npt.NDArray[np.bool_]) -> pl.Series:
         """`parsed` without what is thousands if commas are decimal, which is counted in both ways."""
-        pointed = values.str.contains(POINTED_THOUSANDS).fill_null(False) & parsed.is_not_null()
         if not pointed.any():
             return parsed
-        self._pointed[NumberStyle.THOUSANDS].add(parsed.set(~pointed, None), self.rows)
-        as_thousands = numbers(values.set(~pointed, None), NumberStyle.DECIMAL_COMMA)
-        self._pointed[NumberStyle.DECIMAL_COMMA].add(as_thousands, self.rows)
-        return parsed.set(pointed, None)
+        numbers_read = parsed.to_numpy()
+        pointed = pointed & ~np.isnan(numbers_read)
+        found = numbers_read[pointed]  # one point and three decimals: two points are no plain number
+        self._pointed[NumberStyle.THOUSANDS].add(pl.Series(found), self.rows)
+        self._pointed[NumberStyle.DECIMAL_COMMA].add(pl.Series(np.rint(found * 1000)), self.rows)
+        return parsed.set(pl.Series(pointed), None)
 
-    def _add_markers(self, found: pl.Series) -> None:
-        if len(found):
+    def _add_markers(self, missing: pl.Series) -> None:
+        if len(missing) and len(found := missing.filter(missing.is_in(DOUBTFUL_MARKERS))):
             counted = found.rename("value").value_counts(name="rows")
             self.markers.update(dict(counted.iter_rows()))
 
     def _add_words(self, values: pl.Series, mask: pl.Series) -> None:
         if not mask.any():
             return
-        spelled = mask & (values.str.contains(",", literal=True) | values.str.contains(POINTED_THOUSANDS)).fill_null(
-            False
-        )
+        spelled = mask & values.to_frame("text").select_seq(_SPELLED).to_series()
         if spelled.any():
             self._add_spelled(values, spelled)
             mask = mask & ~spelled
@@ -237,9 +258,9 @@ class ColumnSurvey:
     def _try_dates(self, words: pl.Series) -> None:
         if self._dates is None:
             trial = words.head(_DATE_TRIAL)
-            self._dates = {
-                pattern: 0 for pattern in DATE_FORMATS if dates(trial, pattern).count() >= _DATE_SHARE * len(trial)
-            }
+            with_digits = int(trial.str.contains(r"\d").sum())
+            tried = DATE_FORMATS if with_digits >= _DATE_SHARE * len(trial) else ()
+            self._dates = {pattern: 0 for pattern in tried if dates(trial, pattern).count() >= _DATE_SHARE * len(trial)}
         for pattern in list(self._dates):
             fitting = dates(words, pattern).count()
             if fitting < _DATE_SHARE * len(words) and len(words) >= _DATE_TRIAL:

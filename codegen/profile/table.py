@@ -14,6 +14,7 @@ from codegen.profile.findings import as_finding, column_findings, ranked, table_
 from codegen.profile.groups import group_findings
 from codegen.profile.guess import ColumnPlan, column_plan, convert
 from codegen.profile.leaks import leak_findings, leak_suspects
+from codegen.profile.marks import batch_marks
 from codegen.profile.problems import fail
 from codegen.profile.readings import no_features, similar_classes
 from codegen.profile.rows import rows_with
@@ -104,8 +105,9 @@ def _survey(source: TableSource, spool: Spool, progress: Progress) -> list[Colum
     for batch, share in source.batches():
         if not batch.height:
             continue
+        marks = batch_marks(batch)
         for survey in surveys:
-            survey.add(batch[survey.name])
+            survey.add(batch[survey.name], marks.get(survey.name))
         spool.write(batch)
         if share - told >= _BATCH_STEP:
             told = share

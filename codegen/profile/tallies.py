@@ -29,16 +29,17 @@ class NumberTally:
     def add(self, parsed: pl.Series, rows_before: int) -> None:
         """Count a batch that begins behind `rows_before` rows; null is no number."""
         self.count += len(parsed) - parsed.null_count()
-        infinite = parsed.is_infinite().fill_null(False)
+        values = parsed.to_numpy()
+        infinite = np.isinf(values)
         if infinite.any():
             self.infinite += int(infinite.sum())
-            found = infinite.arg_true().head(EXAMPLES - len(self.infinite_rows))
+            found = np.flatnonzero(infinite)[: EXAMPLES - len(self.infinite_rows)]
             self.infinite_rows.extend(rows_before + int(at) + 1 for at in found)
-        found = parsed.filter(parsed.is_finite().fill_null(False))
-        if len(found):
-            self.minimum = min(self.minimum, float(found.min()))  # type: ignore[arg-type]
-            self.maximum = max(self.maximum, float(found.max()))  # type: ignore[arg-type]
-            self.whole += int(((found == found.round()) & (found.abs() < MAX_WHOLE)).sum())
+        values = values[np.isfinite(values)]
+        if len(values):
+            self.minimum = min(self.minimum, float(values.min()))
+            self.maximum = max(self.maximum, float(values.max()))
+            self.whole += int(((values == np.rint(values)) & (np.abs(values) < MAX_WHOLE)).sum())
 
     def join(self, other: NumberTally) -> None:
         """Take in another tally of the same column."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -150,7 +150,11 @@ class DatasetProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        body = dict(vars(self))  # `asdict` copies every value of every column, one by one
+        body["columns"] = tuple(dict(vars(column)) for column in self.columns)
+        body["images"] = dict(vars(self.images)) if self.images else None
+        body["warnings"] = tuple(dict(vars(warning)) for warning in self.warnings)
+        return body
 
     @staticmethod
     def from_dict(body: dict[str, Any]) -> DatasetProfile:

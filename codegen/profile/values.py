@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from enum import StrEnum
 
+import numpy as np
 import polars as pl
 
 from codegen.profile import types
@@ -44,6 +46,7 @@ MISSING = (
     "#NULL!",
 )
 """Texts that mean "no value", after spaces at both ends are taken off; `#...` are the errors of spreadsheets."""
+_IS_MISSING = pl.col("text").is_null() | pl.col("text").is_in(MISSING)
 DOUBTFUL_MARKERS = ("-", "NA", "na", "None", "nil")
 """Of these, what may be a value of its own in a column of words."""
 
@@ -89,6 +92,17 @@ _DECIMAL_COMMA = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d{1,3}(\.\d{3})+,\d+|\d+,\d+)$
 POINTED_THOUSANDS = r"^[+-]?[1-9]\d{0,2}(\.\d{3})+$"
 """`1.234` beside decimal commas is a thousand and more, `1.234.567` is a million wherever it stands."""
 
+UNITS = (
+    "%", "$", "€", "£", "¥", "₹", "₩", "₽", "₺", "₪", "₫", "฿", "zł", "kr", "US$", "AED", "AUD", "BRL", "CAD", "CHF",
+    "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "IDR", "ILS", "INR", "JPY", "KRW", "MXN", "MYR", "NOK", "NZD",
+    "PHP", "PLN", "RON", "RUB", "SEK", "SGD", "THB", "TRY", "UAH", "USD", "ZAR",
+)  # fmt: skip
+"""What may stand before or behind a number: per cent and currencies. `ABC 12` is none: it may be a name."""
+_UNIT_TRIAL = 200
+_ANY_UNIT = "|".join(map(re.escape, UNITS))
+_UNIT_GAP = "[ \u00a0\u202f]?"
+_UNSIGNED = r"(?:\d[\d.,]*|\.\d+)"
+
 
 class NumberStyle(StrEnum):
     """How numbers are spelled."""
@@ -102,7 +116,7 @@ class NumberStyle(StrEnum):
 
 def is_missing(stripped: pl.Series) -> pl.Series:
     """True where a text (spaces taken off) is null or a missing marker."""
-    return stripped.is_null() | stripped.is_in(MISSING)
+    return stripped.to_frame("text").select_seq(_IS_MISSING).to_series()
 
 
 def numbers(texts: pl.Series, style: NumberStyle = NumberStyle.PLAIN) -> pl.Series:
@@ -112,7 +126,35 @@ def numbers(texts: pl.Series, style: NumberStyle = NumberStyle.PLAIN) -> pl.Seri
     elif style is NumberStyle.DECIMAL_COMMA:
         texts = texts.set(~texts.str.contains(_DECIMAL_COMMA).fill_null(False), None)
         texts = texts.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
-    return texts.cast(pl.Float64, strict=False).fill_nan(None)
+    return without_nan(texts.cast(pl.Float64, strict=False))
+
+
+def without_nan(values: pl.Series) -> pl.Series:
+    """Float64 with null for NaN. Numpy looks first: polars' own methods take long over a short column."""
+    return values.fill_nan(None) if np.count_nonzero(np.isnan(values.to_numpy())) > values.null_count() else values
+
+
+def finite(values: pl.Series) -> pl.Series:
+    """Float64 with null for NaN and infinite values."""
+    values = without_nan(values)
+    return values.set(values.is_infinite().fill_null(False), None) if np.isinf(values.to_numpy()).any() else values
+
+
+def unit_of(texts: pl.Series) -> str:
+    """What stands beside a number in most of the first of these texts, spaces taken off; empty where nothing does."""
+    trial = texts.head(_UNIT_TRIAL)
+    before = trial.str.extract(rf"^[+-]?({_ANY_UNIT}){_UNIT_GAP}[+-]?{_UNSIGNED}$")
+    found = before.fill_null(trial.str.extract(rf"^[+-]?{_UNSIGNED}{_UNIT_GAP}({_ANY_UNIT})$")).drop_nulls()
+    if 2 * len(found) < len(trial) or not len(found):
+        return ""
+    return str(found.value_counts(sort=True)[found.name][0])
+
+
+def without_unit(texts: pl.Series, unit: str) -> pl.Series:
+    """Texts whose number has lost the unit before or behind it; others, and numbers without one, stay as they are."""
+    beside = re.escape(unit)
+    pattern = rf"^([+-]?)(?:{beside}{_UNIT_GAP})?([+-]?)({_UNSIGNED})(?:{_UNIT_GAP}{beside})?$"
+    return texts.str.replace(pattern, "${1}${2}${3}")
 
 
 def dates(texts: pl.Series, pattern: str) -> pl.Series:

@@ -31,6 +31,8 @@ class Transport:
     def __init__(self, url: str, token: str = "", *, timeout_s: float = READ_TIMEOUT_S) -> None:
         if not _is_address(url):
             raise BadInput(f"{url!r} is no address of a portal.", hint="Give for example http://127.0.0.1:8000.")
+        if not token.isascii() or not token.isprintable() or " " in token:
+            raise BadInput("This is no token: it holds spaces or letters that no token has.", hint="Copy it anew.")
         self.url = url.rstrip("/")
         self._has_answered = False
         headers = {"Accept": "application/json", "User-Agent": "dlh-client"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -24,6 +25,7 @@ _ONE_POINT = r"^[^.,]*\.[^.,]*$"
 _NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 _COMMA_STYLE = "decimal comma"
 """As the profile calls it."""
+_UNIT_GAP = "[ \u00a0\u202f]?"
 _FIRST_MOMENT, _LAST_MOMENT = (
     pa.scalar(moment, pa.timestamp("us")) for moment in (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
 )
@@ -49,7 +51,8 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
             continue
         texts, name = _without_markers(table.column(at)), field.name
         if kinds.get(name) == "numeric":
-            texts = _plain_numbers(texts, comma, spelled.get(name) == _COMMA_STYLE)
+            style, unit = _number_spelling(spelled.get(name))
+            texts = _plain_numbers(_without_unit(texts, unit), comma, style == _COMMA_STYLE)
             if name in with_missing:
                 texts = _without_words(texts, pc.match_substring_regex(texts, _NUMBER), name, "number", tell)
         elif kinds.get(name) == "dates":
@@ -61,10 +64,12 @@ def as_trained(preprocess: Mapping[str, Any], table: pa.Table, tell: Tell = prin
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """Texts that a Parquet file keeps as a dictionary (pandas' categories) as texts."""
+    """Texts that a Parquet file keeps as a dictionary (pandas' categories) as texts; lists, never trained on, empty."""
     for at, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
             table = table.set_column(at, field.name, table.column(at).cast(field.type.value_type))
+        elif pa.types.is_nested(field.type):
+            table = table.set_column(at, field.name, pa.nulls(table.num_rows, pa.string()))
     return table
 
 
@@ -119,6 +124,21 @@ def _vocabularies(preprocess: Mapping[str, Any]) -> dict[str, list[str]]:
     noted = preprocess.get("categorical")
     entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
     return {str(entry.get("column")): [str(value) for value in entry.get("values") or ()] for entry in entries}
+
+
+def _number_spelling(noted: object) -> tuple[str, str]:
+    """(style, unit) of what the profile notes of a column: `decimal comma`, `€`, or `decimal comma, €`."""
+    style, _, unit = str(noted or "").partition(", ")
+    return (style, unit) if style == _COMMA_STYLE else ("", style)
+
+
+def _without_unit(texts: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:
+    """`$1,234.50` as 1,234.50 where the data to train on had dollars; another currency stays, for it is no number."""
+    if not unit:
+        return texts
+    beside = re.escape(unit)
+    pattern = rf"^([+-]?)(?:{beside}{_UNIT_GAP})?([+-]?)(\d[\d.,]*|\.\d+)(?:{_UNIT_GAP}{beside})?$"
+    return pc.replace_substring_regex(texts, pattern, r"\1\2\3")
 
 
 def _plain_numbers(texts: pa.ChunkedArray, prefer_comma: bool, trained_comma: bool) -> pa.ChunkedArray:

@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,8 @@ MISSING = (
 )  # fmt: skip
 """Texts that mean "no value": those of `codegen.profile.values`."""
 DELIMITERS = (",", "\t", ";", "|")
+NESTED_LEVELS = 5
+"""A name of a column has at most so many parts: `a.b.c.d.e`; as in `codegen.profile.nested`."""
 _SAMPLE_ROWS = 200
 _WIDE_SAMPLE_BYTES = 64 << 10
 DECIMAL_COMMA = b"decimal_comma"
@@ -61,7 +63,7 @@ def read_rows(path: Path) -> pa.Table:
     try:
         _refuse_foreign(path)
         if path.suffix == ".parquet":
-            return pq.read_table(path)
+            return _apart(pq.read_table(path))
         text = _text(path)
         if path.suffix in {".json", ".jsonl", ".ndjson"}:
             return _table(_json_rows(text, path.suffix))
@@ -145,16 +147,17 @@ def _score(text: str, delimiter: str) -> tuple[float, int]:
 
 def _unique(header: Sequence[str]) -> list[str]:
     """Names without blanks and repeats: a second `name` is `name_2`, as in the data to train on."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     stripped = [name.strip() for name in header]
+    taken = set(stripped)
     for number, given in enumerate(stripped, start=1):
         name = given or f"column_{number}"
         copy = 2
-        while name in names or (name != given and name in stripped):
+        while name in names or (name != given and name in taken):
             name = f"{given or f'column_{number}'}_{copy}"
             copy += 1
-        names.append(name)
-    return names
+        names[name] = None
+    return list(names)
 
 
 def _json_rows(text: str, suffix: str) -> list[Any]:
@@ -184,15 +187,40 @@ def _json_lines(text: str) -> list[Any]:
 
 
 def _table(rows: list[Any]) -> pa.Table:
-    """Rows (objects) as a table; a column of mixed types becomes text."""
+    """Rows (objects, the objects in them taken apart) as a table; a column of mixed types becomes text."""
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise InputError(f"Row {number} is not an object with column names.", 'Write rows as {"column": value}.')
+    flat = [dict(_flat(row)) for row in rows]
+    keys = list(dict.fromkeys(name for row in flat for name in row))
     columns: dict[str, Any] = {}
-    for name in dict.fromkeys(str(name) for row in rows for name in row):
-        values = [None if row.get(name) in MISSING else row.get(name) for row in rows]
+    for key, name in zip(keys, _unique(keys), strict=True):
+        values = [None if row.get(key) in MISSING else row.get(key) for row in flat]
         try:
             columns[name] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            columns[name] = pa.array([None if value is None else str(value) for value in values])
+            columns[name] = pa.array([_word(value) for value in values], pa.string())
     return pa.table(columns)
+
+
+def _flat(row: Mapping[str, Any], above: str = "", level: int = 1) -> Iterator[tuple[str, Any]]:
+    """(dotted name, value) of every field, objects taken apart."""
+    for key, value in row.items():
+        if isinstance(value, dict) and level < NESTED_LEVELS:
+            yield from _flat(value, f"{above}{key}.", level + 1)
+        else:
+            yield f"{above}{key}", value
+
+
+def _word(value: Any) -> str | None:
+    """A value of a column of mixed types, spelled as in JSON; lists were left out of training."""
+    if value is None or isinstance(value, list | dict):
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _apart(table: pa.Table) -> pa.Table:
+    """Structs of a Parquet file as columns of dotted names."""
+    while any(pa.types.is_struct(kind) for kind in table.schema.types):
+        table = table.flatten()
+    return table.rename_columns(_unique(table.column_names))

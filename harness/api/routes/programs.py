@@ -75,10 +75,10 @@ def program_file_write(request: HttpRequest, job_id: str, name: str, body: FileI
 
 
 def _file(job: Job, name: str) -> dict[str, Any]:
-    for item in selectors.program_files(job):
-        if item["name"] == name:
-            return item
-    raise NotFound("The program has no such file.", field="name")
+    files = {str(item["name"]): item for item in selectors.program_files(job)}
+    if name not in files:
+        raise NotFound(f"The program has no file {name[:60]}.", field="name", hint=f"It has {', '.join(files)}.")
+    return files[name]
 
 
 @router.api_operation(["GET", "HEAD"], "/{job_id}/program.zip", summary="Download the program")

@@ -74,6 +74,7 @@ def _token_make(url: str, user: str) -> tuple[str, str]:
     name = f"dlh of {getpass.getuser()} on {socket.gethostname()}"[:80]
     argv = [
         sys.executable,
+        "-P",
         "-m",
         "harness.stack",
         "token",

@@ -100,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         text = error.format_message()
         if not text:
             return ExitCode.BAD_INPUT
-        return _told(BadInput(text, hint="See --help.", code="usage"), as_json)
+        return _told(BadInput(text, hint=f"See `{_command_of(error)} --help`.", code="usage"), as_json)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(arguments)
     except BrokenPipeError:
@@ -119,6 +119,12 @@ def run(arguments: Sequence[str]) -> int:
     if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):  # typer's, of a Ctrl-C that nobody has told of
         return _interrupted(arguments)
     return int(code) if isinstance(code, int) else ExitCode.OK
+
+
+def _command_of(error: typer.TyperException) -> str:
+    """The command that was not understood, as far as it was."""
+    context = getattr(error, "ctx", None)
+    return str(context.command_path) if context else "dlh"
 
 
 def _interrupted(arguments: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from harness.client.cli.output import ExitCode, notes
 from harness.client.client import Client, Json
 from harness.client.config import config_load
-from harness.client.errors import BadInput, ClientError, NotSignedIn
+from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn
 
 DataOption = Annotated[
     str,
@@ -29,10 +30,25 @@ ModelOption = Annotated[Path | None, typer.Option("--model", "-m", help="Your ow
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")]
 
 
+_DATA_SUFFIXES = frozenset(
+    {".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".parquet", ".gz", ".tgz", ".zip", ".tar", ".xlsx", ".xls"}
+)
+_TEXT_SUFFIXES = frozenset({".txt", ".json"})
+"""A spec may be written so, too."""
+
+
 class DataFailed(ClientError):
     """The dataset cannot be used."""
 
     code = "dataset_failed"
+
+    def __init__(self, problem: Json) -> None:
+        super().__init__(
+            str(problem.get("message") or "This dataset cannot be used."),
+            hint=str(problem.get("hint") or ""),
+            code=str(problem.get("code") or ""),
+        )
+        self.details = problem
 
 
 def open_client(context: typer.Context) -> Client:
@@ -69,10 +85,7 @@ def dataset_upload(
     client: Client, path: Path, *, name: str = "", options: Json | None = None, fresh: bool = False, quiet: bool = False
 ) -> Json:
     """Upload a file unless the project has it already. Raises `BadInput`, `ApiError`."""
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder.", hint="Pack a folder of pictures into a zip first.")
-    if not path.is_file():
-        raise BadInput(f"There is no file {path}.", hint="Check the path; `dlh data list` shows what is uploaded.")
+    file_check(path)
     with transfer_bar(quiet=quiet) as bar:
         if not fresh and not options:
             task = bar.add_task(f"Hashing {path.name}", total=path.stat().st_size)
@@ -101,14 +114,38 @@ def dataset_ready(client: Client, dataset: Json, *, quiet: bool = False) -> Json
             )
         dataset = {**dataset, **ready}
     if dataset["state"] == "failed":
-        problem = dataset.get("problem") or {}
-        error = DataFailed(
-            str(problem.get("message") or "This dataset cannot be used."), hint=str(problem.get("hint") or "")
-        )
-        error.code = str(problem.get("code") or error.code)
-        error.details = problem
-        raise error
+        raise DataFailed(dataset.get("problem") or {})
     return dataset
+
+
+def file_named(text: str) -> Path | None:
+    """The file that is meant, there or not; None where it is rather the name of a dataset."""
+    path = Path(text).expanduser()
+    return path if path.is_file() or "/" in text or path.suffix.lower() in _DATA_SUFFIXES else None
+
+
+def file_check(path: Path) -> None:
+    """Pass if there is such a file. Raises `BadInput`."""
+    if path.is_dir():
+        raise BadInput(
+            f"{path} is a folder.",
+            hint="Give the table in it; or pack pictures in one folder per class into a zip: "
+            f"`cd {shlex.quote(str(path))} && zip -r ../{shlex.quote(f'{path.resolve().name}.zip')} .`",
+        )
+    if not path.exists():
+        raise BadInput(f"There is no file {path}.", hint="Check the path; `dlh data list` shows what is uploaded.")
+    if not path.is_file():
+        raise BadInput(f"{path} is no plain file.", hint="Save it to a file first: it is read more than once.")
+
+
+def dataset_found(client: Client, text: str) -> Json:
+    """The dataset of this id or name. Raises `ApiError` 404, `BadInput` where it is a folder instead."""
+    try:
+        return client.dataset(text)
+    except ApiError as error:
+        if error.status == 404 and Path(text).is_dir():
+            file_check(Path(text))
+        raise
 
 
 def dataset_resolve(client: Client, text: str, spec_text: str | None = None, *, quiet: bool = False) -> Json:
@@ -116,11 +153,9 @@ def dataset_resolve(client: Client, text: str, spec_text: str | None = None, *, 
     text = text or _dataset_of_spec(spec_text)
     if not text:
         raise BadInput("Which data? Give --data PATH or --data ID.", hint="`dlh data list` shows what there is.")
-    path = Path(text).expanduser()
-    looks_like_path = "/" in text or path.suffix in {".csv", ".gz", ".tsv", ".jsonl", ".parquet", ".zip", ".tar"}
-    if path.is_file() or looks_like_path:
+    if path := file_named(text):
         return dataset_ready(client, dataset_upload(client, path, quiet=quiet), quiet=quiet)
-    return dataset_ready(client, client.dataset(text), quiet=quiet)
+    return dataset_ready(client, dataset_found(client, text), quiet=quiet)
 
 
 def _dataset_of_spec(text: str | None) -> str:
@@ -143,9 +178,19 @@ def text_read(path: Path) -> str:
         raise BadInput(f"{path} is no UTF-8 text.", hint="Save it as UTF-8.") from error
 
 
+def spec_read(path: Path) -> str:
+    """Text of a task spec. Raises `BadInput`, for data in its place as well."""
+    if path.suffix.lower() in _DATA_SUFFIXES - _TEXT_SUFFIXES:
+        raise BadInput(
+            f"{path} is data by its name; a task spec in YAML belongs here.",
+            hint=f"Name the data by --data {shlex.quote(str(path))}; a spec may be left out where every field is auto.",
+        )
+    return text_read(path)
+
+
 def job_body(client: Client, spec: Path | None, data: str, model: Path | None, *, quiet: bool) -> Json:
     """Body of POST /jobs from what the command line gave; uploads the data if need be."""
-    text = text_read(spec) if spec else None
+    text = spec_read(spec) if spec else None
     own = text_read(model) if model else None
     body: dict[str, Any] = {"dataset": dataset_resolve(client, data, text, quiet=quiet)["id"]}
     if text is not None:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import dataset_ready, dataset_upload, open_client
+from harness.client.cli.common import dataset_found, dataset_ready, dataset_upload, file_named, open_client
+from harness.client.cli.local_profile import profile_here
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, pairs_print, size, table_print, when
 from harness.client.cli.storage import ForeverFlag
 from harness.client.client import Json
@@ -17,6 +18,10 @@ from harness.client.upload import TUS_HEADERS
 
 app = typer.Typer(help="Datasets: add, uploads, list, show, profile, rm.", no_args_is_help=True)
 DataArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset.")]
+TargetOption = Annotated[str, typer.Option(help="Column to predict.")]
+DelimiterOption = Annotated[str, typer.Option(help="Delimiter of a CSV; else it is found out.")]
+EncodingOption = Annotated[str, typer.Option(help="Encoding of a text file; else it is found out.")]
+TypesOption = Annotated[list[str] | None, typer.Option("--type", help="COLUMN=TYPE, may be repeated.")]
 
 
 @app.command("add")
@@ -26,17 +31,16 @@ def data_add(  # noqa: PLR0913  (typer: one parameter per option)
         Path, typer.Argument(help="CSV, TSV, JSON lines, Parquet (plain or gz), or a zip/tar of pictures.")
     ],
     name: Annotated[str, typer.Option(help="Name of the dataset; else the file's.")] = "",
-    target: Annotated[str, typer.Option(help="Column to predict.")] = "",
-    delimiter: Annotated[str, typer.Option(help="Delimiter of a CSV; else it is found out.")] = "",
-    encoding: Annotated[str, typer.Option(help="Encoding of a text file; else it is found out.")] = "",
-    types: Annotated[list[str] | None, typer.Option("--type", help="COLUMN=TYPE, may be repeated.")] = None,
+    target: TargetOption = "",
+    delimiter: DelimiterOption = "",
+    encoding: EncodingOption = "",
+    types: TypesOption = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has been read.")] = True,
     fresh: Annotated[bool, typer.Option("--fresh", help="Upload even if the project has this file.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Upload a file. A cut upload goes on where it stopped; a known file is not sent again."""
-    given = {"target": target, "delimiter": delimiter, "encoding": encoding, "column_types": _types(types or [])}
-    options = {key: value for key, value in given.items() if value}
+    options = _options(target, delimiter, encoding, types)
     with open_client(context) as client:
         dataset = dataset_upload(client, path, name=name, options=options, fresh=fresh or bool(name), quiet=as_json)
         if wait:
@@ -49,6 +53,11 @@ def data_add(  # noqa: PLR0913  (typer: one parameter per option)
             notes().print("The project has this file already.")
         _show(dataset)
         _warnings_print([item for item in warnings if item["severity"] != "info"])
+
+
+def _options(target: str, delimiter: str, encoding: str, types: list[str] | None) -> Json:
+    given = {"target": target, "delimiter": delimiter, "encoding": encoding, "column_types": _types(types or [])}
+    return {key: value for key, value in given.items() if value}
 
 
 def _types(pairs: list[str]) -> dict[str, str]:
@@ -89,15 +98,34 @@ def data_list(
 def data_show(context: typer.Context, dataset: DataArgument, as_json: JsonFlag = False) -> None:
     """One dataset."""
     with open_client(context) as client:
-        found = client.dataset(dataset)
+        found = dataset_found(client, dataset)
     json_print(found) if as_json else _show(found)
 
 
 @app.command("profile")
-def data_profile(context: typer.Context, dataset: DataArgument, as_json: JsonFlag = False) -> None:
-    """What is known of the data, and what it means for training."""
-    with open_client(context) as client:
-        profile = client.dataset_profile(client.dataset(dataset)["id"])
+def data_profile(
+    context: typer.Context,
+    source: Annotated[
+        str, typer.Argument(metavar="DATASET|FILE", help="Id or name of a dataset, or a file on this machine.")
+    ],
+    target: TargetOption = "",
+    delimiter: DelimiterOption = "",
+    encoding: EncodingOption = "",
+    types: TypesOption = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What is known of the data, and what it means for training. A file is read here: nothing is sent or kept."""
+    options = _options(target, delimiter, encoding, types)
+    if path := file_named(source):
+        profile = profile_here(path, options, quiet=as_json)
+    elif options:
+        raise BadInput(
+            f"{source} is no file here, and options say how a file is read.",
+            hint="How a dataset is read is changed on its page.",
+        )
+    else:
+        with open_client(context) as client:
+            profile = client.dataset_profile(dataset_found(client, source)["id"])
     if as_json:
         json_print(profile)
         return

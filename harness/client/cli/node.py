@@ -89,7 +89,7 @@ def program_json(module: str, env: dict[str, str]) -> Json:
     """What `python -m module` prints. Raises `NodeBroken`."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", module], env=env, capture_output=True, text=True, check=False,
+            [sys.executable, "-P", "-m", module], env=env, capture_output=True, text=True, check=False,
             timeout=DOCTOR_TIMEOUT_S,
         )  # fmt: skip
         body: Json = json.loads(done.stdout.strip().splitlines()[-1])

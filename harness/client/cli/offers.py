@@ -19,6 +19,7 @@ from harness.client.cli.common import (
     SpecArgument,
     job_body,
     open_client,
+    text_read,
 )
 from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, size, table_print, when
 from harness.client.client import Client, Json
@@ -109,7 +110,7 @@ def _wishes(deadline: str, device: str, count: int | None) -> Json:
     elif deadline:
         try:
             body["deadline"] = datetime.fromisoformat(deadline).astimezone().isoformat()
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise BadInput(f"{deadline!r} is no date and time.", hint="Give it like 2030-01-31T18:00.") from error
     if device:
         body["device"] = None if device == "any" else device
@@ -121,8 +122,8 @@ def _wishes(deadline: str, device: str, count: int | None) -> Json:
 def _workload(path: Path) -> Json:
     """The workload of a file: bare, or as the tracer prints it."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8").strip().splitlines()[-1])
-    except (OSError, ValueError, IndexError) as error:
+        body = json.loads(text_read(path).strip().splitlines()[-1])
+    except (ValueError, IndexError) as error:
         raise BadInput(f"{path} holds no JSON.", hint="Write it by `python -m worker.runtime.probe.trace`.") from error
     found = body.get("workload", body) if isinstance(body, dict) else None
     if not isinstance(found, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable
 from datetime import datetime
@@ -27,6 +28,13 @@ _STYLES = {
     "succeeded": "green", "ready": "green", "up": "green", "running": "cyan", "queued": "yellow", "paused": "yellow",
     "drain": "yellow", "ok": "green", "warn": "yellow", "bad": "red", "failed": "red", "down": "red",
     "cancelled": "magenta",
+}  # fmt: skip
+
+_NONE_SUCH = re.compile(r"There is no (?:such )?([a-z]+(?: test)?)\b|.* has no (quota|device)\b")
+_LISTED_BY = {
+    "job": "dlh jobs", "dataset": "dlh data list", "upload": "dlh data uploads", "project": "dlh whoami",
+    "token": "dlh tokens", "user": "dlh people", "node": "dlh pool", "device": "dlh pool", "quota": "dlh pool quotas",
+    "reservation": "dlh pool reservations", "calibration": "dlh pool calibration", "checkpoint": "dlh show JOB",
 }  # fmt: skip
 
 
@@ -113,6 +121,10 @@ def error_print(error: ClientError, *, as_json: bool) -> None:
 
 def _next_step(error: ClientError) -> str:
     """What a person at a terminal can ask next; the portal's own words know no commands."""
+    if isinstance(error, ApiError) and error.status == 404 and "dlh " not in error.hint:
+        told = _NONE_SUCH.match(error.message)
+        command = _LISTED_BY.get((told[1] or told[2]) if told else "")
+        return f"`{command}` lists what there is." if command else ""
     if error.code != "spec_invalid":
         return ""
     part = "" if "unknown field" in error.message else (error.field or "").partition(".")[0]

@@ -22,10 +22,10 @@ from harness.client.cli.common import (
     finish,
     job_body,
     open_client,
-    text_read,
+    spec_read,
     transfer_bar,
 )
-from harness.client.cli.output import JsonFlag, console, json_print, notes, number, size
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, size
 from harness.client.cli.runs import watch_and_print
 from harness.client.client import Client, Json
 from harness.client.download import download as download_file
@@ -53,7 +53,7 @@ def suggest(
 ) -> None:
     """Models for your data, best first, with what speaks for and against each."""
     is_spec = bool(source) and (bool(data) or Path(source).suffix.lower() in _SPEC_SUFFIXES)
-    text = text_read(Path(source)) if is_spec else None
+    text = spec_read(Path(source)) if is_spec else None
     with open_client(context) as client:
         dataset = dataset_resolve(client, data or ("" if is_spec else source), text, quiet=as_json)
         body = {"dataset": dataset["id"], **({"yaml": text} if text is not None else {})}
@@ -95,7 +95,7 @@ def submit(  # noqa: PLR0913
         if wait and not draft:
             if not as_json:
                 notes().print(f"Job {job['id']}: {job['name']}", markup=False)
-            job = watch_and_print(client, job["id"], as_json=False, quiet=as_json)
+            job = _watch(client, job["id"], quiet=as_json)
         url = f"{client.transport.url}/jobs/{job['id']}"
     if as_json:
         json_print({**job, "url": url})
@@ -103,6 +103,16 @@ def submit(  # noqa: PLR0913
         console().print(f"{job['id']}  {job['name']}  {job['state']}\n{url}", markup=False, soft_wrap=True)
     if wait and not draft:
         finish(job)
+
+
+def _watch(client: Client, job_id: str, *, quiet: bool) -> Json:
+    """Follow the job. Ctrl-C ends the watching alone: the same command once more would make a second job."""
+    try:
+        return watch_and_print(client, job_id, as_json=False, quiet=quiet)
+    except KeyboardInterrupt:
+        told = f"Interrupted. The job goes on: `dlh watch {job_id}` follows it, `dlh cancel {job_id}` ends it."
+        notes().print(told, markup=False, soft_wrap=True)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def code(

@@ -118,13 +118,12 @@ def _moment(text: str, option: str) -> str:
     """An ISO time of the reader's own zone, or a span from now like 90m. Raises `BadInput`."""
     try:
         return (datetime.now(UTC) + timedelta(seconds=budget_read(text))).isoformat()
-    except BadInput:
+    except (BadInput, OverflowError):
         pass
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        return datetime.fromisoformat(text).astimezone().isoformat()
+    except (ValueError, OverflowError) as error:
         raise BadInput(f"{option} {text!r} is no time.", hint="Like 2030-01-31T18:00, or 90m, 4h from now.") from error
-    return moment.astimezone().isoformat()
 
 
 def reserve(

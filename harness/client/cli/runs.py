@@ -98,7 +98,10 @@ def logs(
     if level not in LEVELS:
         raise BadInput(f"There is no level {level!r}.", hint=f"Take {', '.join(LEVELS[1:-1])} or {LEVELS[-1]}.")
     with open_client(context) as client:
-        several = rank is None and len(client.job_part(job, "logs", limit=1)["ranks"]) > 1
+        ranks: list[int] = client.job_part(job, "logs", limit=1)["ranks"]
+        several = rank is None and len(ranks) > 1
+        if rank is not None and ranks and rank not in ranks and not follow:
+            raise BadInput(f"No rank {rank} has logs.", hint=f"These have: {', '.join(map(str, ranks))}.")
         if follow:
             lines = log_follow(client, job, rank=rank, query=query, level=level)
         else:

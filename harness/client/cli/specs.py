@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli.common import DataOption, dataset_resolve, open_client, text_read
+from harness.client.cli.common import DataOption, dataset_resolve, open_client, spec_read
 from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, table_print
 from harness.client.cli.schema import schema_rows
 from harness.client.client import Json
@@ -74,7 +74,7 @@ def spec_check(
     as_json: JsonFlag = False,
 ) -> None:
     """What is wrong with a spec, or with data what each auto becomes and why. Exit code 2 if it cannot be used."""
-    text = text_read(spec)
+    text = spec_read(spec)
     body: Json = {"yaml": text}
     with open_client(context) as client:
         if data:

@@ -44,7 +44,7 @@ def finding() -> dict[str, str] | None:
     """A line of `dlh doctor` on the machine of a portal that has an object store; None where there is none."""
     if not os.environ.get("DLH_S3_URL") and not os.environ.get("DLH_S3_URL_FILE"):
         return None
-    argv = [sys.executable, "-m", "harness.bucket", "check"]
+    argv = [sys.executable, "-P", "-m", "harness.bucket", "check"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return {"name": "object store", "state": "ok", "text": done.stdout.splitlines()[0], "meaning": "", "step": ""}

@@ -13,11 +13,7 @@ from PIL import Image
 
 from codegen.profile import read_rows
 from codegen.profile.types import THUMBNAILS_FOLDER, DataKind, ProfileOptions
-from tests.codegen.profile.uploads import Lab, finding, picture, tar_of, two_classes, zip_of
-
-
-def pixels(encoded: bytes) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(encoded)))
+from tests.codegen.profile.uploads import Lab, finding, picture, pixels, png, tar_of, two_classes, zip_of
 
 
 @pytest.mark.parametrize("wrap", ["", "data/", "my data/v2/"])
@@ -144,24 +140,10 @@ def test_the_first_frame_of_a_gif_is_used(lab: Lab) -> None:
     assert finding(profile, "several_frames").files == ("a/1.gif",)
 
 
-def test_sixteen_bit_grey_keeps_its_range(lab: Lab) -> None:
-    target = io.BytesIO()
-    Image.fromarray(np.array([[0, 257 * 100], [257 * 200, 65535]], np.uint16)).save(target, "PNG")
-    profile = lab.profile("upload.zip", zip_of({"a/1.png": target.getvalue(), "b/2.png": picture(1, mode="L")}))
-    assert pixels(lab.images()["image"][0].as_py()).tolist() == [[0, 100], [200, 255]]
-    assert profile.images and profile.images.channels == 1 and len(profile.images.channel_mean) == 1
-    assert "1 picture with 16 bits" in finding(profile, "deep_grey").message
-
-
 def png_of_size(width: int, height: int, rows: int | None = None) -> bytes:
     """A grey PNG that says one size and holds `rows` rows of zeros."""
-
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
-    data = zlib.compress(bytes((width + 1) * (height if rows is None else rows)))
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+    data = bytes((width + 1) * (height if rows is None else rows))
+    return png(struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0), data)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +211,24 @@ def test_pictures_without_class_folders_are_refused(lab: Lab) -> None:
     assert (problem.code, problem.file) == ("no_class_folders", "0.png")
 
 
+@pytest.mark.parametrize("above", ["", "train/"])
+def test_folders_below_those_of_the_classes_are_told(lab: Lab, above: str) -> None:
+    files = {f"{above}{size}/{name}": body for size in ("big", "small") for name, body in two_classes(size).items()}
+    files[f"{above}big/flat.png"] = picture(99)
+    profile = lab.profile("upload.zip", zip_of(files))
+    assert set(dict(profile.classes)) == {"big", "small"}
+    found = finding(profile, "deeper_folders")
+    assert found.message.startswith("12 pictures lie in folders below") and "counts as 'big'" in found.message
+
+
+def test_labels_in_a_file_beside_the_pictures_are_told_as_not_read(lab: Lab) -> None:
+    flat = {f"{i}.png": picture(i) for i in range(3)} | {"labels.csv": b"file,label\n0.png,cat\n"}
+    assert "labels.csv) are not read" in lab.problem("upload.zip", zip_of(flat)).hint
+    below = {f"data/{name}" if name.endswith(".png") else name: body for name, body in flat.items()}
+    found = finding(lab.profile("upload.zip", zip_of(below)), "one_class")
+    assert "labels.csv) are not read" in found.meaning and found.files == ("labels.csv",)
+
+
 def test_pictures_out_of_place_and_other_files_are_named(lab: Lab) -> None:
     files = {
         **two_classes("train/"),
@@ -249,6 +249,7 @@ def test_pictures_out_of_place_and_other_files_are_named(lab: Lab) -> None:
     [
         ({"data.csv": b"a,b\n1,2\n"}, "table_in_archive"),
         ({"readme.md": b"x"}, "no_pictures"),
+        ({"inner.ZIP": b"PK\x03\x04", "readme.md": b"x"}, "archive_in_archive"),
         ({"a/1.tif": b"II*"}, "unsupported_pictures"),
         ({}, "empty_file"),
     ],

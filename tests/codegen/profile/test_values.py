@@ -176,7 +176,7 @@ def test_words_beside_decimal_commas_are_named_and_count_as_missing(lab: Lab) ->
     assert lab.table()["x"].null_count == 1
 
 
-@pytest.mark.parametrize("spelling", ["{}.5%", "${}", "{},25 €", "1 {:03d},50", "\u2212{}.5", "CHF"])
+@pytest.mark.parametrize("spelling", ["1 {:03d},50", "\u2212{}.5", "$1 {:03d}", "CHF"])
 def test_numbers_that_were_read_as_words_are_told(lab: Lab, spelling: str) -> None:
     body = "rate\tz\tlabel\n" + "".join(f"{spelling.format(i % 40)}\t{i % 4}\t{'ab'[i % 2]}\n" for i in range(60))
     codes = {found.code for found in lab.profile("a.tsv", body).warnings if found.column == "rate"}

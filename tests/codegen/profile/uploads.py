@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -79,6 +80,20 @@ def picture(
     target = io.BytesIO()
     Image.fromarray(values, mode).save(target, kind, **save)
     return target.getvalue()
+
+
+def png(header: bytes, rows: bytes) -> bytes:
+    """A PNG of these header fields and unpacked rows."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def pixels(encoded: bytes) -> np.ndarray:
+    """Values of an encoded picture."""
+    return np.asarray(Image.open(io.BytesIO(encoded)))
 
 
 def zip_of(files: dict[str, bytes] | Iterable[tuple[str, bytes]]) -> bytes:

@@ -46,3 +46,15 @@ def test_a_command_that_a_signal_has_ended_ends_as_in_a_shell(tmp_path: Path, mo
     (tmp_path / "killed.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert child_run("killed") == 128 + signal.SIGKILL
+
+
+def test_files_of_the_folder_that_a_person_is_in_are_no_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(3)")
+    modules = tmp_path / "modules"
+    modules.mkdir()
+    (modules / "ours.py").write_text("import json, sys; sys.exit(len(json.dumps([])) - 2)")
+    monkeypatch.setenv("PYTHONPATH", str(modules))
+    monkeypatch.chdir(tmp_path)
+    assert child_run("ours") == 0

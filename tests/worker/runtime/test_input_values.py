@@ -1,0 +1,119 @@
+"""Objects, lists, amounts with a currency: rows to predict for mean what they mean in the data to train on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codegen.profile import nested, profile_dataset
+from codegen.profile.types import TABLE_FILE, ColumnType, ProfileOptions
+from worker.runtime import tables
+from worker.runtime.spelling import as_trained
+from worker.runtime.tables import read_rows
+
+KINDS = {ColumnType.NUMERIC: "numeric", ColumnType.DATE: "dates"}
+
+
+def nested_rows() -> list[dict[str, Any]]:
+    """Rows with objects, lists, mixed values, and names with spaces."""
+    return [
+        {
+            " x ": index / 2,
+            "shop": {"city": ("Rome", "Oslo")[index % 2], "at": {"lat": None if index == 3 else index * 1.5}},
+            "open": (True, False, "soon")[index % 3],
+            "tags": ["a"] * (index % 3),
+            "size": [1] if index == 4 else index % 7,
+            "a": {"b": {"c": {"d": {"e": {"f": 1}}}}},
+            "label": "ab"[index % 2],
+        }
+        for index in range(60)
+    ]
+
+
+def as_input(kind: str, rows: list[dict[str, Any]], target: Path) -> Path:
+    """The rows as a file of this kind."""
+    path = target / f"input.{kind}"
+    if kind == "parquet":
+        plain = [{**row, "open": row["open"] is True, "size": 3} for row in rows]
+        pq.write_table(pa.Table.from_pylist(plain), path)
+    else:
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows) if kind == "jsonl" else json.dumps(rows))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_objects_mean_the_same_to_a_prediction_as_to_training(tmp_path: Path, kind: str) -> None:
+    path = as_input(kind, nested_rows(), tmp_path)
+    profile = profile_dataset(path, tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)
+    columns = ["x", "shop.city", "shop.at.lat", "open", "size", "label"]
+    assert packed.column_names == columns
+    kinds = {column.name: KINDS[column.type] for column in profile.columns if column.type in KINDS}
+    noted = {"numeric": [{"column": column, "kind": kind} for column, kind in kinds.items()]}
+    for file in (path, *([as_input("json", nested_rows(), tmp_path)] if kind == "jsonl" else [])):
+        read = as_trained(noted, read_rows(file))
+        for name in columns:
+            given = pa.float64() if name in kinds else pa.string()
+            assert read[name].cast(given).to_pylist() == packed[name].cast(given).to_pylist(), (file.name, name)
+
+
+def test_fields_of_dotted_names_stand_for_objects(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"shop.city": "Rome"}, {"shop": {"city": "Oslo"}}, {"shop": null}]')
+    assert read_rows(tmp_path / "a.json")["shop.city"].to_pylist() == ["Rome", "Oslo", None]
+
+
+def test_a_list_where_a_value_was_trained_on_counts_as_missing(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"size": [1, 2]}]')
+    read = as_trained({"numeric": [{"column": "size", "kind": "numeric"}]}, read_rows(tmp_path / "a.json"))
+    assert read["size"].to_pylist() == [None]
+
+
+NESTED = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2),
+    max_leaves=12,
+)
+
+
+@given(row=st.dictionaries(st.sampled_from("abc"), NESTED, max_size=3))
+def test_objects_are_taken_apart_alike(row: dict[str, Any]) -> None:
+    assert list(tables._flat(row)) == list(nested.flat(row))
+    assert tables.NESTED_LEVELS == nested.NESTED_LEVELS
+
+
+@pytest.mark.parametrize(
+    ("spelled", "again", "expected"),
+    [
+        (["$1,234.50", "$7"], ["$1,250", "8", "-$2.5"], [1250, 8, -2.5]),
+        (["EUR 1,50", "EUR 12"], ["1.250,75 EUR", "EUR 2", "3,5"], [1250.75, 2, 3.5]),
+        (["12 %", "7.5%"], ["50 %", "0.5%", "7"], [50, 0.5, 7]),
+    ],
+)
+def test_amounts_mean_the_same_to_a_prediction_as_to_training(
+    tmp_path: Path, spelled: list[str], again: list[str], expected: list[float]
+) -> None:
+    rows = [f"{spelled[i % 2]}\t{'ab'[i % 2]}" for i in range(60)]
+    (tmp_path / "a.tsv").write_text("\n".join(["price\tlabel", *rows]))
+    profile = profile_dataset(tmp_path / "a.tsv", tmp_path / "packed", ProfileOptions(), lambda *_: None)
+    column = profile.column("price")
+    assert column
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": column.spelling}}
+    packed = pq.read_table(tmp_path / "packed" / TABLE_FILE)["price"].cast(pa.float64())
+    assert (
+        as_trained(noted, read_rows(tmp_path / "a.tsv"))["price"].cast(pa.float64()).to_pylist() == packed.to_pylist()
+    )
+    assert as_trained(noted, pa.table({"price": again}))["price"].cast(pa.float64()).to_pylist() == expected
+
+
+def test_another_currency_is_no_number() -> None:
+    noted = {"numeric": [{"column": "price", "kind": "numeric"}], "spelling": {"price": "$"}, "missing": ["price"]}
+    told: list[str] = []
+    assert as_trained(noted, pa.table({"price": ["$5", "€5"]}), told.append)["price"].to_pylist() == ["5", None]
+    assert "such as '€5' in row 2" in told[0]
