@@ -48,7 +48,7 @@ class Supervisor:
         self.attempt, self.plan, self.paths = attempt, attempt.plan, attempt.paths
         self.forwarder = forwarder
         self.started_s = time.monotonic()
-        limits = self.plan.limits
+        limits = attempt.limits
         ranks = [rank.rank for rank in attempt.slots]
         self.seen = Seen(limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes)
         self.warden = Warden(attempt, self.seen, self.started_s)
