@@ -22,10 +22,7 @@ import torch
 
 from worker.plan import CHECKPOINT_FENCE
 from worker.runtime.aside import purge_aside
-
-FORMAT = 1
-STATE_FILE = "state.pt"
-MANIFEST_FILE = "MANIFEST.json"
+from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
 
 
 class CorruptCheckpoint(Exception):
@@ -114,7 +111,7 @@ class CheckpointStore:
         """All complete checkpoints, oldest first (their files are not read)."""
         found = []
         for path in sorted(self.folder.glob("step-*")):
-            manifest = _manifest(path)
+            manifest = manifest_read(path)
             if manifest is not None and path.name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
                 known = {key: manifest[key] for key in ("step", "epoch", "metric")}
@@ -178,29 +175,40 @@ class CheckpointStore:
                 removed.append(item.name)
         return removed
 
-    def load(self, name: str) -> dict[str, Any]:
-        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong."""
+    def load(self, name: str, *, mapped: bool = False) -> dict[str, Any]:
+        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong.
+
+        `mapped`: its tensors stay in the file until they are looked at, for who copies them elsewhere.
+        """
         folder = self.folder / name
-        manifest = _manifest(folder)
+        manifest = manifest_read(folder)
         if manifest is None:
             raise CorruptCheckpoint(f"{name}: no readable {MANIFEST_FILE}")
         for file_name, entry in manifest["files"].items():
             _check_file(folder / file_name, entry, f"{name}/{file_name}")
         try:
-            state: dict[str, Any] = torch.load(folder / STATE_FILE, map_location="cpu", weights_only=True)
+            state: dict[str, Any] = torch.load(
+                folder / STATE_FILE, map_location="cpu", weights_only=True, mmap=mapped or None
+            )
         except Exception as error:
             raise CorruptCheckpoint(f"{name}/{STATE_FILE}: {error}") from error
+        if mapped:
+            _scalars_own(state)
         return state
 
-    def newest_good(self, note: Callable[[str], None]) -> tuple[str, dict[str, Any]] | None:
-        """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`."""
+    def newest_good(self, note: Callable[[str], None], *, mapped: bool = False) -> tuple[str, dict[str, Any]] | None:
+        """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`.
+
+        `mapped`: as in `load`.
+        """
         self._sweep()
-        for saved in reversed(self.saved()):
+        names = [path.name for path in self.folder.glob("step-*")]
+        for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
             try:
-                return saved.name, self.load(saved.name)
+                return name, self.load(name, mapped=mapped)
             except CorruptCheckpoint as error:
                 note(f"Checkpoint passed over, it is damaged: {error}")
-                self._damaged.add(saved.name)
+                self._damaged.add(name)
         return None
 
     def _put(self, making: Path, place: Path) -> None:
@@ -252,15 +260,13 @@ def _flush_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a complete checkpoint, or None."""
-    try:
-        body = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
-        good = body["format"] == FORMAT and STATE_FILE in body["files"] and "metric" in body
-        int(body["step"]), float(body["epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return dict(body) if good else None
+def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
+    """Take single values out of a mapped file: who keeps one of them on the CPU would keep all of the file mapped."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        if isinstance(value, torch.Tensor) and value.dim() == 0:
+            tree[key] = value.clone()
+        elif isinstance(value, dict | list):
+            _scalars_own(value)
 
 
 def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:

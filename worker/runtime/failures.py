@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import inspect
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, NoReturn
 
 from worker.events import EventKind, FailureCode
@@ -74,8 +75,9 @@ def describe(error: BaseException, program: Path, fitting_batch: Callable[[], in
 
     `program` is the folder whose frames are shown; `fitting_batch` tells the batch size that would fit.
     """
-    code, message, hint = _cause(error, fitting_batch)
-    file, line = _place(error, program)
+    told = _build_call(error) or error
+    code, message, hint = _cause(told, fitting_batch)
+    file, line = _place(told, program)
     if code is FailureCode.PROGRAM_ERROR and file == "data.py" and isinstance(error, ValueError | FileNotFoundError):
         code, message, hint = FailureCode.DATA_ERROR, str(error), "Compare the data with the spec; read it in again."
     if code is FailureCode.PROGRAM_ERROR and file and line:
@@ -119,6 +121,24 @@ def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tup
             return FailureCode.PROGRAM_ERROR, message, hint
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
     return FailureCode.PROGRAM_ERROR, message, "Correct that line; the traceback and the log say more."
+
+
+def _build_call(error: BaseException) -> ProgramFailure | None:
+    """Where it says that `model.build` does not take the one argument that it is given: that, with file and line."""
+    build = getattr(sys.modules.get("model"), "build", None)
+    if not isinstance(error, TypeError) or not isinstance(build, FunctionType):
+        return None
+    if f"{build.__name__}()" not in str(error):
+        return None
+    signature = inspect.signature(build)
+    try:
+        signature.bind("spec")
+    except TypeError as problem:
+        place = (Path(build.__code__.co_filename).name, build.__code__.co_firstlineno)
+        message = f"{build.__name__}{signature} cannot be called as build(spec) ({problem})."
+        hint = "Write it as `def build(spec)`; what it has no use for it may leave aside."
+        return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place)
+    return None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 
+from tests.worker.runtime.apart import apart
 from worker.runtime import checkpoint
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint
+from worker.runtime.checkpointer import Checkpointer
+from worker.runtime.memory import status_fields
 
 
 @pytest.fixture
@@ -154,3 +159,48 @@ def test_what_a_crash_left_is_cleared_away(store: CheckpointStore) -> None:
     found = store.newest_good(no_notes)
     assert found is not None
     assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+
+
+def test_a_mapped_one_takes_memory_only_where_it_is_looked_at_and_lets_go_of_its_file(store: CheckpointStore) -> None:
+    state = {"net": {"weight": torch.arange(1000.0)}, "optimizer": [{"step": torch.tensor(3.0)}]}
+    name = store.save(state, step=1, epoch=1.0, metric=None).name
+
+    def is_mapped() -> bool:
+        return f"{name}/state.pt" in Path("/proc/self/maps").read_text()
+
+    found = store.load(name, mapped=True)
+    assert is_mapped()
+    step = found["optimizer"][0]["step"]
+    assert torch.equal(found["net"]["weight"], state["net"]["weight"])
+    found.clear()
+    assert step == 3.0
+    assert not is_mapped()
+
+
+MEBIBYTES = 64
+
+
+def _most_bytes(folder: Path, device: str, what: str) -> int:
+    """So much more memory than before it takes to do this with a checkpoint of a small model and a large optimizer."""
+    net = torch.nn.Linear(4, 4)
+    store = CheckpointStore(folder, keep=2, larger_is_better=True)
+    moments = {"state": {0: {"exp_avg": torch.ones(MEBIBYTES << 18)}}}
+    store.save({"parts": {"net": net.state_dict(), "optimizer": moments}}, step=1, epoch=1.0, metric=0.5)
+    del moments
+    Path("/proc/self/clear_refs").write_text("5")  # the most that was held counts from here on
+    before_bytes = status_fields(Path("/proc/self/status"))["VmHWM"]
+    settings = SimpleNamespace(work=folder.parent, token=0, fresh=False, resume_from=None)
+    run = SimpleNamespace(
+        spec={}, rank=0, group=None, metric_name="accuracy", settings=settings, device=torch.device(device),
+        reporter=SimpleNamespace(note=print),
+    )  # fmt: skip
+    checkpointer = Checkpointer(cast(Any, run))
+    held = checkpointer.take_best(net) if what == "take the best" else checkpointer._find()
+    after_bytes = status_fields(Path("/proc/self/status"))["VmHWM"]
+    del held
+    return int(after_bytes - before_bytes)
+
+
+@pytest.mark.parametrize(("device", "what"), [("cpu", "take the best"), ("cuda", "go on")])
+def test_what_is_not_kept_in_host_memory_takes_none(tmp_path: Path, device: str, what: str) -> None:
+    assert apart(_most_bytes, tmp_path / "checkpoints", device, what) < MEBIBYTES << 19
