@@ -164,7 +164,7 @@ def job_get(*, user: User, job_id: str, role: Role = Role.VIEWER) -> Job:
         except NotFound:
             job = None
     if job is None:
-        raise NotFound("There is no such job.", hint="See the list of jobs.")
+        raise NotFound("There is no such job.", hint="The page Jobs and `dlh jobs` show those that you can see.")
     return job
 
 
