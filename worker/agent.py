@@ -46,13 +46,17 @@ def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
         try:
             if not _prepare(plan, job_dir):
                 return False
+            entry = _spawn(plan, job_dir)
         except OSError as error:
             # A full disk: control is told at once, instead of asking in vain six times.
             _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
             text = f"The node {node_name()} could not write the plan of the run: {error.strerror}."
             _send_exited(plan.job_id, plan.token, Outcome.LOST, failure(FailureCode.START_FAILED, text))
             return False
-        registry.add(_spawn(plan, job_dir))
+        try:
+            registry.add(entry)
+        except OSError as error:  # the supervisor enters itself, too; where it cannot, it tells so and ends
+            _log.warning("job %s: attempt %d cannot be entered: %s", plan.job_id, plan.token, error)
         if _tombstone(plan.job_id, plan.token).exists():
             # Stopped while it was being started; whoever did saw no supervisor and has told control so.
             _request(job_dir, plan.token, CANCEL_FILE)
