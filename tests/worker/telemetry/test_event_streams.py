@@ -110,6 +110,15 @@ def test_the_end_that_the_agent_tells_for_a_killed_supervisor_follows_what_that_
     assert not heard(job, 0)
 
 
+def test_a_stop_that_comes_after_the_end_is_answered_behind_it(home: str, job: JobFixture) -> None:
+    job.run('tell("checkpoint", name="step-00000001", step=1)', event_stream=STREAM)
+    wait_for(lambda: not agent.sweep())
+    assert not agent.attempt_stop(job.job_id, 1, "pause", STREAM)
+    told = [event for event in heard(job, STREAM) if event.kind == "exited"]
+    assert [event.data["outcome"] for event in told] == ["succeeded", "paused"]
+    assert not heard(job, 0)
+
+
 def test_the_live_words_of_a_job_that_says_no_more_do_not_stay_in_the_brokers_memory(broker_url: str) -> None:
     client = redis.Redis.from_url(broker_url)
     client.flushall()
