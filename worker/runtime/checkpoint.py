@@ -7,7 +7,6 @@ flipped bit silently, so every load checks the hash first.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,6 +21,8 @@ import torch
 
 from worker.plan import CHECKPOINT_FENCE
 from worker.runtime.aside import purge_aside
+from worker.runtime.exhausted import is_out_of_memory
+from worker.runtime.hashed import HashingFile, file_sha256
 from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
 
 
@@ -43,31 +44,6 @@ class Saved:
     metric: float | None
     """Validation metric of the epoch that this checkpoint closes; None in the middle of an epoch."""
     bytes: int
-
-
-class _HashingFile:
-    """File that hashes what passes, and keeps the OSError that torch.save turns into something else."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-        self.digest = hashlib.sha256()
-        self.count = 0
-        self.error: OSError | None = None
-
-    def write(self, body: bytes) -> int:
-        """Write all of `body`."""
-        try:
-            self.file.write(body)
-        except OSError as error:
-            self.error = error
-            raise
-        self.digest.update(body)
-        self.count += len(body)
-        return len(body)
-
-    def flush(self) -> None:
-        """Flush the file below."""
-        self.file.flush()
 
 
 class CheckpointStore:
@@ -176,7 +152,8 @@ class CheckpointStore:
         return removed
 
     def load(self, name: str, *, mapped: bool = False) -> dict[str, Any]:
-        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong.
+        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong, and
+        whatever says that memory has run out.
 
         `mapped`: its tensors stay in the file until they are looked at, for who copies them elsewhere.
         """
@@ -191,6 +168,8 @@ class CheckpointStore:
                 folder / STATE_FILE, map_location="cpu", weights_only=True, mmap=mapped or None
             )
         except Exception as error:
+            if is_out_of_memory(error):
+                raise  # it is whole, and older ones are no smaller: nobody may begin anew for that
             raise CorruptCheckpoint(f"{name}/{STATE_FILE}: {error}") from error
         if mapped:
             _scalars_own(state)
@@ -202,7 +181,7 @@ class CheckpointStore:
         `mapped`: as in `load`.
         """
         self._sweep()
-        names = [path.name for path in self.folder.glob("step-*")]
+        names = [path.name for path in self.folder.glob("step-[0-9]*")]
         for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
             try:
                 return name, self.load(name, mapped=mapped)
@@ -233,11 +212,10 @@ class CheckpointStore:
 
 def _write_state(path: Path, state: dict[str, Any]) -> tuple[int, str]:
     with path.open("wb") as raw:
-        file = _HashingFile(raw)
+        file = HashingFile(raw)
         try:
             torch.save(state, cast(IO[bytes], file))
-            raw.flush()
-            os.fsync(raw.fileno())
+            file.flush_to_disk()
         except Exception as error:
             if file.error is not None:
                 raise file.error from error
@@ -271,9 +249,7 @@ def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
 
 def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size = file.tell()
+        size, digest = file_sha256(path)
     except OSError as error:
         raise CorruptCheckpoint(f"{shown}: {error.strerror}") from error
     if size != entry["bytes"]:

@@ -20,6 +20,7 @@ from worker.runtime.aside import put_aside
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import gather_bytes
+from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import broadcast_model
 from worker.runtime.handing import state_handed
@@ -199,6 +200,8 @@ class Checkpointer:
         try:
             run.mode.load(self.parts, state["parts"])
         except (RuntimeError, KeyError, ValueError) as error:
+            if is_out_of_memory(error):
+                raise
             raise _of_another_model(name, error) from error
         run.position.load_state_dict(state["position"])
         run.teller.losses.load_state_dict(state["losses"])
@@ -251,6 +254,10 @@ class Checkpointer:
                 return _weights(self.store.load(best.name, mapped=True)["parts"])
             except CorruptCheckpoint as error:
                 self.run.reporter.note(f"The best checkpoint is damaged ({error}); the last weights are used.")
+            except (RuntimeError, MemoryError, OSError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.run.reporter.note(f"No memory for the best checkpoint {best.name}; the last weights are used.")
         current = {name: part.state_dict() for name, part in self.parts.items()}
         return _weights({"net": net.state_dict(), **current})
 

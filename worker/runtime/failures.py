@@ -20,15 +20,20 @@ from worker.plan import EXIT_PEER_LOST, EXIT_REPORTED
 from worker.runtime.checkpoint import CorruptCheckpoint, Superseded
 from worker.runtime.collective import PeerLost
 from worker.runtime.data import DataError
+from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.report import Reporter
 
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-MEMORY_TEXTS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "std::bad_alloc")
 KNOWN = (
     (
         ("'Byte'", "got Byte and", "unsigned char"),
         "A layer that wants floats was given the bytes of pictures.",
         "Let `forward` begin with `pictures = pictures.float() / 255`: pictures come as bytes, 0 to 255.",
+    ),
+    (
+        ("Expected more than 1 value per channel when training",),
+        "Batch normalisation cannot do with a single row, and a step had one here.",
+        "Set training.batch_size to at least twice the number of ranks, and training.accumulate to 1.",
     ),
     (
         ("uninitialized parameter",),
@@ -139,15 +144,6 @@ def _build_call(error: BaseException) -> ProgramFailure | None:
         hint = "Write it as `def build(spec)`; what it has no use for it may leave aside."
         return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place)
     return None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: torch's own errors, its CPU allocator's, or Python's."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_TEXTS)
 
 
 def _memory_words(batch_size: int | None) -> tuple[str, str]:

@@ -244,6 +244,13 @@ def test_a_layer_that_is_given_bytes_is_told_to_make_floats_of_them(layer: nn.Mo
     assert "pictures.float() / 255" in describe(caught.value, tmp_path, lambda: None)["hint"]
 
 
+def test_a_single_row_for_batch_normalisation_is_told_with_the_batch_that_would_do(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="more than 1 value") as caught:
+        nn.BatchNorm1d(4)(torch.zeros(1, 4))
+    told = describe(caught.value, tmp_path, lambda: None)
+    assert "single row" in told["message"] and "training.batch_size" in told["hint"]
+
+
 def test_other_types_that_do_not_fit_are_not_taken_for_pictures(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError) as caught:
         nn.Linear(4, 2).double()(torch.zeros(2, 4))
