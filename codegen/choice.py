@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +78,11 @@ def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Not
     if wish.memory_gib != "auto":
         if wish.memory_gib < LEAST_MEMORY_GIB:
             notes.problem("resources.memory_gib", f"a run takes {LEAST_MEMORY_GIB} GiB for itself; ask for more")
-        if wish.memory_gib * 2**30 > hardware.cpu_memory_bytes > 0:
-            most = hardware.cpu_memory_bytes / 2**30
-            notes.problem("resources.memory_gib", f"the largest node has {most:.1f} GiB; ask for less")
+        nodes = max(1, math.ceil(count / there)) if there else 1
+        if wish.memory_gib * 2**30 > nodes * hardware.cpu_memory_bytes > 0:
+            most = f"{hardware.cpu_memory_bytes / 2**30:.1f} GiB"
+            words = f"the largest node has {most}" if nodes == 1 else f"{nodes} nodes have {most} each at most"
+            notes.problem("resources.memory_gib", f"{words}; ask for less")
         memory = int(min(memory, wish.memory_gib * 2**30)) if device == "cpu" else memory
     return device, count, memory
 

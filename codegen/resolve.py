@@ -66,6 +66,13 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
         fewest = fewest_devices(spec) if spec.mode in STAGED else FEWEST_DEVICES
         notes.problem("mode", f"{spec.mode} needs {fewest} devices or more; raise resources.count or use auto")
         notes.stop_if_wrong()
+    batch = choice.training["batch_size"]
+    if body["mode"] in SEVERAL - STAGED and batch < count:
+        rows, ranks = counted(batch, "row"), counted(count, "rank")
+        notes.problem(
+            "training.batch_size", f"a step of {rows} has none for some of {ranks}; use a larger batch or fewer devices"
+        )
+        notes.stop_if_wrong()
     if spec.training.staleness != "auto" or body["mode"] == "async":
         body["training"]["staleness"] = notes.choose("training.staleness", spec.training.staleness, *staleness(count))
     if spec.training.backup != "auto":
@@ -76,7 +83,7 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
             )
             notes.stop_if_wrong()
     if body["mode"] in STAGED:
-        body["pipeline"] = resolve_pipeline(spec, body["mode"], count, choice.training["batch_size"], notes)
+        body["pipeline"] = resolve_pipeline(spec, body["mode"], count, batch, notes)
     else:
         body.pop("pipeline")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 from codegen.modes import ONE_PROCESS
 from scheduler.kinds import Parts, checked_parts
@@ -31,8 +33,7 @@ class Option:
     power_w: float = 0.0
     """All devices of the gang while it runs."""
     memory_bytes: int = 0
-    """Memory of the host for the whole gang; 0: the share that goes with the devices. Of a running gang over several
-    nodes each is taken to hold the same."""
+    """Memory of the hosts for the whole gang, of each by its devices; 0: the share that goes with the devices."""
     parts: Parts = ()
     """Of a mixture: (model, devices) each, and `model_name` is the name of the mixture."""
 
@@ -75,6 +76,12 @@ class Option:
         return 1.0 / self.rate_per_s if self.rate_per_s else math.inf
 
 
+def memory_by_node(memory_bytes: int, counts: Mapping[str, int]) -> dict[str, int]:
+    """Node -> its part of the memory of a gang that has so many devices there; nothing where none is asked for."""
+    total = sum(counts.values())
+    return {node: -(-memory_bytes * count // total) for node, count in counts.items()} if memory_bytes else {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Running:
     """Where a job runs now."""
@@ -90,6 +97,13 @@ class Running:
     leaving: bool = False
     """It was told to pause (or ends) and gives its devices back soon: they may be planned for others, who start once
     it has left. The job itself is planned like a queued one."""
+    counts: tuple[int, ...] = ()
+    """Devices on each of the nodes; empty: on all of them as many."""
+
+    @property
+    def memory_on(self) -> Mapping[str, int]:
+        """Node -> bytes of its memory that were asked for; empty where none was."""
+        return memory_by_node(self.option.memory_bytes, dict(zip(self.nodes, self.counts or repeat(1), strict=False)))
 
 
 @dataclass(frozen=True, kw_only=True)

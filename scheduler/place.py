@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from scheduler.job_view import memory_by_node
 from scheduler.placing.assign import Assignment, assign, same_gang
 from scheduler.placing.capacity import shown
 from scheduler.placing.places import end_of
@@ -166,10 +167,12 @@ def _taken(
 def _memory(jobs: Sequence[JobView], pool: PoolView, holdings: Mapping[str, _Holding]) -> dict[str, int]:
     """Node -> bytes that are asked for once everything is carried out."""
     held = Counter({node.name: node.memory_held_bytes for node in pool.nodes})
-    was = [(job.running.option, job.running.nodes) for job in jobs if job.running]
-    will = [(option, nodes) for _, option, nodes, _ in holdings.values()]
-    for sign, sides in ((-1, was), (1, will)):
-        for option, nodes in sides:
-            for name in nodes if option.memory_bytes else ():
-                held[name] += sign * (option.memory_bytes // max(1, len(nodes)))
+    was = [(job.running.option, job.running.device_ids) for job in jobs if job.running]
+    will = [(option, devices) for _, option, _, devices in holdings.values()]
+    if any(option.memory_bytes for option, _ in (*was, *will)):
+        node_of = {device.device_id: node.name for node in pool.nodes for device in node.devices}
+        for change, sides in ((held.subtract, was), (held.update, will)):
+            for option, devices in sides:
+                there = Counter(node_of[device] for device in devices if device in node_of)
+                change(memory_by_node(option.memory_bytes, there))
     return held

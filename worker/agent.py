@@ -48,13 +48,18 @@ def attempt_start(plan: RunPlan, job_dir: RunPaths) -> bool:
         try:
             if not _prepare(plan, job_dir):
                 return False
+            entry = _spawn(plan, job_dir)
         except OSError as error:
             # A full disk: control is told at once, instead of asking in vain six times.
             _log.warning("job %s: attempt %d cannot be prepared: %s", plan.job_id, plan.token, error)
             text = f"The node {node_name()} could not write the plan of the run: {error.strerror}."
-            _send_exited(plan.job_id, plan.token, Outcome.LOST, failure(FailureCode.START_FAILED, text))
+            cause = failure(FailureCode.START_FAILED, text)
+            _send_exited(plan.job_id, plan.token, Outcome.LOST, cause, plan.event_stream)
             return False
-        registry.add(_spawn(plan, job_dir))
+        try:
+            registry.add(entry)
+        except OSError as error:  # the supervisor enters itself, too; where it cannot, it tells so and ends
+            _log.warning("job %s: attempt %d cannot be entered: %s", plan.job_id, plan.token, error)
         if _tombstone(plan.job_id, plan.token).exists():
             # Stopped while it was being started; whoever did saw no supervisor and has told control so.
             _request(job_dir, plan.token, CANCEL_FILE)
@@ -118,8 +123,11 @@ def _end(processes: list[psutil.Process], wait_s: float) -> None:
     _reap()
 
 
-def attempt_stop(job_id: str, token: int, how: str) -> bool:
-    """Ask an attempt to pause, to end, or to save and end. False where it does not run here: control is told that."""
+def attempt_stop(job_id: str, token: int, how: str, stream: int = 0) -> bool:
+    """Ask an attempt to pause, to end, or to save and end. False where it does not run here: control is told that.
+
+    It is told in the `stream` of the attempt's events: where it has ended here, what it said comes first.
+    """
     if _ask(job_id, token, how):
         return True
     sweep()  # whose supervisor was killed has not left as it is asked to: that is told first, and counts
@@ -128,7 +136,7 @@ def attempt_stop(job_id: str, token: int, how: str) -> bool:
         stone.touch()
         if _ask(job_id, token, how):  # it was started between the two looks
             return True
-        _send_exited(job_id, token, Outcome.PAUSED if how == "pause" else Outcome.CANCELLED, None)
+        _send_exited(job_id, token, Outcome.PAUSED if how == "pause" else Outcome.CANCELLED, None, stream)
     return False
 
 
@@ -220,8 +228,8 @@ def _exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | N
     )  # fmt: skip
 
 
-def _send_exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None) -> None:
-    _send(_exited(job_id, token, outcome, cause))
+def _send_exited(job_id: str, token: int, outcome: Outcome, cause: dict[str, Any] | None, stream: int) -> None:
+    _send(_exited(job_id, token, outcome, cause), stream)
 
 
 def _send(event: Event, stream: int = 0) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from worker.address import interface_addresses, interface_of
 from worker.events import SUPERVISOR_RANK
 from worker.launch import LaunchConfig, LocalRank
-from worker.plan import RankPlan, RunPaths, RunPlan
+from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 from worker.registry import sandbox_name, write_json
 from worker.sandbox import (
     EPHEMERAL_PORTS,
@@ -65,6 +65,11 @@ class Attempt:
         """Indices on this host of the GPUs the local ranks drive."""
         devices = {device for rank in self.local_ranks for device in (rank.device, *rank.others)}
         return tuple(sorted(int(device.partition(":")[2]) for device in devices if device.startswith("cuda:")))
+
+    @property
+    def limits(self) -> Limits:
+        """What it may take on this node."""
+        return replace(self.plan.limits, memory_bytes=self.plan.memory_bytes(self.node))
 
     @property
     def several_nodes(self) -> bool:
@@ -137,7 +142,7 @@ class Attempt:
             "DLH_RANK": str(rank.rank),
             "DLH_DEVICE": device,
             "DLH_THREADS": str(rank.threads),
-            "DLH_MEMORY_BYTES": str(plan.limits.memory_bytes // max(1, len(self.slots))),
+            "DLH_MEMORY_BYTES": str(self.limits.memory_bytes // max(1, len(self.slots))),
             "DLH_BACKEND": plan.backend,
             "DLH_ADDRESS": self.address(self.node),
             "DLH_MODE": plan.mode,
@@ -179,12 +184,13 @@ class Attempt:
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:
         """The sandbox of the node process."""
         plan, paths = self.plan, self.paths
+        most = self.limits
         limits = SandboxLimits(
-            memory_bytes=plan.limits.memory_bytes,
-            file_bytes=plan.limits.disk_bytes,
-            processes=plan.limits.processes + SPARE_PROCESSES,
-            tmp_bytes=min(plan.limits.disk_bytes, plan.limits.memory_bytes // 2),
-            shm_bytes=plan.limits.memory_bytes // 2,
+            memory_bytes=most.memory_bytes,
+            file_bytes=most.disk_bytes,
+            processes=most.processes + SPARE_PROCESSES,
+            tmp_bytes=min(most.disk_bytes, most.memory_bytes // 2),
+            shm_bytes=most.memory_bytes // 2,
         )
         return SandboxSpec(
             name=sandbox_name(plan.job_id, plan.token, paths.part),

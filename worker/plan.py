@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ class Limits:
     """What one attempt may take on one node."""
 
     memory_bytes: int
+    """On the node with most of its ranks; the others give each rank as much."""
     disk_bytes: int
     processes: int = 512
     wall_s: float | None = None
@@ -121,6 +123,11 @@ class RunPlan:
     def nodes(self) -> tuple[str, ...]:
         """All nodes in rank order; the first runs the rendezvous and writes checkpoints and results."""
         return tuple(dict.fromkeys(rank.node for rank in self.ranks))
+
+    def memory_bytes(self, node: str) -> int:
+        """What its ranks on a node may take there together."""
+        on_node = Counter(rank.node for rank in self.ranks)
+        return self.limits.memory_bytes * on_node[node] // max(on_node.values())
 
     def part(self, node: str) -> str:
         """What `RunPaths.part` is on a node: empty on the first one."""

@@ -48,7 +48,7 @@ class Supervisor:
         self.attempt, self.plan, self.paths = attempt, attempt.plan, attempt.paths
         self.forwarder = forwarder
         self.started_s = time.monotonic()
-        limits = self.plan.limits
+        limits = attempt.limits
         ranks = [rank.rank for rank in attempt.slots]
         self.seen = Seen(limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes)
         self.warden = Warden(attempt, self.seen, self.started_s)
@@ -93,6 +93,10 @@ class Supervisor:
             outcome, cause = broken(error, node_name())
         self._record(outcome, cause)
         return outcome
+
+    def refuse(self, error: OSError) -> None:
+        """The node cannot keep in mind that the attempt is here: nobody could stop it."""
+        self._record(*broken(error, self.attempt.node))
 
     def _shut_down(self, *_: object) -> None:
         self.seen.shut_down = True
@@ -244,12 +248,20 @@ def main(kind: type[Supervisor] = Supervisor) -> int:
     if attempt.paths.exit_file(attempt.plan.token).exists():
         _log.error("attempt %d of job %s has ended already", attempt.plan.token, attempt.plan.job_id)
         return 1
-    if not registry.enter(attempt.paths, attempt.plan.job_id, attempt.plan.token):
-        _log.error("attempt %d of job %s runs already", attempt.plan.token, attempt.plan.job_id)
-        return 1
-    plan = attempt.plan
+    plan, unentered = attempt.plan, None
+    try:
+        if not registry.enter(attempt.paths, plan.job_id, plan.token):
+            _log.error("attempt %d of job %s runs already", plan.token, plan.job_id)
+            return 1
+    except OSError as error:
+        _log.exception("attempt %d of job %s cannot be entered", plan.token, plan.job_id)
+        unentered = error
     forwarder = Forwarder(redis_url(), plan.job_id, plan.token, attempt.paths.part, stream=plan.event_stream)
-    outcome = kind(attempt, forwarder).run()
+    supervisor = kind(attempt, forwarder)
+    if unentered is not None:
+        supervisor.refuse(unentered)
+        return 1
+    outcome = supervisor.run()
     _log.info("attempt %d of job %s: %s", attempt.plan.token, attempt.plan.job_id, outcome)
     return 0
 

@@ -28,9 +28,12 @@ def start(plan: dict[str, Any]) -> bool:
 
 
 @app.task(name="node.stop")
-def stop(job_id: str, token: int, how: str) -> bool:
-    """Pause (`how` is `pause`) or cancel (`cancel`) an attempt, or have it save its copy and end (`rescue`)."""
-    return agent.attempt_stop(job_id, token, how)
+def stop(job_id: str, token: int, how: str, stream: int = 0) -> bool:
+    """Pause (`how` is `pause`) or cancel (`cancel`) an attempt, or have it save its copy and end (`rescue`).
+
+    `stream`: that of its events.
+    """
+    return agent.attempt_stop(job_id, token, how, stream)
 
 
 @app.task(name="node.resize")

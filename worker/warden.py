@@ -41,7 +41,7 @@ class Warden:
     def begin(self, attempt: Attempt, now_s: float) -> None:
         """The attempt begins now; what came before was not its program's."""
         data_bytes = folder_bytes(Path(attempt.plan.dataset_dir)) or 0
-        self._watchdog = Watchdog(attempt.plan.limits, now_s, data_bytes)
+        self._watchdog = Watchdog(attempt.limits, now_s, data_bytes)
 
     def waits(self, now_s: float) -> None:
         """The ranks have not been started yet."""

@@ -21,7 +21,7 @@ class Cause:
 CAUSES: dict[FailureCode, Cause] = {
     FailureCode.NAN_LOSS: Cause(
         message="The loss became NaN or infinite, so training was stopped.",
-        hint="Lower the learning rate, or look for extreme values in the data. The last good checkpoint is kept.",
+        hint="Lower the learning rate, or look for extreme values in the data. Checkpoints made before are kept.",
     ),
     FailureCode.OUT_OF_MEMORY: Cause(
         message="The run took more memory than it was given.",

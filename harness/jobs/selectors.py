@@ -180,7 +180,7 @@ def job_get(*, user: User, job_id: str, role: Role = Role.VIEWER) -> Job:
             return job
         except NotFound:
             pass
-    raise NotFound("There is no such job.", hint="See the list of jobs.")
+    raise NotFound("There is no such job.", hint="The page Jobs and `dlh jobs` show those that you can see.")
 
 
 def job_profile(job: Job) -> DatasetProfile:

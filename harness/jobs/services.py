@@ -27,6 +27,7 @@ from harness.jobs.drafts import (
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.states import job_move, job_note
+from harness.jobs.stopping import stop_message
 from harness.jobs.trash import job_delete, job_purge, job_restore
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
@@ -173,7 +174,7 @@ def stop_send(job_id: str, how: str) -> None:
     if attempt is None:
         return
     for node in sorted({rank["node"] for rank in attempt.plan["ranks"]}):
-        task_send_on_commit("node.stop", [job_id, attempt.number, how], queue=node_queue(node))
+        task_send_on_commit("node.stop", stop_message(attempt, how), queue=node_queue(node))
 
 
 def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:

@@ -79,6 +79,7 @@ class RunOverheads:
     checkpoint_bytes_per_s: float
     basis: Basis
     n_runs: int = 0
+    """Whose start and whose end were seen."""
     load_bytes_per_s: float = 6e6
     """Rows read and made ready, by the bytes that they then take in memory (`Workload.dataset_bytes`)."""
     slow_starts: Mapping[str, float] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from scheduler.estimation.fit_memory import peak_interval
 from scheduler.estimation.intervals import LEVEL, log_range
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
-from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, saves_s
+from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval
 from scheduler.workload import Workload, totals_at_batch
@@ -27,9 +27,6 @@ PROBE_RANGE = 0.04
 """Half width of the log range that one real step leaves at the very allocation it was made on."""
 PROBE_MOVED_RANGE = 0.08
 """More of it where the probe ran on another allocation of the same kind of device: the rest of the formula counts."""
-OVERHEAD_RANGE = 0.25
-"""Share by which start and end of a run vary: files in the page cache or not, other work on the host."""
-LEAST_OVERHEAD_RANGE = 0.1
 PROBE_PEAK_HEADROOM = 1.1
 """A peak seen in a few steps is nearly the peak of the run: evaluation and checkpoints may need a little more."""
 BASIS_ORDER = (Basis.MEASURED, Basis.MODELLED, Basis.ASSUMED)
@@ -227,7 +224,7 @@ def _run_parts(
 
 def _run_interval(parts: RunParts, model: DeviceModel, step_s: Interval) -> Interval:
     """Steps and passes over rows vary with the step; start, checkpoints and end by themselves."""
-    share = LEAST_OVERHEAD_RANGE if model.overheads.n_runs else OVERHEAD_RANGE
+    share = overhead_range(model.overheads)
     # Nobody knows yet on which node it will run: what is promised has to hold on the one that starts slowest.
     slow_s = parts.start_s * (model.overheads.slowest_start - 1.0)
     return Interval(

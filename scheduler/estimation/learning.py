@@ -113,7 +113,7 @@ def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
     several = [(ranks - 1, start_s) for ranks, start_s in starts if ranks > 1]
     first = alone or [max(0.0, start_s - known.rank_start_s * more) for more, start_s in several]
     if first:
-        known = replace(known, start_s=_shrunk(known.start_s, first), n_runs=len(starts), basis=Basis.MEASURED)
+        known = replace(known, start_s=_shrunk(known.start_s, first), basis=Basis.MEASURED)
     if alone and several:
         usual = float(np.median(alone))
         added = [max(0.0, start_s - usual) / more for more, start_s in several]
@@ -121,8 +121,8 @@ def _overheads(model: DeviceModel, jobs: Sequence[Finished]) -> RunOverheads:
     known = replace(known, slow_starts=_slow_starts(known, jobs))
     ends = [end for job in jobs if (end := _end_s(model, known, job)) is not None]
     if ends:
-        known = replace(known, end_s=_shrunk(known.end_s, ends), n_runs=len(ends), basis=Basis.MEASURED)
-    return known
+        known = replace(known, end_s=_shrunk(known.end_s, ends), basis=Basis.MEASURED)
+    return replace(known, n_runs=min(len(starts), len(ends)))
 
 
 def _slow_starts(known: RunOverheads, jobs: Sequence[Finished]) -> dict[str, float]:

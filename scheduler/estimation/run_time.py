@@ -12,6 +12,11 @@ from scheduler.workload import Workload
 
 CHECKPOINTS = 20
 """About so many over a run, and at most one per epoch: the platform's default policy."""
+OVERHEAD_RANGE = 0.25
+"""Share by which start and end of a run vary: files in the page cache or not, other work on the host."""
+LEAST_OVERHEAD_RANGE = 0.1
+OVERHEAD_RUNS = 3.0
+"""After so many runs that were seen whole half of what is not known of start and end is left: one may be lucky."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,3 +69,9 @@ def saves_s(workload: Workload, overheads: RunOverheads) -> float:
     state_bytes = workload.parameter_bytes + workload.optimizer_bytes
     saves = min(workload.epochs, CHECKPOINTS) + 1
     return saves * (overheads.checkpoint_s + state_bytes / overheads.checkpoint_bytes_per_s)
+
+
+def overhead_range(overheads: RunOverheads) -> float:
+    """Share by which start and end vary: from what nobody has seen to what many runs leave."""
+    unknown = OVERHEAD_RUNS / (OVERHEAD_RUNS + overheads.n_runs)
+    return LEAST_OVERHEAD_RANGE + unknown * (OVERHEAD_RANGE - LEAST_OVERHEAD_RANGE)

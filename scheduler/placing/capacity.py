@@ -144,8 +144,7 @@ def _without_leavers(jobs: Sequence[JobView], pool: PoolView) -> PoolView:
     devices = {device for running in gone for device in running.device_ids}
     freed: Counter[str] = Counter()
     for running in gone:
-        for name in running.nodes:
-            freed[name] += running.option.memory_bytes // max(1, len(running.nodes))
+        freed.update(running.memory_on)
     touched = {name for running in gone for name in running.nodes}
     return replace(
         pool,

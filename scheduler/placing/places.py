@@ -120,8 +120,7 @@ def _enter_memory(places: Sequence[Place], place_of: Mapping[str, int], jobs: Se
         running = job.running
         if running is None or not running.option.memory_bytes:
             continue
-        share = running.option.memory_bytes // max(1, len(running.nodes))
-        for index in (place_of[name] for name in running.nodes if name in place_of):
+        for index, share in ((place_of[name], share) for name, share in running.memory_on.items() if name in place_of):
             unknown[index] -= share
             memory = places[index].memory
             if memory is not None and not running.leaving:

@@ -80,10 +80,8 @@ class Room:
             shelf.memory_free_bytes += sign * share
 
     def _memory_of(self, job: JobView) -> list[tuple[Shelf, int]]:
-        if job.running is None or not job.running.option.memory_bytes:
-            return []
-        share = job.running.option.memory_bytes // max(1, len(job.running.nodes))
-        return [(self.shelves[name], share) for name in job.running.nodes if name in self.shelves]
+        shares = job.running.memory_on if job.running is not None else {}
+        return [(self.shelves[name], share) for name, share in shares.items() if name in self.shelves]
 
     @property
     def racks(self) -> list[str]:

@@ -44,9 +44,9 @@ def _add_memory(rooms: Sequence[Room], nodes: Sequence[NodeSize], jobs: Sequence
     for job in jobs:
         running = job.running
         if running and not running.leaving:
-            for name in running.nodes:
+            for name, share in running.memory_on.items():
                 if name in free:
-                    free[name] += running.option.memory_bytes // len(running.nodes)
+                    free[name] += share
     lines = {node.name: Timeline(now_s, min(free[node.name], node.memory_bytes)) for node in nodes}
     for room in rooms:
         room.memory = lines[room.name]

@@ -180,9 +180,9 @@ class Rooms:
         running = job.running
         if running is None:
             return
-        option, share = running.option, running.option.memory_bytes // max(1, len(running.nodes))
+        option, shares = running.option, running.memory_on
         for node, widths in self._held(running).items():
-            memory = share
+            memory = shares.get(node, 0)
             for key, width in widths.items():
                 room = self._room_at(node, key)
                 if room:

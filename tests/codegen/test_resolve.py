@@ -261,6 +261,12 @@ MISTAKES = {
     "too many cores": ("resources: {count: 64}", table(), "resources.count", "2 CPU cores"),
     "too much memory": ("resources: {memory_gib: 4096}", table(), "resources.memory_gib", "8.0 GiB"),
     "batch above rows": ("training: {batch_size: 100000}", table(), "training.batch_size", "training rows"),
+    "a row for two": (
+        "mode: sync\nresources: {count: 2}\ntraining: {batch_size: 1}",
+        table(),
+        "training.batch_size",
+        "2 ranks",
+    ),
     "table mirrored": ("training: {augment: shift}", table(), "training.augment", "pictures"),
     "numbers smoothed": ("training: {label_smoothing: 0.1}", numbers(), "training.label_smoothing", "classes"),
     "numbers weighted": ("training: {class_weights: balanced}", numbers(), "training.class_weights", "classes"),
@@ -273,6 +279,16 @@ MISTAKES = {
 @pytest.mark.parametrize(("text", "profile", "field", "word"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_names_its_field_and_the_next_step(text, profile, field, word):
     assert word in problems(text, profile)[field]
+
+
+@pytest.mark.parametrize(("gib", "word"), [(16, ""), (17, "2 nodes have 8.0 GiB each")])
+def test_a_gang_that_needs_several_nodes_may_ask_for_the_memory_of_as_many(gib, word):
+    text = f"mode: sync\nresources: {{count: 4, memory_gib: {gib}}}"
+    four = replace(TWO_CORES, most_cpu_cores=4)
+    if word:
+        assert word in problems(text, table(), four)["resources.memory_gib"]
+    else:
+        assert resolved(text, table(), four)["resources"]["memory_gib"] == gib
 
 
 def test_several_mistakes_come_at_once():

@@ -83,6 +83,12 @@ def runs(view, node_name, *devices, since=0.0, leaving=False, option=None):
     )
 
 
+def _counts(move):
+    """Devices on each node of a start or a change."""
+    there = Counter(device.partition("/")[0] for device in move.device_ids)
+    return tuple(there[node_] for node_ in move.nodes)
+
+
 def carry_out(decision, jobs, view, now_s):
     """(jobs, pool) once everything has happened at once: paused jobs have left, gangs have started."""
     by_id = {job_.job_id: job_ for job_ in jobs}
@@ -96,6 +102,7 @@ def carry_out(decision, jobs, view, now_s):
                 option=change.option,
                 nodes=change.nodes,
                 device_ids=change.device_ids,
+                counts=_counts(change),
                 last_change_s=now_s,
             ),
         )
@@ -106,6 +113,7 @@ def carry_out(decision, jobs, view, now_s):
                 option=start.option,
                 nodes=start.nodes,
                 device_ids=start.device_ids,
+                counts=_counts(start),
                 started_s=now_s,
                 last_change_s=now_s,
             ),
@@ -121,8 +129,8 @@ def held_by(jobs, view, before=()):
     memory = Counter()
     for sign, group in ((-1, before), (1, jobs)):
         for job_ in group:
-            for name in job_.running.nodes if job_.running else ():
-                memory[name] += sign * (job_.running.option.memory_bytes // len(job_.running.nodes))
+            for name, share in job_.running.memory_on.items() if job_.running else ():
+                memory[name] += sign * share
     return replace(
         view,
         nodes=tuple(

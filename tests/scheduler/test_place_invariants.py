@@ -107,8 +107,7 @@ def test_memory_that_was_asked_for_is_never_promised_twice(seed, policy):
     for option, nodes, devices in after(decision, jobs).values():
         for name in nodes:
             asked[name] += option.memory_bytes * sum(device.startswith(f"{name}/") for device in devices) / option.count
-    # Of a gang over several nodes the scheduler knows its memory, not how it is spread.
-    assert view.spans_nodes or all(asked[node_.name] <= node_.memory_bytes for node_ in view.nodes)
+    assert all(asked[node_.name] <= node_.memory_bytes for node_ in view.nodes)
 
 
 @settings(max_examples=120, deadline=None)

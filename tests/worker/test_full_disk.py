@@ -77,6 +77,18 @@ def test_a_start_on_a_full_disk_is_answered_at_once(job_there: JobFixture) -> No
     assert not job_there.processes()
 
 
+def test_a_start_that_the_node_cannot_write_down_is_answered_at_once(
+    job: JobFixture, disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DLH_HOME", str(disk))
+    job.program("pass")
+    fill(disk)
+    job.start(job.plan())
+    data = ended(job)
+    assert (data["outcome"], data["failure"]["code"]) == ("failed", "disk_full")
+    assert not job.processes()
+
+
 def test_an_error_is_told_after_a_line_that_a_full_disk_tore(disk: Path) -> None:
     reporter = Reporter(disk / "rank-0.jsonl", job_id=JOB_ID, token=1, rank=0)
     reporter.emit(EventKind.NOTE, message="before")

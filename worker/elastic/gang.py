@@ -24,19 +24,18 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from worker.elastic.member import Member
 from worker.elastic.members import ElasticMembers
+from worker.elastic.patience import seating_limit_s
 from worker.elastic.remote_nodes import RemoteNode
 from worker.elastic.rendezvous import Rendezvous
 from worker.elastic.width import Width, WidthFile
 from worker.launch import LaunchConfig
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
 from worker.recent import Recent
-from worker.watchdog import PATIENCE_MOST, STEP_PATIENCE
 
 LOST_CODES = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGABRT, EXIT_PEER_LOST)
 """How a rank ends that may come back: killed from outside, or (by Gloo, too) because of a sibling that was. All other
@@ -45,18 +44,8 @@ RETURNS_MAX = 3
 """A rank that was lost more often than this of late stays away: something here does not let it live."""
 UNEXPLAINED_MAX = 3
 """Generations that may break of late although nobody was lost; then it is the program that parts its ranks."""
-SEATING_LIMIT_S = 120.0
-"""After a loss the others have so long to come for a new place; more where their steps are long, as a stall limit."""
 LEAVE_LIMIT_S = 60.0
 """Who was told to leave may have a checkpoint to write to its end; then it is killed."""
-
-
-def seating_limit_s(longest_s: Iterable[float]) -> float:
-    """How long those are waited for whose longest steps took so long (`worker.watchdog` has a like limit).
-
-    It has an end, whatever they say of themselves.
-    """
-    return min(PATIENCE_MOST * SEATING_LIMIT_S, max(SEATING_LIMIT_S, STEP_PATIENCE * max(longest_s, default=0.0)))
 
 
 class ElasticGang(ElasticMembers):

@@ -18,6 +18,11 @@ WORDS = ("ready", "met", "end", "step", "longest_ms")
 LONGEST_MS = 1_000_000_000
 
 
+def longest_s_of(body: dict[str, Any]) -> float:
+    """Length of the longest step that a process tells of; 0 where it tells of none."""
+    return min(body.get("longest_ms") or 0, LONGEST_MS) / 1e3
+
+
 class MemberProcess(Protocol):
     """How a process is spoken to, and ended."""
 
@@ -116,7 +121,7 @@ class Member:
                 self._take(body, generation)
 
     def _take(self, body: dict[str, Any], generation: int) -> None:
-        self.longest_s = max(self.longest_s, min(body.get("longest_ms") or 0, LONGEST_MS) / 1e3)
+        self.longest_s = max(self.longest_s, longest_s_of(body))
         self.met = self.met or (self.place is not None and body.get("met") == generation)
         for word in ("ready", "end"):
             if body.get(word) == (generation if self.place is not None else 0):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.elastic.json_lines import Line
-from worker.elastic.member import WORDS, LocalProcess, local_start
+from worker.elastic.member import WORDS, LocalProcess, local_start, longest_s_of
 from worker.elastic.remote_nodes import BEAT_S, SILENT_S
 from worker.elastic.rescue import RESCUE_FILE, Rescue
 from worker.launch import CONNECT_LIMIT_S, SIBLING_GRACE_S, Gang, LaunchConfig, await_port
@@ -37,6 +37,8 @@ class RemoteGang(Gang):
         """Ranks that had no place when the run was over."""
         self._copies: dict[int, int | None] = {}
         """Slot -> step of its copy of the run, of processes that wait for a place or for the end."""
+        self._longest_s: dict[int, float] = {}
+        """Slot -> length of its longest step or evaluation, where that is long."""
         self._generation = 0
         self._asked = Path(config.requests, RESCUE_FILE)
         self._rescue: Rescue | None = None
@@ -89,7 +91,7 @@ class RemoteGang(Gang):
         if self._guided and (self._first.ended or silent or self._asked.exists()):
             self._guided = False
             self._first.shut()  # where it is there after all, it goes on without this node
-            self._rescue = Rescue(self.processes, self._copies, self._generation)
+            self._rescue = Rescue(self.processes, self._copies, self._longest_s, self._generation)
 
     def _obey(self, body: dict[str, Any]) -> None:
         process = self.processes.get(body.get("slot", -1))
@@ -122,6 +124,7 @@ class RemoteGang(Gang):
         for slot, process in self.processes.items():
             for body in process.read():
                 said = {word: body[word] for word in WORDS if isinstance(body.get(word), int | None) and word in body}
+                self._longest_s[slot] = max(self._longest_s.get(slot, 0.0), longest_s_of(said))
                 if "ready" in said or "end" in said:
                     self._copies[slot] = said.get("step")
                 if self._guided:

@@ -26,7 +26,7 @@ class Rendezvous:
         ranks = [replace(self._config.ranks[0], rank=place, local_rank=place) for place in range(size)]
         config = replace(self._config, hosts=list(hosts), ranks=ranks)
         if self._server is not None:
-            threading.Thread(target=self._server.shutdown, daemon=True).start()
+            threading.Thread(target=_end, args=(self._server,), daemon=True).start()  # the ranks wait for their seats
             self._server = None
         port = self._serve(config) if size > 1 else 0
         environments = rank_environments(config, port)
@@ -43,3 +43,9 @@ class Rendezvous:
         server.init(get_host_assignments(hosts, config.world_size, config.world_size))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return int(server.server_address[1])
+
+
+def _end(server: Any) -> None:
+    """Its socket, too: a run that grows and shrinks for weeks would run out of them."""
+    server.shutdown()
+    server.server_close()

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from worker.elastic.member import LocalProcess
+from worker.elastic.patience import SAVE_LIMIT_S, stand_limit_s
 from worker.plan import RunPaths
 from worker.telemetry.tail import open_below
 
@@ -22,8 +23,6 @@ RESCUE_FILE = "rescue"
 """Request of control that the processes leave the first node, which it calls lost, and save what they hold."""
 MEET_LIMIT_S = 10.0
 """From then on those that stand still may save; before that all are waited for, as one may hold a newer copy."""
-LIMIT_S = 60.0
-"""Until then it is written, or never; control waits longer (`harness.jobs.control.rescue.WAIT`)."""
 RESCUE_NAME = re.compile(r"step-[0-9]{8,18}")
 OFFERED_MAX = 2
 """The newest copy, and the best epoch so far."""
@@ -31,34 +30,49 @@ _MANIFEST_BYTES_MAX = 1 << 20
 
 
 class Rescue:
-    """Lets the processes of a node stand still, and one of them save. `copies`: step of its copy by who stands still.
+    """Lets the processes of a node stand still, and one of them save.
 
-    Both mappings are the caller's, who keeps them as they are.
+    Control waits longer than it takes at most (`harness.jobs.control.rescue.WAIT`).
     """
 
     def __init__(
-        self, processes: Mapping[int, LocalProcess], copies: Mapping[int, int | None], generation: int
+        self,
+        processes: Mapping[int, LocalProcess],
+        copies: Mapping[int, int | None],
+        longest_s: Mapping[int, float],
+        generation: int,
     ) -> None:
-        self._processes, self._copies = processes, copies
+        """`copies`: step of its copy by who stands still. `longest_s`: length of the steps of who told of long ones.
+
+        All mappings are the caller's, who keeps them as they are.
+        """
+        self._processes, self._copies, self._longest_s = processes, copies, longest_s
         self._began_s = time.monotonic()
         self._saver: int | None = None
+        self._save_by_s = 0.0
         for process in processes.values():
             process.send(cut=generation)
 
     def goes_on(self) -> bool:
         """Whether there is something to wait for; to be called again and again."""
-        waited_s = time.monotonic() - self._began_s
+        now_s = time.monotonic()
+        if self._saver is not None:
+            return self._saver in self._processes and now_s < self._save_by_s
+        waited_s = now_s - self._began_s
         held = {slot: step for slot in self._processes if (step := self._copies.get(slot)) is not None}
-        if self._saver is None and (set(self._processes) <= set(self._copies) or (held and waited_s > MEET_LIMIT_S)):
-            if not held:
-                return False
-            self._saver = max(held, key=lambda slot: (held[slot], -slot))
-            for slot, process in self._processes.items():
-                if slot == self._saver:
-                    process.send(rescue=True)
-                else:
-                    process.shut()
-        return (self._saver is None or self._saver in self._processes) and waited_s < LIMIT_S
+        all_stand = set(self._processes) <= set(self._copies)
+        if held and (all_stand or waited_s > MEET_LIMIT_S):
+            self._save(max(held, key=lambda slot: (held[slot], -slot)))
+            return True
+        return not all_stand and waited_s < stand_limit_s(self._longest_s.values())
+
+    def _save(self, saver: int) -> None:
+        self._saver, self._save_by_s = saver, time.monotonic() + SAVE_LIMIT_S
+        for slot, process in self._processes.items():
+            if slot == saver:
+                process.send(rescue=True)
+            else:
+                process.shut()
 
 
 def rescued(paths: RunPaths) -> list[str]:

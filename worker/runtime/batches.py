@@ -37,6 +37,9 @@ class BatchPlan:
             raise ValueError(
                 f"a split into {self.split} is none of {self.batch_size} over {counted(self.world_size, 'rank')}"
             )
+        if self.batch_size < self.world_size:
+            rows, ranks = counted(self.batch_size, "row"), counted(self.world_size, "rank")
+            raise ValueError(f"a batch of {rows} cannot be shared out over {ranks}")
         if self.rows < 2 * self.world_size:
             raise ValueError(
                 f"{counted(self.rows, 'training row')} cannot be shared out over {counted(self.world_size, 'rank')}"

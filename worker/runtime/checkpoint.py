@@ -7,7 +7,6 @@ flipped bit silently, so every load checks the hash first.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,10 +21,9 @@ import torch
 
 from worker.plan import CHECKPOINT_FENCE
 from worker.runtime.aside import purge_aside
-
-FORMAT = 1
-STATE_FILE = "state.pt"
-MANIFEST_FILE = "MANIFEST.json"
+from worker.runtime.exhausted import is_out_of_memory
+from worker.runtime.hashed import HashingFile, file_sha256
+from worker.runtime.manifest import FORMAT, MANIFEST_FILE, STATE_FILE, manifest_read
 
 
 class CorruptCheckpoint(Exception):
@@ -46,31 +44,6 @@ class Saved:
     metric: float | None
     """Validation metric of the epoch that this checkpoint closes; None in the middle of an epoch."""
     bytes: int
-
-
-class _HashingFile:
-    """File that hashes what passes, and keeps the OSError that torch.save turns into something else."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
-        self.digest = hashlib.sha256()
-        self.count = 0
-        self.error: OSError | None = None
-
-    def write(self, body: bytes) -> int:
-        """Write all of `body`."""
-        try:
-            self.file.write(body)
-        except OSError as error:
-            self.error = error
-            raise
-        self.digest.update(body)
-        self.count += len(body)
-        return len(body)
-
-    def flush(self) -> None:
-        """Flush the file below."""
-        self.file.flush()
 
 
 class CheckpointStore:
@@ -114,7 +87,7 @@ class CheckpointStore:
         """All complete checkpoints, oldest first (their files are not read)."""
         found = []
         for path in sorted(self.folder.glob("step-*")):
-            manifest = _manifest(path)
+            manifest = manifest_read(path)
             if manifest is not None and path.name not in self._damaged:
                 size = sum(int(entry["bytes"]) for entry in manifest["files"].values())
                 known = {key: manifest[key] for key in ("step", "epoch", "metric")}
@@ -178,29 +151,43 @@ class CheckpointStore:
                 removed.append(item.name)
         return removed
 
-    def load(self, name: str) -> dict[str, Any]:
-        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong."""
+    def load(self, name: str, *, mapped: bool = False) -> dict[str, Any]:
+        """Read one checkpoint after checking every hash. Raises `CorruptCheckpoint` naming it and what is wrong, and
+        whatever says that memory has run out.
+
+        `mapped`: its tensors stay in the file until they are looked at, for who copies them elsewhere.
+        """
         folder = self.folder / name
-        manifest = _manifest(folder)
+        manifest = manifest_read(folder)
         if manifest is None:
             raise CorruptCheckpoint(f"{name}: no readable {MANIFEST_FILE}")
         for file_name, entry in manifest["files"].items():
             _check_file(folder / file_name, entry, f"{name}/{file_name}")
         try:
-            state: dict[str, Any] = torch.load(folder / STATE_FILE, map_location="cpu", weights_only=True)
+            state: dict[str, Any] = torch.load(
+                folder / STATE_FILE, map_location="cpu", weights_only=True, mmap=mapped or None
+            )
         except Exception as error:
+            if is_out_of_memory(error):
+                raise  # it is whole, and older ones are no smaller: nobody may begin anew for that
             raise CorruptCheckpoint(f"{name}/{STATE_FILE}: {error}") from error
+        if mapped:
+            _scalars_own(state)
         return state
 
-    def newest_good(self, note: Callable[[str], None]) -> tuple[str, dict[str, Any]] | None:
-        """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`."""
+    def newest_good(self, note: Callable[[str], None], *, mapped: bool = False) -> tuple[str, dict[str, Any]] | None:
+        """The newest checkpoint that loads; each corrupt one on the way is passed over with a `note`.
+
+        `mapped`: as in `load`.
+        """
         self._sweep()
-        for saved in reversed(self.saved()):
+        names = [path.name for path in self.folder.glob("step-[0-9]*")]
+        for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
             try:
-                return saved.name, self.load(saved.name)
+                return name, self.load(name, mapped=mapped)
             except CorruptCheckpoint as error:
                 note(f"Checkpoint passed over, it is damaged: {error}")
-                self._damaged.add(saved.name)
+                self._damaged.add(name)
         return None
 
     def _put(self, making: Path, place: Path) -> None:
@@ -225,11 +212,10 @@ class CheckpointStore:
 
 def _write_state(path: Path, state: dict[str, Any]) -> tuple[int, str]:
     with path.open("wb") as raw:
-        file = _HashingFile(raw)
+        file = HashingFile(raw)
         try:
             torch.save(state, cast(IO[bytes], file))
-            raw.flush()
-            os.fsync(raw.fileno())
+            file.flush_to_disk()
         except Exception as error:
             if file.error is not None:
                 raise file.error from error
@@ -252,22 +238,18 @@ def _flush_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def _manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a complete checkpoint, or None."""
-    try:
-        body = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
-        good = body["format"] == FORMAT and STATE_FILE in body["files"] and "metric" in body
-        int(body["step"]), float(body["epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return dict(body) if good else None
+def _scalars_own(tree: dict[Any, Any] | list[Any]) -> None:
+    """Take single values out of a mapped file: who keeps one of them on the CPU would keep all of the file mapped."""
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        if isinstance(value, torch.Tensor) and value.dim() == 0:
+            tree[key] = value.clone()
+        elif isinstance(value, dict | list):
+            _scalars_own(value)
 
 
 def _check_file(path: Path, entry: dict[str, Any], shown: str) -> None:
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size = file.tell()
+        size, digest = file_sha256(path)
     except OSError as error:
         raise CorruptCheckpoint(f"{shown}: {error.strerror}") from error
     if size != entry["bytes"]:

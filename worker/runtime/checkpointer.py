@@ -20,9 +20,11 @@ from worker.runtime.aside import put_aside
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import gather_bytes
+from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import broadcast_model
 from worker.runtime.handing import state_handed
+from worker.runtime.loss_curve import check_weights
 from worker.runtime.memory import free_bytes
 from worker.runtime.rng import restore_rng, rng_state
 
@@ -100,9 +102,12 @@ class Checkpointer:
     def save(self, metric: float | None, state: dict[str, Any] | None = None) -> None:
         """Take a checkpoint of now, and before it a better one that waits in memory; they are written from here on.
 
-        Raises what went wrong with the one before.
+        Raises what went wrong with the one before, and `ProgramFailure` (nan_loss) where a weight is not finite, and no
+        evaluation was there to show it.
         """
         started = time.monotonic()
+        if metric is None and (net := self.parts.get("net")) is not None:
+            check_weights(self.run.position.step, net)
         state = state or self._state()
         if self.run.rank == 0:
             waiting = []
@@ -195,6 +200,8 @@ class Checkpointer:
         try:
             run.mode.load(self.parts, state["parts"])
         except (RuntimeError, KeyError, ValueError) as error:
+            if is_out_of_memory(error):
+                raise
             raise _of_another_model(name, error) from error
         run.position.load_state_dict(state["position"])
         run.teller.losses.load_state_dict(state["losses"])
@@ -208,14 +215,19 @@ class Checkpointer:
         if len(states) == self.run.world_size:
             restore_rng(states[self.run.rank], self.run.device)
 
+    @property
+    def _on_gpu(self) -> bool:
+        """All of a state goes from its file to the GPU. On a CPU the optimizer keeps the tensors that it is given."""
+        return self.run.device.type == "cuda"
+
     def _find(self) -> tuple[str, dict[str, Any]] | None:
         if self.run.settings.fresh:
             self._leave_behind(-1)  # another model's best must not become this one's
             return None
         wished = self.run.settings.resume_from
         if wished is None:
-            return self.store.newest_good(self.run.reporter.note)
-        state = self.store.load(Path(wished).name)
+            return self.store.newest_good(self.run.reporter.note, mapped=self._on_gpu)
+        state = self.store.load(Path(wished).name, mapped=self._on_gpu)
         self._leave_behind(int(state["position"]["step"]))
         return wished, state
 
@@ -239,9 +251,13 @@ class Checkpointer:
         best = self.store.best()
         if best is not None:
             try:
-                return _weights(self.store.load(best.name)["parts"])
+                return _weights(self.store.load(best.name, mapped=True)["parts"])
             except CorruptCheckpoint as error:
                 self.run.reporter.note(f"The best checkpoint is damaged ({error}); the last weights are used.")
+            except (RuntimeError, MemoryError, OSError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                self.run.reporter.note(f"No memory for the best checkpoint {best.name}; the last weights are used.")
         current = {name: part.state_dict() for name, part in self.parts.items()}
         return _weights({"net": net.state_dict(), **current})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import inspect
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, NoReturn
 
 from worker.events import EventKind, FailureCode
@@ -19,15 +20,20 @@ from worker.plan import EXIT_PEER_LOST, EXIT_REPORTED
 from worker.runtime.checkpoint import CorruptCheckpoint, Superseded
 from worker.runtime.collective import PeerLost
 from worker.runtime.data import DataError
+from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.report import Reporter
 
 FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-MEMORY_TEXTS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "std::bad_alloc")
 KNOWN = (
     (
         ("'Byte'", "got Byte and", "unsigned char"),
         "A layer that wants floats was given the bytes of pictures.",
         "Let `forward` begin with `pictures = pictures.float() / 255`: pictures come as bytes, 0 to 255.",
+    ),
+    (
+        ("Expected more than 1 value per channel when training",),
+        "Batch normalisation cannot do with a single row, and a step had one here.",
+        "Set training.batch_size to at least twice the number of ranks, and training.accumulate to 1.",
     ),
     (
         ("uninitialized parameter",),
@@ -74,8 +80,9 @@ def describe(error: BaseException, program: Path, fitting_batch: Callable[[], in
 
     `program` is the folder whose frames are shown; `fitting_batch` tells the batch size that would fit.
     """
-    code, message, hint = _cause(error, fitting_batch)
-    file, line = _place(error, program)
+    told = _build_call(error) or error
+    code, message, hint = _cause(told, fitting_batch)
+    file, line = _place(told, program)
     if code is FailureCode.PROGRAM_ERROR and file == "data.py" and isinstance(error, ValueError | FileNotFoundError):
         code, message, hint = FailureCode.DATA_ERROR, str(error), "Compare the data with the spec; read it in again."
     if code is FailureCode.PROGRAM_ERROR and file and line:
@@ -121,13 +128,22 @@ def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tup
     return FailureCode.PROGRAM_ERROR, message, "Correct that line; the traceback and the log say more."
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: torch's own errors, its CPU allocator's, or Python's."""
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
-        return True
-    return isinstance(error, RuntimeError) and any(text in str(error) for text in MEMORY_TEXTS)
+def _build_call(error: BaseException) -> ProgramFailure | None:
+    """Where it says that `model.build` does not take the one argument that it is given: that, with file and line."""
+    build = getattr(sys.modules.get("model"), "build", None)
+    if not isinstance(error, TypeError) or not isinstance(build, FunctionType):
+        return None
+    if f"{build.__name__}()" not in str(error):
+        return None
+    signature = inspect.signature(build)
+    try:
+        signature.bind("spec")
+    except TypeError as problem:
+        place = (Path(build.__code__.co_filename).name, build.__code__.co_firstlineno)
+        message = f"{build.__name__}{signature} cannot be called as build(spec) ({problem})."
+        hint = "Write it as `def build(spec)`; what it has no use for it may leave aside."
+        return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place)
+    return None
 
 
 def _memory_words(batch_size: int | None) -> tuple[str, str]:

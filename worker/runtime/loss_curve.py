@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from worker.events import FailureCode
 from worker.runtime.failures import ProgramFailure
@@ -75,8 +75,21 @@ def check_losses(step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
             raise nan_loss(step, values["loss"], "validation" if part == "val" else part)
 
 
+def check_weights(step: int, net: nn.Module) -> None:
+    """Raise `ProgramFailure` (nan_loss) where a weight is not finite: the loss shows that one step later."""
+    weights = [weight for weight in net.parameters() if weight.requires_grad]
+    if weights and not bool(torch.stack([torch.isfinite(weight).all() for weight in weights]).all()):
+        raise _not_finite(f"The weights are no finite numbers any more after step {step}", step)
+
+
 def nan_loss(step: int, value: float, where: str = "training") -> ProgramFailure:
     """The failure of a loss that is not a number or infinite."""
-    message = f"The {where} loss became {value} at step {step}; the run was stopped, the last good checkpoint is kept."
-    hint = "Lower the learning rate (a tenth is a good try) or set training.clip_norm to 1."
-    return ProgramFailure(FailureCode.NAN_LOSS, message, hint, step)
+    return _not_finite(f"The {where} loss became {value} at step {step}", step)
+
+
+def _not_finite(what: str, step: int) -> ProgramFailure:
+    hint = (
+        "Lower the learning rate (a tenth is a good try) or set training.clip_norm to 1. "
+        "Checkpoints made before are kept."
+    )
+    return ProgramFailure(FailureCode.NAN_LOSS, f"{what}, and the run was stopped.", hint, step)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from worker.events import FailureCode
 from worker.runtime.call_check import check_call, notes_on_outputs
 from worker.runtime.data import Part
-from worker.runtime.failures import ProgramFailure, is_out_of_memory
+from worker.runtime.exhausted import is_out_of_memory
+from worker.runtime.failures import ProgramFailure
 from worker.words import counted
 
 GRADIENT_FACTOR = 3.0

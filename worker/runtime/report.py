@@ -36,21 +36,24 @@ class Reporter:
 
     def emit(self, kind: EventKind, **data: Any) -> None:
         """Append one event. Raises `OSError` (disk full), except for errors, which may use the reserve."""
-        with self._lock:
-            seq, self._seq = self._seq, self._seq + 1
-        event = Event(
-            kind=kind,
-            job_id=self.job_id,
-            token=self.token,
-            rank=self.rank,
-            seq=seq,
-            time_s=time.time(),
-            data=data,
-        )
+        with self._lock:  # a checkpoint is told by a thread of its own
+            event = Event(
+                kind=kind,
+                job_id=self.job_id,
+                token=self.token,
+                rank=self.rank,
+                seq=self._seq,
+                time_s=time.time(),
+                data=data,
+            )
+            self._seq += 1
+            self._write(event)
+
+    def _write(self, event: Event) -> None:
         line = event.to_json().encode() + b"\n"
         if self._torn:
             line = b"\n" + line  # else it would end in the middle of the torn one, and be lost with it
-        if kind is EventKind.ERROR:
+        if event.kind is EventKind.ERROR:
             self._reserve.unlink(missing_ok=True)
             with suppress(OSError):
                 self._file.write(line)
@@ -71,7 +74,8 @@ class Reporter:
     def speak_as(self, rank: int, path: Path) -> None:
         """This process has become another rank; what it says goes on in that one's file."""
         if self.rank != rank:
-            self.rank, old, self._file = rank, self._file, path.open("ab", buffering=0)
+            with self._lock:
+                self.rank, old, self._file = rank, self._file, path.open("ab", buffering=0)
             old.close()
 
     def close(self) -> None:

@@ -276,7 +276,9 @@ class Run:
         try:
             return BatchPlan(rows=len(part), batch_size=self.batch_size, world_size=self.mode.shards[1])
         except ValueError as error:
-            raise DataError(f"{error}.", "Use more rows, fewer ranks or smaller validation and test shares.") from None
+            raise DataError(
+                f"{error}.", "Use fewer ranks, a larger batch, more rows or smaller shares of validation and test."
+            ) from None
 
 
 def _made(spec: Spec, settings: Settings, reporter: Reporter) -> Run:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
-from worker.runtime.checkpoint import STATE_FILE
+from worker.runtime.manifest import STATE_FILE
 from worker.runtime.pictures import plain_picture
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError as InputError
@@ -61,7 +61,7 @@ def load_weights(net: nn.Module, weights: Path) -> None:
     if path.suffix == ".safetensors":
         state: dict[str, Tensor] = load_file(path)
     else:
-        parts = torch.load(path, map_location="cpu", weights_only=True)["parts"]
+        parts = torch.load(path, map_location="cpu", weights_only=True, mmap=True)["parts"]
         state = parts["ema"]["net"] if "ema" in parts else parts["net"]
     try:
         net.load_state_dict(state)

@@ -99,6 +99,9 @@ class Forwarder:
             except redis.RedisError as error:
                 _log.warning("broker is away, %d events wait: %s", len(self._buffer), error)
                 time.sleep(RETRY_S)
+            except Exception:  # whatever it is: a run whose lease nobody renews is called lost
+                _log.exception("cannot forward, %d events wait", len(self._buffer))
+                time.sleep(RETRY_S)
 
     def _renew(self, client: redis.Redis) -> None:
         if not self._lease or time.monotonic() - self._renewed_s < RENEW_S:

@@ -27,6 +27,13 @@ def clean(line: bytes) -> str:
     return _CONTROLS.sub("", text)
 
 
+def shortened(line: bytes) -> str:
+    """The same of a line of any length: of one that is too long the beginning, and how much it lacks."""
+    last = line.rstrip(b"\r").rpartition(b"\r")[2]
+    text, left_out = clean(last[:LINE_BYTES]), len(last) - LINE_BYTES
+    return f"{text} [{left_out:,} more bytes left out]" if left_out > 0 else text
+
+
 @dataclass
 class RankLog:
     """The log file of one rank in one attempt; both its streams run through here."""
@@ -126,7 +133,7 @@ class StreamReader:
 
     def _keep(self, lines: list[bytes]) -> tuple[int, list[str]]:
         start = self.log.lines
-        texts = [clean(line[:LINE_BYTES]) for line in lines]
+        texts = [shortened(line) for line in lines]
         fitted = self.log.add(texts) if texts else 0
         shown = texts[:fitted][-LIVE_LINES_PER_POLL:]
         return start + fitted - len(shown), shown

@@ -46,7 +46,10 @@ CLOCK_TOLERANCE_S = 5.0
 
 def open_below(root: Path, relative: Path) -> int | None:
     """Open a regular file below `root` for reading, following no link; None where there is no such file."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return None
     try:
         for part in relative.parts[:-1]:
             inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

@@ -88,7 +88,7 @@ def logs(
     context: typer.Context,
     job: JobArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    rank: Annotated[int | None, typer.Option(help="One rank only.")] = None,
+    rank: Annotated[int | None, typer.Option(help="One rank only.", min=0)] = None,
     query: Annotated[str, typer.Option("--grep", "-g", help="Lines that hold this text.")] = "",
     level: Annotated[str, typer.Option(help="info, warning or error: this and worse.")] = "",
     tail: Annotated[int, typer.Option("--tail", "-n", help="The last lines only.", min=0, max=5000)] = 0,
@@ -98,10 +98,10 @@ def logs(
     if level not in LEVELS:
         raise BadInput(f"There is no level {level!r}.", hint=f"Take {', '.join(LEVELS[1:-1])} or {LEVELS[-1]}.")
     with open_client(context) as client:
-        ranks: list[int] = client.job_part(job, "logs", limit=1)["ranks"]
-        several = rank is None and len(ranks) > 1
-        if rank is not None and ranks and rank not in ranks and not follow:
-            raise BadInput(f"No rank {rank} has logs.", hint=f"These have: {', '.join(map(str, ranks))}.")
+        printed = client.job_part(job, "logs", limit=1)["ranks"]
+        several = rank is None and len(printed) > 1
+        if rank is not None and rank not in printed:
+            _silent_rank_tell(client, job, rank, printed)
         if follow:
             lines = log_follow(client, job, rank=rank, query=query, level=level)
         else:
@@ -112,3 +112,14 @@ def logs(
             else:
                 mark = f"[{line['rank']}] " if several else ""
                 typer.echo(mark + line["text"])
+
+
+def _silent_rank_tell(client: Client, job: str, rank: int, printed: list[int]) -> None:
+    """Why there are no lines of a rank. Raises `BadInput` where the job has no such rank."""
+    attempts = client.job_part(job, "attempts")["items"]
+    widths = [max(one["world_size"], one["ranks"]) for one in attempts]
+    ranks = max([*widths, *(number + 1 for number in printed)], default=0)
+    if ranks and rank >= ranks:
+        words = "rank 0 alone" if ranks == 1 else f"ranks 0 to {ranks - 1}"
+        raise BadInput(f"There is no rank {rank}.", hint=f"The job has {words}; without --rank all are shown.")
+    notes().print(f"Rank {rank} has printed nothing yet.", markup=False)

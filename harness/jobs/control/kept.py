@@ -7,7 +7,7 @@ shown there as running, so that quota and memory count it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.jobs.control.views import Facts
@@ -57,23 +57,26 @@ def with_started(facts: Facts, placements: Sequence[Placement]) -> Facts:
     if not placements:
         return facts
     by_id = {start.job_id: start for start in placements}
-    views = tuple(_started(view, by_id.get(view.job_id), facts.now_s) for view in facts.views)
+    node_of = {device.device_id: node.name for node in facts.pool.nodes for device in node.devices}
+    views = tuple(_started(view, by_id.get(view.job_id), node_of, facts.now_s) for view in facts.views)
     taken = {device for start in placements for device in start.device_ids}
     memory = Counter[str]()
-    for start in placements:
-        for name in start.nodes:
-            memory[name] += start.option.memory_bytes // len(start.nodes)
+    for view in views:
+        if view.running is not None and view.job_id in by_id:
+            memory.update(view.running.memory_on)
     nodes = tuple(_held(node, taken, memory[node.name]) for node in facts.pool.nodes)
     return replace(facts, views=views, pool=replace(facts.pool, nodes=nodes))
 
 
-def _started(view: JobView, start: Placement | None, now_s: float) -> JobView:
+def _started(view: JobView, start: Placement | None, node_of: Mapping[str, str], now_s: float) -> JobView:
     """The job as it runs; nobody asks it for anything before it has begun."""
     if start is None:
         return view
+    on_node = Counter(node_of[device] for device in start.device_ids)
     running = Running(
-        option=start.option, nodes=start.nodes, device_ids=start.device_ids, started_s=now_s, last_change_s=now_s
-    )
+        option=start.option, nodes=start.nodes, device_ids=start.device_ids, started_s=now_s, last_change_s=now_s,
+        counts=tuple(on_node[node] for node in start.nodes),
+    )  # fmt: skip
     return replace(view, running=running, can_pause=False)
 
 

@@ -142,15 +142,25 @@ def _beyond_shares_bytes(node: Node, core_bytes: int) -> int:
 
 
 def _limits(job: Job, devices: Sequence[Device], most: int, disk: OnDisk) -> Limits:
-    """Of one attempt on each of its nodes; what the tightest of them allows."""
-    nodes = {device.node for device in devices}
-    share = min(_memory_share(node, [device for device in devices if device.node == node], most) for node in nodes)
+    """Of one attempt on the node where it has most devices; the others allow it their part (`Limits`)."""
     time_s = job.resolved.get("spec", {}).get("budget", {}).get("time_s")
     budgeted = isinstance(time_s, (int, float))
     return Limits(
-        memory_bytes=wanted_memory_bytes(job) or share,
+        memory_bytes=_memory_bytes(wanted_memory_bytes(job), devices, most),
         # What attempts before have made counts too, and is not free any more.
         disk_bytes=min(settings.JOB_DISK_BYTES, disk.held_bytes + max(disk.free_bytes // 2, 64 << 20)),
         wall_s=time_s * WALL_FACTOR + WALL_EXTRA_S if budgeted else None,
         stall_s=float(settings.STALL_S),
     )
+
+
+def _memory_bytes(wanted_bytes: int, devices: Sequence[Device], most: int) -> int:
+    """Of the node that has most of the devices: its part of what a person fixed for the whole run (0: nothing), as it
+    was placed, or as much for each device as the tightest of the nodes allows."""
+    on_node: dict[Node, list[Device]] = {}
+    for device in devices:
+        on_node.setdefault(device.node, []).append(device)
+    there = max(map(len, on_node.values()))
+    if wanted_bytes:
+        return -(-wanted_bytes * there // len(devices))
+    return min(_memory_share(node, held, most) * there // len(held) for node, held in on_node.items())

@@ -22,6 +22,7 @@ from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.predictions import predictions_expire
+from harness.jobs.stopping import stop_message
 from harness.pool.broker_users import broker_users_restore
 from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, nodes_mark_down
@@ -150,7 +151,7 @@ def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, ste
 
 def _stop_again(attempt: JobAttempt, how: str) -> None:
     for name in _nodes_of(attempt):
-        task_send("node.stop", [attempt.job_id, attempt.number, how], queue=node_queue(name), expires_s=10)
+        task_send("node.stop", stop_message(attempt, how), queue=node_queue(name), expires_s=10)
 
 
 def _lost_words(attempt: JobAttempt, nodes: dict[str, Node]) -> dict[str, str]:

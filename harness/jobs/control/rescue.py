@@ -24,13 +24,18 @@ from harness.jobs.control.telemetry import count_of, number_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.states import job_note
 from harness.store import UnsafePath, folder_beneath
+from worker.elastic.patience import RESCUE_MOST_S
 from worker.events import Event, EventKind
 from worker.merit import larger_is_better
 from worker.plan import CHECKPOINT_FENCE, RunPaths
 from worker.transfer.tree import CHECKPOINT_NAME
 
-WAIT = timedelta(seconds=120)
-"""So long after the loss other nodes may save and return what they hold; then they are ended."""
+RETURN_S = 120.0
+WAIT = timedelta(seconds=RESCUE_MOST_S + RETURN_S)
+"""So long after the loss other nodes may save and return what they hold; then they are ended.
+
+They end by themselves, mostly in seconds. Only where steps take minutes does it take longer until they stand still.
+"""
 OFFERED_MAX = 4
 _log = logging.getLogger(__name__)
 

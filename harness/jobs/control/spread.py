@@ -23,6 +23,7 @@ from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
+from harness.jobs.stopping import stop_message
 from harness.pool.models import Device, Node, NodeState
 from harness.pool.selectors import network_problem
 from harness.pool.services import node_queue, pool_setting_get
@@ -144,7 +145,7 @@ def _counted(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> list
 
 
 def _stop(attempt: JobAttempt, node: str, how: str) -> None:
-    task_send_on_commit("node.stop", [attempt.job_id, attempt.number, how], queue=node_queue(node), expires_s=10)
+    task_send_on_commit("node.stop", stop_message(attempt, how), queue=node_queue(node), expires_s=10)
 
 
 def verdict(ends: Sequence[Mapping[str, Any]]) -> tuple[Outcome, dict[str, Any] | None]:

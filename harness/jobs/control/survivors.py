@@ -18,6 +18,7 @@ from harness.jobs.control.wanted import Wanted, wanted_read, width_of
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.options import option_narrowed, option_read
 from harness.jobs.states import job_note
+from scheduler.types import Option
 from worker.events import Outcome
 
 
@@ -38,7 +39,7 @@ def node_leave(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
         wanted = Wanted(number=0, slots=slots, asked_at=now.isoformat(), done=True, changes=changes)
         option = option_read(row.option)
         attempt.width = wanted.to_dict()
-        attempt.option = asdict(option_narrowed(option, len(slots))) if option else row.option
+        attempt.option = asdict(_option_left(option, len(slots))) if option else row.option
         JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width, option=attempt.option)
         told = {"ranks": len(slots), "most": row.world_size, "changes": changes}
         text = f"Goes on with {len(slots)} of {row.world_size} ranks: the node {node} was lost."
@@ -46,6 +47,11 @@ def node_leave(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
         publish_pool("released", {"job_id": job.pk, "token": row.number})
         task_send_on_commit("control.tick")
     return True
+
+
+def _option_left(option: Option, ranks: int) -> Option:
+    """With so many of its ranks, each of which has the memory that it had."""
+    return replace(option_narrowed(option, ranks), memory_bytes=-(-option.memory_bytes * ranks // option.count))
 
 
 def first_lose(attempt: JobAttempt, node: str, outcome: Outcome) -> None:

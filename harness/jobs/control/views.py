@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ from harness.pool.selectors import networks_everywhere, span_problem
 from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import MOST_S
-from scheduler.job_view import SPAN_LEVEL
+from scheduler.job_view import SPAN_LEVEL, memory_by_node
 from scheduler.kinds import declared_name
 from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Reserved, Running
 from worker.sandbox import SandboxLevel
@@ -172,6 +172,7 @@ def _running(job: Job, option: Option, held: Sequence[Held], now: datetime) -> R
         started_s=since_s,
         last_change_s=min(held[0].changed_at, now).timestamp(),
         leaving=job.state == JobState.PAUSING,
+        counts=tuple(Counter(one.node_name for one in held).values()),
     )
 
 
@@ -205,7 +206,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
                 takes_work=node.state == NodeState.UP,
                 sandbox_level=node.sandbox_level,
                 memory_bytes=node.memory_bytes,
-                memory_held_bytes=sum(memory.get(node.pk, {}).values()),
+                memory_held_bytes=memory.get(node.pk, 0),
                 devices=tuple(devices[node.pk]),
             )
             for node in nodes
@@ -215,15 +216,19 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
     return view.levelled(needed) if view.spans_nodes else view
 
 
-def _memory_held(holding: Sequence[Held]) -> Mapping[str, Mapping[str, int]]:
-    """Bytes of host memory by node id and job id."""
+def _memory_held(holding: Sequence[Held]) -> Mapping[str, int]:
+    """Bytes of host memory that were asked for, by node id."""
     untold = Job.objects.in_bulk({one.job_id for one in holding if one.option is None})
-    memory: dict[str, dict[str, int]] = defaultdict(dict)
+    memory, held = Counter[str](), defaultdict[str, list[Held]](list)
     for one in holding:
-        if one.option is not None:
-            memory[one.node_id][one.job_id] = one.option.memory_bytes
-        elif one.job_id in untold:
-            memory[one.node_id][one.job_id] = wanted_memory_bytes(untold[one.job_id])
+        held[one.job_id].append(one)
+    for job_id, its in held.items():
+        option = its[0].option
+        if option is not None:
+            wanted_bytes = option.memory_bytes
+        else:
+            wanted_bytes = wanted_memory_bytes(untold[job_id]) if job_id in untold else 0
+        memory.update(memory_by_node(wanted_bytes, Counter(one.node_id for one in its)))
     return memory
 
 

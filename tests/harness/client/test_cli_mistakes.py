@@ -66,7 +66,7 @@ def test_a_command_that_is_not_understood_names_its_own_help(dlh: Dlh, words: tu
 
 def test_a_rank_or_file_that_is_none_comes_with_those_that_are(dlh: Dlh, ended_job: Any, portal: Any) -> None:
     ended = dlh("logs", ended_job.pk, "--rank", 7)
-    assert ended.code == 2 and "No rank 7 has logs" in ended.err and "These have: 0." in ended.err
+    assert ended.code == 2 and "There is no rank 7" in ended.err and "rank 0 alone" in ended.err
     ended = dlh("jobs", "edit", ended_job.pk, "none.py")
     assert ended.code == 3 and "no file none.py" in ended.err and "model.py" in ended.err
 

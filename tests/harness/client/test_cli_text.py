@@ -218,3 +218,27 @@ def test_a_field_that_is_none_leads_to_all_that_there_are(dlh: Dlh, dataset: Any
     (tmp_path / "spec.yaml").write_text("nonsense: 1\n")
     told = dlh("submit", "spec.yaml", "--data", dataset.pk).err
     assert "unknown field" in told and "`dlh spec schema` tells" in told
+
+
+def test_a_rank_that_a_job_does_not_have_is_no_silent_one(dlh: Dlh, ended_job: Any) -> None:
+    from harness.jobs.models import JobAttempt
+
+    for more in ((), ("--follow",)):
+        refused = dlh("logs", ended_job.pk, "--rank", 99, *more)
+        assert (refused.code, refused.out) == (2, "")
+        assert "no rank 99" in refused.err and "rank 0 alone" in refused.err
+    JobAttempt.objects.create(job=ended_job, number=1, plan={}, world_size=3)
+    assert "ranks 0 to 2" in dlh("logs", ended_job.pk, "--rank", 3).err
+    silent = dlh("logs", ended_job.pk, "--rank", 2)
+    assert (silent.code, silent.out) == (0, "") and "printed nothing" in silent.err
+
+
+@pytest.mark.parametrize(
+    "command", [("show",), ("watch",), ("logs",), ("logs", "--rank", 0), ("cancel",), ("download",)]
+)
+def test_a_job_that_is_not_there_comes_with_the_command_that_lists_those_that_are(
+    dlh: Dlh, command: tuple[Any, ...]
+) -> None:
+    refused = dlh(command[0], "01jnosuchjob", *command[1:])
+    assert refused.code == 3
+    assert "dlh jobs" in refused.err.replace("\n", " ")

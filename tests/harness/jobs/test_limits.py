@@ -9,15 +9,18 @@ import pytest
 from harness.jobs.control import disk as disk_module
 from harness.jobs.control import tick as tick_module
 from harness.jobs.control.disk import disk_read
-from harness.jobs.control.plans import plan_make
+from harness.jobs.control.plans import MEMORY_SHARE, plan_make
 from harness.jobs.control.tick import tick
+from harness.jobs.control.views import facts_read
 from harness.jobs.models import Checkpoint
 from harness.pool.models import Device
+from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import place_now, queue
+from worker.plan import RunPlan
 from worker.watchdog import folder_bytes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
-MIB = 1 << 20
+MIB, GIB = 1 << 20, 1 << 30
 
 
 def test_what_a_run_has_saved_is_not_taken_off_what_it_may_still_write(job_make, node_make, settings, monkeypatch):
@@ -41,6 +44,33 @@ def test_what_a_run_has_saved_is_not_taken_off_what_it_may_still_write(job_make,
     assert (
         plan_make(job, token=3, devices=devices, backend="horovod", disk=disk_read(job)).limits.disk_bytes == 150 * MIB
     )
+
+
+def held_bytes():
+    """Node -> memory that the scheduler takes for asked for there."""
+    return {node.name: node.memory_held_bytes for node in facts_read().pool.nodes}
+
+
+@pytest.mark.parametrize("sizes", [(3, 1), (2, 2)])
+def test_the_memory_of_a_run_is_shared_out_over_its_nodes_and_counted_there_alike(sizes, people, node_make, job_make):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    for number, cpus in enumerate(sizes, 1):
+        node_make(f"node-{number}", cpus=cpus, address=f"10.0.0.{number}")
+    attempt = place_now(job_make(resources={"count": 4, "memory_gib": 8}, mode="sync"))
+    plan = RunPlan.from_dict(attempt.plan)
+    allowed = {name: plan.memory_bytes(name) for name in plan.nodes}
+    assert allowed == {f"node-{number}": 2 * GIB * cpus for number, cpus in enumerate(sizes, 1)}
+    assert held_bytes() == allowed
+
+
+def test_a_rank_on_a_second_node_takes_no_memory_from_those_on_the_first(people, node_make, job_make):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    for name, cpus, address in (("node-1", 3, "10.0.0.1"), ("node-2", 1, "10.0.0.2")):
+        node_make(name, cpus=cpus, address=address, memory_bytes=cpus * 4 * GIB)
+    plan = RunPlan.from_dict(place_now(job_make(resources={"count": 4}, mode="sync")).plan)
+    each = plan.memory_bytes("node-2")
+    assert each == pytest.approx(4 * GIB * MEMORY_SHARE, abs=2)
+    assert plan.memory_bytes("node-1") == pytest.approx(3 * each, abs=6)
 
 
 def test_a_disk_is_looked_at_before_devices_are_taken_and_not_while(job, node_make, monkeypatch):

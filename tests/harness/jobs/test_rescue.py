@@ -19,6 +19,7 @@ from harness.pool.models import Node
 from harness.pool.services import pool_setting_update
 from harness.transfer.returns import sender_get
 from tests.harness.jobs.helpers import event, place_now, tick_later
+from worker.elastic.patience import RESCUE_MOST_S
 from worker.plan import CHECKPOINT_FENCE, RunPaths
 
 pytestmark = pytest.mark.django_db
@@ -197,6 +198,10 @@ def test_a_node_that_does_not_save_in_time_is_ended_and_all_is_as_without(
     for name in ("node-2", "node-3"):
         attempt = ended(attempt, name, "cancelled", None)
     assert (attempt.job.state, next_plan(attempt)["resume_from"]) == ("queued", OLD)
+
+
+def test_a_node_is_waited_for_longer_than_it_takes_to_save_at_most():
+    assert WAIT.total_seconds() > RESCUE_MOST_S
 
 
 def test_nothing_that_a_first_node_says_counts_once_it_is_called_lost(attempt, node_make, tasks_sent):

@@ -16,6 +16,7 @@ from harness.jobs.control import attempts
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobEvent, MetricPoint
+from harness.jobs.stopping import stop_message
 from tests.harness.jobs.helpers import event, place_now, queue, run_now
 
 pytestmark = pytest.mark.django_db
@@ -68,6 +69,14 @@ def test_a_running_job_is_told_to_stop(job, people, node_make, tasks_sent, djang
         "actor__username", flat=True
     )
     assert list(actors) == ["owner", "mate"]
+
+
+@pytest.mark.parametrize(("stream", "more"), [(0, []), (3, [3])])
+def test_a_stop_names_the_stream_in_which_its_end_is_told(job, node_make, stream, more):
+    node_make()
+    attempt = run_now(job)
+    attempt.plan["event_stream"] = stream
+    assert stop_message(attempt, "pause") == [job.pk, 1, "pause", *more]
 
 
 @pytest.mark.parametrize(("metric", "best"), [("accuracy", 0.8), ("rmse", 0.6)])

@@ -89,6 +89,30 @@ def test_runs_seen_whole_teach_their_start_and_their_end() -> None:
     assert (found.basis, found.n_runs) == (Basis.MEASURED, 30)
 
 
+def ranges_after(*counts: int) -> list[float]:
+    """Width of the range of a short run's time, over its middle, after so many runs that took what the model says."""
+    work = replace(workload(), epochs=1)
+    run_s = estimate(work, allocation(), PRIOR).run_s.mid
+    step_s = estimate(work, allocation(), PRIOR).step_s.mid
+    parts = run_parts(work, allocation(), PRIOR)
+    run = Finished(
+        workload=work, allocation=allocation(), step_s=step_s, run_s=run_s, start_s=parts.start_s,
+        evaluation_s=parts.passes_s,
+    )  # fmt: skip
+    found = [estimate(work, allocation(), corrected(PRIOR, [run] * count)).run_s for count in counts]
+    return [(each.high - each.low) / each.mid for each in found]
+
+
+def test_one_run_says_little_about_how_long_starts_and_ends_take_and_many_say_more() -> None:
+    none, one, few, many = ranges_after(0, 1, 3, 60)
+    assert none > one > few > many
+    assert none - one < 0.4 * (none - many)
+
+
+def test_a_start_that_was_seen_does_not_vouch_for_an_end_that_nobody_saw() -> None:
+    assert corrected(PRIOR, [begun("a", 3.0)] * 30).overheads.n_runs == 0
+
+
 def begun(node: str, start_s: float) -> Finished:
     step_s = estimate(workload(), allocation(), PRIOR).step_s.mid
     return Finished(workload=workload(), allocation=allocation(), step_s=step_s, start_s=start_s, load_s=0.0, node=node)

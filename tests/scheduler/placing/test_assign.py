@@ -5,7 +5,7 @@ from dataclasses import replace
 from scheduler.place import place
 from scheduler.placing.assign import assign
 from scheduler.types import ChangeKind, Plan, Reserved
-from tests.scheduler.pools import held_by, job, node, pool, runs, way
+from tests.scheduler.pools import GIB, held_by, job, node, pool, runs, way
 
 
 def placed(decision):
@@ -61,6 +61,13 @@ def test_a_job_that_shrinks_keeps_the_devices_where_it_has_most():
     assert [(change.kind, change.device_ids) for change in done.changes] == [
         (ChangeKind.RESIZE, ("n2/cpu0", "n2/cpu1", "n2/cpu2"))
     ]
+
+
+def test_a_gang_holds_on_each_node_the_memory_of_its_devices_there():
+    held = runs(job("a", way(4, memory_gib=8)), "n1").running
+    assert replace(held, nodes=("n1", "n2"), counts=(3, 1)).memory_on == {"n1": 6 * GIB, "n2": 2 * GIB}
+    assert replace(held, nodes=("n1", "n2")).memory_on == {"n1": 4 * GIB, "n2": 4 * GIB}
+    assert replace(held, option=way(4)).memory_on == {}
 
 
 def test_a_job_that_grows_stays_on_its_node_and_waits_for_nobody():

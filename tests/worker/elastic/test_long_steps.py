@@ -9,9 +9,18 @@ from typing import Any, NoReturn
 import pytest
 
 from worker.elastic import gang
-from worker.elastic.gang import SEATING_LIMIT_S, ElasticGang, seating_limit_s
+from worker.elastic.gang import ElasticGang
 from worker.elastic.json_lines import Line
 from worker.elastic.member import Member
+from worker.elastic.patience import (
+    RESCUE_MOST_S,
+    SAVE_LIMIT_S,
+    SEATING_LIMIT_S,
+    STAND_LIMIT_S,
+    seating_limit_s,
+    stand_limit_s,
+)
+from worker.elastic.remote_gang import RemoteGang
 from worker.launch import LaunchConfig, LocalRank
 from worker.runtime.elastic import seat as seats
 from worker.runtime.elastic.seat import Seat
@@ -90,6 +99,52 @@ def test_a_rank_that_is_deep_in_a_long_step_is_waited_for(
     now_s[0] += SEATING_LIMIT_S + 1
     run._arrange()
     assert {each.process.shut_down for each in run.members.values()} == {gives_up}
+
+
+def _cut_off(monkeypatch: pytest.MonkeyPatch, *lines: dict[str, Any]) -> tuple[RemoteGang, Said]:
+    """The gang of a second node whose first node has just gone, and its one process, which has said these lines."""
+    ranks = [LocalRank(rank=2, local_rank=0, stdout_fd=-1, stderr_fd=-1, environment={})]
+    config = LaunchConfig(
+        argv=[], workdir="/", requests="/nowhere", status_fd=-1, backend="horovod", hosts=[("left", 2), ("right", 1)],
+        hostname="right", address="127.0.0.1", interface="lo", ranks=ranks, least=1, port_file="/nowhere/port",
+    )  # fmt: skip
+    run, process = RemoteGang(config), Said(*lines)
+    monkeypatch.setattr(run, "_tell", lambda body: None)
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    run._first, run.processes = Line(ours), {2: process}
+    run._reap()
+    return run, process
+
+
+@pytest.mark.parametrize(("longest_ms", "gives_up"), [(0, True), (150_000, False)], ids=["short steps", "long steps"])
+def test_without_the_first_node_a_rank_deep_in_a_long_step_is_waited_for(
+    longest_ms: int, gives_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(gang.time, "monotonic", lambda: now_s[0])
+    run, process = _cut_off(monkeypatch, {"longest_ms": longest_ms})
+    now_s[0] += STAND_LIMIT_S + 1
+    run._reap()
+    assert process.shut_down is gives_up
+
+
+def test_who_stands_still_late_has_all_the_time_to_write_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [1000.0]
+    monkeypatch.setattr(gang.time, "monotonic", lambda: now_s[0])
+    run, process = _cut_off(monkeypatch)
+    now_s[0] += STAND_LIMIT_S - 1
+    process.lines.append({"ready": 1, "step": 40})
+    ended = []
+    for waited_s in (0.0, SAVE_LIMIT_S - 1, 2.0):
+        now_s[0] += waited_s
+        run._reap()
+        ended.append(process.shut_down)
+    assert ended == [False, False, True]
+
+
+def test_no_node_takes_longer_to_save_than_control_is_told() -> None:
+    assert stand_limit_s([1e9]) + SAVE_LIMIT_S == RESCUE_MOST_S
 
 
 def test_a_rank_tells_the_gang_of_long_steps_alone_and_of_much_longer_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,12 @@ def test_an_epoch_goes_on_in_the_middle_with_the_same_batches(rows: int, first: 
     assert [t.tolist() for t in rest] == [t.tolist() for t in whole[first:]]
 
 
+@pytest.mark.parametrize(("batch", "world"), [(1, 2), (3, 4)])
+def test_a_batch_that_leaves_a_rank_without_a_row_is_refused(batch: int, world: int) -> None:
+    with pytest.raises(ValueError, match="cannot be shared out"):
+        BatchPlan(rows=100, batch_size=batch, world_size=world)
+
+
 def test_shares_of_ranks_differ_by_one_row_at_most() -> None:
     plan = BatchPlan(rows=101, batch_size=25, world_size=3)
     for step in range(plan.steps):

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 
-from worker.runtime import checkpoint
+from tests.worker.runtime.apart import apart
+from worker.runtime import hashed
+from worker.runtime import pulse as pulses
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint
+from worker.runtime.checkpointer import Checkpointer
+from worker.runtime.exhausted import is_out_of_memory
+from worker.runtime.memory import status_fields
 
 
 @pytest.fixture
@@ -34,6 +44,28 @@ def test_what_was_saved_comes_back(store: CheckpointStore) -> None:
     assert found is not None
     assert found[0] == "step-00000007"
     assert torch.equal(found[1]["weight"], torch.full((100,), 7.0))
+
+
+def test_a_large_one_gives_signs_of_life_while_it_is_written_and_while_it_is_checked(
+    store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(pulses, "BEAT_S", 0.0)
+    monkeypatch.setattr(hashed, "FLUSH_BYTES", 1 << 12)
+    monkeypatch.setattr(hashed, "BLOCK_BYTES", 1 << 12)
+    flushed: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (flushed.append(fd), real(fd)))
+    pulses.pulse.listen(lambda: told.append("alive"))
+    try:
+        name = store.save({"weights": [torch.ones(2000) for _ in range(4)]}, step=1, epoch=1.0, metric=None).name
+        written = len(told)
+        store.load(name)
+    finally:
+        pulses.pulse.listen(lambda: None)
+    assert written >= 4
+    assert len(told) - written >= 4
+    assert len(flushed) >= 4
 
 
 def test_the_manifest_names_every_file_with_size_and_hash(store: CheckpointStore) -> None:
@@ -123,15 +155,15 @@ def test_a_full_disk_is_told_as_such_and_older_ones_stay(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(store, 1)
-    original = checkpoint._HashingFile.write
+    original = hashed.HashingFile.write
 
-    def write(file: checkpoint._HashingFile, body: bytes) -> int:
+    def write(file: hashed.HashingFile, body: bytes) -> int:
         if file.count > 200:
             file.error = OSError(errno.ENOSPC, "No space left on device")
             raise file.error
         return original(file, body)
 
-    monkeypatch.setattr(checkpoint._HashingFile, "write", write)
+    monkeypatch.setattr(hashed.HashingFile, "write", write)
     with pytest.raises(OSError, match="No space left") as caught:
         store.save({"weight": torch.zeros(10_000)}, step=2, epoch=0, metric=None)
     assert caught.value.errno == errno.ENOSPC
@@ -154,3 +186,93 @@ def test_what_a_crash_left_is_cleared_away(store: CheckpointStore) -> None:
     found = store.newest_good(no_notes)
     assert found is not None
     assert [path.name for path in store.folder.iterdir()] == ["step-00000001"]
+
+
+def test_a_mapped_one_takes_memory_only_where_it_is_looked_at_and_lets_go_of_its_file(store: CheckpointStore) -> None:
+    state = {"net": {"weight": torch.arange(1000.0)}, "optimizer": [{"step": torch.tensor(3.0)}]}
+    name = store.save(state, step=1, epoch=1.0, metric=None).name
+
+    def is_mapped() -> bool:
+        return f"{name}/state.pt" in Path("/proc/self/maps").read_text()
+
+    found = store.load(name, mapped=True)
+    assert is_mapped()
+    step = found["optimizer"][0]["step"]
+    assert torch.equal(found["net"]["weight"], state["net"]["weight"])
+    found.clear()
+    assert step == 3.0
+    assert not is_mapped()
+
+
+def checkpointer_of(folder: Path, device: str = "cpu", note: Callable[[str], None] = print) -> Checkpointer:
+    """That of a run alone, which cannot take a state."""
+    settings = SimpleNamespace(work=folder.parent, token=0, fresh=False, resume_from=None)
+
+    def load(*_: object) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
+
+    run = SimpleNamespace(
+        spec={}, rank=0, group=None, metric_name="accuracy", settings=settings, device=torch.device(device),
+        reporter=SimpleNamespace(note=note), mode=SimpleNamespace(load=load),
+    )  # fmt: skip
+    return Checkpointer(cast(Any, run))
+
+
+def test_a_state_for_which_there_is_no_memory_is_not_taken_for_that_of_another_model(tmp_path: Path) -> None:
+    checkpointer = checkpointer_of(tmp_path / "checkpoints")
+    checkpointer.store.save({"parts": {}}, step=1, epoch=1.0, metric=None)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        checkpointer.restore()
+
+
+def test_without_memory_for_the_best_weights_the_last_ones_are_used_and_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes: list[str] = []
+    checkpointer, net = checkpointer_of(tmp_path / "checkpoints", note=notes.append), torch.nn.Linear(2, 2)
+    checkpointer.store.save({"parts": {"net": torch.nn.Linear(2, 2).state_dict()}}, step=1, epoch=1.0, metric=0.5)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
+    before = net.weight.clone()
+    checkpointer.take_best(net)
+    assert torch.equal(net.weight, before)
+    assert "No memory" in notes[0] and "step-00000001" in notes[0]
+
+
+MEBIBYTES = 64
+
+
+def _most_bytes(folder: Path, device: str, what: str) -> int:
+    """So much more memory than before it takes to do this with a checkpoint of a small model and a large optimizer."""
+    net = torch.nn.Linear(4, 4)
+    store = CheckpointStore(folder, keep=2, larger_is_better=True)
+    moments = {"state": {0: {"exp_avg": torch.ones(MEBIBYTES << 18)}}}
+    store.save({"parts": {"net": net.state_dict(), "optimizer": moments}}, step=1, epoch=1.0, metric=0.5)
+    del moments
+    Path("/proc/self/clear_refs").write_text("5")  # the most that was held counts from here on
+    before_bytes = status_fields(Path("/proc/self/status"))["VmHWM"]
+    checkpointer = checkpointer_of(folder, device)
+    held = checkpointer.take_best(net) if what == "take the best" else checkpointer._find()
+    after_bytes = status_fields(Path("/proc/self/status"))["VmHWM"]
+    del held
+    return int(after_bytes - before_bytes)
+
+
+def _found_without_memory(folder: Path) -> str:
+    """What becomes of the newest checkpoint where there is no room for it."""
+    store = CheckpointStore(folder, keep=2, larger_is_better=True)
+    store.save({"weight": torch.ones(MEBIBYTES << 18)}, step=1, epoch=1.0, metric=None)
+    used_bytes = int(status_fields(Path("/proc/self/status"))["VmData"])
+    resource.setrlimit(resource.RLIMIT_DATA, (used_bytes + (MEBIBYTES << 19), resource.RLIM_INFINITY))
+    try:
+        return str(store.newest_good(no_notes))
+    except Exception as error:
+        return "out of memory" if is_out_of_memory(error) else repr(error)
+
+
+def test_a_checkpoint_for_which_there_is_no_memory_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    assert apart(_found_without_memory, tmp_path / "checkpoints") == "out of memory"
+
+
+@pytest.mark.parametrize(("device", "what"), [("cpu", "take the best"), ("cuda", "go on")])
+def test_what_is_not_kept_in_host_memory_takes_none(tmp_path: Path, device: str, what: str) -> None:
+    assert apart(_most_bytes, tmp_path / "checkpoints", device, what) < MEBIBYTES << 19

@@ -103,6 +103,27 @@ def test_one_flipped_bit_anywhere_is_refused_and_the_older_one_is_used(two: Path
     older_is_used(two, bytes(body))
 
 
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+@settings(max_examples=150, deadline=None)
+def test_a_flipped_bit_in_a_manifest_stops_no_run_and_makes_no_checkpoint_another_one(
+    two: Path, place: float, bit: int
+) -> None:
+    with tempfile.TemporaryDirectory() as copy:
+        store = store_of(Path(copy) / "checkpoints")
+        shutil.copytree(two / "checkpoints", store.folder)
+        manifest = store.folder / "step-00000002" / "MANIFEST.json"
+        body = bytearray(manifest.read_bytes())
+        body[int(place * len(body))] ^= 1 << bit
+        manifest.write_bytes(body)
+        notes: list[str] = []
+        found = store.newest_good(notes.append)
+        assert found is not None and found[0] == f"step-{found[1]['step']:08d}"
+        assert (found[0] == "step-00000001") == bool(notes)
+        assert [saved.step for saved in store.saved()] == list(range(1, found[1]["step"] + 1))
+        assert store.best() is None or store.best().metric is not None
+        store.purge()
+
+
 @given(share=st.floats(0, 1, exclude_max=True))
 @settings(max_examples=12, deadline=None)
 def test_a_file_cut_anywhere_is_refused_and_the_older_one_is_used(two: Path, share: float) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,68 +13,34 @@ from torch import nn
 
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import events
+from tests.worker.runtime.spoiled import check_of, edit, error_of
 from worker.plan import EXIT_REPORTED
 from worker.runtime.failures import describe
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small program for a table."""
-    folder = tmp_path_factory.mktemp("wine")
-    training = {"epochs": 4, "batch_size": 16, "patience": 0}
-    return samples.program(folder, samples.wine(folder / "data"), model={"family": "mlp"}, training=training)
-
-
 @pytest.fixture
-def program(original: Path, tmp_path: Path) -> Path:
+def program(wine_program: Path, tmp_path: Path) -> Path:
     """A copy that a test may spoil."""
-    return Path(shutil.copytree(original, tmp_path / "program"))
+    return Path(shutil.copytree(wine_program, tmp_path / "program"))
 
 
-def edit(program: Path, name: str, change: Callable[[str], str]) -> None:
-    """Rewrite one file; fails if nothing changes."""
-    before = (program / name).read_text()
-    after = change(before)
-    assert after != before
-    (program / name).write_text(after)
+@pytest.mark.parametrize("definition", ["def build():", "def build(spec, width):"], ids=["none", "two"])
+def test_a_build_that_does_not_take_the_spec_is_named_with_file_and_line(program: Path, definition: str) -> None:
+    edit(program, "model.py", lambda text: re.sub(r"def build\(spec.*:", definition, text))
+    line = (program / "model.py").read_text().splitlines().index(definition) + 1
+    checked, failed = check_of(program)["problem"], error_of(program)
+    for told in (checked, failed):
+        assert (told["file"], told["line"]) == ("model.py", line)
+        assert told["message"].startswith(f"model.py, line {line}: build(")
+        assert "def build(spec)" in told["hint"]
 
 
-def spoil_loss(program: Path, value: str) -> None:
-    """Make the loss of step 21 infinite or not a number."""
-    factor = f"float({value!r} if run.position.step == 20 else 1)"
-    spoiled = f"lambda outputs, targets: criterion(outputs, targets) * {factor}"
-    edit(program, "train.py", lambda text: text.replace("targets, criterion)", f"targets, {spoiled})"))
-
-
-def error_of(program: Path) -> dict[str, Any]:
-    """Run train.py, which must fail and report; returns the data of the ERROR event."""
-    done = samples.python(program, "train.py")
-    assert done.returncode == EXIT_REPORTED, done.stdout + done.stderr
-    return next(event["data"] for event in events(program / "work") if event["kind"] == "error")
-
-
-def check_of(program: Path) -> dict[str, Any]:
-    """Answer of the check before a run."""
-    done = samples.python(program, "-m", "worker.runtime.probe.check", "--program", str(program), "--data", "data")
-    answer = json.loads(done.stdout.splitlines()[-1])
-    assert done.returncode == (0 if answer["ok"] else EXIT_REPORTED)
-    return answer
-
-
-def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(program: Path) -> None:
-    spoil_loss(program, "nan")
-    error = error_of(program)
-    assert error["code"] == "nan_loss"
-    assert error["step"] == 21
-    assert "step 21" in error["message"]
-
-
-def test_the_last_good_checkpoint_survives_a_loss_that_is_no_number(program: Path) -> None:
-    spoil_loss(program, "inf")
-    error_of(program)
-    kept = sorted((program / "work" / "checkpoints").glob("step-*"))
-    assert kept
-    assert all(int(path.name.removeprefix("step-")) <= 20 for path in kept)
+def test_a_type_error_inside_build_keeps_its_own_line(program: Path) -> None:
+    edit(program, "model.py", lambda text: re.sub(r"(def build\(spec.*:\n)", r"\1    len()\n", text))
+    told = check_of(program)["problem"]
+    line = (program / "model.py").read_text().splitlines().index("    len()") + 1
+    assert (told["file"], told["line"]) == ("model.py", line)
+    assert "len()" in told["message"]
 
 
 def test_an_exception_shows_the_programs_own_lines_only(program: Path) -> None:
@@ -277,6 +242,13 @@ def test_a_layer_that_is_given_bytes_is_told_to_make_floats_of_them(layer: nn.Mo
     with pytest.raises(RuntimeError) as caught:
         layer(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))
     assert "pictures.float() / 255" in describe(caught.value, tmp_path, lambda: None)["hint"]
+
+
+def test_a_single_row_for_batch_normalisation_is_told_with_the_batch_that_would_do(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="more than 1 value") as caught:
+        nn.BatchNorm1d(4)(torch.zeros(1, 4))
+    told = describe(caught.value, tmp_path, lambda: None)
+    assert "single row" in told["message"] and "training.batch_size" in told["hint"]
 
 
 def test_other_types_that_do_not_fit_are_not_taken_for_pictures(tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -39,3 +42,27 @@ def test_an_event_after_a_torn_one_is_not_lost_with_it(tmp_path: Path) -> None:
     reporter.close()
     tail = EventTail(tmp_path, Path("events/rank-0.jsonl"), "j", 1, 0)
     assert [event.data.get("message") or event.data["name"] for event in tail.poll()] == ["whole", "step-00000001"]
+
+
+class Slow(io.FileIO):
+    """Takes its time over each line."""
+
+    def write(self, body: Any) -> int:
+        """As a disk that others use."""
+        time.sleep(0.002)
+        return super().write(body)
+
+
+def test_what_threads_tell_at_once_is_whole_lines_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "rank-0.jsonl"
+    reporter = Reporter(file, job_id="j", token=1, rank=0)
+    reporter._file = Slow(file, "ab")
+
+    def tell(number: int) -> None:
+        for _ in range(20):
+            reporter.emit(EventKind.NOTE, message=f"of thread {number}")
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(tell, range(3)))
+    lines = file.read_text().splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(60))

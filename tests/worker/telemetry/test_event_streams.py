@@ -27,6 +27,7 @@ from worker.events import (
     stream_number,
 )
 from worker.plan import RunPlan
+from worker.telemetry import forward
 from worker.telemetry.forward import Forwarder
 
 FOREVER = """
@@ -109,6 +110,15 @@ def test_the_end_that_the_agent_tells_for_a_killed_supervisor_follows_what_that_
     assert not heard(job, 0)
 
 
+def test_a_stop_that_comes_after_the_end_is_answered_behind_it(home: str, job: JobFixture) -> None:
+    job.run('tell("checkpoint", name="step-00000001", step=1)', event_stream=STREAM)
+    wait_for(lambda: not agent.sweep())
+    assert not agent.attempt_stop(job.job_id, 1, "pause", STREAM)
+    told = [event for event in heard(job, STREAM) if event.kind == "exited"]
+    assert [event.data["outcome"] for event in told] == ["succeeded", "paused"]
+    assert not heard(job, 0)
+
+
 def test_the_live_words_of_a_job_that_says_no_more_do_not_stay_in_the_brokers_memory(broker_url: str) -> None:
     client = redis.Redis.from_url(broker_url)
     client.flushall()
@@ -119,3 +129,24 @@ def test_the_live_words_of_a_job_that_says_no_more_do_not_stay_in_the_brokers_me
     assert client.xlen(job_stream("job")) == 1
     assert 0 < client.ttl(job_stream("job")) <= LIVE_KEEP_S
     assert client.ttl(CONTROL_STREAM) == -1, "what control has still to read must stay"
+
+
+def test_a_fault_that_nobody_foresaw_does_not_end_the_forwarding(
+    broker_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = redis.Redis.from_url(broker_url)
+    client.flushall()
+    monkeypatch.setattr(forward, "RETRY_S", 0.01)
+    faults = iter([RuntimeError("dictionary changed size during iteration")])
+    real = Forwarder._renew
+
+    def renew(self: Forwarder, to: redis.Redis) -> None:
+        for fault in faults:
+            raise fault
+        real(self, to)
+
+    monkeypatch.setattr(Forwarder, "_renew", renew)
+    forwarder = Forwarder(broker_url, "job", 1)
+    forwarder.send([Event(kind=EventKind.NOTE, job_id="job", token=1, rank=0, seq=0, time_s=0.0)])
+    assert forwarder.close(60.0)
+    assert client.xlen(job_stream("job")) == 1

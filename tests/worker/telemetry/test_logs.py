@@ -55,8 +55,14 @@ def test_lines_of_both_streams_are_counted_in_one_file(tmp_path: Path, pipe: tup
 
 def test_a_line_without_end_is_cut(tmp_path: Path, pipe: tuple[int, int]) -> None:
     reader = StreamReader(pipe[0], "stdout", RankLog(0, tmp_path / "log"))
-    os.write(pipe[1], b"x" * (LINE_BYTES + 100))
-    assert [len(text) for text in reader.poll()[1]] == [LINE_BYTES]
+    os.write(pipe[1], b"x" * (LINE_BYTES + 1100))
+    assert reader.poll()[1] == ["x" * LINE_BYTES + " [1,100 more bytes left out]"]
+
+
+def test_of_a_long_line_that_is_redrawn_the_last_state_is_kept(tmp_path: Path, pipe: tuple[int, int]) -> None:
+    reader = StreamReader(pipe[0], "stderr", RankLog(0, tmp_path / "log"))
+    os.write(pipe[1], b"".join(b"\r%3d%% done" % done for done in range(101)) * 20 + b"\r\n")
+    assert reader.poll()[1] == ["100% done"]
 
 
 def test_beyond_the_limit_only_the_last_lines_are_kept(tmp_path: Path) -> None:

@@ -37,6 +37,14 @@ def test_a_line_is_taken_once_and_only_when_it_is_whole(tail: EventTail, file: P
     assert tail.poll() == []
 
 
+def test_a_folder_that_has_vanished_holds_no_events(tail: EventTail, file: Path) -> None:
+    file.write_bytes(line(step=1))
+    file.parent.parent.rename(file.parent.parent.with_name("vanished"))
+    assert tail.poll() == []
+    file.parent.parent.with_name("vanished").rename(file.parent.parent)
+    assert [event.data["step"] for event in tail.poll()] == [1]
+
+
 def test_a_file_that_is_a_link_a_pipe_or_below_a_link_is_never_opened(tail: EventTail, file: Path) -> None:
     real = file.with_name("real")
     real.write_bytes(line())

@@ -1,0 +1,53 @@
+"""Losses and weights that are no finite numbers end a run, and no checkpoint keeps them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.worker.runtime.spoiled import edit, error_of
+
+
+@pytest.fixture
+def program(wine_program: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(wine_program, tmp_path / "program"))
+
+
+def spoil_loss(program: Path, value: str) -> None:
+    """Make the loss of step 21 infinite or not a number."""
+    factor = f"float({value!r} if run.position.step == 20 else 1)"
+    spoiled = f"lambda outputs, targets: criterion(outputs, targets) * {factor}"
+    edit(program, "train.py", lambda text: text.replace("targets, criterion)", f"targets, {spoiled})"))
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_step(program: Path) -> None:
+    spoil_loss(program, "nan")
+    error = error_of(program)
+    assert error["code"] == "nan_loss"
+    assert error["step"] == 21
+    assert "step 21" in error["message"]
+
+
+def test_the_last_good_checkpoint_survives_a_loss_that_is_no_number(program: Path) -> None:
+    spoil_loss(program, "inf")
+    error_of(program)
+    kept = sorted((program / "work" / "checkpoints").glob("step-*"))
+    assert kept
+    assert all(int(path.name.removeprefix("step-")) <= 20 for path in kept)
+
+
+def test_a_pause_right_after_a_ruinous_update_saves_no_weights_that_are_no_numbers(program: Path) -> None:
+    ruin = (
+        "        if run.position.step == 20:\n"
+        "            torch.nn.init.constant_(next(net.parameters()), float('nan'))\n"
+        "            run.control.wants_pause = True\n"
+    )
+    place = "        run.log_step("
+    edit(program, "train.py", lambda text: text.replace(place, ruin + place))
+    error = error_of(program)
+    assert (error["code"], error["step"]) == ("nan_loss", 21)
+    steps = [int(path.name.removeprefix("step-")) for path in (program / "work" / "checkpoints").glob("step-*")]
+    assert all(step <= 20 for step in steps)
