@@ -49,14 +49,14 @@ def spoil_loss(program: Path, value: str) -> None:
 
 def error_of(program: Path) -> dict[str, Any]:
     """Run train.py, which must fail and report; returns the data of the ERROR event."""
-    done = samples.python(program, "train.py")
+    done = samples.run(program, "train.py")
     assert done.returncode == EXIT_REPORTED, done.stdout + done.stderr
     return next(event["data"] for event in events(program / "work") if event["kind"] == "error")
 
 
 def check_of(program: Path) -> dict[str, Any]:
     """Answer of the check before a run."""
-    done = samples.python(program, "-m", "worker.runtime.probe.check", "--program", str(program), "--data", "data")
+    done = samples.run(program, "-m", "worker.runtime.probe.check", "--program", str(program), "--data", "data")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == (0 if answer["ok"] else EXIT_REPORTED)
     return answer
@@ -212,7 +212,7 @@ def test_a_softmax_at_the_end_of_a_model_is_told_by_check_and_run(program: Path)
     )
     (note,) = check_of(program)["notes"]
     assert "probabilities already" in note and "before the softmax" in note
-    assert note in samples.python(program, "train.py").stdout
+    assert note in samples.run(program, "train.py").stdout
 
 
 def test_missing_data_is_the_datas_fault(program: Path) -> None:
