@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -49,9 +50,15 @@ def test_every_file_that_a_page_names_is_there(page: Path) -> None:
             assert list(ROOT.glob(span.rstrip("/"))), span
 
 
+@lru_cache(maxsize=1)
+def _dlh() -> Any:
+    """All of `dlh`, as typer's own click."""
+    return typer.main.get_command(app)
+
+
 def _command(words: list[str]) -> tuple[Any, list[str]]:
-    """The command (of typer's own click) that the first words name, and what is left of them."""
-    found: Any = typer.main.get_command(app)
+    """The command that the first words name, and what is left of them."""
+    found = _dlh()
     while words and words[0] in getattr(found, "commands", {}):
         found, words = found.commands[words[0]], words[1:]
     return found, words

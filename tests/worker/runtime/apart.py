@@ -2,7 +2,7 @@
 
 A program is read and measured as nodes do it: one process each, then gone. Several traces in one process damage its
 memory now and then ("corrupted double-linked list"); torch's fake tensors do. And a rank is spared the two seconds of
-the processor that each import of torch takes; all else is as if `python train.py` had been called.
+the processor that each import of torch takes; all else is as if Python had been called with the same arguments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -35,10 +35,16 @@ def apart(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
 
 
 class Script:
-    """`python train.py` in a folder, with this environment and no other; what it prints is added to a file."""
+    """`python train.py ...` or `python -m module ...` in a folder, with this environment and no other.
 
-    def __init__(self, folder: Path, arguments: tuple[str, ...], environment: dict[str, str], output: Path) -> None:
-        given = (str(folder), arguments, environment, str(output.absolute()))
+    What it prints is added to the file `output`, and what it complains of to `errors`, which may be the same.
+    """
+
+    def __init__(
+        self, folder: Path, arguments: Sequence[str], environment: dict[str, str], output: Path, errors: Path
+    ) -> None:
+        streams = (str(output.absolute()), str(errors.absolute()))
+        given = (str(folder), list(arguments), environment, streams)
         self._process = _server().Process(target=_run, args=given, daemon=True)
         self._process.start()
         self.pid = int(self._process.pid or 0)
@@ -51,7 +57,7 @@ class Script:
         """How it ends. Raises `TimeoutError`."""
         self._process.join(limit_s)
         if self._process.exitcode is None:
-            raise TimeoutError(f"train.py runs for more than {limit_s} s")
+            raise TimeoutError(f"it runs for more than {limit_s} s")
         return self._process.exitcode
 
     def kill(self) -> None:
@@ -59,19 +65,17 @@ class Script:
         self._process.kill()
 
 
-def _run(folder: str, arguments: tuple[str, ...], environment: dict[str, str], output: str) -> None:
+def _run(folder: str, arguments: list[str], environment: dict[str, str], streams: tuple[str, str]) -> None:
     """As the interpreter does it from its start to its end."""
     code: Any = 0
-    descriptor = os.open(output, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    for stream in (1, 2):
-        os.dup2(descriptor, stream)
+    for number, name in enumerate(streams, 1):
+        os.dup2(os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT), number)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    sys.argv = ["train.py", *arguments]
     sys.path.insert(0, folder)
     try:
-        runpy.run_path("train.py", run_name="__main__")
+        _called(arguments)
     except SystemExit as end:
         code = end.code
     except BaseException:
@@ -81,3 +85,13 @@ def _run(folder: str, arguments: tuple[str, ...], environment: dict[str, str], o
         print(code, file=sys.stderr)
         code = 1
     ctypes.pythonapi.Py_Exit(code or 0)  # threads are waited for, what was registered for the end is called
+
+
+def _called(arguments: list[str]) -> None:
+    if arguments[0] == "-m":
+        name, sys.argv = arguments[1], arguments[1:]
+        sys.modules.pop(name, None)  # the server may have loaded it
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        runpy.run_path(arguments[0], run_name="__main__")

@@ -65,7 +65,8 @@ class Ranks:
         common = BARE | {"PYTHONPATH": str(PROJECT), "DLH_THREADS": "1"}
         for rank, environment in enumerate(ranks):
             surroundings = common | environment | more | (own[rank] if rank < len(own) else {})
-            self.processes.append(Script(program, arguments, surroundings, self.work / f"rank-{rank}.log"))
+            log = self.work / f"rank-{rank}.log"
+            self.processes.append(Script(program, ("train.py", *arguments), surroundings, log, log))
 
     def until(self, condition: Callable[[], Any]) -> Any:
         """Wait for something; the first rank must not end before."""

@@ -22,14 +22,14 @@ def edit(program: Path, name: str, change: Callable[[str], str]) -> None:
 
 def error_of(program: Path) -> dict[str, Any]:
     """Run train.py, which must fail and report; returns the data of the ERROR event."""
-    done = samples.python(program, "train.py")
+    done = samples.run(program, "train.py")
     assert done.returncode == EXIT_REPORTED, done.stdout + done.stderr
     return next(event["data"] for event in events(program / "work") if event["kind"] == "error")
 
 
 def check_of(program: Path) -> dict[str, Any]:
     """Answer of the check before a run."""
-    done = samples.python(program, "-m", "worker.runtime.probe.check", "--program", str(program), "--data", "data")
+    done = samples.run(program, "-m", "worker.runtime.probe.check", "--program", str(program), "--data", "data")
     answer = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == (0 if answer["ok"] else EXIT_REPORTED)
     return answer

@@ -33,7 +33,7 @@ def test_balanced_weights_find_a_class_that_is_neglected_without(tmp_path: Path)
     for weights in ("none", "balanced"):
         training = {"epochs": 15, "class_weights": weights}
         folder = samples.program(tmp_path / weights, profile, training=training, model={"family": "mlp"})
-        done = samples.python(folder, "train.py", "--data", str(data), DLH_THREADS="1")
+        done = samples.run(folder, "train.py", "--data", str(data), DLH_THREADS="1")
         assert done.returncode == 0, done.stderr[-2000:]
         body = json.loads((folder / "work" / "results" / "results.json").read_text())
         (chart,) = [chart for chart in body["charts"] if chart["id"] == "per_class"]

@@ -177,7 +177,7 @@ def test_a_softmax_at_the_end_of_a_model_is_told_by_check_and_run(program: Path)
     )
     (note,) = check_of(program)["notes"]
     assert "probabilities already" in note and "before the softmax" in note
-    assert note in samples.python(program, "train.py").stdout
+    assert note in samples.run(program, "train.py").stdout
 
 
 def test_missing_data_is_the_datas_fault(program: Path) -> None:

@@ -50,13 +50,13 @@ def test_who_starts_anew_is_given_nothing_of_the_run_before(tmp_path: Path) -> N
 def test_a_model_that_was_changed_begins_anew_and_its_results_are_its_own(tmp_path: Path) -> None:
     wishes = {"training": {"epochs": 2, "patience": 0}, "model": {"family": "mlp", "size": "small"}}
     program = samples.program(tmp_path, samples.wine(tmp_path / "data"), **wishes)
-    assert samples.python(program, "train.py").returncode == 0
+    assert samples.run(program, "train.py").returncode == 0
     samples.change_spec(program, model={"params": {"layers": 1, "width": 32, "dropout": 0.0}})
-    refused = samples.python(program, "train.py")
+    refused = samples.run(program, "train.py")
     assert refused.returncode != 0
     assert "does not fit the model" in refused.stderr and "--fresh" in refused.stderr.splitlines()[-1]
     samples.change_spec(program, training={"learning_rate": 1e-9})  # worse than what was put aside
-    anew = samples.python(program, "train.py", "--fresh")
+    anew = samples.run(program, "train.py", "--fresh")
     assert anew.returncode == 0, anew.stderr
     weights = load_file(program / "work" / "results" / "model.safetensors")
     assert weights["head.weight"].shape == (3, 32)

@@ -23,7 +23,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trained regression on a table."""
     folder = tmp_path_factory.mktemp("diabetes")
     samples.program(folder, samples.diabetes(folder / "data"), training={"epochs": 3}, model={"family": "mlp"})
-    assert samples.python(folder, "train.py").returncode == 0
+    assert samples.run(folder, "train.py").returncode == 0
     return folder
 
 
@@ -32,13 +32,13 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A trained classification of pictures."""
     folder = tmp_path_factory.mktemp("digits")
     samples.program(folder, samples.digits(folder / "data", rows=300), training={"epochs": 2})
-    assert samples.python(folder, "train.py").returncode == 0
+    assert samples.run(folder, "train.py").returncode == 0
     return folder
 
 
 def predict(program: Path, given: Path, output: Path, *more: str) -> Any:
     """Run predict.py."""
-    return samples.python(program, "predict.py", "--input", str(given), "--output", str(output), *more)
+    return samples.run(program, "predict.py", "--input", str(given), "--output", str(output), *more)
 
 
 def known(program: Path, rows: int) -> tuple[pa.Table, list[float]]:
@@ -77,7 +77,7 @@ def test_a_model_trained_in_sixteen_bits_is_judged_as_exactly_as_it_predicts(tmp
     start = 'run = Run.start("spec.yaml")'
     assert start in train
     (tmp_path / "train.py").write_text(train.replace(start, f"{start}; run.autocast.exact = False"))
-    assert samples.python(tmp_path, "train.py").returncode == 0
+    assert samples.run(tmp_path, "train.py").returncode == 0
     rows, expected = known(tmp_path, 20)
     pq.write_table(rows, tmp_path / "rows.parquet")
     assert predict(tmp_path, tmp_path / "rows.parquet", tmp_path / "output.json").returncode == 0
@@ -92,7 +92,7 @@ def test_large_amounts_are_predicted_to_the_last_digit(tmp_path: Path) -> None:
     plain = pq.read_table(path)
     at = plain.column_names.index("progression")
     pq.write_table(plain.set_column(at, "progression", pc.add(plain["progression"], 1.7e9)), path)
-    assert samples.python(tmp_path, "train.py").returncode == 0
+    assert samples.run(tmp_path, "train.py").returncode == 0
     rows, expected = known(tmp_path, 20)
     pq.write_table(rows, tmp_path / "rows.parquet")
     assert predict(tmp_path, tmp_path / "rows.parquet", tmp_path / "output.json").returncode == 0
@@ -133,7 +133,7 @@ def test_words_in_a_column_with_missing_values_count_as_missing_and_are_told(tmp
     rows = {"a": [1.0, None, 2.5, 4.0] * 30, "b": [float(row) for row in range(120)], "label": ["x", "y"] * 60}
     profile = samples.pack_table(tmp_path / "data", rows, "label")
     samples.program(tmp_path, profile, training={"epochs": 1}, model={"family": "mlp", "size": "small"})
-    assert samples.python(tmp_path, "train.py").returncode == 0
+    assert samples.run(tmp_path, "train.py").returncode == 0
     (tmp_path / "rows.csv").write_text("a,b\nunknown,3\n,3\n1,4\n")
     done = predict(tmp_path, tmp_path / "rows.csv", tmp_path / "output.json")
     assert done.returncode == 0, done.stderr
