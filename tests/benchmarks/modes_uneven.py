@@ -7,9 +7,8 @@ the ranks' own speeds (rows over seconds worked, the best seen in the round). Of
 run, so without what the machine does to one run and not to the next; what is missing there is waiting and messages.
 
 Tables (`--traces`, a folder with step_times/*.csv of columns local_batch, step_s; no ranks, seconds): the truth is the
-whole table; known to the first plan is every second point of it
-(about powers of two, as a calibration would measure); then simulated steps with 3 %
-noise are given to the corrector. Also printed: the first plan from a line fitted to the same points.
+whole table; known to the first plan is every second point of it; then simulated steps with 3 % noise are given to the
+corrector. Also printed: the first plan from a line fitted to the same points.
 """
 
 from __future__ import annotations

@@ -229,3 +229,11 @@ def test_what_does_not_exist_looks_like_what_is_hidden(world: SimpleNamespace, c
     response = client.get(url)
     assert response.status_code == 404
     assert b"There is nothing here." in response.content
+
+
+def test_only_who_is_signed_in_gets_the_menu_of_a_page_that_is_not_there(
+    world: SimpleNamespace, client: Client
+) -> None:
+    assert "Account menu" not in client.get("/nothing-here").content.decode()
+    client.force_login(world.owner)
+    assert "Account menu" in client.get("/nothing-here").content.decode()
