@@ -7,8 +7,8 @@ the ranks' own speeds (rows over seconds worked, the best seen in the round). Of
 run, so without what the machine does to one run and not to the next; what is missing there is waiting and messages.
 
 Tables (`--traces`, a folder with step_times/*.csv of columns local_batch, step_s; no ranks, seconds): the truth is the
-whole table; known to the first plan is every second point of it; then simulated steps with 3 % noise are given to the
-corrector. Also printed: the first plan from a line fitted to the same points.
+whole table; known to the first plan is every second point of it; then simulated steps with 3 % noise go to the
+corrector. Also printed: a first plan by a line fitted to the same points.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ FIRST_BAR, CORRECTED_BAR = 0.95, 0.98
 TABLE_FIRST_BAR, TABLE_CORRECTED_BAR = 0.05, 0.01
 FIGURES = ("step_s", "share_of_ideal", "share_of_own", "speedup")
 CORRECTIONS = 3
-KNOWN_EVERY = 2
-"""About powers of two, as a calibration would measure."""
+KNOWN_EVERY = 2  # about powers of two, as a calibration would measure
 NOISE = 0.03
 Tables = dict[str, list[tuple[int, float]]]
 """(rows, seconds) by kind of device."""
