@@ -110,15 +110,14 @@ def broker(broker_url: str, settings: Any) -> Iterator[redis.Redis]:
     before = app.conf.broker_url
     settings.REDIS_URL = broker_url
     app.conf.broker_url = broker_url
-    app.pool.force_close_all()
-    app._pool = None
+    app._pool = app.amqp._producer_pool = None
     harness_broker.client.cache_clear()
     client = redis.Redis.from_url(broker_url, decode_responses=True)
     client.flushall()
     client.set(HEARING_KEY, 1)  # control has listened all along
     yield client
     app.conf.broker_url = before
-    app._pool = None
+    app._pool = app.amqp._producer_pool = None
     harness_broker.client.cache_clear()
 
 

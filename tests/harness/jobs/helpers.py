@@ -26,6 +26,11 @@ def event(job: Job, kind: str, seq: int, *, rank: int = -1, token: int = 1, time
     return Event(kind=EventKind(kind), job_id=job.pk, token=token, rank=rank, seq=seq, time_s=at_s, data=data)
 
 
+def stops(tasks_sent: list[tuple[str, list[Any], str]]) -> list[tuple[list[Any], str]]:
+    """The stops sent: job, attempt, way, and the queue; without the stream, which follows from the job's name."""
+    return [(args[:3], queue_name) for name, args, queue_name in tasks_sent if name == "node.stop"]
+
+
 def queue(job: Job) -> Job:
     """Queue a draft."""
     assert job_move(job.pk, JobState.DRAFT, JobState.QUEUED, queued_at=timezone.now())

@@ -14,7 +14,7 @@ from harness.jobs.control.hearing import GAP_S, HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.models import Allocation, Checkpoint, JobAttempt, JobEvent
 from harness.pool.models import Node
-from tests.harness.jobs.helpers import age, event, place_now, run_now, tick_later
+from tests.harness.jobs.helpers import age, event, place_now, run_now, stops, tick_later
 
 pytestmark = pytest.mark.django_db
 
@@ -46,10 +46,6 @@ def checkpoint_make(job, step, token=1, whole=True):
 
 def starts(tasks_sent):
     return [args[0] for name, args, _ in tasks_sent if name == "node.start"]
-
-
-def stops(tasks_sent):
-    return [args for name, args, _ in tasks_sent if name == "node.stop"]
 
 
 def test_a_start_that_was_never_sent_is_sent(job, node_make, tasks_sent):
@@ -206,7 +202,7 @@ def test_a_cancel_that_was_lost_is_sent_again(job, people, node_make, tasks_sent
     services.job_cancel(user=people.owner, job=job)
     tasks_sent.clear()
     reconcile()
-    assert stops(tasks_sent) == [[job.pk, 1, "cancel"]]
+    assert stops(tasks_sent) == [([job.pk, 1, "cancel"], "node.node-1")]
 
 
 def test_a_node_that_comes_back_with_an_old_attempt_is_told_to_stop_it(job, node_make, tasks_sent):
@@ -219,7 +215,7 @@ def test_a_node_that_comes_back_with_an_old_attempt_is_told_to_stop_it(job, node
     node_make("node-1", running=[{"job_id": job.pk, "token": 1}])
     tasks_sent.clear()
     reconcile()
-    assert stops(tasks_sent) == [[job.pk, 1, "cancel"]]
+    assert stops(tasks_sent) == [([job.pk, 1, "cancel"], "node.node-1")]
 
 
 def test_a_damaged_checkpoint_that_we_chose_is_put_aside_and_the_older_one_is_tried(job, node_make):

@@ -57,10 +57,10 @@ class Two(World):
             self._gone(*key, "node-1", [])
 
     def turn(self):
-        asked = [args for name, args in self.messages if name == "node.stop" and args[3] == "node.node-2"]
+        asked = [args for name, args in self.messages if name == "node.stop" and args[-1] == "node.node-2"]
         self.messages = [message for message in self.messages if message[0] == "node.start"]
         super().turn()
-        for job_id, token, how, _ in asked:
+        for job_id, token, how, *_ in asked:
             assert how == "rescue"
             if (job_id, token) not in self.ended:
                 self.ended.add((job_id, token))

@@ -16,7 +16,7 @@ from harness.jobs.queueing import job_priority_set
 from harness.pool.models import Device, PoolSetting, Quota
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create
-from tests.harness.jobs.helpers import estimated, event, queue, run_now
+from tests.harness.jobs.helpers import estimated, event, queue, run_now, stops
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)
@@ -51,7 +51,7 @@ def test_a_job_of_higher_priority_pauses_a_lesser_one_which_keeps_its_place_and_
         tick()
     lesser.refresh_from_db()
     assert (lesser.state, lesser.preempted) == ("pausing", True)
-    assert ("node.stop", [lesser.pk, attempt.number, "pause"], "node.node-1") in tasks_sent
+    assert stops(tasks_sent) == [([lesser.pk, attempt.number, "pause"], "node.node-1")]
     told = JobEvent.objects.filter(job=lesser, new_state="pausing").get().message
     assert "scheduler pauses it" in told and "place" in told
     left_paused(lesser, attempt)

@@ -17,7 +17,7 @@ from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job, JobEvent, MetricPoint
 from harness.jobs.stopping import stop_message
-from tests.harness.jobs.helpers import event, place_now, queue, run_now
+from tests.harness.jobs.helpers import event, place_now, queue, run_now, stops
 
 pytestmark = pytest.mark.django_db
 OWN_MODEL = "import torch\n\n\ndef build(spec):\n    return torch.nn.Linear(3, spec.shape.outputs)\n"
@@ -60,8 +60,7 @@ def test_a_running_job_is_told_to_stop(job, people, node_make, tasks_sent, djang
     with django_capture_on_commit_callbacks(execute=True):
         assert services.job_pause(user=people.owner, job=job).state == "pausing"
         assert services.job_cancel(user=people.mate, job=job).state == "cancelling"
-    sent = [(args, queue_name) for name, args, queue_name in tasks_sent if name == "node.stop"]
-    assert sent == [([job.pk, 1, "pause"], "node.node-1"), ([job.pk, 1, "cancel"], "node.node-1")]
+    assert stops(tasks_sent) == [([job.pk, 1, "pause"], "node.node-1"), ([job.pk, 1, "cancel"], "node.node-1")]
     events_apply(job.pk, [event(job, "exited", 1, outcome="failed", failure=None)])
     job.refresh_from_db()
     assert job.state == "cancelled"

@@ -21,7 +21,7 @@ from harness.jobs.timelines import use_rows, window_of
 from harness.pool.models import Device, Node
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_update
-from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, place_now, queue
+from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, place_now, queue, stops
 from worker.plan import RunPaths
 
 pytestmark = pytest.mark.django_db
@@ -63,10 +63,6 @@ def started(attempt):
     events_apply(attempt.job_id, [*both, event(attempt.job, "running", 0, rank=0)])
     attempt.refresh_from_db()
     attempt.job.refresh_from_db()
-
-
-def stops(tasks_sent):
-    return [(args, queue_name) for name, args, queue_name in tasks_sent if name == "node.stop"]
 
 
 def age(attempt, seconds):

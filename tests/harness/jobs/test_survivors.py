@@ -15,7 +15,7 @@ from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent
 from harness.pages.ranks_view import ranks_of
 from harness.pool.models import Node
 from harness.pool.services import pool_setting_update
-from tests.harness.jobs.helpers import event, place_now
+from tests.harness.jobs.helpers import event, place_now, stops
 from worker.plan import RunPlan
 
 pytestmark = pytest.mark.django_db
@@ -61,10 +61,6 @@ def ended(attempt, node, outcome, failure=None):
 
 def held():
     return list(Allocation.objects.values_list("device__node__name", flat=True))
-
-
-def stops(tasks_sent):
-    return [(args, queue_name) for name, args, queue_name in tasks_sent if name == "node.stop"]
 
 
 def words(attempt):
