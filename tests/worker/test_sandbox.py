@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from worker import sandbox
-from worker.sandbox import SandboxLevel, SandboxLimits, command
+from worker.sandbox import SandboxLevel, SandboxLimits, cgroup, command
 from worker.sandbox import probe as sandbox_probe
 
 ATTACKS = Path(__file__).with_name("attacks")
@@ -185,6 +186,37 @@ def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
     finally:
         process.kill()
         process.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root has cgroups")
+def test_a_process_that_joins_while_the_others_are_killed_is_killed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = cgroup.create("job1-1", None, 16)
+    assert group
+    late: list[subprocess.Popen[bytes]] = []
+    kill = cgroup.Cgroup.kill
+
+    def slow_kill(self: cgroup.Cgroup) -> None:
+        kill(self)
+        if not late:
+            late.append(_joined(group))
+
+    monkeypatch.setattr(cgroup.Cgroup, "kill", slow_kill)
+    first = _joined(group)
+    try:
+        sandbox.remove_leftovers("job1-1")
+        assert late and not any(process.poll() is None for process in (first, *late))
+        assert not any(folder.exists() for folder in group.folders)
+    finally:
+        for process in (first, *late):
+            process.kill()
+            process.wait()
+
+
+def _joined(group: cgroup.Cgroup) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen(["/bin/sleep", "600"])
+    for file in group.procs_files:
+        file.write_text(str(process.pid))
+    return process
 
 
 def test_what_ends_on_one_node_leaves_what_another_on_this_host_has_of_the_same_run() -> None:

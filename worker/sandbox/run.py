@@ -185,11 +185,11 @@ def _limit_egress(spec: SandboxSpec, group: cgroup.Cgroup) -> bool:
 def remove_leftovers(name: str) -> None:
     """Clean up after a sandbox whose caller was killed: whatever still runs in it, its cgroup, its scratch folder."""
     group = cgroup.named(name) if os.getuid() == 0 else None
-    if group and group.pids():
+    deadline = time.monotonic() + GONE_S
+    # What is just about to join cannot once the group is gone; until then the next look finds it.
+    while group and not group.remove() and time.monotonic() < deadline:
         group.kill()
-        psutil.wait_procs(_alive(group.pids()), timeout=GONE_S)
-    if group:
-        group.remove()
+        psutil.wait_procs(_alive(group.pids()), timeout=0.05)
     # As `mkdtemp` names them: what is longer belongs to another node of the same run on this host.
     for folder in run_dir("sandbox").glob(f"{name}-{'?' * SUFFIX_LENGTH}"):
         trees.tree_remove(folder)

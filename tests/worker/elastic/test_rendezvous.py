@@ -14,6 +14,8 @@ def _refuses(port: int) -> bool:
         socket.create_connection(("127.0.0.1", port), timeout=5.0).close()
     except ConnectionRefusedError:
         return True
+    except ConnectionResetError:  # it is being closed
+        return False
     return False
 
 
