@@ -46,13 +46,13 @@ def dataset_purge(*, user: User, dataset: Dataset) -> None:
         audit_write(user, "dataset_purge", f"{row.pk} {row.name}", project=row.project, bytes=row.source_bytes)
         publish_dataset(row.project_id, row.pk, {"deleted": True})
         _row_delete(row)
-        task_send_on_commit("control.content_purge", [row.sha256])
 
 
 def _row_delete(dataset: Dataset) -> None:
     """With the upload that it was made of: without a dataset that would be an unfinished one again."""
     Upload.objects.filter(dataset=dataset).delete()
     dataset.delete()
+    task_send_on_commit("control.content_purge", [dataset.sha256])
 
 
 def _unused_check(dataset: Dataset) -> None:

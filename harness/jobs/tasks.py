@@ -8,6 +8,7 @@ from typing import Any
 import redis
 from celery import shared_task
 
+from harness.beside import Beside
 from harness.jobs import predictions
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import reconcile as reconcile_module
@@ -15,6 +16,7 @@ from harness.jobs.control import retention as retention_module
 from harness.jobs.control import tick as tick_module
 
 _log = logging.getLogger(__name__)
+_purging = Beside("purge", retention_module.jobs_purge_asked)
 
 
 @shared_task(name="control.tick")
@@ -47,7 +49,7 @@ def retention() -> None:
 @shared_task(name="control.jobs_purge")
 def jobs_purge() -> None:
     """Delete for good what people no longer want."""
-    retention_module.jobs_purge_asked()
+    _purging.begin()
 
 
 @shared_task(name="control.prediction_done")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -55,7 +56,8 @@ def tree_measure(root: Path, part_of: Callable[[str], str], entries_max: int = E
                     path = f"{folder}{entry.name}"
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append((f"{path}/", depth + 1))
-                    else:
+                        continue
+                    with suppress(FileNotFoundError):  # removed since the folder was listed: the others are there
                         blocks = entry.stat(follow_symlinks=False).st_blocks
                         found.bytes_by_part[part_of(path)] += blocks * BLOCK_BYTES
         except (FileNotFoundError, NotADirectoryError):

@@ -14,7 +14,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,11 @@ def run_all(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def is_broken(figures: Mapping[str, Any]) -> bool:
+    """Whether a benchmark, or a section of it, ended without its figures."""
+    return "error" in figures or any("error" in part for part in figures.get("sections", {}).values())
+
+
 def main() -> int:
     """0 if each ended with its figures, whether or not they meet their bars."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -84,7 +89,7 @@ def main() -> int:
     folders = {"DLH_BENCH_DATA": data_folder(given.data), "DLH_TRACES": traces_folder(given.traces)}
     os.environ.update({name: str(folder.resolve()) for name, folder in folders.items() if folder})
     found = run_all(names)
-    broken = [name for name, figures in found.items() if "error" in figures]
+    broken = [name for name, figures in found.items() if is_broken(figures)]
     print(json.dumps({"benchmark": "all", "broken": broken, "figures": found}))
     return 1 if broken else 0
 

@@ -256,10 +256,7 @@ def ranks_run(rounds: int, steps: int, batch: int) -> dict[str, Any]:
             of_factor[name] = {
                 "rows": runs[-1]["rows"],
                 "corrections": max(run["corrections"] for run in runs),
-                **{
-                    key: median(run[key] for run in runs)
-                    for key in ("step_s", "share_of_ideal", "share_of_own", "speedup")
-                },
+                **{key: median(run[key] for run in runs) for key in FIGURES},
             }
             shown = of_factor[name]
             print(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.__main__ import USUAL_S, chosen, remaining_s
+from tests.benchmarks.__main__ import USUAL_S, chosen, is_broken, remaining_s
 from tests.benchmarks.gather import gathered, public_folder
 
 
@@ -31,6 +31,12 @@ def test_a_machine_half_as_quick_as_usual_needs_twice_the_time_for_what_is_left(
 
 def test_a_benchmark_that_breaks_is_told_with_its_exit_code():
     assert gathered("bench_zeus", ["--no-such-option"]) == {"error": "ended with code 2 and no figures"}
+
+
+def test_a_benchmark_with_a_broken_section_is_a_broken_one():
+    whole, broken = {"met": False}, {"error": "ended with code 1 and no figures"}
+    assert not is_broken({"benchmark": "modes", "sections": {"sync": whole}}) and not is_broken(whole)
+    assert is_broken({"benchmark": "modes", "sections": {"sync": whole, "async": broken}}) and is_broken(broken)
 
 
 def test_without_public_data_a_benchmark_says_what_it_leaves_out(tmp_path):

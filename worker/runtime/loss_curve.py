@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +77,13 @@ def check_losses(step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
 
 def check_weights(step: int, net: nn.Module) -> None:
     """Raise `ProgramFailure` (nan_loss) where a weight is not finite: the loss shows that one step later."""
-    weights = [weight for weight in net.parameters() if weight.requires_grad]
-    if weights and not bool(torch.stack([torch.isfinite(weight).all() for weight in weights]).all()):
+    if not are_finite([weight for weight in net.parameters() if weight.requires_grad]):
         raise _not_finite(f"The weights are no finite numbers any more after step {step}", step)
+
+
+def are_finite(weights: Sequence[Tensor]) -> bool:
+    """Whether all are numbers, and finite."""
+    return not weights or bool(torch.stack([torch.isfinite(weight).all() for weight in weights]).all())
 
 
 def nan_loss(step: int, value: float, where: str = "training") -> ProgramFailure:

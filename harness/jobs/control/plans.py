@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django.conf import settings
 
@@ -47,6 +48,7 @@ def plan_make(
     store, limits, addresses = settings.STORE, _limits(job, devices, most, disk), addresses_of(devices)
     network, problem = network_of(devices, addresses)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
+    limits = replace(limits, memory_bytes=_kept_bytes(limits.memory_bytes, devices, ranks))
     return RunPlan(
         job_id=job.pk,
         token=token,
@@ -164,3 +166,10 @@ def _memory_bytes(wanted_bytes: int, devices: Sequence[Device], most: int) -> in
     if wanted_bytes:
         return -(-wanted_bytes * there // len(devices))
     return min(_memory_share(node, held, most) * there // len(held) for node, held in on_node.items())
+
+
+def _kept_bytes(memory_bytes: int, devices: Sequence[Device], ranks: Sequence[RankPlan]) -> int:
+    """The same where some devices got no rank (`shared_out`): a node's ranks may take what its devices may, no more."""
+    held, kept = Counter(device.node.name for device in devices), Counter(rank.node for rank in ranks)
+    most_held, most_kept = max(held.values()), max(kept.values())
+    return min(memory_bytes * held[node] * most_kept // (most_held * count) for node, count in kept.items())

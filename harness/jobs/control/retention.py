@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from contextlib import suppress
 from datetime import timedelta
@@ -35,7 +34,6 @@ SAMPLES_KEEP_EVERY = 10
 BATCH_ROWS = 2000
 BREATH_S = 0.02
 """Between two batches others write."""
-_purging = threading.Lock()
 _GONE = ".gone-"
 """So begins the name of the folder of a job whose rows are deleted: it is removed now, or by the next round."""
 _log = logging.getLogger(__name__)
@@ -79,13 +77,9 @@ def jobs_purge() -> int:
 
 
 def jobs_purge_asked() -> None:
-    """Delete what people have given up, now; what is asked for meanwhile is done by who is at it already."""
-    if _purging.acquire(blocking=False):
-        try:
-            while jobs_purge():
-                pass
-        finally:
-            _purging.release()
+    """Delete what people have given up, and what they give up meanwhile."""
+    while jobs_purge():
+        pass
 
 
 def _job_purge(rows: QuerySet[Job], job_id: str) -> bool:

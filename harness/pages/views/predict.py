@@ -53,7 +53,7 @@ def _field(column: ColumnProfile, kind: str) -> dict[str, Any]:
     return {
         "name": column.name,
         "number": is_number,
-        "decimal_comma": column.spelling == DECIMAL_COMMA,
+        "decimal_comma": column.spelling.startswith(DECIMAL_COMMA),  # a unit may follow
         "typical": "" if typical is None else f"{typical:.6g}" if isinstance(typical, float) else typical,
         "choices": values if kind == "categorical" and len(values) <= CHOICES_MOST else [],
         "low": column.minimum,

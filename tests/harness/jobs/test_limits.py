@@ -73,6 +73,20 @@ def test_a_rank_on_a_second_node_takes_no_memory_from_those_on_the_first(people,
     assert plan.memory_bytes("node-1") == pytest.approx(3 * each, abs=6)
 
 
+def test_a_device_without_a_rank_gives_its_memory_to_no_other_node(people, node_make, job_make):
+    pool_setting_update(user=people.admin, span_nodes=True)
+    for name, cpus, address in (("node-1", 3, "10.0.0.1"), ("node-2", 2, "10.0.0.2")):
+        node_make(name, cpus=cpus, address=address)
+    Device.objects.filter(pk=Device.objects.filter(node__name="node-1").first().pk).update(slowdown=500.0)
+    job = job_make(resources={"count": 4, "memory_gib": 10, "split": "by_speed"}, mode="sync")
+    devices = Device.objects.select_related("node").order_by("node__name", "index")
+    plan = plan_make(job, token=1, devices=list(devices), backend="horovod", disk=disk_read(job))
+    assert [rank.node for rank in plan.ranks] == ["node-1"] * 2 + ["node-2"] * 2
+    assert plan.memory_bytes("node-1") <= 6 * GIB and plan.memory_bytes("node-2") == 4 * GIB
+    alone = plan_make(job, token=1, devices=list(devices)[:3], backend="horovod", disk=disk_read(job))
+    assert len(alone.ranks) == 2 and alone.memory_bytes("node-1") == 10 * GIB
+
+
 def test_a_disk_is_looked_at_before_devices_are_taken_and_not_while(job, node_make, monkeypatch):
     seen = []
     for module, name in (

@@ -75,7 +75,7 @@ def test_a_job_predicts_although_its_data_was_read_anew_since_and_cannot_be_used
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """Rows that a node was asked to predict for, from the form of a table with the numbers `price` and `size`."""
+    """Rows that a node was asked to predict for, from the form of a table with the numbers `price`, `fee`, `size`."""
     rows: list[dict[str, Any]] = []
 
     def column(name: str, spelling: str) -> ColumnProfile:
@@ -84,7 +84,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             name=name, type=kind, guessed_type=kind, reason="", missing=0, unique=9, mean=2.5, spelling=spelling
         )
 
-    columns = (column("price", DECIMAL_COMMA), column("size", ""))
+    columns = (column("price", DECIMAL_COMMA), column("fee", f"{DECIMAL_COMMA}, €"), column("size", ""))
     profile = DatasetProfile(kind=DataKind.TABLE, rows=9, columns=columns)
 
     def create(*, job: Job, data: bytes, **_: Any) -> Prediction:
@@ -99,7 +99,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 def typed(world: SimpleNamespace, owner: Client, **fields: str) -> Any:
     """The answer to the form with these fields."""
     job = world.jobs["succeeded"]
-    job.resolved["spec"]["shape"] = {"numeric": ["price", "size"]}
+    job.resolved["spec"]["shape"] = {"numeric": ["price", "fee", "size"]}
     Job.objects.filter(pk=job.pk).update(resolved=job.resolved)
     posted = {f"field:{name}": text for name, text in fields.items()}
     return owner.post(reverse("job_predict", args=[job.pk]), posted)
@@ -109,8 +109,8 @@ def typed(world: SimpleNamespace, owner: Client, **fields: str) -> Any:
 def test_a_number_is_typed_as_it_is_written_in_the_data(
     world: SimpleNamespace, owner: Client, asked: list[dict[str, Any]], text: str, value: float | None
 ) -> None:
-    assert typed(world, owner, price=text, size="7").status_code == 302
-    assert asked == [{"price": value, "size": 7.0}]
+    assert typed(world, owner, price=text, fee=text, size="7").status_code == 302
+    assert asked == [{"price": value, "fee": value, "size": 7.0}]
 
 
 @pytest.mark.parametrize("text", ["3,5", "many", "nan", "inf", "1e999"])

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from harness.datasets import services
-from harness.datasets.purging import contents_purge
+from harness.datasets.purging import content_purge, contents_purge
 from harness.jobs.control.retention import retention
 from harness.jobs.models import Job, JobAttempt
 from harness.storage.leftovers import leftovers_remove
@@ -127,6 +127,18 @@ def test_a_database_that_knows_nothing_has_nothing_removed(fill, store, people):
         age(path)
     retention()
     assert store.job("nosuchjob001").root.is_dir() and content.is_dir()
+
+
+def test_the_content_of_the_last_dataset_goes_too(dataset, store, tasks_sent, django_capture_on_commit_callbacks):
+    root, sha256 = store.dataset(dataset.sha256).root, dataset.sha256
+    type(dataset).objects.update(deleted_at=timezone.now() - timedelta(days=60))
+    age(root)
+    with django_capture_on_commit_callbacks(execute=True):
+        retention()
+    for name, arguments, _ in tasks_sent:
+        if name == "control.content_purge":
+            content_purge(*arguments)
+    assert not root.exists() and ("control.content_purge", [sha256], "control") in tasks_sent
 
 
 def test_programs_that_a_node_was_asked_to_read_go_when_nobody_waits_any_more(store):

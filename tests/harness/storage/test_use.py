@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -131,6 +134,22 @@ def test_a_folder_with_more_files_than_are_counted_is_not_whole(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "file").touch()
     assert not sizes.tree_measure(tmp_path, lambda _: "all", entries_max=6).is_whole
+
+
+def test_a_file_that_is_removed_while_its_folder_is_counted_hides_no_other_one(tmp_path, monkeypatch):
+    for number in range(5):
+        (tmp_path / str(number)).write_bytes(b"x" * 64 * KIB)
+    listed = os.scandir
+
+    @contextmanager
+    def scandir(path):
+        entries = sorted(listed(path), key=lambda entry: entry.name)
+        (tmp_path / "0").unlink()
+        yield entries
+
+    monkeypatch.setattr(sizes.os, "scandir", scandir)
+    found = sizes.tree_measure(tmp_path, lambda _: "all")
+    assert found.is_whole and found.bytes_by_part["all"] == 4 * 64 * KIB
 
 
 def test_what_is_deleted_for_good_counts_no_more_and_gives_the_disk_back(job, dataset, people, store, fill):

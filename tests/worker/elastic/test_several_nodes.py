@@ -18,9 +18,10 @@ import torch
 from safetensors.torch import load_file
 
 from tests.waiting import wait_for
-from tests.worker.elastic.test_members import COMMIT_STEPS, FAR, OWN, assert_same_end, made
+from tests.worker.elastic.test_members import COMMIT_STEPS, FAR, assert_same_end, made
 from tests.worker.elastic.test_members import PLACE as STEP
 from tests.worker.pairs import NODES, START, Pair, cut
+from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import Ranks, events
 from worker.plan import Limits, RankPlan, RunPlan
 from worker.runtime.checkpoint import CheckpointStore
@@ -122,7 +123,7 @@ class Elastic:
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As in `test_elastic`: ranks must not change what it learns."""
-    return made(tmp_path_factory.mktemp("elastic"), OWN, EPOCHS)
+    return made(tmp_path_factory.mktemp("elastic"), samples.EXACT_NET, EPOCHS)
 
 
 @pytest.fixture(scope="module")

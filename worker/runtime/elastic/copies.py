@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from worker.runtime.checkpointer import Checkpointer, copied
-from worker.runtime.loss_curve import LossLog, LossPoint
+from worker.runtime.loss_curve import LossLog, LossPoint, are_finite
 from worker.runtime.rng import restore_rng, rng_state
 
 if TYPE_CHECKING:
@@ -133,11 +133,18 @@ def copy_save(run: ElasticRun) -> None:
     }
     try:
         run.teller.points(KeptLosses.points_of(copy["points"]))  # the lost one may not have told all of them
-        run.checkpointer.store.save(state, step=step, epoch=step / run.teller.steps_per_epoch, metric=None)
+        if _is_whole(run, copy):
+            run.checkpointer.store.save(state, step=step, epoch=step / run.teller.steps_per_epoch, metric=None)
         if best is not None and best[1]["step"] != step:
             run.checkpointer.store.save(best[0], **best[1])
     except Exception as error:
         print(f"rank {run.rank}: the copy after step {step} cannot be saved: {error}", file=sys.stderr, flush=True)
+
+
+def _is_whole(run: ElasticRun, copy: dict[str, Any]) -> bool:
+    """Whether its weights are finite: an update that ruined them shows in the loss one step later."""
+    net = run.checkpointer.parts["net"]
+    return are_finite([copy["parts"]["net"][name] for name, weight in net.named_parameters() if weight.requires_grad])
 
 
 def rng_take(run: ElasticRun, copy: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ CLASSES_SHOWN = 50
 """Larger confusion matrices show the most frequent classes."""
 CURVES_SHOWN = 20
 CURVE_POINTS = 200
+THRESHOLDS = np.arange(101) / 100
+"""Between which the page of two classes lets people choose (`harness/frontend/src/charts/threshold.js`)."""
 SAMPLES = 24
 FEATURES_SHOWN = 8
 BINS = 10
@@ -113,17 +116,14 @@ def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], na
     thinned = False
     for index in sorted(chosen[:CURVES_SHOWN]):
         is_class, score, name = true == index, probabilities[:, index], names[index]
-        fpr, tpr, cuts = roc_curve(is_class, score, drop_intermediate=True)
-        keep = thin(len(fpr))
-        roc += [[name, float(fpr[i]), float(tpr[i]), float(min(cuts[i], 1.0))] for i in keep]
-        precision, recall, cuts_pr = precision_recall_curve(is_class, score, drop_intermediate=True)
-        kept = thin(len(precision))
-        cuts_pr = np.append(cuts_pr, 1.0)
-        pr += [[name, float(recall[i]), float(precision[i]), float(cuts_pr[i])] for i in kept]
-        thinned = thinned or len(keep) < len(fpr) or len(kept) < len(precision)
+        fpr, tpr, cuts, few = curve_points(roc_curve, is_class, score, moved=len(names) == 2)
+        roc += [[name, *point] for point in zip(fpr, tpr, cuts, strict=True)]
+        precision, recall, cuts, fewer = curve_points(precision_recall_curve, is_class, score, moved=len(names) == 2)
+        pr += [[name, *point] for point in zip(recall, precision, cuts, strict=True)]
+        thinned = thinned or few or fewer
         average = float(average_precision_score(is_class, score))
         areas.append([name, int(counts[index]), average, float(roc_auc_score(is_class, score))])
-    note = f"{which}Down-sampled to {CURVE_POINTS} points per class." if thinned else which.rstrip()
+    note = f"{which}Down-sampled to about {CURVE_POINTS} points per class." if thinned else which.rstrip()
     if len(areas) > 1:
         average, roc_auc = np.mean([row[2:] for row in areas], axis=0)
         which += f"Mean over these classes: average precision {average:.3f}, area under the ROC curve {roc_auc:.3f}."
@@ -133,6 +133,28 @@ def curve_charts(true: NDArray[np.int64], probabilities: NDArray[np.float64], na
         chart("pr", "Precision and recall", "curve", ["class", "recall", "precision", "threshold"], pr, note),
         chart("average_precision", "Average precision", "table", columns, areas, which.rstrip()),
     ]
+
+
+def curve_points(
+    curve: Callable[..., tuple[NDArray[np.float64], ...]],
+    is_class: NDArray[np.bool_],
+    score: NDArray[np.float64],
+    *,
+    moved: bool,
+) -> tuple[list[float], list[float], list[float], bool]:
+    """(one axis, the other, threshold) of the points of a curve of sklearn that are shown; whether some are left out.
+
+    These are its corners. With `moved` also those of all `THRESHOLDS`: between two corners the thresholds are unknown.
+    """
+    first, second, cuts = curve(is_class, score, drop_intermediate=not moved)
+    every = np.minimum(np.append(cuts, 1.0)[: len(first)], 1.0)
+    corners = np.minimum(curve(is_class, score, drop_intermediate=True)[2], 1.0) if moved else every
+    chosen = corners[thin(len(corners))]
+    shown = np.isin(every, chosen)
+    if moved:
+        rising = np.unique(every)
+        shown |= np.isin(every, rising[np.searchsorted(rising, THRESHOLDS)])
+    return first[shown].tolist(), second[shown].tolist(), every[shown].tolist(), len(chosen) < len(corners)
 
 
 def thin(count: int) -> NDArray[np.int64]:

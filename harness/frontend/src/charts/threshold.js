@@ -15,13 +15,16 @@ export function hasThreshold(chart) {
 }
 
 // The point of the curve at which rows from this probability on are taken: that of the lowest cut that is as high. Where
-// two have the same, the one that counts the rows of just this probability has the larger recall.
+// two have the same, the one that counts the rows of just this probability finds more, or takes more wrongly.
 export function pointAt(chart, threshold) {
   const [cut, recall] = [columnAt(chart, "threshold"), columnAt(chart, "tpr", "recall")];
+  const [fpr, precision] = [columnAt(chart, "fpr"), columnAt(chart, "precision")];
+  const wrong = (row) => (fpr >= 0 ? row[fpr] : -row[precision]);
+  const isAfter = (row, other) => row[recall] > other[recall] || (row[recall] === other[recall] && wrong(row) > wrong(other));
   let found = null;
   for (const row of chart.rows) {
     if (row[cut] < threshold) continue;
-    if (!found || row[cut] < found[cut] || (row[cut] === found[cut] && row[recall] > found[recall])) found = row;
+    if (!found || row[cut] < found[cut] || (row[cut] === found[cut] && isAfter(row, found))) found = row;
   }
   return found;
 }
@@ -31,7 +34,7 @@ function told(chart, threshold) {
   const at = (name) => (point ? point[columnAt(chart, name)] : 0);
   const name = `“${chart.rows[0][columnAt(chart, "class")]}”`;
   if (columnAt(chart, "tpr") >= 0) return `finds ${percent(at("tpr"))} of ${name}, and takes ${percent(at("fpr"))} of the others for it`;
-  if (!point || at("recall") === 0) return `calls no row ${name}`;
+  if (!point || (at("recall") === 0 && at("precision") === 1)) return `calls no row ${name}`;
   return `finds ${percent(at("recall"))} of ${name}; of the rows called so, ${percent(at("precision"))} are right`;
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -48,6 +50,30 @@ def test_of_two_classes_the_rarer_one_is_judged() -> None:
     assert {row[0] for row in roc["rows"]} == {"fraud"}
     assert areas["rows"] == [["fraud", 200, pytest.approx(0.1, abs=0.03), pytest.approx(0.5, abs=0.05)]]
     assert areas["note"] == ""
+
+
+def reached(curve: dict[str, Any], threshold: float) -> list[float]:
+    """The point at which a page takes rows from this probability on (`pointAt` in threshold.js)."""
+    is_roc = curve["id"] == "roc"
+    least = min(row[3] for row in curve["rows"] if row[3] >= threshold)
+    points = [row[1:3] for row in curve["rows"] if row[3] == least]
+    return max(points, key=lambda point: point[::-1] if is_roc else (point[0], -point[1]))
+
+
+@pytest.mark.parametrize("rows", [10, 3000])
+def test_of_two_classes_each_threshold_tells_what_it_finds_and_takes_wrongly(rows: int) -> None:
+    random = np.random.default_rng(1)
+    true = (np.arange(rows) % 5 > 2).astype(np.int64)
+    score = np.clip(random.normal(0.3 + 0.4 * true, 0.2), 0.0, 1.0)
+    score[:2] = 1.0
+    roc, pr, _ = curve_charts(true, np.stack([1 - score, score], 1), ["no", "yes"])
+    for threshold in np.arange(101) / 100:
+        called = score >= threshold
+        found, wrong = (np.count_nonzero(called & (true == kind)) for kind in (1, 0))
+        there = np.count_nonzero(true)
+        assert reached(roc, threshold) == pytest.approx([wrong / (rows - there), found / there])
+        assert reached(pr, threshold) == pytest.approx([found / there, found / (found + wrong)])
+    assert len(roc["rows"]) <= 310 and len(pr["rows"]) <= 310
 
 
 def test_areas_of_tied_scores_are_those_of_a_coin() -> None:
