@@ -71,7 +71,8 @@ def environment(part: str) -> dict[str, str]:
     if part == "node":
         kept = without_serving(kept)
     else:
-        s3_settings(), smtp_settings(), webhook_networks()
+        for check in (s3_settings, smtp_settings, webhook_networks):
+            check()
     if "DLH_CACHE" in settled:
         kept.pop("DLH_STORE", None)  # the image names a folder, which is empty here
     return {**kept, **settled, "DLH_NODE_NAME": node_name(), "PYTHONUNBUFFERED": "1"}

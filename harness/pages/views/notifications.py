@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
 
 from harness.accounts.models import User
 from harness.accounts.selectors import project_list
 from harness.errors import Invalid
 from harness.notify import selectors, services
-from harness.notify.models import KINDS_CHOSEN, DeliveryState, NotifyChoice
+from harness.notify.models import KINDS_CHOSEN, NotifyChoice
 from harness.pages.notify_form import NotifyForm
 from harness.pages.web import asks_part, change, page, person, show
+
+LOOKED_AT = timedelta(seconds=10)
+"""The page asks again while a message is sent within this time; a later try is not waited for."""
 
 
 @page("GET", "HEAD")
@@ -47,8 +53,8 @@ def _shown(
 
 def _sent(request: HttpRequest) -> dict[str, object]:
     rows = list(selectors.delivery_list(user=person(request)))
-    moving = {DeliveryState.WAITING, DeliveryState.SENDING}
-    return {"deliveries": rows, "is_moving": any(row.state in moving for row in rows)}
+    soon = timezone.now() + LOOKED_AT
+    return {"deliveries": rows, "is_moving": any(row.ended_at is None and row.due_at < soon for row in rows)}
 
 
 @page("POST")

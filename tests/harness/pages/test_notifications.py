@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,6 +61,9 @@ def test_a_test_is_on_its_way_and_the_page_asks_until_it_has_ended(owner: Client
     save(owner, webhook_url=URL)
     told: Any = owner.post(reverse("notifications_test"), follow=True)
     assert "A test is on its way" in told.content.decode() and "hx-trigger" in text(owner, HX_Request="true")
+    Delivery.objects.update(due_at=timezone.now() + timedelta(minutes=2), problem="It answered 503.")
+    later = text(owner, HX_Request="true")
+    assert "Next try" in later and "hx-trigger" not in later
     Delivery.objects.update(state="failed", problem="It answered 404.", ended_at=timezone.now())
     part = text(owner, HX_Request="true")
     assert "It answered 404." in part and "hx-trigger" not in part and "<html" not in part
