@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import smtplib
+import ssl
 
 from django.core.mail import EmailMessage, get_connection
 
@@ -35,6 +36,10 @@ def mail_send(smtp: SmtpSettings, *, to: str, subject: str, text: str, message_i
         raise _told(code, "the address") from error
     except smtplib.SMTPAuthenticationError as error:
         raise DeliveryTrouble("The mail server refused this installation's login; tell an admin.") from error
+    except smtplib.SMTPNotSupportedError as error:
+        raise DeliveryRefused("The mail server does not offer the security or login that is set.") from error
+    except ssl.SSLCertVerificationError as error:
+        raise DeliveryTrouble("The mail server's certificate is not good; tell an admin.") from error
     except smtplib.SMTPResponseException as error:
         raise _told(error.smtp_code, "the message") from error
     except (OSError, smtplib.SMTPException) as error:

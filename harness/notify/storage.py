@@ -19,14 +19,16 @@ EASED_SHARE = 0.90
 def storage_watch() -> None:
     """Tell of projects that have become full since the last look; does nothing while nobody wants to know."""
     if not NotifyChoice.objects.filter(storage_full=True).exists():
+        StorageAlarm.objects.all().delete()
         return
+    shares = {row: row.use.used_bytes / row.limit_bytes for row in storage_limits() if row.limit_bytes}
+    held = {row.project.pk for row, share in shares.items() if share >= EASED_SHARE}
+    # One whose quota was taken away has room again, too.
+    StorageAlarm.objects.exclude(project__in=held).delete()
     alarmed = set(StorageAlarm.objects.values_list("project_id", flat=True))
-    for row in storage_limits():
-        share = row.use.used_bytes / row.limit_bytes if row.limit_bytes else 0.0
+    for row, share in shares.items():
         if share >= FULL_SHARE and row.project.pk not in alarmed:
             _alarm(row)
-        elif share < EASED_SHARE and row.project.pk in alarmed:
-            StorageAlarm.objects.filter(project=row.project).delete()
 
 
 def _alarm(row: ProjectStorage) -> None:

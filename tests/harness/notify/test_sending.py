@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import threading
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,6 +12,8 @@ from django.db import connection
 from django.utils import timezone
 
 from harness.accounts.models import Membership
+from harness.celery import app
+from harness.env_smtp import Security
 from harness.notify import sending
 from harness.notify.models import Delivery, NotifyChoice
 from harness.notify.services import choice_update, delivery_test, webhook_secret
@@ -18,6 +21,12 @@ from tests.harness.notify.test_outbox import finish
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
+
+
+def test_control_knows_the_tasks_and_is_woken_for_them_by_its_own_clock():
+    app.loader.import_default_modules()
+    assert {"control.notify", "control.notify_watch"} <= set(app.tasks)
+    assert {"control.notify", "control.notify_watch"} <= {entry["task"] for entry in app.conf.beat_schedule.values()}
 
 
 def test_a_finished_job_arrives_signed(job, people, told, hooks, send_all):
@@ -88,11 +97,23 @@ def test_a_mail_server_that_asks_to_wait_or_is_away_is_tried_again(job, people, 
     finish(job)
     send_all()
     assert Delivery.objects.get().state == "waiting"
-    settings.SMTP = type(settings.SMTP)(**{**settings.SMTP.__dict__, "port": 1})
+    settings.SMTP = replace(settings.SMTP, port=1)
     send_all()
     assert (Delivery.objects.get().state, Delivery.objects.get().problem) == (
         "waiting", "The mail server cannot be reached.",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("changed", [{"security": Security.STARTTLS}, {"user": "u", "password": "p"}])
+def test_a_mail_server_without_what_is_set_is_told_of_and_gets_no_message(
+    job, people, told, mails, send_all, settings, changed
+):
+    told(people.owner, by_email=True, webhook_url="")
+    settings.SMTP = replace(settings.SMTP, **changed)
+    finish(job)
+    send_all()
+    assert (Delivery.objects.get().state, mails.got) == ("failed", [])
+    assert "does not offer the security or login" in Delivery.objects.get().problem
 
 
 def test_whoever_lost_the_right_or_turned_it_off_meanwhile_gets_nothing(job, people, told, hooks, send_all):

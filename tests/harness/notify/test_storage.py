@@ -37,6 +37,16 @@ def test_a_project_out_of_storage_is_told_once_until_it_had_room_again(dataset, 
     assert looked() == ["owner", "owner"]
 
 
+def test_a_project_whose_quota_was_taken_away_is_told_anew_when_it_has_one_again(dataset, people, told):
+    told(people.owner)
+    quota(people.project, 1.0)
+    assert looked() == ["owner"]
+    StorageQuota.objects.all().delete()
+    assert looked() == ["owner"]
+    quota(people.project, 1.0)
+    assert looked() == ["owner", "owner"]
+
+
 def test_whoever_adds_to_it_or_watches_it_is_told(dataset, people, told):
     told(people.mate)
     told(people.viewer)
@@ -51,7 +61,7 @@ def test_without_a_quota_or_anybody_who_wants_to_know_nothing_is_looked_at(
     dataset, people, told, django_assert_num_queries
 ):
     StorageQuota.objects.create(project=people.project, limit_bytes=1)
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         storage_watch()
     told(people.owner)
     StorageQuota.objects.all().delete()
