@@ -74,10 +74,13 @@ def delivery_next() -> bool:
 
 
 def _due() -> QuerySet[Delivery]:
-    """Of one person and channel one at a time: who waits for a dead receiver keeps only their own messages waiting."""
+    """Of one person and channel one at a time: who waits for a dead receiver keeps only their own messages waiting.
+
+    Those that were tried least come first: one that its receiver never takes holds up no other.
+    """
     sending = Delivery.objects.filter(user=OuterRef("user"), channel=OuterRef("channel"), state=DeliveryState.SENDING)
     rows = Delivery.objects.filter(state=DeliveryState.WAITING, due_at__lte=timezone.now())
-    return rows.exclude(Exists(sending)).order_by("due_at", "created_at", "pk")
+    return rows.exclude(Exists(sending)).order_by("tries", "due_at", "created_at", "pk")
 
 
 def _claim() -> Delivery | None:

@@ -71,6 +71,22 @@ def test_it_is_tried_again_later_and_with_the_same_id_until_it_arrives(job, peop
     assert len({json.loads(body)["id"] for _, _, body in hooks.got}) == 1 and len(hooks.got) == 3
 
 
+def test_one_message_that_its_receiver_cannot_take_holds_up_no_other(job, people, told, hooks, send_all):
+    told(people.owner)
+    finish(job)
+    hooks.statuses = [500]
+    send_all()
+    finish(job)
+    finish(job)
+    hooks.statuses = [200, 200, 500]
+    send_all()
+    assert sorted(Delivery.objects.values_list("state", "tries")) == [
+        ("delivered", 1),
+        ("delivered", 1),
+        ("waiting", 2),
+    ]
+
+
 def test_it_is_given_up_after_a_few_tries_and_says_why(job, people, told, hooks, send_all):
     told(people.owner)
     hooks.statuses = [500] * 20
