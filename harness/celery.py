@@ -27,6 +27,8 @@ RATES_PERIOD_S = 10.0
 RETENTION_PERIOD_S = 600.0
 SIZES_PERIOD_S = 20.0
 MIRROR_PERIOD_S = 15.0
+NOTIFY_PERIOD_S = 5.0
+NOTIFY_WATCH_PERIOD_S = 60.0
 
 
 def _beat(task: str, period_s: float) -> dict[str, Any]:
@@ -80,6 +82,8 @@ app.conf.beat_schedule = {
     "rates_advance": _beat("control.rates_advance", RATES_PERIOD_S),
     "retention": _beat("control.retention", RETENTION_PERIOD_S),
     "sizes_refresh": _beat("control.sizes_refresh", SIZES_PERIOD_S),
+    "notify": _beat("control.notify", NOTIFY_PERIOD_S),
+    "notify_watch": _beat("control.notify_watch", NOTIFY_WATCH_PERIOD_S),
     "estimates_retention": _beat("control.estimates_retention", RETENTION_PERIOD_S),
 }
 if settings.S3 is not None:
@@ -87,7 +91,7 @@ if settings.S3 is not None:
 app.autodiscover_tasks(
     [
         "harness.jobs", "harness.datasets", "harness.pool", "harness.calibration", "harness.estimates",
-        "harness.rates", "harness.bucket", "harness.storage",
+        "harness.rates", "harness.bucket", "harness.storage", "harness.notify",
     ]
 )  # fmt: skip
 

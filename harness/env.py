@@ -153,9 +153,12 @@ def _ca_file(name: str) -> str:
     return path
 
 
-def without_s3(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for whoever must not sign in at the object store: nodes."""
-    return {name: value for name, value in environment.items() if not name.startswith("DLH_S3_")}
+_SERVING = ("DLH_S3_", "DLH_SMTP_")
+
+
+def without_serving(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for whoever must sign in neither at the object store nor at the mail server: nodes."""
+    return {name: value for name, value in environment.items() if not name.startswith(_SERVING)}
 
 
 def database(url: str, sqlite_path: Path) -> dict[str, Any]:

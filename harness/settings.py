@@ -18,6 +18,7 @@ from harness.env import (
     s3_settings,
     secret_read_or_make,
 )
+from harness.env_smtp import smtp_settings, webhook_networks
 from harness.store import StorePaths
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -29,6 +30,12 @@ for _folder in ("secrets", "run", "logs"):
 STORE = StorePaths(env_path("DLH_STORE", HOME / "store"))
 S3 = s3_settings()
 """The object store behind the store's folder; None: there is none."""
+SMTP = smtp_settings()
+"""The mail server; None: no e-mail is sent."""
+WEBHOOK_NETWORKS = webhook_networks("DLH_WEBHOOK_NETWORKS")
+"""Private networks that webhooks may go to."""
+WEBHOOK_HTTP = env_bool("DLH_WEBHOOK_HTTP")
+"""Webhooks may go without TLS."""
 PORTAL_URL = env_text("DLH_URL", "http://127.0.0.1:8000").rstrip("/")
 NODE_NAME = env_text("DLH_NODE_NAME")
 REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -63,6 +70,7 @@ INSTALLED_APPS = [
     "harness.calibration",
     "harness.estimates",
     "harness.rates",
+    "harness.notify",
     "harness.pages",
 ]
 MIDDLEWARE = [

@@ -55,19 +55,24 @@ def user_update(
     password: str | None = None,
     is_admin: bool | None = None,
     is_active: bool | None = None,
+    email: str | None = None,
 ) -> User:
     """Change a user: people change their own password, admins everything. Raises `Forbidden`, `Invalid`, `Conflict`."""
-    only_own_password = actor == user and is_admin is None and is_active is None
+    only_own_password = actor == user and is_admin is None and is_active is None and email is None
     if actor is not None and not (only_own_password and token_of(actor) is None):
         require_admin(actor)
     if password is not None:
         _password_set(user, password)
+    if email is not None:
+        _email_set(user, email)
     changes: dict[str, Any] = {
+        "email": email,
         "is_admin": is_admin,
         "is_active": is_active,
         "password": None if password is None else "changed",
     }
-    written = ["password"] if password is not None else []
+    given = {"password": password, "email": email}
+    written = [name for name, value in given.items() if value is not None]
     with transaction.atomic():
         if is_admin is False or is_active is False:
             _keep_an_operator(user)
@@ -108,6 +113,14 @@ def _password_set(user: User, password: str) -> None:
     except ValidationError as error:
         raise Invalid(" ".join(error.messages), field="password", hint="Take a longer, less common one.") from error
     user.set_password(password)
+
+
+def _email_set(user: User, email: str) -> None:
+    user.email = email.strip()
+    try:
+        user.clean_fields(exclude=[field.name for field in User._meta.fields if field.name != "email"])
+    except ValidationError as error:
+        raise Invalid(" ".join(error.messages), field="email", hint="Such as ada@example.org.") from error
 
 
 def project_create(*, user: User, name: str) -> Project:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from harness.accounts.models import User
 from harness.broker import publish_job
 from harness.jobs.models import Job, JobEvent
+from harness.notify.outbox import job_event_tell
 from worker.states import TERMINAL, JobState, can_move
 
 _EXPECTED = ("expected_start_at", "expected_finish_at", "expected_low_at", "expected_high_at")
@@ -69,7 +70,7 @@ def _record(
     job_id: str, old: JobState, new: JobState, *, actor: User | None, message: str, data: dict[str, Any]
 ) -> None:
     project_id, token, name = Job.objects.values_list("project_id", "token", "name").get(pk=job_id)
-    JobEvent.objects.create(
+    _event_write(
         job_id=job_id,
         kind="state",
         old_state=old.value,
@@ -89,6 +90,14 @@ def job_note(
     job: Job, kind: str, message: str, *, actor: User | None = None, data: dict[str, Any] | None = None
 ) -> JobEvent:
     """Write a line of history that changes no state (kinds: see `JobEvent.kind`) and tell those who watch."""
-    event = JobEvent.objects.create(job=job, kind=kind, message=message, actor=actor, token=job.token, data=data or {})
+    event = _event_write(job=job, kind=kind, message=message, actor=actor, token=job.token, data=data or {})
     publish_job(job.project_id, job.pk, kind, {"message": message, **(data or {})})
+    return event
+
+
+def _event_write(**fields: Any) -> JobEvent:
+    """The one place where history is written that people may want to be told of."""
+    with transaction.atomic():
+        event = JobEvent.objects.create(**fields)
+        job_event_tell(event)
     return event

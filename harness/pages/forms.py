@@ -98,6 +98,9 @@ class UserForm(Tabler):
     """A new person; a one-time password is made for them."""
 
     username = forms.CharField(max_length=150, label="User name", help_text="Letters, digits and @ . + - _.")
+    email = forms.EmailField(
+        required=False, max_length=254, label="E-mail", help_text="Where they can be told of their jobs."
+    )
     is_admin = forms.BooleanField(
         required=False,
         label="Admin of this installation",

@@ -87,6 +87,14 @@ NAME_WORDS: dict[str, str] = {
 }
 """Metrics, families and devices as people write them; other names only lose their underscores."""
 
+DELIVERY_WORDS: dict[str, tuple[str, str]] = {
+    "waiting": ("Waiting", "blue"),
+    "sending": ("Being sent", "blue"),
+    "delivered": ("Delivered", "green"),
+    "failed": ("Failed", "red"),
+}
+"""How far a message is."""
+
 COPY_WORDS: dict[str, tuple[str, str]] = {
     "whole": ("Copy is whole", "green"),
     "first": ("No whole copy yet", "blue"),

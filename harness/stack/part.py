@@ -23,7 +23,8 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from harness.env import SettingsError, env_path, env_text, s3_settings, without_s3
+from harness.env import SettingsError, env_path, env_text, s3_settings, without_serving
+from harness.env_smtp import smtp_settings, webhook_networks
 from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import REPOSITORY, node_name
@@ -68,9 +69,10 @@ def environment(part: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name.removesuffix("_FILE") not in settled}
     kept.pop("DJANGO_SETTINGS_MODULE", None)  # Celery loads Django wherever it finds it; a node must not
     if part == "node":
-        kept = without_s3(kept)
+        kept = without_serving(kept)
     else:
-        s3_settings()
+        for check in (s3_settings, smtp_settings, webhook_networks):
+            check()
     if "DLH_CACHE" in settled:
         kept.pop("DLH_STORE", None)  # the image names a folder, which is empty here
     return {**kept, **settled, "DLH_NODE_NAME": node_name(), "PYTHONUNBUFFERED": "1"}

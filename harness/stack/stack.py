@@ -14,7 +14,7 @@ import urllib.request
 from types import FrameType
 from typing import Any
 
-from harness.env import env_int, env_text, s3_settings, without_s3
+from harness.env import env_int, env_text, s3_settings, without_serving
 from harness.stack.bootstrap import EXIT_REFUSED
 from harness.stack.broker import LOOPBACK, Broker, broker_choose, broker_wait
 from harness.stack.commands import control_command, node_command, portal_command
@@ -136,7 +136,7 @@ class Stack:
         return self._part("control", control_command(self.node))
 
     def _node(self) -> ChildSpec:
-        return self._part("node", node_command(self.node), environment=without_s3(self.environment()))
+        return self._part("node", node_command(self.node), environment=without_serving(self.environment()))
 
     def _part(
         self,

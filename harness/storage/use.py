@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.conf import settings
 from django.db.models import Max, Sum
@@ -68,6 +68,14 @@ def storage_rows(*, user: User) -> list[ProjectStorage]:
     projects = list(visible_projects(user))
     rows = _rows(projects, storage_use(projects))
     return sorted(rows, key=lambda row: (-row.use.used_bytes, row.project.name, row.project.pk))
+
+
+def storage_limits() -> list[ProjectStorage]:
+    """Every project that has a limit, whoever asks: for control."""
+    rows = _rows(projects := list(Project.objects.order_by("pk")), {project.pk: StorageUse() for project in projects})
+    limited = [row for row in rows if row.limit_bytes is not None]
+    uses = storage_use(row.project for row in limited)
+    return [replace(row, use=uses[row.project.pk]) for row in limited]
 
 
 def storage_of(project: Project) -> ProjectStorage:

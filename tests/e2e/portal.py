@@ -139,5 +139,6 @@ def addresses(ids: dict[str, str]) -> dict[str, str]:
         "project": "/projects/orchard/",
         "project storage": "/projects/orchard/storage/",
         "account": "/account/",
+        "notifications": "/account/notifications/",
         "trash": "/trash/",
     }

@@ -16,7 +16,7 @@ from harness.env import (
     event_streams,
     s3_settings,
     secret_read_or_make,
-    without_s3,
+    without_serving,
 )
 from worker.events import EVENT_STREAMS_MAX
 
@@ -121,4 +121,6 @@ def test_certificate_authorities_of_the_object_store_come_from_a_file_that_has_s
 
 
 def test_nodes_are_told_nothing_of_the_object_store():
-    assert without_s3({**OBJECTS, "DLH_S3_SECRET_FILE": "x", "DLH_HOME": "y"}) == {"DLH_HOME": "y"}
+    assert without_serving({**OBJECTS, "DLH_S3_SECRET_FILE": "x", "DLH_SMTP_PASSWORD": "x", "DLH_HOME": "y"}) == {
+        "DLH_HOME": "y"
+    }

@@ -56,10 +56,24 @@ capabilities: {drop: [ALL]}
 - {name: DLH_ALLOWED_HOSTS, value: {{ include "dlh.name" . }}-portal}
 {{- end -}}
 
-{{/* Portal and control: they alone sign in at the object store. */}}
+{{/* Portal and control: they alone sign in at object store and mail server. */}}
 {{- define "dlh.servingEnvironment" -}}
 {{ include "dlh.webEnvironment" . }}
 - {name: DLH_EVENT_STREAMS, value: {{ .Values.control.eventStreams | quote }}}
+{{- with .Values.smtp }}
+{{- if .host }}
+- {name: DLH_SMTP_HOST, value: {{ .host | quote }}}
+- {name: DLH_SMTP_FROM, value: {{ .from | quote }}}
+- {name: DLH_SMTP_SECURITY, value: {{ .security | quote }}}
+- {name: DLH_SMTP_PORT, value: {{ .port | toString | quote }}}
+{{- if .user }}
+- {name: DLH_SMTP_USER, value: {{ .user | quote }}}
+- {name: DLH_SMTP_PASSWORD_FILE, value: /run/secrets/dlh/smtp_password}
+{{- end }}
+{{- end }}
+{{- end }}
+- {name: DLH_WEBHOOK_NETWORKS, value: {{ .Values.webhooks.networks | join "," | quote }}}
+- {name: DLH_WEBHOOK_HTTP, value: {{ ternary "1" "0" .Values.webhooks.http | quote }}}
 {{- with .Values.objectStore }}
 {{- if .url }}
 - {name: DLH_S3_URL, value: {{ .url | quote }}}
@@ -160,6 +174,9 @@ capabilities: {drop: [ALL]}
 {{- $keys := list "redisPassword" "databasePassword" "secretKey" }}
 {{- if .Values.objectStore.url }}
 {{- $keys = concat $keys (list "s3Key" "s3Secret") }}
+{{- end }}
+{{- if .Values.smtp.user }}
+{{- $keys = append $keys "smtpPassword" }}
 {{- end }}
 {{- include "dlh.volumes" (dict "root" . "secrets" $keys "store" true) }}
 {{- include "dlh.caVolumes" . }}

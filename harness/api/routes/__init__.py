@@ -10,6 +10,7 @@ from harness.api.routes import (
     datasets,
     jobs,
     nodes,
+    notifications,
     offers,
     pool,
     predictions,
@@ -25,6 +26,7 @@ from harness.api.routes import (
 
 ROUTERS: tuple[tuple[str, Router, str], ...] = (
     ("", accounts.router, "People and tokens"),
+    ("/notifications", notifications.router, "Notifications"),
     ("/uploads", uploads.router, "Uploads"),
     ("/datasets", datasets.router, "Datasets"),
     ("", specs.router, "Specs"),

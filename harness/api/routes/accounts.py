@@ -192,11 +192,12 @@ def user_create(request: HttpRequest, body: UserIn) -> Status[Any]:
 
 @router.patch("/users/{username}", response=UserMade, summary="Change a user")
 def user_update(request: HttpRequest, username: str, body: UserPatch) -> dict[str, object]:
-    """Let a person in or no longer, make them an admin or not, give them a new password; for admins."""
+    """Let a person in or no longer, make them an admin or not, change their e-mail address or password; for admins."""
     actor = person(request)
     require_admin(actor)
     user = selectors.user_get(username=username, disabled=True)
-    if body.is_active is not None or body.is_admin is not None:
-        services.user_update(actor=actor, user=user, is_active=body.is_active, is_admin=body.is_admin)
+    changes = body.model_dump(exclude={"new_password"}, exclude_none=True)
+    if changes:
+        services.user_update(actor=actor, user=user, **changes)
     password = services.user_password_reset(actor=actor, user=user) if body.new_password else ""
     return {**_user_out(user), "password": password}

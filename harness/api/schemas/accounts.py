@@ -92,6 +92,7 @@ class UserPatch(Strict):
 
     is_active: bool | None = Field(None, description="false: may no longer sign in, and no token of theirs works.")
     is_admin: bool | None = None
+    email: str | None = Field(None, max_length=254, description="Their e-mail address; empty: none.")
     new_password: bool = Field(False, description="Make a one-time password; sessions end, tokens stay.")
 
 

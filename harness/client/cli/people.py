@@ -1,4 +1,4 @@
-"""`dlh people`: who may sign in to the portal; add, disable, enable, password. For admins."""
+"""`dlh people`: who may sign in to the portal; add, email, disable, enable, password. For admins."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from harness.client.client import Json
 from harness.client.transport import segment
 
 app = typer.Typer(
-    help="People of the installation: list, add, disable, enable, password. For admins.", invoke_without_command=True
+    help="People of the installation: list, add, email, disable, enable, password. For admins.",
+    invoke_without_command=True,
 )
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
 
 
 @app.callback()
 def people_list(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """Everybody who has an account; `add`, `disable`, `enable` and `password` change them."""
+    """Everybody who has an account; `add`, `email`, `disable`, `enable` and `password` change them."""
     if context.invoked_subcommand:
         return
     with open_client(context) as client:
@@ -47,6 +48,17 @@ def people_add(
     with open_client(context) as client:
         made = client.send("POST", "/users", {"username": user, "email": email, "is_admin": admin})
     _password_print(made, as_json)
+
+
+@app.command("email")
+def people_email(
+    context: typer.Context,
+    user: UserArgument,
+    address: Annotated[str, typer.Argument(help="Where they can be told of their jobs; empty: nowhere.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Change a person's e-mail address."""
+    _change(context, user, {"email": address}, f"{user} has the address {address or '(none)'} now.", as_json)
 
 
 @app.command("disable")

@@ -20,6 +20,7 @@ from harness.pages.undo import undo_form
 from harness.pages.words import (
     CHECK_WORDS,
     COPY_WORDS,
+    DELIVERY_WORDS,
     FORM_INPUT,
     NAME_WORDS,
     SANDBOX_WORDS,
@@ -102,6 +103,12 @@ def check_badge(state: str) -> SafeString:
 def copy_badge(state: str) -> SafeString:
     """How the copy in the object store stands."""
     return _badge(COPY_WORDS, state)
+
+
+@register.filter
+def delivery_badge(state: str) -> SafeString:
+    """How far a message is."""
+    return _badge(DELIVERY_WORDS, state)
 
 
 @register.filter

@@ -57,7 +57,9 @@ def user_add(request: HttpRequest) -> HttpResponseBase:
         return _projects(request, form, status=422)
     wish = form.cleaned_data
     try:
-        made, secret = user_create(actor=user, username=wish["username"], is_admin=wish["is_admin"])
+        made, secret = user_create(
+            actor=user, username=wish["username"], email=wish["email"], is_admin=wish["is_admin"]
+        )
     except (Invalid, Conflict) as error:
         form.add_error("username", f"{error.message} {error.hint}")
         return _projects(request, form, status=error.status)

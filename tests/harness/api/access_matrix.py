@@ -7,6 +7,7 @@ CALLERS = ("anonymous", "outsider", "viewer", "mate", "owner", "admin", "read_to
 KINDS: dict[str, tuple[int, ...]] = {
     "open": (OK, OK, OK, OK, OK, OK, OK, OK),
     "look": (401, OK, OK, OK, OK, OK, OK, OK),
+    "look unbound": (401, OK, OK, OK, OK, OK, OK, 403),
     "self": (401, OK, OK, OK, OK, OK, 403, OK),
     "self unbound": (401, OK, OK, OK, OK, OK, 403, 403),
     "read": (401, 404, OK, OK, OK, OK, OK, 404),
@@ -24,6 +25,10 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/tokens"): "look",
     ("POST", "/tokens"): "self unbound",
     ("DELETE", "/tokens/{token_id}"): "own or admin",
+    ("GET", "/notifications"): "look unbound",
+    ("PATCH", "/notifications"): "self unbound",
+    ("POST", "/notifications/secret"): "self unbound",
+    ("POST", "/notifications/test"): "self unbound",
     ("GET", "/projects"): "look",
     ("POST", "/projects"): "self unbound",
     ("GET", "/projects/{slug}/members"): "read",

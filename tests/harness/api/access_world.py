@@ -51,6 +51,7 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
     from harness.accounts.models import Membership, Role, User
     from harness.datasets.services import upload_create
     from harness.jobs.services import job_create
+    from harness.notify.models import NotifyChoice
 
     people = people_make()
     owner, project = people.owner, people.project
@@ -58,6 +59,8 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
     job = job_finish(job_create(user=owner, project=project, dataset=dataset, spec={}))
     Membership.objects.create(project=people.elsewhere, user=owner, role=Role.ADMIN)
     Membership.objects.create(project=project, user=User.objects.create_user("extra"), role=Role.MEMBER)
+    for user in User.objects.all():
+        NotifyChoice.objects.create(user=user, webhook_url="https://hooks.example.org/")
     upload = upload_create(user=owner, project=project, filename="a.csv", size_bytes=4)
     values = {
         "token_id": _first_token(owner),

@@ -46,6 +46,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
     """Body and headers with which the address would do its work."""
     bodies: dict[tuple[str, str], Any] = {
         ("POST", "/tokens"): {"name": "new"},
+        ("PATCH", "/notifications"): {"job_failed": False},
         ("POST", "/projects"): {"name": "New"},
         ("PUT", "/projects/{slug}/members/{username}"): {"role": "viewer"},
         ("POST", "/users"): {"username": "fresh"},

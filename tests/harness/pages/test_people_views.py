@@ -9,10 +9,13 @@ from typing import Any
 from django.test import Client
 from django.urls import reverse
 
+from harness.accounts.models import User
+
 
 def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespace, client: Client) -> None:
     client.force_login(world.admin)
-    page: Any = client.post("/people/new/", {"username": "newcomer"})
+    page: Any = client.post("/people/new/", {"username": "newcomer", "email": "new@example.org"})
+    assert User.objects.get(username="newcomer").email == "new@example.org"
     assert page.status_code == 200 and 'id="new-password"' in page.content.decode()
     assert page["Cache-Control"] == "no-store"
     again = client.post("/people/new/", {"username": "newcomer"})

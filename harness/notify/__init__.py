@@ -1,0 +1,1 @@
+"""Telling people of what happened to their jobs and projects, by e-mail and webhook."""

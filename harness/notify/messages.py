@@ -1,0 +1,76 @@
+"""The words of a message, its JSON for webhooks, and the signature. Nothing here asks the database."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SIGNATURE_HEADER = "X-DLH-Signature"
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Message:
+    """What happened. It names things and links to them, and carries neither data nor output of programs."""
+
+    title: str
+    """One line, such as `flowers finished`."""
+    detail: str = ""
+    """One or two sentences more."""
+    url: str
+    """Page of the portal that tells the rest."""
+    project: dict[str, str] = field(default_factory=dict)
+    """`{slug, name}`; empty: a test."""
+    job: dict[str, str] = field(default_factory=dict)
+    """`{id, name, state, owner}`; empty: it is about no job."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is stored."""
+        return asdict(self)
+
+
+def one_line(text: str) -> str:
+    """Without line breaks and control characters: names come from people, and titles become headers of e-mails."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def mail_subject(message: Message) -> str:
+    """`[Vision] flowers finished`."""
+    name = message.project.get("name", "")
+    return one_line(f"[{name}] {message.title}" if name else message.title)[:200]
+
+
+def mail_text(message: Message, settings_url: str) -> str:
+    """Body of the e-mail."""
+    parts = [message.title, message.detail, message.url, f"-- \nWhat you are told of, and where: {settings_url}"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def webhook_body(message: Message, *, delivery_id: str, kind: str, at: str) -> bytes:
+    """JSON of a webhook. `text` is what receivers in the manner of Slack show."""
+    told = {
+        "id": delivery_id,
+        "event": kind,
+        "at": at,
+        "text": _chat_text(message),
+        **message.to_dict(),
+    }
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _chat_text(message: Message) -> str:
+    """Escaped as Slack asks for it; a name like `@all` or `<!channel>` calls nobody."""
+    name = message.project.get("name", "")
+    said = f"{name}: {message.title}" if name else message.title
+    said = one_line(f"{said}. {message.detail}" if message.detail else said)
+    said = said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"{said.replace('@', '@' + _ZERO_WIDTH_SPACE)} {message.url}"
+
+
+def signature(body: bytes, *, secret: str, time_s: int) -> str:
+    """Value of `X-DLH-Signature`: `t=<unix time>,v1=<HMAC-SHA256 of "<t>.<body>", hex>`."""
+    digest = hmac.new(secret.encode(), f"{time_s}.".encode() + body, hashlib.sha256).hexdigest()
+    return f"t={time_s},v1={digest}"

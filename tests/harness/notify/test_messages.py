@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+
+import pytest
+
+from harness.notify.messages import Message, mail_subject, mail_text, one_line, signature, webhook_body
+
+MESSAGE = Message(
+    title="<!channel> & @all\r\nBcc: x@example.org finished",
+    detail="It ran for 3 min.",
+    url="https://portal.example/jobs/abc/",
+    project={"slug": "birds", "name": "Birds"},
+    job={"id": "abc", "name": "n", "state": "succeeded", "owner": "ada"},
+)
+
+
+def test_names_that_people_give_call_nobody_in_a_chat_and_make_no_header():
+    told = json.loads(webhook_body(MESSAGE, delivery_id="d1", kind="job_finished", at="2026-01-01T00:00:00+00:00"))
+    assert "<" not in told["text"] and "@all" not in told["text"] and "\n" not in told["text"]
+    assert told["text"].startswith("Birds: &lt;!channel&gt; &amp; @") and told["text"].endswith(MESSAGE.url)
+    assert (told["id"], told["event"], told["job"]["id"], told["project"]["slug"]) == (
+        "d1", "job_finished", "abc", "birds",
+    )  # fmt: skip
+    assert mail_subject(MESSAGE) == "[Birds] <!channel> & @all Bcc: x@example.org finished"
+    assert len(mail_subject(Message(title="x" * 999, url=""))) == 200
+
+
+def test_a_mail_says_what_where_and_how_to_turn_it_off():
+    text = mail_text(MESSAGE, "https://portal.example/account/notifications/")
+    assert MESSAGE.detail in text and MESSAGE.url in text and "account/notifications" in text
+
+
+def test_a_receiver_can_check_the_signature():
+    body = b'{"text":"x"}'
+    stamp, digest = (part.partition("=")[2] for part in signature(body, secret="s", time_s=1700000000).split(","))
+    assert stamp == "1700000000"
+    assert hmac.compare_digest(digest, hmac.new(b"s", stamp.encode() + b"." + body, hashlib.sha256).hexdigest())
+    assert signature(body, secret="s", time_s=1) != signature(body, secret="s", time_s=2)
+    assert signature(body, secret="s", time_s=1) != signature(body, secret="t", time_s=1)
+
+
+@pytest.mark.parametrize("text", ["a\u2028b", "a\x00b", "a\t\r\n b ", "a\u202eb"])
+def test_a_line_is_one_line(text):
+    assert one_line(text) == "a b"

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from harness.env import SettingsError
+from harness.env_smtp import Security, smtp_settings, webhook_networks
+
+GIVEN = {"DLH_SMTP_HOST": "mail.example.org", "DLH_SMTP_FROM": "Harness <harness@example.org>"}
+
+
+@pytest.fixture
+def given(monkeypatch):
+    def give(**values):
+        for name, value in {**GIVEN, **values}.items():
+            monkeypatch.setenv(name, value)
+
+    return give
+
+
+def test_without_a_host_no_mail_is_sent():
+    assert smtp_settings() is None
+
+
+def test_a_mail_server_is_used_with_tls_unless_it_is_said_otherwise(given):
+    given()
+    told = smtp_settings()
+    assert (told.port, told.security, told.user) == (587, Security.STARTTLS, "")
+    given(DLH_SMTP_SECURITY="tls", DLH_SMTP_USER="u", DLH_SMTP_PASSWORD="pass word")
+    told = smtp_settings()
+    assert (told.port, told.security, told.password) == (465, Security.TLS, "pass word")
+    assert "pass word" not in repr(told)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"DLH_SMTP_FROM": ""}, "DLH_SMTP_FROM"),
+        ({"DLH_SMTP_SECURITY": "ssl"}, "DLH_SMTP_SECURITY"),
+        ({"DLH_SMTP_PORT": "0"}, "DLH_SMTP_PORT"),
+        ({"DLH_SMTP_USER": "u"}, "DLH_SMTP_PASSWORD"),
+        ({"DLH_SMTP_PASSWORD": "p"}, "DLH_SMTP_USER"),
+    ],
+)
+def test_what_cannot_work_is_named(given, wrong, named):
+    given(**wrong)
+    with pytest.raises(SettingsError, match=named):
+        smtp_settings()
+
+
+def test_networks_are_read_or_named(monkeypatch):
+    monkeypatch.setenv("DLH_WEBHOOK_NETWORKS", "10.1.2.0/24, fd00::/64")
+    assert [str(network) for network in webhook_networks()] == ["10.1.2.0/24", "fd00::/64"]
+    monkeypatch.setenv("DLH_WEBHOOK_NETWORKS", "10.1.2.3/24")
+    with pytest.raises(SettingsError, match="DLH_WEBHOOK_NETWORKS"):
+        webhook_networks()
