@@ -54,6 +54,24 @@ def test_results_tell_how_rows_were_split(dlh: Dlh, ended_job: Any) -> None:
     assert "Split In the order of 'day'." in " ".join(dlh("results", ended_job.pk).out.split())
 
 
+def test_results_tell_where_the_model_is_weak_and_what_it_goes_by(dlh: Dlh, ended_job: Any) -> None:
+    groups = [["city", f"c{at}", 0.7 + at / 100, 0.65, 0.75, 1200] for at in range(7)]
+    names = ["feature", "values", "accuracy", "low", "high", "rows"]
+    charts = [
+        {"id": "error_by_feature", "title": "Accuracy by group", "kind": "intervals", "columns": names, "rows": groups},
+        {"title": "Importance [/] of inputs", "kind": "intervals", "columns": ["input", "importance", "low", "high"],
+         "rows": [["age", 0.123456, 0.1, None], ["short"], 5]},
+        {"title": "Odd", "kind": "intervals", "columns": "low", "rows": 5},
+        "odd",
+    ]  # fmt: skip
+    path = django_settings.STORE.job(ended_job.pk).results / "results.json"
+    path.write_text(json.dumps({**RESULTS, "charts": charts}))
+    words = [" ".join(line.split()) for line in dlh("results", ended_job.pk).out.splitlines()]
+    assert "Accuracy by group, 5 of 7" in words and "city c0 0.7 0.65 0.75 1,200" in words
+    assert "city c4 0.74 0.65 0.75 1,200" in words and not any("c5" in line for line in words)
+    assert "Importance [/] of inputs" in words and "age 0.123 0.1" in words
+
+
 def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: Path) -> None:
     files = dlh("download", ended_job.pk, "--out", tmp_path / "d", "--json").json["files"]
     assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}
