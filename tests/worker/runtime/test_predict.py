@@ -217,7 +217,7 @@ def test_results_hold_the_charts_of_each_task(table: Path, pictures: Path) -> No
 
     numbers, classes = charts(table), charts(pictures)
     assert set(numbers) == {
-        "residuals", "predicted_vs_true", "error_by_feature", "worst_samples", "best_samples",
+        "residuals", "predicted_vs_true", "error_by_feature", "worst_samples", "best_samples", "importance",
     }  # fmt: skip
     assert set(classes) == {
         "confusion_matrix", "per_class", "roc", "pr", "average_precision", "calibration", "error_by_feature",
