@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 
+from harness.client.client import Client
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
 
@@ -79,27 +80,39 @@ def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: 
     assert len(dlh("download", ended_job.pk, "--weights", "--out", tmp_path / "e").out.splitlines()) == 1
 
 
-def test_a_prediction_is_waited_for_and_written(
-    dlh: Dlh, ended_job: Any, node_make: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
+@pytest.fixture
+def answered(ended_job: Any, node_make: Any, monkeypatch: Any) -> None:
+    """The node's part: an answer appears as soon as a prediction is asked for."""
     from harness.client import client as client_module
     from harness.jobs.models import Prediction
 
     node_make()
     monkeypatch.setattr(client_module, "_POLL_S", 0.01)
-    # The node's part: an answer appears as soon as the request does.
     wait = client_module.Client._wait
 
-    def answered(self: Any, path: str, *rest: Any) -> Any:
+    def answer(self: Any, path: str, *rest: Any) -> Any:
         prediction = Prediction.objects.get(state="waiting")
         folder = django_settings.STORE.job(ended_job.pk).prediction(prediction.pk)
         (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": ROWS}))
         Prediction.objects.update(state="done", rows=len(ROWS))
         return wait(self, path, *rest)
 
-    monkeypatch.setattr(client_module.Client, "_wait", answered)
+    monkeypatch.setattr(client_module.Client, "_wait", answer)
+
+
+@pytest.mark.usefixtures("answered")
+def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path) -> None:
     lines = ["kind", *(kind for (kind,) in ROWS)]
     assert dlh("predict", ended_job.pk, flowers_csv).out.splitlines() == lines
     out = tmp_path / "out.csv"
     assert dlh("predict", ended_job.pk, flowers_csv, "--out", out, "--json").json["rows"] == len(ROWS)
     assert out.read_text().splitlines() == lines
+
+
+@pytest.mark.usefixtures("answered")
+def test_rows_are_predicted_from_python_without_a_file(client: Client, ended_job: Any) -> None:
+    rows = [{"petal_length": 1.5, "note": None}]
+    found = client.predict(ended_job.pk, rows)
+    assert found["state"] == "done" and found["output"]["rows"][0] == ROWS[0]
+    asked = next(django_settings.STORE.job(ended_job.pk).prediction(found["id"]).glob("input*"))
+    assert json.loads(asked.read_text()) == rows
