@@ -43,8 +43,8 @@ def _python(job_id: str, portal: str, row: dict[str, Any]) -> str:
         lines.insert(1, "from pathlib import Path")
         given, tell = 'picture = Path("picture.png")', "picture"
     ask = [
-        f'with Client({portal!r}, os.environ["DLH_TOKEN"]) as client:',
-        f"    answer = client.predict({job_id!r}, {tell})",
+        f'with Client({json.dumps(portal)}, os.environ["DLH_TOKEN"]) as client:',
+        f"    answer = client.predict({json.dumps(job_id)}, {tell})",
         'print(answer["output"] or answer["problem"])',
     ]
     return "\n".join([*lines, "", given, *ask])

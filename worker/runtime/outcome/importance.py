@@ -17,7 +17,7 @@ from worker.words import counted
 
 ROWS = 2000
 REPEATS = 5
-LEAST_ROWS, LEAST_REPEATS = 50, 2
+LEAST_ROWS, LEAST_REPEATS = 50, 3
 """With fewer nothing is told."""
 INPUTS = 200
 KINDS = ("numeric", "categorical")
@@ -97,7 +97,7 @@ def importance_chart(
     if found is None:
         return None
     worse, rows = found
-    means, spreads = worse.mean(0), worse.std(0, ddof=1)
+    means, spreads = worse.mean(0), 2 * worse.std(0, ddof=1)
     names = list(tried)
     lines: list[list[Any]] = [
         [names[at], float(means[at]), float(means[at] - spreads[at]), float(means[at] + spreads[at])]
@@ -105,8 +105,8 @@ def importance_chart(
     ]
     note = (
         f"How much worse the {metric} gets when the values of one input are shuffled among {counted(rows, 'row')}: "
-        f"mean of {len(worse)} shuffles, give or take one standard deviation. Inputs that tell the same stand in for "
-        "each other: each of them looks less important than it is."
+        f"mean of {len(worse)} shuffles, give or take two standard deviations. Inputs that tell the same stand in "
+        "for each other: each of them looks less important than it is."
     )
     if len(places) > INPUTS:
         note += f" The first {INPUTS} of {len(places)} inputs."

@@ -17,7 +17,8 @@ function intervals(chart) {
   const value = low - 1;
   const rows = chart.rows.filter((row) => [value, low, high].every((at) => typeof row[at] === "number"));
   const whole = typeof chart.overall === "number" ? chart.overall : null;
-  const byChance = (row) => whole !== null && row[low] <= whole && whole <= row[high];
+  // No input can help by being shuffled: below zero is chance as well.
+  const byChance = (row) => whole !== null && row[low] <= whole && (whole === 0 || whole <= row[high]);
   const points = (chosen) => rows.map((row, at) => ({ value: [row[value], at], row })).filter(({ row }) => byChance(row) === chosen);
   const dots = { type: "scatter", symbolSize: 9, z: 3 };
   const line = { type: "line", symbol: "none", silent: true };
