@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,8 @@ FEATURES = 50
 """Features that are looked at."""
 CATEGORIES = 10
 """Most frequent categories with a group of their own; a number with so few values is grouped by each."""
-BINS = 5
+BINS, BIN_ROWS = 5, 15
+"""Parts of the range of a number, and the rows for which each should be enough: few rows make fewer parts."""
 LABEL_LENGTH = 80
 Mask = NDArray[np.bool_]
 
@@ -33,7 +34,7 @@ class Group:
 
 
 def groups(features: pa.Table) -> Iterator[Group]:
-    """The groups of the first `FEATURES` columns; each row is in one group of every column."""
+    """The groups of the first `FEATURES` columns; each row is in one group of a column, or a column has none."""
     for name in features.column_names[:FEATURES]:
         for values, inside in _column_groups(features[name]):
             if inside.any():
@@ -44,7 +45,10 @@ def _column_groups(column: pa.ChunkedArray) -> list[tuple[str, Mask]]:
     if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
         return _number_groups(_numbers(column))
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        return _date_groups(column)
+        seconds = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
+        return _number_groups(_numbers(seconds) // 86_400, _day)
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return []  # no values that a person reads
     texts = column.cast(pa.string())
     known = len(texts) - texts.null_count
     if known and pc.count_distinct(texts).as_py() > max(CATEGORIES, known / 2):  # free text: no two rows are alike
@@ -59,17 +63,18 @@ def _numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _number_groups(values: NDArray[np.float64]) -> list[tuple[str, Mask]]:
+def _number_groups(values: NDArray[np.float64], say: Callable[[float], str] = figure) -> list[tuple[str, Mask]]:
     """By value where these are few or one has a fifth of the rows; all else in parts of the range, alike in rows."""
     known = np.isfinite(values)
     distinct, counts = np.unique(values[known], return_counts=True)
     few = len(distinct) <= CATEGORIES
     single = distinct if few else distinct[counts * BINS >= known.sum()]
-    found = [(figure(value), values == value) for value in single]
+    found = [(say(value), values == value) for value in single]
     rest = known & ~np.isin(values, single)
     if rest.any():
-        edges = np.unique(np.quantile(values[rest], np.linspace(0, 1, max(1, BINS - len(single)) + 1)))
-        found += [(_range(low, high, single), rest & inside) for low, high, inside in _ranges(values, edges)]
+        parts = max(1, min(BINS - len(single), int(rest.sum()) // BIN_ROWS))
+        edges = np.unique(np.quantile(values[rest], np.linspace(0, 1, parts + 1)))
+        found += [(_range(low, high, single, say), rest & inside) for low, high, inside in _ranges(values, edges)]
     return [*found, ("missing", ~known)]
 
 
@@ -81,25 +86,15 @@ def _ranges(values: NDArray[np.float64], edges: NDArray[np.float64]) -> list[tup
     return [(edges[at], edges[at + 1], bins == at) for at in range(len(edges) - 1)]
 
 
-def _range(low: float, high: float, single: NDArray[np.float64]) -> str:
+def _range(low: float, high: float, single: NDArray[np.float64], say: Callable[[float], str]) -> str:
     if low == high:
-        return figure(low)
-    apart = ", ".join(figure(value) for value in single if low < value < high)
-    return f"{figure(low)} to {figure(high)}" + (f" without {apart}" if apart else "")
-
-
-def _date_groups(column: pa.ChunkedArray) -> list[tuple[str, Mask]]:
-    """By parts of the time; the days on which they begin and end are named."""
-    days = _numbers(column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())) // 86_400
-    known = np.isfinite(days)
-    if not known.any():
-        return [("missing", ~known)]
-    edges = np.unique(np.quantile(days[known], np.linspace(0, 1, BINS + 1), method="nearest"))
-    parts = [(f"{_day(low)} to {_day(high)}", known & inside) for low, high, inside in _ranges(days, edges)]
-    return [*parts, ("missing", ~known)]
+        return say(low)
+    apart = ", ".join(say(value) for value in single if low < value < high)
+    return f"{say(low)} to {say(high)}" + (f" without {apart}" if apart else "")
 
 
 def _day(days: float) -> str:
+    """A day by its number since 1970."""
     return str(np.datetime64(int(days), "D"))
 
 

@@ -62,6 +62,12 @@ def test_a_range_tells_which_value_inside_it_is_not_meant() -> None:
     assert any(name.endswith("without 5") for name in named(number=[5.0] * 200 + list(np.linspace(0.0, 17.0, 301))))
 
 
+def test_few_rows_make_fewer_parts() -> None:
+    """Fifths of 36 rows would all be too small to tell anything."""
+    found = named(number=list(np.linspace(0.0, 1.0, 36)))
+    assert list(found.values()) == [18, 18]
+
+
 def test_rare_categories_are_together_and_missing_ones_are_apart_from_the_word() -> None:
     texts = ["missing"] * 50 + [None] * 30 + [f"c{at % 15}" for at in range(450)]
     found = [(group.values, int(group.inside.sum())) for group in groups(pa.table({"city": texts}))]
@@ -74,6 +80,12 @@ def test_texts_are_grouped_by_length_and_days_by_parts_of_the_time() -> None:
     assert all(name.endswith(" characters") for name in lengths)
     days = named(day=pa.array(np.arange(ROWS).astype("datetime64[D]")))
     assert len(days) == BINS and next(iter(days)).startswith("1970-01-01 to 1970-0")
+    hours = pa.array(np.array(["2020-02-29T01", "2020-03-01T23"] * 9, "datetime64[s]"))
+    assert named(hour=hours) == {"2020-02-29": 9, "2020-03-01": 9}
+
+
+def test_values_that_nobody_reads_make_no_groups() -> None:
+    assert named(blob=pa.array([b"\xff"] * 20), pair=pa.array([[1, 2]] * 20), deep=pa.array([{"a": 1}] * 20)) == {}
 
 
 def test_a_long_category_is_cut() -> None:
