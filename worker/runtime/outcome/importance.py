@@ -17,7 +17,7 @@ from worker.words import counted
 
 ROWS = 2000
 REPEATS = 5
-LEAST_ROWS, LEAST_REPEATS = 50, 3
+LEAST_ROWS, LEAST_REPEATS = 20, 3
 """With fewer nothing is told."""
 INPUTS = 200
 KINDS = ("numeric", "categorical")
