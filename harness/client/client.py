@@ -155,12 +155,18 @@ class Client:
         """Wait until a job has ended. Raises `WaitTimeout`."""
         return self._wait(f"/jobs/{segment(job_id)}", lambda body: body["state"] in ENDED, timeout_s, progress)
 
-    def predict(self, job_id: str, path: Path, *, checkpoint: str = "", timeout_s: float = 300.0) -> Json:
-        """Send a file, wait for the prediction and return it with its first rows. Raises `WaitTimeout`."""
+    def predict(self, job_id: str, data: Path | list[Json], *, checkpoint: str = "", timeout_s: float = 300.0) -> Json:
+        """Send a file, or rows as `{column: value}`, wait for the prediction and return it with its first rows.
+
+        Raises `WaitTimeout`.
+        """
         place = f"/jobs/{segment(job_id)}/predictions"
-        with path.open("rb") as stream:
-            files = {"input": (path.name, stream)}
-            asked = self.transport.json("POST", place, files=files, data={"checkpoint": checkpoint})
+        if isinstance(data, Path):
+            with data.open("rb") as stream:
+                files = {"input": (data.name, stream)}
+                asked = self.transport.json("POST", place, files=files, data={"checkpoint": checkpoint})
+        else:
+            asked = self.send("POST", place, {"records": data, "checkpoint": checkpoint})
         return self._wait(f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None)
 
     def _wait(

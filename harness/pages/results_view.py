@@ -17,7 +17,9 @@ from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
 from scheduler.offers.words import energy_words, memory_size_words
 
-DRAWN = {"confusion", "curve", "histogram", "scatter"}
+DRAWN = {"confusion", "curve", "histogram", "intervals", "scatter"}
+INTERVALS_DRAWN = 12
+"""Lines of a chart of intervals: more cannot be told apart."""
 ROWS_SHOWN = 200
 SAMPLES_SHOWN = 24
 SENTENCES_SHOWN = 2000
@@ -171,20 +173,40 @@ def _chart(job: Job, chart: dict[str, Any], index: int) -> dict[str, Any]:
         "anchor": f"chart-{index}",
         "title": str(chart.get("title", name)),
         "kind": kind,
-        "drawn": kind in DRAWN and bool(rows),
+        "drawn": _can_be_drawn(kind, columns) and bool(rows),
         "columns": columns,
         "heads": [(column, _is_numeric(shown, index)) for index, column in enumerate(columns[first:])],
         "numeric": [_is_numeric(shown, index) for index in range(len(columns) - first)],
         "rows": shown[:ROWS_SHOWN],
         "wide": kind == "samples" or (kind == "table" and len(columns) > NARROW_COLUMNS),
         "more": max(0, len(rows) - ROWS_SHOWN),
-        "note": str(chart.get("note") or ""),
+        "note": _note(chart, kind, len(rows)),
         "split": str(chart.get("split") or ""),
         "csv": f"/api/v1/jobs/{job.pk}/charts/{name}.csv",
-        "data": {"id": name, "title": str(chart.get("title", name)), "kind": kind, "columns": columns, "rows": rows},
+        "data": {
+            "id": name,
+            "title": str(chart.get("title", name)),
+            "kind": kind,
+            "columns": columns,
+            "rows": rows[:INTERVALS_DRAWN] if kind == "intervals" else rows,
+            "overall": _number(chart.get("overall")),
+        },
         "samples": [_sample(job, columns, row) for row in rows[:SAMPLES_SHOWN]] if kind == "samples" else [],
         "as_pictures": job.task == "image_classification",
     }
+
+
+def _can_be_drawn(kind: str, columns: list[str]) -> bool:
+    return kind in DRAWN and (kind != "intervals" or ({"low", "high"} <= set(columns) and columns[0] != "low"))
+
+
+def _note(chart: dict[str, Any], kind: str, rows: int) -> str:
+    """What the program says of the chart, and how much of it is drawn."""
+    note = str(chart.get("note") or "")
+    drawn = (
+        f"Drawn are the first {INTERVALS_DRAWN} of {rows:,}." if kind == "intervals" and rows > INTERVALS_DRAWN else ""
+    )
+    return f"{note} {drawn}".strip()
 
 
 def _is_numeric(rows: list[list[Any]], index: int) -> bool:

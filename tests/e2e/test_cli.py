@@ -29,6 +29,9 @@ def test_a_table_is_submitted_and_waited_for_in_one_command(dlh, tmp_path):
     assert job["state"] == "succeeded"
     results = json.loads(dlh("results", job["id"], "--json"))
     assert results["task"] == "tabular_classification"
+    assert {"error_by_feature", "importance"} <= {chart["id"] for chart in results["charts"]}
+    told = dlh("results", job["id"])
+    assert "Accuracy by group" in told and "Importance of inputs" in told
     assert any(row["id"] == job["id"] for row in _rows(json.loads(dlh("jobs", "--json"))))
 
 

@@ -20,10 +20,10 @@ from harness.client.cli.output import (
     notes,
     number,
     pairs_print,
-    size,
     table_print,
     when,
 )
+from harness.client.cli.results import results
 from harness.client.client import Json
 from harness.client.download import download
 from harness.client.errors import BadInput, ClientError
@@ -148,43 +148,6 @@ def resume(
 ) -> None:
     """Queue a paused, failed or cancelled job again."""
     _do(context, job, "resume", {"checkpoint": checkpoint}, as_json)
-
-
-def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:
-    """Final figures per part; --json has every chart with its data."""
-    with open_client(context) as client:
-        body = client.job_part(job, "results")
-        url = f"{client.transport.url}/jobs/{segment(job)}"
-    if as_json:
-        json_print(body)
-        return
-    parts: dict[str, Json] = body.get("metrics") or {}
-    keys = list(dict.fromkeys(key for values in parts.values() for key in values))
-    lines = ((key.replace("_", " "), *(number(values.get(key)) for values in parts.values())) for key in keys)
-    table_print(("Metric", *parts), lines)
-    shown = [_timing_words(key, value) for key, value in (body.get("timing") or {}).items()]
-    titles = ", ".join(str(chart.get("title") or chart.get("id")) for chart in body.get("charts") or [])
-    console().print()
-    split = [("Split", str(body["split"]))] if body.get("split") else []
-    pairs_print([*split, *shown, ("Charts", titles), ("Page", url)])
-
-
-_TIMING_WORDS = {"train_s": "Training time", "samples_per_s": "Throughput", "peak_bytes": "Memory per rank"}
-
-
-def _timing_words(key: str, value: float | None) -> tuple[str, str]:
-    """A figure of the run with its unit, which its name carries."""
-    if key.endswith("_per_s"):
-        return _TIMING_WORDS.get(key, _words(key)), f"{number(value, 3)} {'rows' if key == 'samples_per_s' else ''}/s"
-    if key.endswith("_s"):
-        return _TIMING_WORDS.get(key, _words(key.removesuffix("_s"))), duration(value)
-    if key.endswith("_bytes"):
-        return _TIMING_WORDS.get(key, _words(key.removesuffix("_bytes"))), size(value)
-    return _words(key), number(value)
-
-
-def _words(key: str) -> str:
-    return key.replace("_", " ").capitalize()
 
 
 def predict(

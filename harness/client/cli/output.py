@@ -134,7 +134,9 @@ def _next_step(error: ClientError) -> str:
 def table_print(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str = "") -> None:
     """A table; cells are text, never markup. No word of usual length is cut: a narrow terminal folds whole lines."""
     names, cells = list(columns), [[_cell(value) for value in row] for row in rows]
-    table = Table(title=title or None, header_style="bold", box=None, pad_edge=False, title_justify="left")
+    table = Table(
+        title=Text(title) if title else None, header_style="bold", box=None, pad_edge=False, title_justify="left"
+    )
     out = console()
     widths = _widths([[name, *(row[at].plain for row in cells)] for at, name in enumerate(names)], out.width)
     for name, width in zip(names, widths, strict=True):

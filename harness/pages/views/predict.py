@@ -24,6 +24,7 @@ from harness.jobs.selectors import (
 )
 from harness.jobs.services import prediction_create
 from harness.pages.job_view import header
+from harness.pages.predict_calls import calls
 from harness.pages.prediction_view import prediction_context
 from harness.pages.web import asks_part, can, page, person, show
 from harness.pages.words import FORM_INPUT
@@ -92,15 +93,17 @@ def job_predict(request: HttpRequest, job_id: str) -> HttpResponseBase:
         "predictions": prediction_list(user=user, job=job)[:PREDICTIONS_SHOWN],
         "may_change": can(user, job.project, Role.MEMBER),
         "limit_bytes": settings.PREDICTION_LIMIT_BYTES,
-        "example": json.dumps({field["name"]: _example(field) for field in fields}),
-        "portal": settings.PORTAL_URL,
+        "calls": calls(job.pk, settings.PORTAL_URL, {field["name"]: _example(field) for field in fields}),
         "error": error,
     }
     return show(request, "jobs/predict.html", context, nav="jobs", status=error.status if error else 200)
 
 
 def _example(field: dict[str, Any]) -> Any:
-    return float(field["typical"]) if field["number"] and field["typical"] != "" else field["typical"]
+    """The typical value of a column as JSON has it; None where none is known."""
+    if field["typical"] == "":
+        return None
+    return float(field["typical"]) if field["number"] else field["typical"]
 
 
 def _input(request: HttpRequest, fields: list[dict[str, Any]]) -> tuple[str, bytes]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.conf import settings as django_settings
 
+from harness.client.client import Client
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
 
@@ -54,6 +55,24 @@ def test_results_tell_how_rows_were_split(dlh: Dlh, ended_job: Any) -> None:
     assert "Split In the order of 'day'." in " ".join(dlh("results", ended_job.pk).out.split())
 
 
+def test_results_tell_where_the_model_is_weak_and_what_it_goes_by(dlh: Dlh, ended_job: Any) -> None:
+    groups = [["city", f"c{at}", 0.7 + at / 100, 0.65, 0.75, 1200] for at in range(7)]
+    names = ["feature", "values", "accuracy", "low", "high", "rows"]
+    charts = [
+        {"id": "error_by_feature", "title": "Accuracy by group", "kind": "intervals", "columns": names, "rows": groups},
+        {"title": "Importance [/] of inputs", "kind": "intervals", "columns": ["input", "importance", "low", "high"],
+         "rows": [["age", 0.123456, 0.1, None], ["short"], 5]},
+        {"title": "Odd", "kind": "intervals", "columns": "low", "rows": 5},
+        "odd",
+    ]  # fmt: skip
+    path = django_settings.STORE.job(ended_job.pk).results / "results.json"
+    path.write_text(json.dumps({**RESULTS, "charts": charts}))
+    words = [" ".join(line.split()) for line in dlh("results", ended_job.pk).out.splitlines()]
+    assert "Accuracy by group, 5 of 7" in words and "city c0 0.7 0.65 0.75 1,200" in words
+    assert "city c4 0.74 0.65 0.75 1,200" in words and not any("c5" in line for line in words)
+    assert "Importance [/] of inputs" in words and "age 0.123 0.1" in words
+
+
 def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: Path) -> None:
     files = dlh("download", ended_job.pk, "--out", tmp_path / "d", "--json").json["files"]
     assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}
@@ -61,27 +80,39 @@ def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: 
     assert len(dlh("download", ended_job.pk, "--weights", "--out", tmp_path / "e").out.splitlines()) == 1
 
 
-def test_a_prediction_is_waited_for_and_written(
-    dlh: Dlh, ended_job: Any, node_make: Any, flowers_csv: Path, tmp_path: Path, monkeypatch: Any
-) -> None:
+@pytest.fixture
+def answered(ended_job: Any, node_make: Any, monkeypatch: Any) -> None:
+    """The node's part: an answer appears as soon as a prediction is asked for."""
     from harness.client import client as client_module
     from harness.jobs.models import Prediction
 
     node_make()
     monkeypatch.setattr(client_module, "_POLL_S", 0.01)
-    # The node's part: an answer appears as soon as the request does.
     wait = client_module.Client._wait
 
-    def answered(self: Any, path: str, *rest: Any) -> Any:
+    def answer(self: Any, path: str, *rest: Any) -> Any:
         prediction = Prediction.objects.get(state="waiting")
         folder = django_settings.STORE.job(ended_job.pk).prediction(prediction.pk)
         (folder / "output.json").write_text(json.dumps({"columns": ["kind"], "rows": ROWS}))
         Prediction.objects.update(state="done", rows=len(ROWS))
         return wait(self, path, *rest)
 
-    monkeypatch.setattr(client_module.Client, "_wait", answered)
+    monkeypatch.setattr(client_module.Client, "_wait", answer)
+
+
+@pytest.mark.usefixtures("answered")
+def test_a_prediction_is_waited_for_and_written(dlh: Dlh, ended_job: Any, flowers_csv: Path, tmp_path: Path) -> None:
     lines = ["kind", *(kind for (kind,) in ROWS)]
     assert dlh("predict", ended_job.pk, flowers_csv).out.splitlines() == lines
     out = tmp_path / "out.csv"
     assert dlh("predict", ended_job.pk, flowers_csv, "--out", out, "--json").json["rows"] == len(ROWS)
     assert out.read_text().splitlines() == lines
+
+
+@pytest.mark.usefixtures("answered")
+def test_rows_are_predicted_from_python_without_a_file(client: Client, ended_job: Any) -> None:
+    rows = [{"petal_length": 1.5, "note": None}]
+    found = client.predict(ended_job.pk, rows)
+    assert found["state"] == "done" and found["output"]["rows"][0] == ROWS[0]
+    asked = next(django_settings.STORE.job(ended_job.pk).prediction(found["id"]).glob("input*"))
+    assert json.loads(asked.read_text()) == rows

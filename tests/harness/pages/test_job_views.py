@@ -18,6 +18,7 @@ from harness.accounts.models import AuditEvent
 from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.jobs.timelines import job_energy
 from harness.pages.job_view import first_error_line, job_actions
+from harness.pages.results_view import INTERVALS_DRAWN
 from harness.pages.spec_fields import spec_groups
 from harness.pages.speed import speedup_rows
 
@@ -271,3 +272,31 @@ def test_a_draft_in_the_trash_says_why_it_is_read_only_and_not_when_it_would_sta
     Job.objects.filter(pk=job.pk).update(deleted_at=timezone.now())
     page = owner.get(address).content.decode()
     assert "the job is in the trash" in page and "the job was submitted" not in page and "Before you submit" not in page
+
+
+def test_of_many_groups_the_first_are_drawn_and_all_are_in_the_table(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    path = settings.STORE.job(job.pk).root / "work" / "results" / "results.json"
+    rows = [["city", f"c{at}", 0.5 + at / 100, 0.4, 0.7, 40] for at in range(INTERVALS_DRAWN + 3)]
+    names = ["feature", "values", "accuracy", "low", "high", "rows"]
+    charts = [
+        {
+            "id": "a",
+            "title": "By group",
+            "kind": "intervals",
+            "columns": names,
+            "rows": rows,
+            "note": "N.",
+            "overall": "x",
+        },
+        {"id": "b", "title": "No ends", "kind": "intervals", "columns": ["input", "value"], "rows": [["age", 1]]},
+        {"id": "c", "title": "No value", "kind": "intervals", "columns": ["low", "high"], "rows": [[0, 1]]},
+    ]
+    path.write_text(json.dumps({"charts": charts, "metrics": {}}))
+    answer = owner.get(reverse("job_tab", args=[job.pk, "results"]))
+    many, *odd = answer.context["charts"]
+    assert many["drawn"] and len(many["data"]["rows"]) == INTERVALS_DRAWN and len(many["rows"]) == len(rows)
+    assert (
+        many["note"] == f"N. Drawn are the first {INTERVALS_DRAWN} of {len(rows)}." and many["data"]["overall"] is None
+    )
+    assert [chart["drawn"] for chart in odd[:2]] == [False, False]

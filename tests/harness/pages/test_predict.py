@@ -129,3 +129,15 @@ def test_a_row_that_was_typed_is_called_so_and_not_by_its_file(world: SimpleName
     for address in (reverse("prediction_page", args=[job.pk, prediction.pk]), reverse("job_predict", args=[job.pk])):
         page = owner.get(address).content.decode()
         assert "One row by form" in page and "form.json" not in page and "1 rows" not in page
+
+
+def test_calls_to_copy_have_the_columns_of_the_job(
+    world: SimpleNamespace, owner: Client, asked: list[dict[str, Any]]
+) -> None:
+    typed(world, owner, price="1", size="7")
+    page = owner.get(reverse("job_predict", args=[world.jobs["succeeded"].pk]))
+    row = {"price": 2.5, "size": 2.5}
+    assert [json.dumps(row) in call.text for call in page.context["calls"]] == [True, False, True]
+    assert f"rows = {[row]!r}" in page.context["calls"][1].text
+    for call in page.context["calls"]:
+        assert f'data-copy="{call.id}"' in page.content.decode() and f'id="{call.id}"' in page.content.decode()

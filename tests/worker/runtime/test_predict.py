@@ -216,10 +216,12 @@ def test_results_hold_the_charts_of_each_task(table: Path, pictures: Path) -> No
         return {chart["id"]: chart for chart in body["charts"]}
 
     numbers, classes = charts(table), charts(pictures)
-    assert set(numbers) == {"residuals", "predicted_vs_true", "error_by_feature", "worst_samples", "best_samples"}
+    assert set(numbers) == {
+        "residuals", "predicted_vs_true", "error_by_feature", "worst_samples", "best_samples", "importance",
+    }  # fmt: skip
     assert set(classes) == {
-        "confusion_matrix", "per_class", "roc", "pr", "average_precision", "calibration", "worst_samples",
-        "best_samples",
+        "confusion_matrix", "per_class", "roc", "pr", "average_precision", "calibration", "error_by_feature",
+        "worst_samples", "best_samples",
     }  # fmt: skip
     for chart in (*numbers.values(), *classes.values()):
         assert chart["split"] == "test"

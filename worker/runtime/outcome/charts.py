@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from worker.runtime.data import Dataset, Part
+from worker.runtime.outcome.chart import Chart, chart
+from worker.runtime.outcome.group_charts import accuracy_by_group, error_by_group
 from worker.runtime.outcome.regression_charts import regression_charts
 
-Chart = dict[str, Any]
 ROWS_SHOWN = 2000
 """Rows of the table per class."""
 CLASSES_SHOWN = 50
@@ -39,7 +40,8 @@ def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, sp
     """All charts of one part. `features`: what is known of its rows, in the same order."""
     if part.targets.is_floating_point():
         true, predicted = values(part.targets, dataset), values(outputs.squeeze(1), dataset)
-        made = regression_charts(true, predicted, part.rows.numpy(), features)
+        made = regression_charts(true, predicted, part.rows.numpy())
+        made.append(error_by_group(predicted - true, told_apart(part, features)))
         error = np.abs(predicted - true)
         shown = np.stack([true, predicted, error], 1).tolist()
         made += sample_charts(error, shown, ["true", "predicted", "error"], part, features)
@@ -49,13 +51,14 @@ def charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table, sp
 
 
 def classification_charts(part: Part, outputs: Tensor, dataset: Dataset, features: pa.Table) -> list[Chart]:
-    """Confusion, per class, ROC, PR, average precision, calibration, samples."""
+    """Confusion, per class, ROC, PR, average precision, calibration, accuracy by group, samples."""
     probabilities = torch.softmax(outputs.double(), 1).numpy()
     true, best = part.targets.numpy(), probabilities.argmax(1)
     names = list(dataset.classes)
     made = [confusion_chart(true, best, names), per_class_chart(true, best, names)]
     made += curve_charts(true, probabilities, names)
     made.append(calibration_chart(true == best, probabilities.max(1)))
+    made.append(accuracy_by_group(true == best, told_apart(part, features)))
     confidence_in_true = probabilities[np.arange(len(true)), true]
     shown = [
         [names[a], names[b], float(probability)]
@@ -63,6 +66,13 @@ def classification_charts(part: Part, outputs: Tensor, dataset: Dataset, feature
     ]
     columns = ["true", "predicted", "confidence"]
     return made + sample_charts(1 - confidence_in_true, shown, columns, part, features)
+
+
+def told_apart(part: Part, features: pa.Table) -> pa.Table:
+    """What rows are grouped by: the features; of pictures the brightness, their mean (of bytes: 0 is black)."""
+    if not part.inputs or part.inputs[0].ndim != 4:
+        return features
+    return pa.table({"brightness": [float(picture.float().mean()) for picture in part.inputs[0]]})
 
 
 def confusion_chart(true: NDArray[np.int64], best: NDArray[np.int64], names: list[str]) -> Chart:
@@ -205,8 +215,3 @@ def sample_charts(
 def text(value: Any) -> Any:
     """A feature value as JSON: numbers stay, all else becomes text."""
     return value if value is None or isinstance(value, bool | int | float) else str(value)
-
-
-def chart(identity: str, title: str, kind: str, columns: list[str], rows: list[list[Any]], note: str = "") -> Chart:
-    """One chart as the results page takes it."""
-    return {"id": identity, "title": title, "kind": kind, "columns": columns, "rows": rows, "note": note}

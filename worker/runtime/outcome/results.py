@@ -17,10 +17,14 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from worker.events import finite
+from worker.merit import larger_is_better
+from worker.runtime import memory
 from worker.runtime.data import Dataset, Part
-from worker.runtime.memory import peak_bytes
+from worker.runtime.evaluation import outputs as outputs_of
 from worker.runtime.metrics import part_metrics
 from worker.runtime.outcome import charts as analysis
+from worker.runtime.outcome.chart import Chart
+from worker.runtime.outcome.importance import importance_chart, input_places
 from worker.runtime.outcome.records import features
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 PROBABILITY_COLUMNS = 1000
 """With more classes than this, predictions.parquet holds only the probability of the predicted class."""
+IMPORTANCE_SHARE, IMPORTANCE_LEAST_S, IMPORTANCE_MOST_S = 0.05, 1.0, 20.0
+"""Time for the importance of inputs: a share of the training, within limits."""
 PACKAGES = ("torch", "numpy", "pyarrow", "pillow", "scikit-learn", "safetensors", "PyYAML", "horovod")
 
 
@@ -57,7 +63,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
         "metrics": metrics,
         "split": dataset.split,
         "classes": list(dataset.classes),
-        "charts": _charts(run, dataset, parts, outputs),
+        "charts": _charts(run, net, dataset, parts, outputs),
         "environment": surroundings,
         "timing": timing,
     }
@@ -75,15 +81,41 @@ def _timing(run: Run, net: nn.Module) -> dict[str, Any]:
         "epochs": run.position.epoch,
         "steps": run.position.step,
         "parameters": sum(weight.numel() for weight in net.parameters()),
-        "peak_bytes": peak_bytes(run.device, run.idle_bytes),
+        "peak_bytes": memory.peak_bytes(run.device, run.idle_bytes),
     }
 
 
-def _charts(run: Run, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]) -> Any:
+def _charts(
+    run: Run, net: nn.Module, dataset: Dataset, parts: dict[str, Part], outputs: dict[str, Tensor]
+) -> list[Chart]:
     """Charts of the rows that training has not seen, where there are any."""
     judged = next((name for name in ("test", "val") if len(parts[name])), "train")
     table = features(run.data_folder, run.spec, parts[judged].rows)
-    return analysis.charts(parts[judged], outputs[judged], dataset, table, judged)
+    made = analysis.charts(parts[judged], outputs[judged], dataset, table, judged)
+    importance = _importance(run, net, dataset, parts[judged])
+    return [*made, {**importance, "split": judged}] if importance else made
+
+
+def _importance(run: Run, net: nn.Module, dataset: Dataset, part: Part) -> Chart | None:
+    """By this rank alone, for the others have ended; within a small share of the time that the training took."""
+    device = next((weight.device for weight in net.parameters()), run.device)
+    rows_at_once = memory.rows_at_once(max(1, run.batch_size // run.world_size), run.trial.found)
+
+    def metrics(rows: Part) -> dict[str, float]:
+        outputs = outputs_of(net, rows, device, rows_at_once, run.autocast)
+        return part_metrics(outputs, rows.targets, dataset.target_std)
+
+    name = run.metric_name if run.metric_name in metrics(part.take(slice(0, 2))) else "loss"
+    sign = -1.0 if larger_is_better(name) else 1.0
+    budget_s = min(IMPORTANCE_MOST_S, max(IMPORTANCE_LEAST_S, IMPORTANCE_SHARE * run.control.elapsed_s()))
+    return importance_chart(
+        part,
+        input_places(part, dataset.preprocess),
+        lambda rows: sign * metrics(rows)[name],
+        name.replace("_", " "),
+        budget_s=budget_s,
+        seed=run.seed,
+    )
 
 
 def write_preprocess(run: Run, dataset: Dataset) -> None:

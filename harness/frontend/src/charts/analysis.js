@@ -6,6 +6,7 @@ import { CanvasRenderer } from "echarts/renderers";
 import { pageData } from "../net.js";
 import { number, short } from "../format.js";
 import { ACCURACY } from "./accuracy.js";
+import { INTERVALS } from "./intervals.js";
 import { Legend } from "./legend.js";
 import { OFFER } from "./offer.js";
 import { RATES } from "./rates.js";
@@ -148,7 +149,7 @@ function bars(chart) {
   };
 }
 
-const MAKERS = { confusion, curve, histogram, scatter, bars, ...ACCURACY, ...OFFER, ...RATES, ...TIMELINES };
+const MAKERS = { confusion, curve, histogram, scatter, bars, ...ACCURACY, ...INTERVALS, ...OFFER, ...RATES, ...TIMELINES };
 
 export function mount(node) {
   const chart = pageData(node.dataset.source);

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
+from worker.runtime.data import Part
 from worker.runtime.outcome.charts import (
     CLASSES_SHOWN,
     CURVES_SHOWN,
@@ -16,8 +18,11 @@ from worker.runtime.outcome.charts import (
     confusion_chart,
     curve_charts,
     per_class_chart,
+    told_apart,
 )
 from worker.runtime.outcome.regression_charts import regression_charts
+
+ZEROS = torch.zeros(2, dtype=torch.int64)
 
 
 def test_few_classes_are_all_shown() -> None:
@@ -119,8 +124,12 @@ def test_calibration_is_told_in_words(share_right: float, words: str) -> None:
 
 def test_large_numbers_of_a_regression_are_written_whole_not_as_powers_of_ten() -> None:
     true = np.linspace(100_000.0, 900_000.0, 60)
-    features = pa.table({"square_feet": np.linspace(9_999.7, 178_000.0, 60)})
-    residuals, _, by_feature = regression_charts(true, true + 12_345.6, np.arange(60), features)
-    told = [residuals["note"], *(row[1] for row in by_feature["rows"])]
-    assert "mean 12346" in told[0] and told[1].startswith("10000 to ")
-    assert not any("e+" in text for text in told)
+    residuals, _ = regression_charts(true, true + 12_345.6, np.arange(60))
+    assert "mean 12346" in residuals["note"] and "e+" not in residuals["note"]
+
+
+def test_pictures_are_grouped_by_their_brightness_not_by_their_names() -> None:
+    names = pa.table({"name": ["a.png", "b.png"]})
+    pictures = Part((torch.tensor([0, 200], dtype=torch.uint8).expand(3, 4, 4, 2).permute(3, 0, 1, 2),), ZEROS, ZEROS)
+    assert told_apart(pictures, names).to_pydict() == {"brightness": [0.0, 200.0]}
+    assert told_apart(Part((torch.zeros(2, 3),), ZEROS, ZEROS), names) is names

@@ -1,0 +1,17 @@
+"""One chart as the results page takes it: a table that it draws and a person downloads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Chart = dict[str, Any]
+
+
+def chart(identity: str, title: str, kind: str, columns: list[str], rows: list[list[Any]], note: str = "") -> Chart:
+    """A chart of `rows` below `columns`; `kind` says how it is drawn."""
+    return {"id": identity, "title": title, "kind": kind, "columns": columns, "rows": rows, "note": note}
+
+
+def figure(value: float) -> str:
+    """Four digits; larger numbers whole."""
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"

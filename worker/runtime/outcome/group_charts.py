@@ -1,0 +1,104 @@
+"""How good the model is on each group of rows, with an interval, the surely worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from worker.runtime.outcome.chart import Chart, chart
+from worker.runtime.outcome.groups import FEATURES, groups
+from worker.words import counted
+
+LEAST_ROWS = 10
+"""Smaller groups tell nothing and are left out."""
+MOST_ROWS = 100_000
+"""Rows that are looked at, evenly spaced: more would only narrow the intervals."""
+Z = 1.96
+"""Of a 95 % interval of a normal distribution."""
+BY_CHANCE = 0.025
+"""Share of groups beyond one end of it by chance."""
+Floats = NDArray[np.float64]
+Interval = tuple[float, float, float]
+"""(value, low, high)."""
+
+
+def accuracy_by_group(right: NDArray[np.bool_], features: pa.Table) -> Chart:
+    """Share of the rows of each group that are named right. `right`: [N], in the order of `features`."""
+
+    def figures(right: NDArray[Any]) -> list[Any]:
+        return [*share_interval(int(right.sum()), len(right)), len(right)]
+
+    columns = ["accuracy", "low", "high", "rows"]
+    return _chart("Accuracy by group", columns, right, features, figures, larger_is_better=True)
+
+
+def error_by_group(residuals: Floats, features: pa.Table) -> Chart:
+    """Root of the mean square of the residuals of each group, mean size and mean. `residuals`: [N], as `features`."""
+
+    def figures(errors: Floats) -> list[Any]:
+        return [*rmse_interval(errors), len(errors), float(np.abs(errors).mean()), float(errors.mean())]
+
+    columns = ["rmse", "low", "high", "rows", "mean_absolute_error", "mean_error"]
+    return _chart("Error by group", columns, residuals, features, figures, larger_is_better=False)
+
+
+def share_interval(hits: int, rows: int) -> Interval:
+    """A share and Wilson's 95 % interval of it."""
+    share, square = hits / rows, Z * Z / rows
+    middle = (share + square / 2) / (1 + square)
+    half = Z / (1 + square) * (share * (1 - share) / rows + square / (4 * rows)) ** 0.5
+    return share, max(0.0, middle - half), min(1.0, middle + half)
+
+
+def rmse_interval(errors: Floats) -> Interval:
+    """Root mean square error and a 95 % interval of it, from the spread of the squares on a logarithmic scale."""
+    squares = errors**2
+    mean = float(squares.mean())
+    if mean == 0:
+        return 0.0, 0.0, 0.0
+    away = float(np.exp(Z * squares.std() / len(squares) ** 0.5 / mean / 2))
+    return mean**0.5, mean**0.5 / away, mean**0.5 * away
+
+
+def _chart(
+    title: str,
+    columns: list[str],
+    judged: NDArray[Any],
+    features: pa.Table,
+    figures: Callable[[NDArray[Any]], list[Any]],
+    *,
+    larger_is_better: bool,
+) -> Chart:
+    """Worst first by the better end of the interval, so that small groups do not lead by chance."""
+    rows = len(judged)
+    if rows > MOST_ROWS:
+        chosen = np.linspace(0, rows - 1, MOST_ROWS).round().astype(np.int64)
+        judged, features = judged[chosen], features.take(pa.array(chosen))
+    found = list(groups(features))
+    large = [group for group in found if LEAST_ROWS <= group.inside.sum() < len(judged)]
+    lines = [[group.feature, group.values, *figures(judged[group.inside])] for group in large]
+    good_end, sign = (4, 1) if larger_is_better else (3, -1)
+    lines.sort(key=lambda row: sign * row[good_end])
+    whole = figures(judged)[0]
+    worse = sum(sign * row[good_end] < sign * whole for row in lines)
+    note = _note(columns[0], whole, len(lines), worse) if lines else "No group has rows enough to tell."
+    if rows > MOST_ROWS:
+        note += f" Of {rows} rows {MOST_ROWS}, evenly spaced, are looked at."
+    if features.num_columns > FEATURES:
+        note += f" The first {FEATURES} of {features.num_columns} features."
+    made = chart("error_by_feature", title, "intervals", ["feature", "values", *columns], lines, note)
+    return {**made, "overall": whole}
+
+
+def _note(metric: str, whole: float, many: int, worse: int) -> str:
+    name = "RMSE" if metric == "rmse" else metric
+    by_chance = max(1, round(many * BY_CHANCE))
+    return (
+        f"95 % intervals; the groups that are surely worst come first. Over all rows the {name} is {whole:.4g}. "
+        f"{worse} of {counted(many, 'group')} {'is' if worse == 1 else 'are'} worse than that by more than the "
+        f"interval; by chance alone it would be about {by_chance}. Groups of fewer than {LEAST_ROWS} rows are left out."
+    )
