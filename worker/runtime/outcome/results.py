@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 PROBABILITY_COLUMNS = 1000
 """With more classes than this, predictions.parquet holds only the probability of the predicted class."""
-IMPORTANCE_SHARE, IMPORTANCE_LEAST_S, IMPORTANCE_MOST_S = 0.05, 1.0, 20.0
-"""Time for the importance of inputs: a share of the training, within limits."""
+IMPORTANCE_SHARE, IMPORTANCE_LEAST_S, IMPORTANCE_MOST_S = 0.02, 0.3, 10.0
+"""Time for the importance of inputs: a share of the training, within limits; so small that no estimate misses it."""
 PACKAGES = ("torch", "numpy", "pyarrow", "pillow", "scikit-learn", "safetensors", "PyYAML", "horovod")
 
 
