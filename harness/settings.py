@@ -63,6 +63,7 @@ INSTALLED_APPS = [
     "harness.calibration",
     "harness.estimates",
     "harness.rates",
+    "harness.saved_views",
     "harness.pages",
 ]
 MIDDLEWARE = [

@@ -21,6 +21,7 @@ from harness.pages.views import (
     projects,
     queue,
     rates,
+    saved_views,
     storage,
     wizard,
 )
@@ -59,6 +60,9 @@ urlpatterns = [
     path("jobs/bulk/", bulk.job_bulk, name="job_bulk"),
     path("jobs/compare/", jobs.job_compare, name="job_compare"),
     path("jobs/export.<str:kind>", jobs.job_export, name="job_export"),
+    path("jobs/views/", saved_views.views, name="view_list"),
+    path("jobs/views/new/", saved_views.view_new, name="view_new"),
+    path("jobs/views/<str:view_id>/<str:action>/", saved_views.view_act, name="view_act"),
     path("jobs/new/", wizard.job_new, name="job_new"),
     path("jobs/new/<str:dataset_id>/", wizard.job_new_spec, name="job_new_spec"),
     path("jobs/new/<str:dataset_id>/check/", wizard.job_new_check, name="job_new_check"),

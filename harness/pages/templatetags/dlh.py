@@ -28,6 +28,7 @@ from harness.pages.words import (
     SWEEP_WORDS,
     TASK_WORDS,
 )
+from scheduler.offers.words import energy_words
 
 register = template.Library()
 register.filter(undo_form)
@@ -39,6 +40,12 @@ for _write in (figure, short, size, duration, percent, signed):
 def late(slack_s: Any) -> float | None:
     """By how much a negative slack is late, in seconds."""
     return -slack_s if is_number(slack_s) else None
+
+
+@register.filter
+def energy(energy_j: Any) -> str:
+    """Joules in the unit that suits them."""
+    return energy_words(energy_j) if is_number(energy_j) else NONE
 
 
 @register.filter

@@ -51,6 +51,7 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
     from harness.accounts.models import Membership, Role, User
     from harness.datasets.services import upload_create
     from harness.jobs.services import job_create
+    from harness.saved_views.services import view_create
 
     people = people_make()
     owner, project = people.owner, people.project
@@ -68,6 +69,7 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
         "job_id": job.pk,
         "offer_id": offer_make(owner, job).pk,
         "test_id": rate_test_make(job).pk,
+        "view_id": view_create(user=owner, name="Failed", query="state=failed", project=project).pk,
         "check_id": "check2345678",
         "prediction_id": job.test_prediction,
         "chart": "per_class",
