@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from harness.accounts.browsers import browser_words
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
 from harness.pages.undo import undo_form
 from harness.pages.words import (
@@ -32,6 +33,7 @@ from scheduler.offers.words import energy_words
 
 register = template.Library()
 register.filter(undo_form)
+register.filter(browser_words)
 for _write in (figure, short, size, duration, percent, signed):
     register.filter(_write)
 

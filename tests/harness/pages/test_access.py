@@ -62,6 +62,8 @@ ROWS: dict[str, Row] = {
     "password_change": own(),
     "token_add": own(post={"name": "laptop", "scope": "read", "days": "30"}),
     "token_end": Row({404}, {404}, {404}, ("nosuchtoken1",), {}),
+    "session_out": Row({404}, {404}, {404}, ("nosuchsessn1",), {}),
+    "sessions_out": own(post={}),
     "project_list": own(),
     "project_add": own(post={"name": "New one"}),
     "user_add": Row({403}, {403}, {403}, post={"username": "someone"}),
