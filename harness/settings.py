@@ -71,6 +71,7 @@ INSTALLED_APPS = [
     "harness.estimates",
     "harness.rates",
     "harness.notify",
+    "harness.saved_views",
     "harness.pages",
 ]
 MIDDLEWARE = [
@@ -82,6 +83,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "harness.accounts.middleware.SessionsMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

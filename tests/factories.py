@@ -96,6 +96,7 @@ def pool_make(running: Any = None) -> None:
 def world_make() -> SimpleNamespace:
     """People, datasets of both kinds and all states, a job in every state, a pool, a prediction."""
     from harness.jobs.models import Prediction
+    from harness.saved_views.models import SavedView
 
     world = people_make()
     world.digits = dataset_from_sample(world.owner, world.project, "digits")
@@ -111,6 +112,9 @@ def world_make() -> SimpleNamespace:
         job=world.jobs["succeeded"], owner=world.owner, input_name="form.json", state="failed",
         problem={"message": "The picture is broken.", "hint": "Open it in a viewer and save it again."},
     )  # fmt: skip
+    world.view = SavedView.objects.create(
+        owner=world.owner, project=world.project, name="What broke", query="state=failed&column=state&column=owner"
+    )
     pool_make(world.jobs["running"])
     calibration_make(world.admin)
     offers_make(world.jobs)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
 from codegen.words import counted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 GROUP_COLUMN = "group_column"
 """Code of the finding."""
@@ -54,7 +57,7 @@ def _repeats(column: ColumnProfile, rows: int) -> bool:
 
 def _same_target(sample: pl.DataFrame, name: str, target: str) -> bool:
     """Whether nearly every group has one value of the target, and by chance it would not."""
-    rows = pl.DataFrame({"group": sample[name], "target": sample[target]}).drop_nulls()
+    rows = sample.select(group=name, target=target).drop_nulls()
     mixed = np.random.default_rng(0).permutation(rows.height)
     shuffled = rows.with_columns(target=rows["target"].gather(mixed))
     return _same_share(rows) >= _SAME_SHARE and _same_share(shuffled) <= _CHANCE_SHARE
@@ -62,6 +65,8 @@ def _same_target(sample: pl.DataFrame, name: str, target: str) -> bool:
 
 def _same_share(rows: pl.DataFrame) -> float:
     """Share of the groups of several rows that have one value of the target; 0 where there are no such groups."""
+    import polars as pl
+
     groups = rows.group_by("group").agg(pl.len().alias("rows"), pl.col("target").n_unique().alias("values"))
     several = groups.filter(pl.col("rows") > 1)
     return float((several["values"] == 1).mean() or 0.0) if several.height else 0.0  # type: ignore[arg-type]

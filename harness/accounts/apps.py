@@ -1,6 +1,7 @@
 """Django app."""
 
 from django.apps import AppConfig
+from django.contrib.auth.signals import user_logged_in
 
 
 class AccountsConfig(AppConfig):
@@ -9,3 +10,9 @@ class AccountsConfig(AppConfig):
     name = "harness.accounts"
     label = "accounts"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Note each sign-in from its beginning."""
+        from harness.accounts import middleware
+
+        user_logged_in.connect(middleware.signed_in, dispatch_uid="browser_sessions")

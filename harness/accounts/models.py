@@ -97,3 +97,17 @@ class SignInFailure(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["name", "at"])]
+
+
+class BrowserSession(models.Model):
+    """A browser in which a person is signed in: what is known of one of Django's sessions."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="browser_sessions")
+    session_key = models.CharField(max_length=40, unique=True)
+    """Key of the sign-in itself; where there is none of it, it has ended. Never shown."""
+    user_agent = models.CharField(max_length=300, blank=True)
+    address = models.CharField(max_length=64, blank=True)
+    """From where it was seen last."""
+    created_at = models.DateTimeField(auto_now_add=True)
+    seen_at = models.DateTimeField()

@@ -16,6 +16,7 @@ from django.utils.text import slugify
 from harness.accounts.access import is_admin, require, require_admin, require_write, token_of
 from harness.accounts.audit import audit_write
 from harness.accounts.models import ApiToken, Membership, Project, Role, Scope, User
+from harness.accounts.sessions import sessions_end
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 
 TOKEN_PREFIX = "dlh_"  # noqa: S105  (marks our tokens for secret scanners; no secret itself)
@@ -56,8 +57,12 @@ def user_update(
     is_admin: bool | None = None,
     is_active: bool | None = None,
     email: str | None = None,
+    keep_session: str | None = None,
 ) -> User:
-    """Change a user: people change their own password, admins everything. Raises `Forbidden`, `Invalid`, `Conflict`."""
+    """Change a user: people change their own password, admins everything. Raises `Forbidden`, `Invalid`, `Conflict`.
+
+    A new password signs them out everywhere but in the session of key `keep_session`; their tokens stay.
+    """
     only_own_password = actor == user and is_admin is None and is_active is None and email is None
     if actor is not None and not (only_own_password and token_of(actor) is None):
         require_admin(actor)
@@ -84,6 +89,8 @@ def user_update(
             written.append("is_active")
         # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
         user.save(update_fields=written)
+        if password is not None:
+            sessions_end(user=user, but_key=keep_session)
         told = {name: value for name, value in changes.items() if value is not None}
         audit_write(actor, "user_update", user.username, **told)
     return user

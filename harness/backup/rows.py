@@ -17,7 +17,7 @@ from django.db import connection, models, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
-SKIPPED = {"sessions.session"}
+SKIPPED = {"sessions.session", "accounts.browsersession"}
 _BATCH_ROWS = 1000
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, OrderBy, Q, QuerySet
 
 from codegen.profile.types import DatasetProfile
 from harness.accounts.access import require, visible_projects
@@ -15,6 +16,7 @@ from harness.accounts.models import Project, Role, User
 from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import Invalid, NotFound
+from harness.jobs.columns import COMPUTED, METRIC, SPEC, Column, column_get, columns_annotate, metric_key_works
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
@@ -45,6 +47,8 @@ __all__ = [
     "job_list",
     "job_logs",
     "job_logs_text",
+    "job_metric_keys",
+    "job_order",
     "job_owners",
     "job_profile",
     "job_results",
@@ -83,6 +87,8 @@ SORTS = {
 """Names a list may be sorted by; with `-` in front: downwards."""
 _NULLABLE = {"queued_at", "finished_at", "metric_best", "metric_test"}
 _LIST_DEFERRED = ("resolved", "suggestions", "spec", "notes", "options", "promise")
+_KEYS_FROM_JOBS = 100
+"""Newest jobs whose metrics are offered as columns."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,25 +150,50 @@ class JobFilters:
 
 
 def job_list(
-    *, user: User, filters: JobFilters | None = None, sort: str = "-created", page: int = 1, page_size: int = 50
+    *,
+    user: User,
+    filters: JobFilters | None = None,
+    sort: str = "-created",
+    page: int = 1,
+    page_size: int = 50,
+    columns: Sequence[Column] = (),
+    without: Sequence[str] = (),
 ) -> Page[Job]:
     """One page of the jobs a person sees, with owner, dataset and project loaded, in two queries and the roles.
 
+    `columns` are those whose values `columns_values` will be asked for; `without` are fields that nobody reads.
     Raises `Invalid` for a sort, filter or page that does not exist.
     """
-    field = SORTS.get(sort.removeprefix("-"))
-    if field is None:
-        raise Invalid(f"Jobs cannot be sorted by {sort!r}.", field="sort", hint=f"Use one of: {', '.join(SORTS)}.")
-    # Saying where nulls go keeps a database from using an index: only for columns that have any.
-    last = True if field in _NULLABLE else None
-    order = F(field).desc(nulls_last=last) if sort.startswith("-") else F(field).asc(nulls_last=last)
+    order = job_order(sort)
     rows = (
         Job.objects.filter((filters or JobFilters()).where(), project__in=visible_projects(user))
         .select_related("project", "owner", "dataset")
-        .defer(*_LIST_DEFERRED, "dataset__profile", "dataset__problem", "dataset__options")
-        .order_by(*([order] if field == "created_at" else [order, "-created_at"]), "pk")
+        .defer(*_LIST_DEFERRED, *without, "dataset__profile", "dataset__problem", "dataset__options")
+        .order_by(*([order] if sort.removeprefix("-") == "created" else [order, "-created_at"]), "pk")
     )
-    return page_of(rows, page=page, page_size=page_size)
+    return page_of(columns_annotate(rows, columns), page=page, page_size=page_size)
+
+
+def job_order(sort: str) -> OrderBy:
+    """Of the name of a sort, or of a column that is no field. Raises `Invalid`."""
+    name = sort.removeprefix("-")
+    field = SORTS.get(name)
+    what: Any = F(field) if field else None
+    if field is None and (name in COMPUTED or name.startswith((METRIC, SPEC))):
+        what = column_get(name).order
+    if what is None:
+        hint = f"Use one of: {', '.join((*SORTS, *COMPUTED))}, metric:KEY, spec:FIELD."
+        raise Invalid(f"Jobs cannot be sorted by {sort[:100]!r}.", field="sort", hint=hint)
+    # Saying where nulls go keeps a database from using an index: only for columns that have any.
+    last = True if field is None or field in _NULLABLE else None
+    return OrderBy(what, descending=sort.startswith("-"), nulls_last=last)
+
+
+def job_metric_keys(*, user: User) -> list[str]:
+    """Keys of the metrics that the newest jobs a person sees have told, in order: what columns can show."""
+    jobs = Job.objects.filter(project__in=visible_projects(user), deleted_at=None, running_at__isnull=False)
+    newest = jobs.order_by("-created_at", "pk").values_list("last_values", flat=True)[:_KEYS_FROM_JOBS]
+    return sorted({key for values in newest for key in values if metric_key_works(key)})
 
 
 def job_owners(*, user: User) -> list[str]:

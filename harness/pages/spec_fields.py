@@ -130,6 +130,11 @@ def spec_groups(profile: DatasetProfile) -> list[SpecGroup]:
     ]
 
 
+def spec_label(path: str) -> str:
+    """A field in words."""
+    return _LABELS.get(path, path.rsplit(".", 1)[-1].replace("_", " ").capitalize())
+
+
 def _info(path: str) -> FieldInfo | None:
     model: type[BaseModel] = TaskSpec
     info: FieldInfo | None = None
@@ -148,7 +153,7 @@ def _is_model(kind: Any) -> bool:
 
 def _field(path: str, profile: DatasetProfile) -> SpecField:
     info = _info(path)
-    label = _LABELS.get(path, path.rsplit(".", 1)[-1].replace("_", " ").capitalize())
+    label = spec_label(path)
     hint = (info.description or "") if info else ""
     choices = _choices(path, profile, info)
     if choices:

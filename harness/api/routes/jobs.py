@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 from ninja import Body, Query, Router, Status
 from pydantic import AwareDatetime, Field
 
@@ -20,8 +21,11 @@ from harness.datasets.selectors import dataset_get
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
+from harness.jobs.columns import COMPUTED, FIELDS, columns_get, columns_values
 from harness.jobs.control.expectations import slack_s
+from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
+from harness.saved_views.selectors import view_find
 from worker.states import JobState
 
 router = Router()
@@ -36,7 +40,7 @@ _OUT = (
 )
 _DETAIL = ["notes", "spec", "resolved", "suggestions", "program_sha256", "priority", "token", "resume_from"]
 _DETAIL += ["promise", "options"]
-_SORT = "^-?(" + "|".join(selectors.SORTS) + ")$"
+_SORTS = ", ".join((*selectors.SORTS, *COMPUTED))
 
 
 class JobQuery(Strict):
@@ -56,7 +60,15 @@ class JobQuery(Strict):
     since: AwareDatetime | None = Field(None, description="Made then or later.")
     before: AwareDatetime | None = Field(None, description="Made before then.")
     deleted: bool = Field(False, description="The trash instead of the list.")
-    sort: str = Field("-created", pattern=_SORT, description=f"One of {', '.join(selectors.SORTS)}; `-`: downwards.")
+    sort: str = Field(
+        "-created", max_length=100, description=f"One of {_SORTS}, `metric:KEY`, `spec:FIELD`; `-`: downwards."
+    )
+    column: list[str] = Field(
+        [],
+        description=f"Also give under `columns`: {', '.join((*FIELDS, *COMPUTED))}, the newest value `metric:KEY` or "
+        "the resolved `spec:FIELD`. May be repeated.",
+    )
+    view: str = Field("", max_length=60, description="Id or name of a saved view; what is given beside it goes before.")
 
 
 def _out(job: Job) -> dict[str, Any]:
@@ -91,28 +103,40 @@ def job_list(
     request: HttpRequest, query: Annotated[JobQuery, Query()], paging: Annotated[Paging, Query()]
 ) -> dict[str, Any]:
     """One page of the jobs that the caller sees, filtered and sorted here."""
-    user = person(request)
-    exact = (
-        "task",
-        "family",
-        "owner",
-        "dataset",
-        "parent",
-        "tag",
-        "query",
-        "metric_min",
-        "metric_max",
-        "since",
-        "before",
+    listing = _listing(person(request), query)
+    page = selectors.job_list(
+        user=person(request),
+        filters=listing.filters,
+        sort=listing.sort,
+        page=paging.page,
+        page_size=paging.page_size,
+        columns=listing.columns,
     )
-    filters = selectors.JobFilters(
-        project=project_get(user=user, slug=query.project) if query.project else None,
-        states=tuple(state.value for state in query.state),
-        deleted=query.deleted,
-        **{name: getattr(query, name) for name in exact},
+    return page_body(page, lambda job: {**_out(job), "columns": columns_values(job, listing.columns)})
+
+
+_EXACT = (
+    *("task", "family", "owner", "dataset", "parent", "tag", "query", "metric_min", "metric_max", "since", "before"),
+    "deleted",
+)
+
+
+def _listing(user: User, query: JobQuery) -> Listing:
+    """What the view shows, changed by what is asked for beside it."""
+    if query.view:
+        listing = listing_read(QueryDict(view_find(user=user, id_or_name=query.view).query), user=user)
+    else:
+        listing = Listing(filters=selectors.JobFilters(), sort="-created", columns=())
+    given: dict[str, Any] = {name: getattr(query, name) for name in _EXACT if name in query.model_fields_set}
+    if query.project:
+        given["project"] = project_get(user=user, slug=query.project)
+    if query.state:
+        given["states"] = tuple(state.value for state in query.state)
+    return Listing(
+        filters=replace(listing.filters, **given),
+        sort=query.sort if "sort" in query.model_fields_set else listing.sort,
+        columns=columns_get(query.column) if query.column else listing.columns,
     )
-    page = selectors.job_list(user=user, filters=filters, sort=query.sort, page=paging.page, page_size=paging.page_size)
-    return page_body(page, _out)
 
 
 @router.post("", response={201: JobDetail}, summary="Make a job")

@@ -154,6 +154,7 @@ class JobOut(Schema):
     expected_high_at: datetime | None
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str = Field(description="What is said while the slack of its promise shrinks.")
+    columns: dict[str, Any] = Field({}, description="Values by column, where columns or a view are asked for.")
 
 
 class JobDetail(JobOut):

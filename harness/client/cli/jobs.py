@@ -10,6 +10,7 @@ import typer
 
 from harness.client.cli import drafts
 from harness.client.cli.common import JobArgument, open_client
+from harness.client.cli.job_table import jobs_print
 from harness.client.cli.output import (
     ExitCode,
     JsonFlag,
@@ -20,7 +21,6 @@ from harness.client.cli.output import (
     notes,
     number,
     pairs_print,
-    table_print,
     when,
 )
 from harness.client.cli.results import results
@@ -29,6 +29,7 @@ from harness.client.download import download
 from harness.client.errors import BadInput, ClientError
 from harness.client.transport import segment
 
+_COLUMN_HELP = "Shown beside the name, such as state, energy_j, metric:val/loss, spec:training.epochs; may be repeated."
 jobs_app = typer.Typer(help="Jobs: list, clone, check, edit.", invoke_without_command=True)
 drafts.commands_add(jobs_app)
 
@@ -56,6 +57,8 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     task: Annotated[str, typer.Option(help="Problem type.")] = "",
     family: Annotated[str, typer.Option(help="Model family.")] = "",
     sort: Annotated[str, typer.Option(help="created, name, state, metric, run, ...; -created: downwards.")] = "",
+    view: Annotated[str, typer.Option(help="A view saved on the page Jobs, by name or id; its columns, too.")] = "",
+    column: Annotated[list[str] | None, typer.Option("--column", "-c", help=_COLUMN_HELP)] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many.")] = 20,
     as_json: JsonFlag = False,
 ) -> None:
@@ -63,23 +66,15 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     if context.invoked_subcommand:
         return
     filters: dict[str, Any] = {"state": state, "query": query, "tag": tag, "owner": owner, "task": task}
+    filters |= {"view": view, "column": column}
     with open_client(context) as client:
         page = client.get("/jobs", project=client.project, family=family, sort=sort, page_size=limit, **filters)
     if as_json:
         json_print(page)
         return
-    table_print(
-        ("Id", "Name", "State", "Done", "Metric", "Model", "Dataset", "Owner", "Created"), map(_row, page["items"])
-    )
+    jobs_print(page["items"], has_columns=bool(view or column))
     if page["total"] > len(page["items"]):
         notes().print(f"{len(page['items'])} of {page['total']}; --limit shows more.")
-
-
-def _row(job: Json) -> tuple[object, ...]:
-    metric = f"{job['metric_name']} {number(job['metric_best'])}" if job["metric_best"] is not None else ""
-    done = f"{job['progress']:.0%}"
-    who = (job["family"], job["dataset"]["name"], job["owner"], when(job["created_at"]))
-    return job["id"], job["name"], job["state"], done, metric, *who
 
 
 def show(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -> None:

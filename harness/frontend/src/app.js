@@ -23,6 +23,7 @@ const PARTS = {
   live: () => import("./live_refresh.js"),
   offer: () => import("./offer.js"),
   queue: () => import("./queue.js"),
+  columns: () => import("./columns.js"),
 };
 
 const seen = new WeakSet();

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from harness.accounts.sessions import sessions_expire
 from harness.broker import live_streams_expire, task_send
 from harness.bucket.units import unit_forget
 from harness.datasets.models import Dataset
@@ -52,11 +52,6 @@ def retention() -> None:
             _log.exception("retention: %s failed", part.__name__)
         else:
             _log.debug("retention: %s %s", part.__name__, count)
-
-
-def sessions_expire() -> int:
-    """Forget sign-ins that have expired."""
-    return Session.objects.filter(expire_date__lt=timezone.now()).delete()[0]
 
 
 def jobs_purge() -> int:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from harness.accounts.browsers import browser_words
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
 from harness.pages.undo import undo_form
 from harness.pages.words import (
@@ -29,9 +30,11 @@ from harness.pages.words import (
     SWEEP_WORDS,
     TASK_WORDS,
 )
+from scheduler.offers.words import energy_words
 
 register = template.Library()
 register.filter(undo_form)
+register.filter(browser_words)
 for _write in (figure, short, size, duration, percent, signed):
     register.filter(_write)
 
@@ -40,6 +43,12 @@ for _write in (figure, short, size, duration, percent, signed):
 def late(slack_s: Any) -> float | None:
     """By how much a negative slack is late, in seconds."""
     return -slack_s if is_number(slack_s) else None
+
+
+@register.filter
+def energy(energy_j: Any) -> str:
+    """Joules in the unit that suits them."""
+    return energy_words(energy_j) if is_number(energy_j) else NONE
 
 
 @register.filter

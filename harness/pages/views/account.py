@@ -1,9 +1,10 @@
-"""Sign-in, password, tokens."""
+"""Sign-in, password, tokens, and where one is signed in."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.views import LoginView, LogoutView, PasswordChangeView
@@ -13,6 +14,7 @@ from django.utils import timezone
 
 from harness.accounts.selectors import project_get, project_list, token_list
 from harness.accounts.services import token_create, token_revoke, user_update
+from harness.accounts.sessions import session_end, session_list, session_moved, sessions_end
 from harness.errors import Invalid
 from harness.pages.forms import SignInForm, TokenForm
 from harness.pages.web import change, page, person, show
@@ -44,10 +46,13 @@ class PasswordChange(PasswordChangeView):
     success_url = reverse_lazy("account")
 
     def form_valid(self, form: PasswordChangeForm) -> HttpResponse:
-        """Through the service, which notes it in the audit log; the session goes on."""
-        user = person(self.request)
-        user_update(actor=user, user=user, password=form.cleaned_data["new_password1"])
+        """Through the service, which notes it in the audit log; this session goes on, all others end."""
+        user, session = person(self.request), self.request.session
+        old_key = session.session_key
+        user_update(actor=user, user=user, password=form.cleaned_data["new_password1"], keep_session=old_key)
         update_session_auth_hash(self.request, user)
+        session_moved(old_key=old_key, new_key=session.session_key)
+        messages.success(self.request, "The password is changed. You are signed out everywhere else.")
         return HttpResponseRedirect(str(self.success_url))
 
 
@@ -60,7 +65,13 @@ def account(request: HttpRequest) -> HttpResponseBase:
 def _account(request: HttpRequest, form: TokenForm, secret: str = "", status: int = 200) -> HttpResponseBase:
     user = person(request)
     form.set_projects(project_list(user=user))
-    context = {"tokens": token_list(user=user), "form": form, "secret": secret}
+    context = {
+        "tokens": token_list(user=user),
+        "form": form,
+        "secret": secret,
+        "sessions": session_list(user=user),
+        "session_key": request.session.session_key,
+    }
     response = show(request, "accounts/account.html", context, status=status)
     response["Cache-Control"] = "no-store"
     return response
@@ -94,5 +105,29 @@ def token_end(request: HttpRequest, token_id: str) -> HttpResponseBase:
         request,
         lambda: token_revoke(user=person(request), token_id=token_id),
         done="The token is revoked. Programs that use it are refused from now on.",
+        to=reverse("account"),
+    )
+
+
+@page("POST")
+def session_out(request: HttpRequest, session_id: str) -> HttpResponseBase:
+    """Sign one browser out; where it is this one, to the page of the sign-in."""
+    user = person(request)
+    return change(
+        request,
+        lambda: session_end(user=user, session_id=session_id),
+        done="That browser is signed out.",
+        to=reverse("account"),
+    )
+
+
+@page("POST")
+def sessions_out(request: HttpRequest) -> HttpResponseBase:
+    """Sign all browsers out but this one."""
+    user = person(request)
+    return change(
+        request,
+        lambda: sessions_end(user=user, but_key=request.session.session_key),
+        done="You are signed out everywhere else. API tokens stay.",
         to=reverse("account"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponseBase
 
 from harness.accounts.audit import COMMAND_LINE, AuditFilters, audit_list, audit_words
-from harness.pages.days import days_read
+from harness.days import days_read
 from harness.pages.web import page, page_number, person, show
 from harness.paging import page_of
 

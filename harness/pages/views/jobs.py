@@ -2,64 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase, JsonResponse, QueryDict
+from django.shortcuts import redirect
 
 from harness.accounts.models import User
-from harness.accounts.selectors import project_get, project_list
+from harness.accounts.selectors import project_list
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
-from harness.errors import Invalid, NotFound
+from harness.errors import NotFound
+from harness.jobs.columns import Column, columns_get, columns_values
+from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_get, job_list, job_owners
+from harness.jobs.selectors import JobFilters, job_get, job_list, job_metric_keys, job_owners
 from harness.pages.compare_view import compare_rows
-from harness.pages.days import days_read
+from harness.pages.job_columns import column_groups, columns_shown
 from harness.pages.job_view import curves_source
 from harness.pages.spec_diff import spec_differences
 from harness.pages.views.bulk import COMPARE_MAX
-from harness.pages.web import asks_part, page, page_number, person, show
+from harness.pages.views.saved_views import list_address, view_address, view_context
+from harness.pages.web import asks_part, page, page_number, person, show, writable_projects
 from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
 from harness.paging import PAGE_SIZE_MAX, Page
 from harness.responses import chunks_response
 from worker.states import JobState
 
 PAGE_SIZE = 25
+_FORM_ID = "job-filters"
 _MORE = ("task", "project", "owner", "metric_min", "tag", "since", "until")
 """Filters of the form that are folded in until one of them is set."""
 _PINNED = {"dataset": "Dataset", "family": "Model", "metric_max": "Best at most"}
-_COLUMNS = ("id", "name", "state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best",
-            "metric_test", "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text) if text else None
-    except ValueError as error:
-        raise Invalid(f"{text!r} is not a number.", field="metric_min", hint="Write it like 0.9.") from error
-
-
-def filters_read(request: HttpRequest, *, user: User) -> JobFilters:
-    """Filters out of the address. Raises `NotFound` for a project of others, `Invalid`."""
-    given = request.GET
-    slug = given.get("project", "")
-    since, before = days_read(given)
-    return JobFilters(
-        project=project_get(user=user, slug=slug) if slug else None,
-        states=tuple(state for state in given.getlist("state") if state),
-        task=given.get("task", ""),
-        family=given.get("family", ""),
-        owner=given.get("owner", ""),
-        dataset=given.get("dataset", ""),
-        tag=given.get("tag", ""),
-        query=given.get("q", "").strip(),
-        metric_min=_number(given.get("metric_min", "")),
-        metric_max=_number(given.get("metric_max", "")),
-        since=since,
-        before=before,
-    )
+_COLUMNS = ("state", "task", "family", "dataset", "project", "owner", "metric_name", "metric_best", "metric_test",
+            "epoch", "epochs", "run_s", "created_at", "finished_at", "tags")  # fmt: skip
+"""What an export has where no columns are chosen."""
 
 
 def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
@@ -80,62 +58,94 @@ def pinned_filters(given: QueryDict, *, user: User) -> list[dict[str, str]]:
 
 @page("GET", "HEAD")
 def job_index(request: HttpRequest) -> HttpResponseBase:
-    """The list; htmx asks for its table only."""
+    """The list; htmx asks for its table only. Without anything in the address it opens with the person's own view."""
     user = person(request)
-    sort = request.GET.get("sort", "-created")
-    filters = filters_read(request, user=user)
     is_part = asks_part(request) and not request.headers.get("HX-History-Restore-Request")
-    context: dict[str, Any] = {
-        "rows": job_list(user=user, filters=filters, sort=sort, page=page_number(request), page_size=PAGE_SIZE),
+    if not is_part and (address := view_address(request)):
+        return redirect(address)
+    listing = listing_read(request.GET, user=user)
+    rows = job_list(
+        user=user,
+        filters=listing.filters,
+        sort=listing.sort,
+        page=page_number(request),
+        page_size=PAGE_SIZE,
+        columns=listing.columns,
+        without=("last_values",),
+    )
+    context = {
+        **columns_shown(rows.items, listing.columns),
+        **view_context(request),
+        "rows": rows,
         "is_part": is_part,
-        "pinned": pinned_filters(request.GET, user=user),
-        "sort": sort,
-        "filtered": filters != JobFilters(),
-        "given": request.GET,
-        "chosen_states": set(filters.states),
-        "states": [(state.value, STATE_WORDS[state.value][0]) for state in JobState],
-        "tasks": TASK_WORDS.items(),
+        "sort": listing.sort,
+        "filtered": listing.filters != JobFilters(),
     }
     if not is_part:
-        context |= {"projects": project_list(user=user), "owners": job_owners(user=user)}
-        context["more_given"] = any(request.GET.get(name) for name in _MORE)
+        context |= _form(request, listing)
     template = "jobs/table.html" if is_part else "jobs/list.html"
     response = show(request, template, context, nav="jobs")
     response["Vary"] = "HX-Request"
+    if is_part and request.headers.get("HX-Trigger") == _FORM_ID:  # somebody has changed it
+        response["HX-Push-Url"] = list_address(request.GET.get("view", ""), request.GET)
     return response
 
 
-def _record(job: Job) -> dict[str, Any]:
-    record = {name: getattr(job, name) for name in _COLUMNS if name not in {"dataset", "project", "owner"}}
-    record |= {"dataset": job.dataset.name, "project": job.project.slug, "owner": job.owner.username}
-    return {name: record[name] for name in _COLUMNS}
+def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
+    """What stands around the table: the filters, and the columns that can be chosen."""
+    user = person(request)
+    return {
+        "pinned": pinned_filters(request.GET, user=user),
+        "given": request.GET,
+        "form_id": _FORM_ID,
+        "chosen_states": set(listing.filters.states),
+        "states": [(state.value, STATE_WORDS[state.value][0]) for state in JobState],
+        "tasks": TASK_WORDS.items(),
+        "projects": project_list(user=user),
+        "owners": job_owners(user=user),
+        "more_given": any(request.GET.get(name) for name in _MORE),
+        "column_groups": column_groups(listing.columns, job_metric_keys(user=user)),
+        "share_projects": writable_projects(user),
+    }
 
 
-def _all_jobs(user: User, filters: JobFilters, sort: str) -> Iterator[Job]:
+def _all_jobs(user: User, listing: Listing, columns: Sequence[Column]) -> Iterator[Job]:
     """Read page by page; the first at once, so that a wrong sort is refused before any byte is sent."""
 
     def page_at(number: int) -> Page[Job]:
-        return job_list(user=user, filters=filters, sort=sort, page=number, page_size=PAGE_SIZE_MAX)
+        return job_list(
+            user=user,
+            filters=listing.filters,
+            sort=listing.sort,
+            page=number,
+            page_size=PAGE_SIZE_MAX,
+            columns=columns,
+            without=("last_values",),
+        )
 
     first = page_at(1)
     rest = (page_at(number).items for number in range(2, first.pages + 1))
     return chain(first.items, chain.from_iterable(rest))
 
 
-def _row(job: Job) -> list[Any]:
-    return [" ".join(value) if isinstance(value, list) else value for value in _record(job).values()]
+def _cell(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
 @page("GET", "HEAD")
 def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
-    """The present filter, all pages of it, as CSV or JSON."""
+    """The present filter, all pages of it, as CSV or JSON: with the chosen columns, where some are chosen."""
     user = person(request)
-    jobs = _all_jobs(user, filters_read(request, user=user), request.GET.get("sort", "-created"))
+    listing = listing_read(request.GET, user=user)
+    columns = listing.columns if any(request.GET.getlist("column")) else columns_get(_COLUMNS)
+    jobs = _all_jobs(user, listing, columns)
+    records = ({"id": job.pk, "name": job.name, **columns_values(job, columns)} for job in jobs)
     if kind == "json":
-        return JsonResponse({"items": [_record(job) for job in jobs]})
+        return JsonResponse({"items": list(records)})
     if kind != "csv":
         raise NotFound("Jobs can be exported as CSV or JSON.")
-    chunks = csv_chunks(_COLUMNS, map(_row, jobs))
+    names = dict.fromkeys(("id", "name", *(column.key for column in columns)))
+    chunks = csv_chunks(list(names), ([_cell(record[name]) for name in names] for record in records))
     return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename="jobs.csv")
 
 

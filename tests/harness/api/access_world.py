@@ -52,6 +52,7 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
     from harness.datasets.services import upload_create
     from harness.jobs.services import job_create
     from harness.notify.models import NotifyChoice
+    from harness.saved_views.services import view_create
 
     people = people_make()
     owner, project = people.owner, people.project
@@ -71,6 +72,7 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
         "job_id": job.pk,
         "offer_id": offer_make(owner, job).pk,
         "test_id": rate_test_make(job).pk,
+        "view_id": view_create(user=owner, name="Failed", query="state=failed", project=project).pk,
         "check_id": "check2345678",
         "prediction_id": job.test_prediction,
         "chart": "per_class",

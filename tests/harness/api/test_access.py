@@ -54,6 +54,8 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("PATCH", "/datasets/{dataset_id}"): {"name": "renamed"},
         ("POST", "/spec/check"): {"dataset": world.dataset.pk, "spec": {}},
         ("POST", "/suggest"): {"dataset": world.dataset.pk},
+        ("POST", "/job-views"): {"name": "mine", "query": "state=failed"},
+        ("PATCH", "/job-views/{view_id}"): {"name": "renamed"},
         ("POST", "/jobs"): {"dataset": world.dataset.pk, "spec": {}},
         ("POST", "/offers"): {"dataset": world.dataset.pk, "spec": {}},
         ("PATCH", "/jobs/{job_id}"): {"notes": "seen"},

@@ -233,3 +233,24 @@ def test_every_command_takes_json() -> None:
             yield " ".join(words)
 
     assert list(without(typer.main.get_command(app), ("dlh",))) == []
+
+
+def test_jobs_are_listed_as_a_saved_view_shows_them(dlh: Dlh, portal: SimpleNamespace, job_make: Any) -> None:
+    from harness.jobs.models import Job
+    from harness.saved_views.services import view_create
+
+    kept, other = job_make(name="kept", training={"epochs": 7}), job_make(name="other")
+    Job.objects.filter(pk=kept.pk).update(tags=["good"], last_values={"val/loss": 0.25})
+    query = "tag=good&column=metric:val/loss&column=spec:training.epochs&column=created_at"
+    view_create(user=portal.people.owner, name="Good ones", query=query)
+    told = dlh("jobs", "--view", "Good ones")
+    head, line = told.out.splitlines()
+    assert head.split() == ["Id", "Name", "val/loss", "training.epochs", "Created"]
+    assert line.split()[:4] == [kept.pk, "kept", "0.25", "7"]
+    assert [job["id"] for job in dlh("jobs", "--view", "Good ones", "--tag", "none", "--json").json["items"]] == []
+    shown = dlh("jobs", "--column", "energy_j", "--sort", "name", "--json").json["items"]
+    assert [(job["id"], job["columns"]) for job in shown] == [
+        (kept.pk, {"energy_j": None}),
+        (other.pk, {"energy_j": None}),
+    ]
+    assert dlh("jobs", "--view", "None such").code == 3 and dlh("jobs", "-c", "password").code == 2

@@ -66,6 +66,8 @@ ROWS: dict[str, Row] = {
     "notifications_save": own(post={"job_failed": "on"}),
     "notifications_secret": Row({404}, {404}, {404}, post={}),
     "notifications_test": own(post={}),
+    "session_out": Row({404}, {404}, {404}, ("nosuchsessn1",), {}),
+    "sessions_out": own(post={}),
     "project_list": own(),
     "project_add": own(post={"name": "New one"}),
     "user_add": Row({403}, {403}, {403}, post={"username": "someone"}),
@@ -88,6 +90,9 @@ ROWS: dict[str, Row] = {
     "job_bulk": own(post={"do": "delete"}),
     "job_compare": look(),
     "job_export": own("csv"),
+    "view_list": own(),
+    "view_new": own(post={"name": "Mine", "query": "state=failed"}),
+    "view_act": act("view", "rename", post={"name": "renamed"}, mate=403),
     "job_new": Row({200}, {403}, {200}),
     "job_new_spec": Row({200}, {403}, {404}, ("wine",)),
     "job_new_check": Row({200}, {200}, {404}, ("wine",), {"yaml": "task: auto"}, is_json=True),
@@ -158,7 +163,8 @@ ROWS: dict[str, Row] = {
 def address(world: SimpleNamespace, name: str, row: Row) -> str:
     """The URL, with ids in place of the words used in the table."""
     ids = {state: job.pk for state, job in world.jobs.items()}
-    ids |= {word: getattr(world, word).pk for word in ("digits", "wine", "profiling", "failed_dataset", "prediction")}
+    made = ("digits", "wine", "profiling", "failed_dataset", "prediction", "view")
+    ids |= {word: getattr(world, word).pk for word in made}
     ids["offer"] = world.jobs["draft"].offers.get().pk
     ids["rate_test"] = world.jobs["draft"].rate_tests.get().pk
     ids["thumbnail"] = world.digits.profile["images"]["thumbnails"][0][1]

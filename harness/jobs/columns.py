@@ -1,0 +1,174 @@
+"""Columns of a list of jobs: which there are, what they ask of the database, and the value that each job has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args
+
+from django.db.models import FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum, Value
+from django.db.models.expressions import Combinable
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast, NullIf
+from pydantic import BaseModel
+
+from codegen.catalog import FAMILIES
+from codegen.spec import TaskSpec
+from harness.errors import Invalid
+from harness.jobs.models import DeviceUse, Job, JobAttempt
+
+COLUMNS_MAX = 40
+METRIC, SPEC = "metric:", "spec:"
+"""In front of a metric's key (its newest value) and of a spec field's dotted name (its resolved value)."""
+FIELDS = {
+    "id": "pk",
+    "state": "state",
+    "task": "task",
+    "family": "family",
+    "dataset": "dataset.name",
+    "project": "project.slug",
+    "owner": "owner.username",
+    "metric_name": "metric_name",
+    "metric_best": "metric_best",
+    "metric_test": "metric_test",
+    "epoch": "epoch",
+    "epochs": "epochs",
+    "step": "step",
+    "samples_per_s": "samples_per_s",
+    "run_s": "run_s",
+    "restarts": "restarts",
+    "priority": "priority",
+    "parent": "parent_id",
+    "tags": "tags",
+    "created_at": "created_at",
+    "queued_at": "queued_at",
+    "running_at": "running_at",
+    "finished_at": "finished_at",
+    "deadline_at": "deadline_at",
+}
+"""Columns that are in the job's row or beside it -> where."""
+COMPUTED = ("energy_j", "device", "devices")
+"""Columns of what its attempts used: energy of the ended ones, kind and number of devices of the newest one."""
+DEFAULT = ("state", "dataset", "family", "metric_best", "metric_test", "run_s", "owner", "created_at")
+"""What is shown where nothing is chosen; the name always is."""
+_KEY_LETTERS_MAX = 80
+_NO_COLUMN = {"name", "task", "model.family", "model.params", "data.dataset", "budget.deadline"}
+_NO_COLUMN |= {"data.features", "data.exclude"}
+"""Spec fields that are columns of their own, or lists too long for a cell."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, by its name in the address: of `FIELDS`, `COMPUTED`, `metric:KEY` or `spec:FIELD`."""
+
+    key: str
+
+    @property
+    def expression(self) -> Combinable | None:
+        """What the database computes for it; None for what is in the row."""
+        if self.key.startswith(METRIC):
+            return KeyTransform(self.key.removeprefix(METRIC), "last_values")
+        if self.key.startswith(SPEC):
+            found: Any = "resolved"
+            for name in ("spec", *self.key.removeprefix(SPEC).split(".")):
+                found = KeyTransform(name, found)
+            return found  # type: ignore[no-any-return]
+        return _computed(self.key) if self.key in COMPUTED else None
+
+    @property
+    def order(self) -> Combinable | None:
+        """What rows are sorted by, where the column is no field: numbers as numbers, JSON's null as nothing."""
+        if self.key.startswith(METRIC):
+            text = KeyTextTransform(self.key.removeprefix(METRIC), "last_values")
+            return Cast(NullIf(text, Value("null")), FloatField())
+        return self.expression
+
+
+def _computed(key: str) -> Combinable:
+    if key == "energy_j":
+        uses = DeviceUse.objects.filter(job=OuterRef("pk")).order_by().values("job")
+        return Subquery(uses.annotate(sum=Sum("energy_j")).values("sum"), output_field=FloatField())
+    newest = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
+    if key == "devices":
+        count = Cast(KeyTextTransform("count", "option"), IntegerField())
+        return Subquery(newest.annotate(found=count).values("found")[:1])
+    return Subquery(newest.annotate(found=KeyTextTransform("kind", "option")).values("found")[:1])
+
+
+def column_get(key: str) -> Column:
+    """The column of this name. Raises `Invalid`."""
+    known = (
+        key in FIELDS
+        or key in COMPUTED
+        or (key.startswith(SPEC) and key.removeprefix(SPEC) in spec_fields())
+        or (key.startswith(METRIC) and metric_key_works(key.removeprefix(METRIC)))
+    )
+    if not known:
+        hint = f"Use {', '.join((*FIELDS, *COMPUTED))}, metric:KEY or spec:FIELD, such as spec:training.epochs."
+        raise Invalid(f"There is no column {key[:_KEY_LETTERS_MAX]!r}.", field="column", hint=hint)
+    return Column(key)
+
+
+def columns_get(keys: Sequence[str]) -> tuple[Column, ...]:
+    """Columns by their names, each once; those shown by default where none is named. Raises `Invalid`."""
+    wanted = dict.fromkeys(keys or DEFAULT)
+    if len(wanted) > COLUMNS_MAX:
+        raise Invalid(f"A list has at most {COLUMNS_MAX} columns.", field="column", hint="Take some away.")
+    return tuple(column_get(key) for key in wanted)
+
+
+def columns_annotate(rows: QuerySet[Job], columns: Sequence[Column]) -> QuerySet[Job]:
+    """The same rows with what the database computes for these columns, and for no other."""
+    asked = {_alias(at): column.expression for at, column in enumerate(columns)}
+    return rows.annotate(**{alias: expression for alias, expression in asked.items() if expression is not None})
+
+
+def columns_values(job: Job, columns: Sequence[Column]) -> dict[str, Any]:
+    """Value by column of a job out of `columns_annotate`, called with the same columns."""
+    return {column.key: _value(job, column, _alias(at)) for at, column in enumerate(columns)}
+
+
+def _alias(at: int) -> str:
+    """Never made of a key: those come from programs and addresses."""
+    return f"column_{at}"
+
+
+def _value(job: Job, column: Column, alias: str) -> Any:
+    if column.key not in FIELDS:
+        return getattr(job, alias)
+    found: Any = job
+    for name in FIELDS[column.key].split("."):
+        found = getattr(found, name)
+    return found
+
+
+def metric_key_works(key: str) -> bool:
+    """Whether a metric of this name can be asked for: a path into JSON takes whole numbers for places in a list."""
+    if not 0 < len(key) <= _KEY_LETTERS_MAX or not key.isprintable() or '"' in key or "\\" in key:
+        return False
+    try:
+        int(key)
+    except ValueError:
+        return True
+    return False
+
+
+@cache
+def spec_fields() -> tuple[str, ...]:
+    """Dotted names of all fields of a spec, the families' own knobs included."""
+    knobs = dict.fromkeys(knob.name for family in FAMILIES.values() for knob in family.knobs)
+    return (*_leaves(TaskSpec, ""), *(f"model.params.{name}" for name in knobs))
+
+
+def _leaves(model: type[BaseModel], above: str) -> Iterator[str]:
+    for name, info in model.model_fields.items():
+        inner = next((part for part in (info.annotation, *get_args(info.annotation)) if _is_model(part)), None)
+        if inner is not None:
+            yield from _leaves(inner, f"{above}{name}.")
+        elif f"{above}{name}" not in _NO_COLUMN:
+            yield f"{above}{name}"
+
+
+def _is_model(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, BaseModel)

@@ -1,0 +1,131 @@
+"""Columns of the list of jobs in words: heads with their sorting, how a cell is written, what can be chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.jobs.columns import COMPUTED, FIELDS, METRIC, SPEC, Column, columns_values, spec_fields
+from harness.jobs.models import Job
+from harness.pages.spec_fields import spec_label
+
+_NUMBERS = {
+    "metric_best", "metric_test", "epoch", "epochs", "step", "samples_per_s", "run_s", "restarts", "priority",
+    "energy_j", "devices",
+}  # fmt: skip
+_MOMENTS = {"created_at", "queued_at", "running_at", "finished_at", "deadline_at"}
+_WORDS = {"family", "metric_name", "device"}
+_LABELS = {
+    "id": "Id",
+    "family": "Model",
+    "metric_name": "Metric",
+    "metric_best": "Best (validation)",
+    "metric_test": "Test",
+    "epoch": "Epochs done",
+    "epochs": "Epochs planned",
+    "step": "Steps done",
+    "samples_per_s": "Rows/s",
+    "run_s": "Run time",
+    "parent": "Cloned from",
+    "created_at": "Made",
+    "queued_at": "Queued",
+    "running_at": "Started",
+    "finished_at": "Ended",
+    "deadline_at": "Deadline",
+    "energy_j": "Energy",
+    "device": "Ran on",
+    f"{SPEC}resources.device": "Device (spec)",
+    f"{SPEC}objective.metric": "Metric (spec)",
+    f"{SPEC}pipeline.schedule": "Schedule (stages)",
+}
+_SORTS = {
+    "state": "state", "task": "task", "family": "family", "dataset": "dataset", "owner": "owner",
+    "metric_best": "metric", "metric_test": "test", "run_s": "run", "created_at": "created", "queued_at": "queued",
+    "finished_at": "finished",
+}  # fmt: skip
+"""Column -> name of its sort, where it is not its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """One column as the table shows it."""
+
+    key: str
+    label: str
+    kind: str
+    """How cells are written: a name that `jobs/cell.html` knows."""
+    sort: str
+    """Empty: it cannot be sorted by."""
+    is_number: bool = False
+
+    @property
+    def down(self) -> str:
+        """The sort, downwards."""
+        return f"-{self.sort}"
+
+    @property
+    def is_upward(self) -> bool:
+        """Whether the first press sorts upwards: names do, figures and times begin with the largest."""
+        return not self.is_number and self.kind != "moment"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A value below its head."""
+
+    head: Head
+    value: Any
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to tell: no device was held, no metric told."""
+        return self.value in (None, "", []) or (self.head.kind == "run_s" and not self.value)
+
+
+def column_head(column: Column) -> Head:
+    """A column in words."""
+    key = column.key
+    if key.startswith(METRIC):
+        return Head(key=key, label=key.removeprefix(METRIC), kind="figure", sort=key, is_number=True)
+    if key.startswith(SPEC):
+        label = _LABELS.get(key) or spec_label(key.removeprefix(SPEC))
+        return Head(key=key, label=label, kind="plain", sort=key)
+    label = _LABELS.get(key, key.replace("_", " ").capitalize())
+    sort = key if key in COMPUTED else _SORTS.get(key, "")
+    return Head(key=key, label=label, kind=_kind(key), sort=sort, is_number=key in _NUMBERS)
+
+
+def _kind(key: str) -> str:
+    if key in _MOMENTS:
+        return "moment"
+    if key in _WORDS:
+        return "words"
+    named = {"state", "task", "dataset", "metric_best", "run_s", "energy_j", "parent", "tags"}
+    return key if key in named else "figure"
+
+
+def columns_shown(jobs: Iterable[Job], columns: Sequence[Column]) -> dict[str, Any]:
+    """`heads`, `lines`: (job, its cells), whether there is a column of tags; for jobs read with these columns."""
+    heads = [column_head(column) for column in columns]
+    lines = []
+    for job in jobs:
+        values = columns_values(job, columns)
+        lines.append((job, [Cell(head=head, value=values[head.key]) for head in heads]))
+    return {"heads": heads, "lines": lines, "has_tags": any(head.kind == "tags" for head in heads)}
+
+
+def column_groups(chosen: Sequence[Column], metric_keys: Iterable[str]) -> list[tuple[str, list[Head], bool]]:
+    """(title, columns, whether they are shown) to choose from: the chosen ones first, in their order."""
+    shown = {column.key for column in chosen}
+    groups: tuple[tuple[str, Iterable[str]], ...] = (
+        ("Job", (*FIELDS, *COMPUTED)),
+        ("Newest value of a metric", (f"{METRIC}{key}" for key in metric_keys)),
+        ("Spec", (f"{SPEC}{path}" for path in spec_fields())),
+    )
+    rest = [(title, [column_head(Column(key)) for key in keys if key not in shown], False) for title, keys in groups]
+    return [("Shown, in this order", [column_head(column) for column in chosen], True), *filter(_has_any, rest)]
+
+
+def _has_any(group: tuple[str, list[Head], bool]) -> bool:
+    return bool(group[1])
