@@ -118,6 +118,8 @@ def addresses(ids: dict[str, str]) -> dict[str, str]:
         "pictures": f"/datasets/{ids['digits.zip']}/",
         "failed data": f"/datasets/{ids['ragged.csv']}/",
         "jobs": "/jobs/",
+        "columns": "/jobs/?view=&column=energy_j&column=metric:val/accuracy&column=spec:training.epochs&column=tags",
+        "views": "/jobs/views/",
         "choose data": "/jobs/new/",
         "spec": f"/jobs/new/{ids['wine.csv']}/",
         "program": f"/jobs/{ids['draft']}/program/",
