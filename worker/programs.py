@@ -15,6 +15,7 @@ from typing import Any
 
 from worker.plan import EXIT_REPORTED, RunPaths
 from worker.sandbox import Completed, SandboxError, SandboxLimits, SandboxTooWeak, python_environment, run_sandboxed
+from worker.signals import signal_name
 
 PREDICT_S = 280.0
 CHECK_S = 180.0
@@ -136,9 +137,10 @@ def _prediction_problem(done: Completed) -> ProgramProblem:
 
 
 def check(request: dict[str, Any]) -> dict[str, Any]:
-    """Try the program: `{check_id, ok, problem, parameters, output_shape}`."""
+    """Try the program: `{check_id, ok, problem, parameters, output_shape, notes}`."""
     answer: dict[str, Any] = {
         "check_id": request["check_id"], "ok": False, "problem": None, "parameters": None, "output_shape": None,
+        "notes": [],
     }  # fmt: skip
     try:
         answer |= _check(request)
@@ -160,7 +162,7 @@ def _check(request: dict[str, Any]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             continue
         if isinstance(body, dict) and "ok" in body:
-            return {key: body.get(key) for key in ("ok", "problem", "parameters", "output_shape")}
+            return {key: body.get(key) for key in ("ok", "problem", "parameters", "output_shape", "notes")}
     raise ProgramProblem(last_words(done), "See the message; correct the program and check again.")
 
 
@@ -211,4 +213,8 @@ def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None)
 def last_words(done: Completed) -> str:
     """What a program said last, for a person."""
     lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-    return lines[-1][:_MESSAGE_CHARS] if lines else f"The program ended with exit code {done.returncode} and no word."
+    if lines:
+        return lines[-1][:_MESSAGE_CHARS]
+    code = done.returncode
+    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    return f"The program {how} and said nothing."

@@ -58,9 +58,9 @@ def dialect_of(source: ByteSource, options: ProfileOptions, encoding: str | None
             more = stream.read(SAMPLE_BYTES)
             head += more
         whole = not more or not stream.read(1)
-    given = _codec(options.encoding)
+    given = _with_byte_order(_codec(options.encoding), head)
     encoding = encoding or given or guess_encoding(head)
-    text = _text(head, encoding, whole)
+    text = _text(head, encoding, whole, source.path.name)
     _refuse_nul(text, source.path.name)
     newline: Newline = "\r" if "\r" in text and "\n" not in text else "\n"
     lines = _lines(text, newline, whole)
@@ -136,9 +136,20 @@ def _codec(name: str | None) -> str | None:
         fail("unknown_encoding", f"There is no text encoding {name!r}.", "Try utf-8, latin-1, cp1252 or utf-16.")
 
 
-def _text(head: bytes, encoding: str, whole: bool) -> str:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    return decoder.decode(head, whole)
+def _with_byte_order(codec: str | None, head: bytes) -> str | None:
+    """UTF-16 without byte order mark by the side on which most letters have their zero byte; others as they are."""
+    if codec != "utf-16" or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return codec
+    first, second = head[0::2].count(0), head[1::2].count(0)
+    return codec if first == second else "utf-16-be" if first > second else "utf-16-le"
+
+
+def _text(head: bytes, encoding: str, whole: bool, name: str) -> str:
+    try:
+        return codecs.getincrementaldecoder(encoding)("replace").decode(head, whole)
+    except UnicodeError:  # no byte order mark where the encoding wants one, and codecs that know no "replace"
+        hint = "Leave the encoding open, or try utf-8, latin-1 or cp1252."
+        fail("wrong_encoding", f"{name} is not valid {encoding}.", hint, file=name)
 
 
 def _refuse_nul(text: str, name: str) -> None:

@@ -64,7 +64,9 @@ def column_findings(
     """All about one column."""
     found: list[Finding] = []
     if column.missing == stats.rows:
-        return [_all_missing(column, survey), *reading_findings(column, survey, plan, is_target)]
+        empty = is_target and not survey.present  # that is told of the target, and worse
+        found = [] if empty else [_all_missing(column, survey)]
+        return [*found, *reading_findings(column, survey, plan, is_target)]
     if column.missing and not is_target:
         found.append(_missing(column, stats))
     if column.type is ColumnType.NUMERIC:

@@ -47,7 +47,7 @@ def profile_file(source: Path, out: Path, options: ProfileOptions, progress: Pro
 
 def _profile(source: Path, out: Path, scratch: Path, options: ProfileOptions, progress: Progress) -> DatasetProfile:
     progress(0.0, "looking at the file")
-    sniffed = sniff(source)
+    sniffed = sniff(source, is_text=bool(options.encoding))
     made = scratch / "made"
     made.mkdir()
     if sniffed.format in (Format.ZIP, Format.TAR):

@@ -62,8 +62,11 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
 )
 
 
-def sniff(path: Path) -> Sniffed:
-    """The format of `path`. Raises `DataError` for an empty file or an unknown format, with the next step."""
+def sniff(path: Path, *, is_text: bool = False) -> Sniffed:
+    """The format of `path`; `is_text`: a person has named its encoding.
+
+    Raises `DataError` for an empty file or an unknown format, with the next step.
+    """
     if path.is_dir():
         fail("not_a_file", f"{path.name} is a folder.", "Pack it as .zip or .tar.gz and upload that.", file=path.name)
     gzipped = _head(path, gzipped=False).startswith(b"\x1f\x8b")
@@ -79,7 +82,7 @@ def sniff(path: Path) -> Sniffed:
     for magic, what, hint in _FOREIGN:
         if head.lower().startswith(magic.lower()):
             fail("unknown_format", f"{path.name} is {what}, which is not read here.", hint, file=path.name)
-    return _text(path, head, gzipped)
+    return _text(path, head, gzipped, is_text)
 
 
 def _head(path: Path, gzipped: bool) -> bytes:
@@ -126,7 +129,7 @@ def _zip(path: Path, gzipped: bool) -> Sniffed:
     return Sniffed(Format.ZIP, gzipped)
 
 
-def _text(path: Path, head: bytes, gzipped: bool) -> Sniffed:
+def _text(path: Path, head: bytes, gzipped: bool, is_text: bool) -> Sniffed:
     name = path.name.lower().removesuffix(".gz")
     expected = {".parquet": "Parquet file", ".zip": "zip archive", ".tar": "tar archive", ".tgz": "tar archive"}
     for suffix, what in expected.items():
@@ -137,9 +140,9 @@ def _text(path: Path, head: bytes, gzipped: bool) -> Sniffed:
                 "Check the file where it was made, and upload it again.",
                 file=path.name,
             )
-    wide = head.startswith((b"\xff\xfe", b"\xfe\xff")) or bool(wide_encoding(head))
+    text = is_text or head.startswith((b"\xff\xfe", b"\xfe\xff")) or bool(wide_encoding(head))
     control = sum(byte < 9 or 13 < byte < 32 for byte in head)
-    if not wide and control > len(head) // 10:
+    if not text and control > len(head) // 10:
         fail("unknown_format", f"{path.name} is a binary file of an unknown format.", _ACCEPTED, file=path.name)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"{"):

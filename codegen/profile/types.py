@@ -179,7 +179,7 @@ class DataProblem:
     message: str
     hint: str
     row: int | None = None
-    """1-based line or data row of the file."""
+    """1-based line of the file, its header counted."""
     column: str | None = None
     file: str | None = None
 

@@ -51,7 +51,9 @@ def _validation(_: HttpRequest, error: ValidationError) -> HttpResponse:
 
 
 def _http(_: HttpRequest, error: HttpError) -> HttpResponse:
-    response = plain_error(error.status_code, str(error))
+    cause = error.__cause__
+    unread = error.status_code == 400 and isinstance(cause, ValueError)
+    response = plain_error(error.status_code, f"The request's body cannot be read: {cause}." if unread else str(error))
     if isinstance(error, AuthenticationError):
         response["WWW-Authenticate"] = 'Bearer realm="deep learning harness"'
     return response

@@ -12,6 +12,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from codegen import spec_yaml
 from codegen.profile.types import DatasetProfile
 from codegen.render import render
@@ -28,6 +30,7 @@ _EXTRA_FILE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,60}\.py")
 _RESERVED = {"worker.py"}
 """Would hide the runtime that every program imports."""
 GENERATOR_FILES = frozenset(PROGRAM_FILES)
+_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class SpecInvalid(Invalid):
@@ -160,18 +163,26 @@ def program_is_edited(paths: RunPaths) -> bool:
 
 
 def program_syntax_check(files: dict[str, str]) -> None:
-    """Pass if every Python file parses. Raises `Invalid` with file and line."""
+    """Pass if every Python file and spec.yaml parses. Raises `Invalid` with file and line."""
     for name, text in files.items():
-        if not name.endswith(".py"):
-            continue
         try:
-            ast.parse(text, filename=name)
+            if name.endswith(".py"):
+                ast.parse(text, filename=name)
+            elif name.endswith(".yaml"):
+                yaml.compose(text, Loader=_YAML_LOADER)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            told = getattr(error, "problem", None) or str(error)
+            raise _syntax_fault(name, mark.line + 1 if mark else None, f"not YAML: {told}") from error
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            line = getattr(error, "lineno", None)
-            raise Invalid(
-                f"{name}, line {line}: {getattr(error, 'msg', error)}." if line else f"{name}: {error}.",
-                field=name,
-                code="program_syntax",
-                hint="Correct the file; the diff shows what was changed.",
-                details={"file": name, "line": line},
-            ) from error
+            raise _syntax_fault(name, getattr(error, "lineno", None), str(getattr(error, "msg", error))) from error
+
+
+def _syntax_fault(name: str, line: int | None, message: str) -> Invalid:
+    return Invalid(
+        f"{name}, line {line}: {message}." if line else f"{name}: {message}.",
+        field=name,
+        code="program_syntax",
+        hint="Correct the file; the diff shows what was changed.",
+        details={"file": name, "line": line},
+    )

@@ -182,7 +182,8 @@ def job_order(sort: str) -> OrderBy:
     if field is None and (name in COMPUTED or name.startswith((METRIC, SPEC))):
         what = column_get(name).order
     if what is None:
-        hint = f"Use one of: {', '.join((*SORTS, *COMPUTED))}, metric:KEY, spec:FIELD."
+        names = ", ".join((*SORTS, *COMPUTED))
+        hint = f"Use one of: {names}, metric:KEY, spec:FIELD; with - in front the other way round."
         raise Invalid(f"Jobs cannot be sorted by {sort[:100]!r}.", field="sort", hint=hint)
     # Saying where nulls go keeps a database from using an index: only for columns that have any.
     last = True if field is None or field in _NULLABLE else None

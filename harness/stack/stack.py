@@ -22,6 +22,7 @@ from harness.stack.home import REPOSITORY, StackError, StackHome, node_name
 from harness.stack.leftovers import end_stale_children, end_supervisors
 from harness.stack.ports import port_take
 from harness.stack.process import Child, ChildSpec, created_s
+from worker.words import counted
 
 PORT_FIRST = 8000
 PORTAL_TIMEOUT_S = 90.0
@@ -186,7 +187,7 @@ class Stack:
             if name in self._children:
                 self._children[name].ask_to_end()
         if ended := end_supervisors(self.home):
-            say(f"  stopped {ended} runs; they go on from their newest checkpoint at the next start")
+            say(f"  stopped {counted(ended, 'run')}, to go on from the newest checkpoint at the next start")
         for name in ("control", "node", "portal"):
             if name in self._children:
                 self._children[name].end()

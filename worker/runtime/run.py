@@ -34,6 +34,7 @@ from worker.runtime.report import Reporter
 from worker.runtime.rng import batch_seed, seed_all
 from worker.runtime.settings import Settings
 from worker.runtime.spec import Spec, load_spec
+from worker.runtime.spec_check import spec_check
 from worker.runtime.teller import Teller
 from worker.runtime.trial import Trial
 from worker.words import counted
@@ -94,7 +95,9 @@ class Run:
         if not settings.data.is_dir():
             hint = "Download the program with its data, or name the folder: python train.py --data FOLDER"
             raise DataError(f"There is no data folder {settings.data.name!r}.", hint)
-        run = _made(load_spec(path), settings, reporter)
+        spec = load_spec(path)
+        spec_check(spec, path)
+        run = _made(spec, settings, reporter)
         runs.append(run)
         set_up_torch(run.device, settings.threads or default_threads(run.spec, run.world_size))
         seed_all(run.seed)

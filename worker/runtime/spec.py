@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from worker.events import FailureCode
+from worker.runtime.failures import ProgramFailure
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads 1e-3 as a number, as YAML 1.2 and the form do; YAML 1.1 wants 1.0e-3, and takes the other for a word."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 class Spec(dict[str, Any]):
@@ -32,9 +45,21 @@ def as_spec(value: Any) -> Any:
 
 
 def load_spec(path: str | Path = "spec.yaml") -> Spec:
-    """Read a resolved spec. Raises `ValueError` naming the file if it is not a mapping."""
-    body = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    """Read a resolved spec. Raises `ProgramFailure` with file and line where it is no YAML, or not a mapping."""
+    path = Path(path)
+    try:
+        body = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        told = f"not YAML: {getattr(error, 'problem', None) or error}."
+        raise _unreadable(path, told, mark.line + 1 if mark else 1) from error
     if not isinstance(body, dict):
-        raise ValueError(f"{path}: expected a mapping of spec fields")
+        raise _unreadable(path, "expected a mapping of spec fields.", 1)
     spec: Spec = as_spec(body)
     return spec
+
+
+def _unreadable(path: Path, message: str, line: int) -> ProgramFailure:
+    return ProgramFailure(
+        FailureCode.PROGRAM_ERROR, message, f"Correct line {line} of {path.name}.", place=(path.name, line)
+    )

@@ -171,11 +171,17 @@ def _dataset_of_spec(text: str | None) -> str:
 def text_read(path: Path) -> str:
     """A text file a person named. Raises `BadInput`."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.", hint="Check the path.") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is no UTF-8 text.", hint="Save it as UTF-8.") from error
+    if "\0" in text:
+        line = text[: text.index("\0")].count("\n") + 1
+        raise BadInput(
+            f"{path}, line {line} holds a NUL character: the file is damaged, or is no text.", hint="Remove it."
+        )
+    return text
 
 
 def spec_read(path: Path) -> str:

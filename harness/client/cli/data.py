@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -143,7 +144,7 @@ def data_profile(
 
 def _warnings_print(warnings: list[Json]) -> None:
     for warning in warnings:
-        told = not warning["rows"] or str(warning["rows"][0]) in warning["message"]
+        told = not warning["rows"] or re.search(rf"\b(line|row) {warning['rows'][0]:,}\b", warning["message"])
         rows = "" if told else f" (rows {', '.join(map(str, warning['rows']))})"
         console().print(f"\n[{warning['severity']}] {warning['message']}{rows}", markup=False)
         console().print(f"  {warning['meaning']}", markup=False, style="dim")

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from codegen.profile.types import Finding
 from harness.accounts.browsers import browser_words
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
 from harness.pages.undo import undo_form
@@ -174,6 +175,13 @@ def item(mapping: Mapping[Any, Any] | None, key: Any) -> Any:
 def at(values: Sequence[Any], index: int) -> Any:
     """The value at a place; None beyond the end."""
     return values[index] if index < len(values) else None
+
+
+@register.filter
+def rows_untold(finding: Finding) -> str:
+    """Rows of a finding that its message does not name, `5, 21`. Lines of a file are no rows: it always names them."""
+    told = not finding.rows or re.search(rf"\b(line|row) {finding.rows[0]:,}\b", finding.message)
+    return "" if told else ", ".join(map(str, finding.rows))
 
 
 @register.filter

@@ -159,6 +159,12 @@ def test_a_column_without_any_value_is_told(lab: Lab) -> None:
     assert finding(profile, "all_missing", "empty")
 
 
+def test_a_target_without_values_is_told_once_and_not_as_left_out(lab: Lab) -> None:
+    body = "x,z,label\n" + "".join(f"{i * 0.7},{i % 7},\n" for i in range(60))
+    found = lab.profile("data.csv", body, target="label").warnings
+    assert [item.code for item in found if item.column == "label"] == ["target_all_missing"]
+
+
 def test_a_target_with_one_class_is_told(lab: Lab) -> None:
     profile = lab.profile("data.csv", "x,label\n" + "".join(f"{i % 9},a\n" for i in range(60)), target="label")
     assert "only one value ('a')" in finding(profile, "one_class", "label").message

@@ -122,6 +122,20 @@ def test_wide_text_without_a_mark_is_read(lab: Lab, encoding: str) -> None:
     assert encoding in profile.source_format
 
 
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_utf_16_that_was_asked_for_is_read_without_a_mark(lab: Lab, order: str) -> None:
+    body = "大小,标签\n" + "".join(f"{i * 0.3},{'红蓝'[i % 2]}大小标签红蓝大小标签红蓝\n" for i in range(60))
+    profile = lab.profile("a.csv", body.encode(order), encoding="utf-16")
+    assert [column.name for column in profile.columns] == ["大小", "标签"]
+    assert order in profile.source_format
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "idna"])
+def test_an_encoding_that_a_file_is_not_in_is_told_as_such(lab: Lab, encoding: str) -> None:
+    problem = lab.problem("a.csv", "x,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(60)), encoding=encoding)
+    assert (problem.code, problem.message) == ("wrong_encoding", f"a.csv is not valid {encoding}.")
+
+
 def test_a_very_long_field_does_not_hide_the_delimiter(lab: Lab) -> None:
     body = "x,note,label\n" + "".join(
         f"{i * 0.3},{'w' * (200_000 if i == 3 else 3)},{'ab'[i % 2]}\n" for i in range(60)

@@ -118,3 +118,19 @@ def test_a_line_beyond_every_log_is_no_crash(caller: Client, finished_job: Any, 
     answer = caller.get(f"{API}/jobs/{finished_job.pk}/logs?after_line={line}")
     assert answer.status_code == status
     assert status == 200 or answer.json()["error"]["field"] == "after_line"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"name": "a\\u0000b"}', "a text holds a NUL character"),
+        (b"{'name': 'a'}", "line 1 column 2"),
+        (b'{"name": "\xff"}', "can't decode"),
+        (b"[" * 100_000, "nested too deep"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_with_the_reason(caller: Client, body: bytes, words: str) -> None:
+    answer = caller.post(f"{API}/tokens", body, "application/json")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, "bad_request")
+    assert error["message"].startswith("The request's body cannot be read: ") and words in error["message"]

@@ -120,3 +120,9 @@ def test_ctrl_c_while_the_command_is_loaded_is_told(
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert (ended.value.code, capsys.readouterr().err) == (130, "Interrupted.\n")
+
+
+def test_a_nul_in_a_file_is_told_with_its_line(dlh: Dlh, portal: SimpleNamespace, dataset: Any, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_bytes(b"import torch\nx = '\0'\n")
+    ended = dlh("submit", "--model", str(tmp_path / "model.py"), "--data", dataset.pk)
+    assert ended.code == 2 and "model.py, line 2 holds a NUL" in " ".join(ended.err.split())

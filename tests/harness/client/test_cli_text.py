@@ -78,8 +78,9 @@ def test_a_file_that_cannot_be_written_is_bad_input(
 
 
 def test_a_wrong_order_is_told_with_the_right_ones(dlh: Dlh, portal: SimpleNamespace) -> None:
-    message = dlh("jobs", "--sort", "size", "--json").json["error"]["message"]
-    assert "must be one of created, queued" in message and "- in front" in message and "^" not in message
+    error = dlh("jobs", "--sort", "size", "--json").json["error"]
+    assert error["field"] == "sort" and "'size'" in error["message"]
+    assert "one of: created, queued" in error["hint"] and "- in front" in error["hint"]
 
 
 def test_a_wrong_value_names_field_choice_and_next_step(dlh: Dlh, portal: SimpleNamespace) -> None:

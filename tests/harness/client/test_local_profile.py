@@ -93,6 +93,14 @@ def test_a_full_disk_is_that_of_the_temporary_folder(
     assert str(temporary) in error["message"] and "TMPDIR" in error["hint"]
 
 
+def test_a_line_that_a_warning_names_is_not_called_a_row_beside_it(dlh: Dlh, tmp_path: Path) -> None:
+    lines = [*flowers(2000).splitlines()]
+    lines[1500] += ",1"
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    told = dlh("data", "profile", "a.csv").out
+    assert "line 1,501: 4 fields" in told and "1501" not in told
+
+
 def test_a_name_that_is_no_file_is_asked_of_the_portal(dlh: Dlh) -> None:
     ended = dlh("data", "profile", "flowers", "--json")
     assert (ended.code, ended.json["error"]["code"]) == (3, "not_signed_in")

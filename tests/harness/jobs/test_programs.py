@@ -209,3 +209,10 @@ def test_a_zip_of_other_bytes_has_another_version(job, people):
     services.program_file_write(user=people.owner, job=job, name="README.md", text="mine\n")
     versions.add(selectors.program_zip(job).version)
     assert len(versions) == 4
+
+
+def test_a_spec_of_a_program_that_is_no_yaml_is_refused_by_line(job, people):
+    services.program_file_write(user=people.owner, job=job, name="spec.yaml", text="name: x\ntraining: [\n")
+    with pytest.raises(Invalid, match=r"spec\.yaml, line 3: not YAML: ") as caught:
+        services.job_submit(user=people.owner, job=job)
+    assert caught.value.code == "program_syntax"

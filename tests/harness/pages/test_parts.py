@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from codegen.catalog import FAMILIES
-from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
+from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile, Finding, Severity
 from harness.csv import cell
 from harness.datasets.models import Dataset
 from harness.jobs.drafts import _job_name
@@ -19,6 +19,20 @@ from harness.pages.templatetags import dlh
 from harness.pages.undo import undo_form, undo_tag
 from harness.pages.words import JOB_ACTIONS, STATE_WORDS
 from worker.states import TRANSITIONS, JobState
+
+
+@pytest.mark.parametrize(
+    ("message", "rows", "text"),
+    [
+        ("2 lines do not have 3 fields (line 1,102: 4 fields; line 1,152: 1 field).", (1102, 1152), ""),
+        ("2 rows repeat an earlier row.", (1102, 1152), "1102, 1152"),
+        ("1 class has one row only: 'zebra'.", (1,), "1"),
+        ("There is only one class.", (), ""),
+    ],
+)
+def test_rows_stand_beside_a_finding_that_does_not_name_them(message: str, rows: tuple[int, ...], text: str) -> None:
+    found = Finding(code="x", severity=Severity.WARNING, message=message, meaning="", rows=rows)
+    assert dlh.rows_untold(found) == text
 
 
 @pytest.mark.parametrize(

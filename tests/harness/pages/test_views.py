@@ -239,6 +239,7 @@ def test_a_failed_dataset_names_row_file_and_next_step(world: SimpleNamespace, o
     page = owner.get(reverse("dataset_page", args=[world.failed_dataset.pk])).content.decode()
     for word in ("Row 4711 has 12 fields", "ragged.csv", "choose another delimiter", "Upload a corrected file"):
         assert word in page
+    assert "<dt>Line</dt>" in page  # of the file, its header counted
 
 
 def test_a_program_that_does_not_parse_is_told_at_its_check(world: SimpleNamespace, owner: Client) -> None:

@@ -25,6 +25,7 @@ from worker.runtime.data import DataError, Dataset
 from worker.runtime.failures import ProgramFailure, describe
 from worker.runtime.memory import Probe, probe
 from worker.runtime.spec import load_spec
+from worker.runtime.spec_check import spec_check
 
 ROWS = 16
 SOURCES = ("model.py", "data.py", "train.py", "predict.py")
@@ -53,6 +54,7 @@ def _try(program: Path, data: Path) -> tuple[nn.Module, Probe]:
         source = (program / name).read_text(encoding="utf-8")
         compile(source, str(program / name), "exec")
     spec = load_spec(program / "spec.yaml")
+    spec_check(spec, program / "spec.yaml")
     sys.path.insert(0, str(program))
     os.chdir(program)
     torch.manual_seed(int(spec.training.seed))

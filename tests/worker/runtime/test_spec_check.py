@@ -1,0 +1,120 @@
+"""A spec.yaml that a person has edited: what means nothing is refused by line and field, before anything is trained."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from codegen.spec import TaskSpec
+from tests.worker.runtime.samples import digits, wine
+from tests.worker.runtime.samples import program as make_program
+from tests.worker.runtime.spoiled import check_of, edit, error_of
+from worker.runtime.failures import ProgramFailure, describe
+from worker.runtime.spec import load_spec
+from worker.runtime.spec_check import RULES, spec_check
+
+VALUES = (-1, 0, 1, 2, 0.5, 1.5, -0.5, math.inf, math.nan, 2**32, "many", "auto", [1], None)
+WORDS = (
+    "adamw", "sgd", "adam", "cosine", "constant", "linear", "none", "balanced", "shift", "shift_flip", "fp16", "bf16",
+    "cpu", "cuda", "gpu", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync", "random", "group",
+    "time", "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "acc",
+)  # fmt: skip
+SETTLED = ("resources.device", "mode")
+"""In a program these may still be auto."""
+
+
+@pytest.fixture
+def program(wine_program: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(wine_program, tmp_path / "program"))
+
+
+def told_of(program: Path, old: str, new: str) -> dict[str, Any]:
+    """What is said of the program after its first field `old` in spec.yaml was replaced."""
+    lines = (program / "spec.yaml").read_text().splitlines()
+    place = next(number for number, line in enumerate(lines) if line.strip().startswith(f"{old}:"))
+    lines[place] = lines[place].split(old)[0] + new
+    (program / "spec.yaml").write_text("\n".join(lines))
+    try:
+        spec_check(load_spec(program / "spec.yaml"), program / "spec.yaml")
+    except ProgramFailure as failure:
+        told = describe(failure, program, lambda: None)
+        assert (told["file"], told["line"]) == ("spec.yaml", place + 1)
+        return told
+    return {"message": ""}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("epochs", "epochs: many", "training.epochs must be a whole number from 1 to 10000000, not 'many'"),
+        ("epochs", "epochs: 0", "training.epochs must be a whole number from 1 to 10000000, not 0"),
+        ("batch_size", "batch_size: -3", "training.batch_size must be a whole number from 1 to 10000000, not -3"),
+        ("optimizer", "optimizer: adam", "training.optimizer must be one of adamw, sgd, not 'adam'"),
+        ("learning_rate", "learning_rate: .nan", "training.learning_rate must be a number above 0, not nan"),
+        ("warmup", "warmup: 1.0", "training.warmup must be a number from 0 to below 1, not 1.0"),
+    ],
+)
+def test_a_value_that_means_nothing_is_refused_by_line_and_field(program: Path, old: str, new: str, words: str) -> None:
+    assert words in told_of(program, old, new)["message"]
+
+
+def test_what_is_no_yaml_is_refused_by_line(program: Path) -> None:
+    edit(program, "spec.yaml", lambda text: text.replace("training:", "training: [", 1))
+    told = check_of(program)["problem"]
+    assert told["file"] == "spec.yaml" and told["message"].startswith(f"spec.yaml, line {told['line']}: not YAML: ")
+
+
+def test_an_impossible_split_is_refused_and_not_quietly_made_another(program: Path) -> None:
+    edit(program, "spec.yaml", lambda text: text.replace("    validation: ", "    validation: 0.9 #", 1))
+    for told in (check_of(program)["problem"], error_of(program)):
+        assert told["file"] == "spec.yaml"
+        assert "impossible split: validation 0.9 + test" in told["message"]
+
+
+def test_a_needed_field_with_another_name_is_missed(program: Path) -> None:
+    edit(program, "spec.yaml", lambda text: text.replace("  epochs:", "  epoch:", 1))
+    with pytest.raises(ProgramFailure, match=r"training\.epochs is missing"):
+        spec_check(load_spec(program / "spec.yaml"), program / "spec.yaml")
+
+
+def test_a_rate_written_like_1e_3_is_a_number(program: Path) -> None:
+    assert told_of(program, "learning_rate", "learning_rate: 1e-3")["message"] == ""
+    assert load_spec(program / "spec.yaml").training.learning_rate == 0.001
+
+
+def test_fields_of_a_persons_own_pass(program: Path) -> None:
+    edit(program, "spec.yaml", lambda text: text.replace("  epochs:", "  my_knob: anything\n  epochs:", 1))
+    spec_check(load_spec(program / "spec.yaml"), program / "spec.yaml")
+
+
+def accepted(field: str, value: Any) -> bool:
+    """Whether the platform's own spec takes the value."""
+    body: Any = value
+    for name in reversed(field.split(".")):
+        body = {name: body}
+    try:
+        TaskSpec.model_validate(body)
+    except ValidationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("field", RULES)
+def test_a_program_takes_what_the_platforms_spec_takes(field: str) -> None:
+    for value in (*VALUES, *WORDS):
+        if value != "auto":
+            assert (RULES[field](value) is None) == accepted(field, value), f"{field}: {value!r}"
+    assert (RULES[field]("auto") is None) == (field in SETTLED)
+
+
+@pytest.mark.parametrize("family", ["mlp", "resmlp", "ft_transformer", "cnn", "resnet", "convnext"])
+def test_every_generated_program_passes(family: str, tmp_path: Path) -> None:
+    profile = digits(tmp_path / "data", rows=40) if family in ("cnn", "resnet", "convnext") else wine(tmp_path / "data")
+    folder = make_program(tmp_path / "program", profile, model={"family": family})
+    spec_check(load_spec(folder / "spec.yaml"), folder / "spec.yaml")

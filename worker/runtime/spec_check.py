@@ -1,0 +1,124 @@
+"""What values spec.yaml may hold: a person edits it, and a value that means nothing must not train something else.
+
+Fields that are not known here are a person's own and pass. The ranges are those of `codegen.spec`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from worker.events import FailureCode
+from worker.runtime.failures import ProgramFailure
+from worker.runtime.spec import Spec
+
+Rule = Callable[[Any], str | None]
+"""What a value must be, in words, where it is not that; None where it is."""
+_HINT = "Correct that value in spec.yaml; the comment above it says what it means."
+
+
+def _number(low: float, high: float = math.inf, *, whole: bool = False, open_ends: bool = False) -> Rule:
+    """From `low` to `high`, or between them."""
+    kind = "a whole number" if whole else "a number"
+    least, most = ("above", "below") if open_ends else ("from", "to")
+    words = f"{kind} {least} {low:g}" + ("" if math.isinf(high) else f" {most} {high:.10g}")
+
+    def fault(value: Any) -> str | None:
+        number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and not whole)
+        if isinstance(value, bool) or not number:
+            return words
+        return None if (low < value < high if open_ends else low <= value <= high) else words
+
+    return fault
+
+
+def _share(value: Any) -> str | None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
+    return None if good else "a number from 0 to below 1"
+
+
+def _one_of(*names: str) -> Rule:
+    words = f"one of {', '.join(names)}" if len(names) > 1 else names[0]
+    return lambda value: None if value in names else words
+
+
+_MOST = 10_000_000
+_COUNT = _number(1, _MOST, whole=True)
+_FROM_NONE = _number(0, _MOST, whole=True)
+_ABOVE_NONE = _number(0, open_ends=True)
+RULES: dict[str, Rule] = {
+    "data.split.validation": _share,
+    "data.split.test": _share,
+    "data.split.by": _one_of("random", "group", "time"),
+    "objective.metric": _one_of("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae"),
+    "resources.device": _one_of("auto", "cpu", "cuda"),
+    "mode": _one_of("auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"),
+    "training.epochs": _COUNT,
+    "training.batch_size": _COUNT,
+    "training.learning_rate": _ABOVE_NONE,
+    "training.weight_decay": _number(0),
+    "training.optimizer": _one_of("adamw", "sgd"),
+    "training.seed": _number(0, 2**32 - 1, whole=True),
+    "training.patience": _FROM_NONE,
+    "training.schedule": _one_of("cosine", "constant"),
+    "training.warmup": _share,
+    "training.label_smoothing": _share,
+    "training.class_weights": _one_of("none", "balanced"),
+    "training.ema": _share,
+    "training.clip_norm": _number(0),
+    "training.augment": _one_of("none", "shift", "shift_flip"),
+    "training.accumulate": _COUNT,
+    "training.compression": _one_of("none", "fp16", "bf16"),
+    "checkpoints.keep": _COUNT,
+}
+NEEDED = ("training.epochs", "training.batch_size", "training.seed", "objective.metric")
+"""Without these no run begins."""
+
+
+def spec_check(spec: Spec, path: Path) -> None:
+    """Pass if each field that a run reads has a value that it can mean. Raises `ProgramFailure` with line and field."""
+    for field, rule in RULES.items():
+        part, _, name = field.rpartition(".")
+        holder = _within(spec, part)
+        if not isinstance(holder, dict):
+            _refuse(path, part, f"{part} must be a mapping of fields")
+        if name not in holder:
+            if field in NEEDED:
+                _refuse(path, part, f"{field} is missing", f"Write it below `{part}:`.")
+        elif wanted := rule(holder[name]):
+            _refuse(path, field, f"{field} must be {wanted}, not {holder[name]!r}")
+    split = _within(spec, "data.split")
+    if split.get("validation", 0) + split.get("test", 0) >= 1:
+        told = f"validation {split['validation']} + test {split['test']} leaves no rows to train on"
+        _refuse(path, "data.split", f"impossible split: {told}")
+
+
+def _within(spec: Spec, part: str) -> Any:
+    """The value of a dotted name; an empty mapping where there is none."""
+    value: Any = spec
+    for name in filter(None, part.split(".")):
+        value = value.get(name, {}) if isinstance(value, dict) else None
+    return value
+
+
+def _refuse(path: Path, field: str, message: str, hint: str = _HINT) -> NoReturn:
+    raise ProgramFailure(FailureCode.PROGRAM_ERROR, f"{message}.", hint, place=(path.name, _line(path, field)))
+
+
+def _line(path: Path, field: str) -> int:
+    """The line in which a field begins, or the part that it lies in."""
+    node, line = yaml.compose(path.read_text(encoding="utf-8")), 1
+    for name in field.split("."):
+        key, node = next(((key, value) for key, value in _entries(node) if key.value == name), (None, None))
+        if key is None:
+            break
+        line = key.start_mark.line + 1
+    return line
+
+
+def _entries(node: yaml.Node | None) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    return iter(node.value if isinstance(node, yaml.MappingNode) else ())
