@@ -136,7 +136,7 @@ def test_calls_to_copy_have_the_columns_of_the_job(
 ) -> None:
     typed(world, owner, price="1", size="7")
     page = owner.get(reverse("job_predict", args=[world.jobs["succeeded"].pk]))
-    row = {"price": 2.5, "fee": None, "size": 2.5}
+    row = {"price": 2.5, "fee": 2.5, "size": 2.5}
     assert [json.dumps(row) in call.text for call in page.context["calls"]] == [True, False, True]
     assert f"rows = {[row]!r}" in page.context["calls"][1].text
     for call in page.context["calls"]:
