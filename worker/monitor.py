@@ -42,6 +42,8 @@ class Monitor:
                     memory = process.memory_info()
             except psutil.Error:
                 continue
+            if not memory.rss:  # it has ended, and only its parent has not looked
+                continue
             # shared pages (libraries) would be counted once per rank
             self.memory_bytes += max(0, memory.rss - getattr(memory, "shared", 0))
             used_s = times.user + times.system

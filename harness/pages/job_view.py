@@ -160,11 +160,13 @@ def spec_editor(job: Job) -> dict[str, Any]:
     """What the form of a draft's spec shows: fields, YAML, and the files the person changed by hand."""
     profile = dataset_profile(job.dataset)
     wish = {**job.spec, "name": job.name} if job.spec.get("name") else job.spec
+    edited = [file["name"] for file in program_files(job) if file["edited"]]
     return {
         "can_edit": True,
         "groups": spec_groups(profile),
         "yaml_text": dump(TaskSpec.model_validate(wish)),
-        "edited_files": [file["name"] for file in program_files(job) if file["edited"] and file["name"] != "spec.yaml"],
+        "edited_files": [name for name in edited if name != "spec.yaml"],
+        "edited_spec": "spec.yaml" in edited,
     }
 
 

@@ -19,7 +19,6 @@ from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.jobs.timelines import job_energy
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.results_view import INTERVALS_DRAWN
-from harness.pages.spec_fields import spec_groups
 from harness.pages.speed import speedup_rows
 
 
@@ -81,35 +80,6 @@ def test_speed_up_compares_the_same_work_on_other_numbers_of_ranks(world: Simple
     lines = b"".join(owner.get(reverse("job_speedup", args=[one.pk]))).decode().splitlines()
     assert lines[0] == "ranks,job,name,samples_per_s,speedup,ideal" and len(lines) == 3
     assert "Speed-up by ranks" in owner.get(reverse("job_tab", args=[one.pk, "results"])).content.decode()
-
-
-def test_a_refused_spec_is_shown_again_as_it_was_typed(world: SimpleNamespace, owner: Client) -> None:
-    url = reverse("spec_save", args=[world.jobs["draft"].pk])
-    response = owner.post(url, {"spec": "training:\n  epochs: 0\n"})
-    assert response.status_code == 422 and "epochs: 0" in response.content.decode()
-
-
-def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: SimpleNamespace, owner: Client) -> None:
-    job = world.jobs["draft"]
-    owner.post(reverse("program_save", args=[job.pk]), {"name": "model.py", "text": "import os\n"})
-    assert "You changed model.py by hand" in owner.get(reverse("job_tab", args=[job.pk, "spec"])).content.decode()
-    url = reverse("spec_save", args=[job.pk])
-    page = owner.post(url, {"spec": "training:\n  epochs: 3\n"}, follow=True).content.decode()
-    assert "edited files were kept" in page
-    job.refresh_from_db()
-    assert job.program_edited and job.epochs == 3
-    owner.post(url, {"spec": "training:\n  epochs: 4\n", "reset": "1"})
-    job.refresh_from_db()
-    assert not job.program_edited and job.epochs == 4
-
-
-def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None:
-    from harness.datasets.selectors import dataset_profile
-
-    fields = {field.path: field for group in spec_groups(dataset_profile(world.wine)) for field in group.fields}
-    assert dict(fields["training.epochs"].bounds)["ge"] == 1
-    assert dict(fields["training.learning_rate"].bounds)["gt"] == 0
-    assert {"ge": 0, "lt": 1}.items() <= dict(fields["data.split.test"].bounds).items()
 
 
 def test_a_form_with_a_nul_is_refused_whichever_database_there_is(owner: Client) -> None:

@@ -1,0 +1,56 @@
+"""The tab of a draft's spec."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+
+from harness.pages.spec_fields import spec_groups
+
+
+@pytest.fixture
+def owner(world: SimpleNamespace, client: Client) -> Client:
+    client.force_login(world.owner)
+    return client
+
+
+def test_a_refused_spec_is_shown_again_as_it_was_typed(world: SimpleNamespace, owner: Client) -> None:
+    url = reverse("spec_save", args=[world.jobs["draft"].pk])
+    response = owner.post(url, {"spec": "training:\n  epochs: 0\n"})
+    assert response.status_code == 422 and "epochs: 0" in response.content.decode()
+
+
+def test_a_new_spec_warns_of_edited_files_and_undoes_them_on_request(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["draft"]
+    owner.post(reverse("program_save", args=[job.pk]), {"name": "model.py", "text": "import os\n"})
+    assert "You changed model.py by hand" in owner.get(reverse("job_tab", args=[job.pk, "spec"])).content.decode()
+    url = reverse("spec_save", args=[job.pk])
+    page = owner.post(url, {"spec": "training:\n  epochs: 3\n"}, follow=True).content.decode()
+    assert "edited files were kept" in page
+    job.refresh_from_db()
+    assert job.program_edited and job.epochs == 3
+    owner.post(url, {"spec": "training:\n  epochs: 4\n", "reset": "1"})
+    job.refresh_from_db()
+    assert not job.program_edited and job.epochs == 4
+
+
+def test_the_form_says_that_it_writes_an_edited_spec_yaml_anew(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["draft"]
+    tab = reverse("job_tab", args=[job.pk, "spec"])
+    assert "You changed spec.yaml by hand" not in owner.get(tab).content.decode()
+    text = settings.STORE.job(job.pk).program.joinpath("spec.yaml").read_text()
+    owner.post(reverse("program_save", args=[job.pk]), {"name": "spec.yaml", "text": f"# mine\n{text}"})
+    assert "You changed spec.yaml by hand" in owner.get(tab).content.decode()
+
+
+def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None:
+    from harness.datasets.selectors import dataset_profile
+
+    fields = {field.path: field for group in spec_groups(dataset_profile(world.wine)) for field in group.fields}
+    assert dict(fields["training.epochs"].bounds)["ge"] == 1
+    assert dict(fields["training.learning_rate"].bounds)["gt"] == 0
+    assert {"ge": 0, "lt": 1}.items() <= dict(fields["data.split.test"].bounds).items()
