@@ -26,6 +26,7 @@ USUAL_S = {
     "loop": 240,
     "ranks": 300,
     "demo": 400,
+    "profile": 120,
     "quality": 1500,
     "preload": 120,
     "offer": 180,
