@@ -130,16 +130,17 @@ def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tup
 
 def _build_call(error: BaseException) -> ProgramFailure | None:
     """Where it says that `model.build` does not take the one argument that it is given: that, with file and line."""
-    build = getattr(sys.modules.get("model"), "build", None)
-    if not isinstance(error, TypeError) or not isinstance(build, FunctionType):
+    build: Any = getattr(sys.modules.get("model"), "build", None)
+    called = vars(build).get("__init__") if isinstance(build, type) else build
+    if not isinstance(error, TypeError) or not isinstance(called, FunctionType):
         return None
-    if f"{build.__name__}()" not in str(error):
+    if f"{called.__qualname__}()" not in str(error):
         return None
     signature = inspect.signature(build)
     try:
         signature.bind("spec")
     except TypeError as problem:
-        place = (Path(build.__code__.co_filename).name, build.__code__.co_firstlineno)
+        place = (Path(called.__code__.co_filename).name, called.__code__.co_firstlineno)
         message = f"{build.__name__}{signature} cannot be called as build(spec) ({problem})."
         hint = "Write it as `def build(spec)`; what it has no use for it may leave aside."
         return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place)

@@ -35,6 +35,13 @@ def test_a_build_that_does_not_take_the_spec_is_named_with_file_and_line(program
         assert "def build(spec)" in told["hint"]
 
 
+def test_a_class_in_the_place_of_build_is_named_with_file_and_line(program: Path) -> None:
+    source = "from torch import nn\n\n\nclass build(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    (program / "model.py").write_text(source)
+    for told in (error_of(program), check_of(program)["problem"]):
+        assert told["message"].startswith("model.py, line 5: build() cannot be called as build(spec)")
+
+
 def test_a_type_error_inside_build_keeps_its_own_line(program: Path) -> None:
     edit(program, "model.py", lambda text: re.sub(r"(def build\(spec.*:\n)", r"\1    len()\n", text))
     told = check_of(program)["problem"]
