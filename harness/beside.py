@@ -20,13 +20,13 @@ class Beside:
         self._is_wished = self._is_going_on = False
 
     def begin(self) -> None:
-        """Have it done by a thread of its own; where one is at it, once more after that."""
+        """Have it done by a thread of its own; where one is at it, once more after that. Raises `RuntimeError`."""
         with self._lock:
             self._is_wished = True
             if self._is_going_on:
                 return
-            self._is_going_on = True
-        threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            self._is_going_on = True  # not where the machine has no thread left: who wishes it next tries again
 
     def _run(self) -> None:
         while self._takes_wish():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from django.contrib.auth import SESSION_KEY
@@ -11,6 +12,7 @@ from django.utils.deprecation import MiddlewareMixin
 from harness.accounts.models import User
 from harness.accounts.sessions import session_seen
 from harness.accounts.signin import client_address
+from harness.database import DATABASE_AWAY
 
 
 def browser_seen(request: HttpRequest, user_id: Any) -> None:
@@ -29,7 +31,8 @@ class SessionsMiddleware(MiddlewareMixin):
     """After `AuthenticationMiddleware`, which ends a session that is no longer good; requests by token have none."""
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Note it where the view asked who is signed in."""
-        if request.session.accessed and (user_id := request.session.get(SESSION_KEY)):
-            browser_seen(request, user_id)
+        """Note it where the view asked who is signed in; where the database did not say, the answer tells already."""
+        with suppress(*DATABASE_AWAY):
+            if request.session.accessed and (user_id := request.session.get(SESSION_KEY)):
+                browser_seen(request, user_id)
         return response

@@ -61,7 +61,8 @@ def user_update(
 ) -> User:
     """Change a user: people change their own password, admins everything. Raises `Forbidden`, `Invalid`, `Conflict`.
 
-    A new password signs them out everywhere but in the session of key `keep_session`; their tokens stay.
+    A new password signs them out everywhere but in the session of key `keep_session`, and so does an end of their
+    access: it comes back without the browsers of before. Their tokens stay.
     """
     only_own_password = actor == user and is_admin is None and is_active is None and email is None
     if actor is not None and not (only_own_password and token_of(actor) is None):
@@ -89,7 +90,7 @@ def user_update(
             written.append("is_active")
         # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
         user.save(update_fields=written)
-        if password is not None:
+        if password is not None or is_active is False:
             sessions_end(user=user, but_key=keep_session)
         told = {name: value for name, value in changes.items() if value is not None}
         audit_write(actor, "user_update", user.username, **told)

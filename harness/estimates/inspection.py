@@ -50,12 +50,17 @@ def content_key(files: Mapping[str, str], dataset_sha256: str) -> str:
 @lru_cache(maxsize=16)  # a person asks for several offers of one program
 def _spec_told(text: str) -> str:
     try:
-        body = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        body = None if _has_alias(text) else yaml.safe_load(text)
+        if not isinstance(body, dict):
+            return text
+        return json.dumps({key: value for key, value in body.items() if key not in _COSTS_NOTHING}, default=str)
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         return text
-    if not isinstance(body, dict):
-        return text
-    return json.dumps({key: value for key, value in body.items() if key not in _COSTS_NOTHING}, default=str)
+
+
+def _has_alias(text: str) -> bool:
+    """Whether values stand for others: a few lines of them, written out, are more than any memory holds."""
+    return "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text))
 
 
 def inspection_request(

@@ -70,10 +70,7 @@ class Column:
         if self.key.startswith(METRIC):
             return KeyTransform(self.key.removeprefix(METRIC), "last_values")
         if self.key.startswith(SPEC):
-            found: Any = "resolved"
-            for name in ("spec", *self.key.removeprefix(SPEC).split(".")):
-                found = KeyTransform(name, found)
-            return found  # type: ignore[no-any-return]
+            return _spec_value(self.key.removeprefix(SPEC), _Exact)
         return _computed(self.key) if self.key in COMPUTED else None
 
     @property
@@ -82,7 +79,29 @@ class Column:
         if self.key.startswith(METRIC):
             text = KeyTextTransform(self.key.removeprefix(METRIC), "last_values")
             return Cast(NullIf(text, Value("null")), FloatField())
+        if self.key.startswith(SPEC):
+            return _spec_value(self.key.removeprefix(SPEC), KeyTransform)
         return self.expression
+
+
+class _Exact(KeyTransform):
+    """As it is in JSON. Of SQLite a text comes without its quotes, and one like 1e5 would be read as a number."""
+
+    def as_sqlite(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, tuple[Any, ...]]:
+        """Texts with their quotes, all else as ever."""
+        plain, plain_params = super().as_sqlite(compiler, connection, **extra)
+        lhs, params, _ = self.preprocess_lhs(compiler, connection)
+        here = (*params, plain_params[-1])  # the path, which is the last one there, too
+        text = f"JSON_TYPE({lhs}, %s) = 'text' THEN JSON_QUOTE(JSON_EXTRACT({lhs}, %s))"
+        return f"(CASE WHEN {text} ELSE {plain} END)", (*here, *here, *plain_params)
+
+
+def _spec_value(field: str, last: type[KeyTransform]) -> Combinable:
+    *above, name = ("spec", *field.split("."))
+    found: Any = "resolved"
+    for part in above:
+        found = KeyTransform(part, found)
+    return last(name, found)
 
 
 def _computed(key: str) -> Combinable:

@@ -31,7 +31,8 @@ def job_event_tell(event: JobEvent) -> None:
     if kind is None:
         return
     job = Job.objects.select_related("project", "owner").get(pk=event.job_id)
-    about = f"event:{event.pk}"
+    # With the job: numbers of events that are gone are given anew by a restored database.
+    about = f"event:{job.pk}:{event.pk}"
     if kind == Kind.PROMISE_AT_RISK:
         # It may be safe and at risk again many times; what was promised can be broken once.
         about = f"promise:{job.pk}:{job.promised_at.timestamp() if job.promised_at else 0:.0f}"

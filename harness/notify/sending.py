@@ -42,7 +42,11 @@ def deliveries_begin() -> None:
     """Have what is due sent by a thread of its own, unless there are enough: receivers may be slow, control may not."""
     if not _due().exists() or not _threads.acquire(blocking=False):
         return
-    threading.Thread(target=_begun, name="notify", daemon=True).start()
+    try:
+        threading.Thread(target=_begun, name="notify", daemon=True).start()
+    except RuntimeError:  # the machine has no thread left: in some seconds it is tried again
+        _threads.release()
+        raise
 
 
 def _begun() -> None:

@@ -39,4 +39,5 @@ def _alarm(row: ProjectStorage) -> None:
         if is_new:
             used, limit = size_words(row.use.used_bytes), size_words(row.limit_bytes or 0)
             detail = f"It uses {used} of the {limit} that it may take on the disk. Delete what is not needed any more."
-            storage_tell(row.project, f"storage:{alarm.pk}", detail)
+            # By its moment: the number of one that is gone is given anew by a restored database.
+            storage_tell(row.project, f"storage:{row.project.pk}:{alarm.since.isoformat()}", detail)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from harness.beside import Beside
 from tests.waiting import wait_for
 
@@ -42,6 +44,20 @@ def test_work_that_breaks_off_is_begun_anew_when_it_is_wished_again() -> None:
         beside.begin()
         wait_for(lambda count=count: len(begun) == count and not beside._is_going_on)
     assert len(begun) == 2
+
+
+def test_a_machine_without_a_thread_left_ends_nothing_for_good(monkeypatch) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    begun: list[int] = []
+    beside = Beside("measuring", lambda: begun.append(1))
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(threading.Thread, "start", no_thread)
+        beside.begin()
+    beside.begin()
+    wait_for(lambda: begun and not beside._is_going_on)
+    assert begun == [1]
 
 
 def test_what_takes_long_keeps_no_task_of_control_waiting(monkeypatch) -> None:

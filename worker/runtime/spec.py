@@ -11,14 +11,10 @@ import yaml
 from worker.events import FailureCode
 from worker.runtime.failures import ProgramFailure
 
-
-class _Loader(yaml.SafeLoader):
-    """Reads 1e-3 as a number, as YAML 1.2 and the form do; YAML 1.1 wants 1.0e-3, and takes the other for a word."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+"""A number to YAML 1.2 and the form; YAML 1.1 wants 1.0e-3, and takes 1e-3 for a word."""
+_OF_NAMES = ("name", "task", "data", "shape")
+"""Parts with names out of the data, in which a word stays a word: a column or class may be called 1e5."""
 
 
 class Spec(dict[str, Any]):
@@ -48,15 +44,24 @@ def load_spec(path: str | Path = "spec.yaml") -> Spec:
     """Read a resolved spec. Raises `ProgramFailure` with file and line where it is no YAML, or not a mapping."""
     path = Path(path)
     try:
-        body = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
+        body = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         told = f"not YAML: {getattr(error, 'problem', None) or error}."
         raise _unreadable(path, told, mark.line + 1 if mark else 1) from error
     if not isinstance(body, dict):
         raise _unreadable(path, "expected a mapping of spec fields.", 1)
-    spec: Spec = as_spec(body)
+    spec: Spec = as_spec({name: part if name in _OF_NAMES else _numbered(part) for name, part in body.items()})
     return spec
+
+
+def _numbered(value: Any) -> Any:
+    """The same with numbers, in depth, for words like 1e-3."""
+    if isinstance(value, dict):
+        return {name: _numbered(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_numbered(item) for item in value]
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
 
 
 def _unreadable(path: Path, message: str, line: int) -> ProgramFailure:

@@ -1,11 +1,13 @@
 """What values spec.yaml may hold: a person edits it, and a value that means nothing must not train something else.
 
-Fields that are not known here are a person's own and pass. The ranges are those of `codegen.spec`.
+Fields that are not known here are a person's own and pass, and so do words that the program itself names: its own
+train.py may know one more optimizer. The ranges are those of `codegen.spec`.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -42,8 +44,13 @@ def _share(value: Any) -> str | None:
 
 
 def _one_of(*names: str) -> Rule:
-    words = f"one of {', '.join(names)}" if len(names) > 1 else names[0]
+    words = f"one of {', '.join(names)}"
     return lambda value: None if value in names else words
+
+
+def _device(value: Any) -> str | None:
+    numbered = isinstance(value, str) and re.fullmatch(r"cuda:\d+", value)
+    return None if numbered or value in ("auto", "cpu", "cuda") else "one of auto, cpu, cuda, cuda:0"
 
 
 _MOST = 10_000_000
@@ -55,7 +62,7 @@ RULES: dict[str, Rule] = {
     "data.split.test": _share,
     "data.split.by": _one_of("random", "group", "time"),
     "objective.metric": _one_of("accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae"),
-    "resources.device": _one_of("auto", "cpu", "cuda"),
+    "resources.device": _device,
     "mode": _one_of("auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"),
     "training.epochs": _COUNT,
     "training.batch_size": _COUNT,
@@ -77,6 +84,10 @@ RULES: dict[str, Rule] = {
 }
 NEEDED = ("training.epochs", "training.batch_size", "training.seed", "objective.metric")
 """Without these no run begins."""
+OWN_WORDS = ("training.optimizer", "training.schedule", "training.class_weights", "training.augment")
+"""What only the program's own files read, whose person may have taught them more."""
+MAY_BE_NULL = ("training.ema", "training.clip_norm", "training.accumulate", "checkpoints.keep")
+"""Null means what 0 or 1 or nothing would."""
 
 
 def spec_check(spec: Spec, path: Path) -> None:
@@ -89,12 +100,22 @@ def spec_check(spec: Spec, path: Path) -> None:
         if name not in holder:
             if field in NEEDED:
                 _refuse(path, part, f"{field} is missing", f"Write it below `{part}:`.")
-        elif wanted := rule(holder[name]):
+        elif (wanted := rule(holder[name])) and not _is_own(field, holder[name], path.parent):
             _refuse(path, field, f"{field} must be {wanted}, not {holder[name]!r}")
     split = _within(spec, "data.split")
     if split.get("validation", 0) + split.get("test", 0) >= 1:
         told = f"validation {split['validation']} + test {split['test']} leaves no rows to train on"
         _refuse(path, "data.split", f"impossible split: {told}")
+
+
+def _is_own(field: str, value: Any, program: Path) -> bool:
+    """Whether a value that the platform's spec does not know means something to this program all the same."""
+    if value is None:
+        return field in MAY_BE_NULL
+    if field not in OWN_WORDS or not isinstance(value, str):
+        return False
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in program.glob("*.py"))
+    return any(f'"{value}"' in text or f"'{value}'" in text for text in texts)
 
 
 def _within(spec: Spec, part: str) -> Any:

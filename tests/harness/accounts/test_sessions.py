@@ -11,7 +11,7 @@ import pytest
 from django.apps import apps
 from django.conf import settings
 from django.contrib.sessions.models import Session
-from django.db.utils import OperationalError
+from django.db.utils import InterfaceError, OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -113,6 +113,25 @@ def test_no_page_fails_because_the_database_cannot_note_a_browser(people: Simple
 
     monkeypatch.setattr(BrowserSession.objects, "update_or_create", away)
     assert is_in(here)
+
+
+def test_while_the_database_is_away_a_page_says_so(people: SimpleNamespace, monkeypatch: Any) -> None:
+    here = signed_in("owner")
+
+    def away(*_: Any, **__: Any) -> None:
+        raise InterfaceError("connection already closed")
+
+    monkeypatch.setattr("django.contrib.sessions.backends.db.SessionStore.load", away)
+    assert here.get("/account/").status_code == 503
+
+
+def test_who_is_disabled_and_later_let_in_again_signs_in_anew(people: SimpleNamespace) -> None:
+    there, mates = signed_in("owner"), signed_in("mate")
+    user_update(actor=people.admin, user=people.owner, is_active=False)
+    assert not is_in(there) and is_in(mates)
+    user_update(actor=people.admin, user=people.owner, is_active=True)
+    assert not is_in(there)
+    assert is_in(signed_in("owner"))
 
 
 def test_what_a_browser_says_of_itself_is_cut_and_has_no_zero_byte(people: SimpleNamespace) -> None:

@@ -58,6 +58,15 @@ def test_each_job_has_its_own_metrics_spec_values_energy_and_devices(job_make, p
     )
 
 
+@pytest.mark.parametrize(
+    "value", ["1e5", "NaN", "null", "007", "age", 7, 0.5, True, False, None, ["a", "b"], {"c": "1"}]
+)
+def test_a_value_of_a_spec_is_as_it_was_written(job, people, value):
+    told(job, resolved={"spec": {"data": {"target": value}}})
+    ((_, found),) = shown(people, "spec:data.target", sort="spec:data.target")
+    assert (found, type(found)) == (value, type(value))
+
+
 @pytest.mark.parametrize(("sort", "order"), [("metric:val/loss", "bac"), ("-metric:val/loss", "abc"),
                                              ("spec:training.learning_rate", "bca"), ("-energy_j", "cba"),
                                              ("-devices", "cba")])  # fmt: skip

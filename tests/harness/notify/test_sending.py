@@ -224,6 +224,24 @@ def test_a_receiver_that_never_answers_keeps_nobody_else_waiting(job, people, to
     assert set(Delivery.objects.values_list("state", flat=True)) == {"delivered"}
 
 
+@pytest.mark.django_db(transaction=True)
+def test_messages_go_on_once_the_machine_has_threads_again(job, people, told, hooks, monkeypatch):
+    told(people.owner)
+    finish(job)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", _no_thread)
+        for _ in range(sending.THREADS + 1):
+            with pytest.raises(RuntimeError):
+                sending.deliveries_begin()
+    sending.deliveries_begin()
+    wait_for(lambda: len(hooks.got) == 1, what="it is sent")
+    wait_for(lambda: not _threads_running(), what="the thread has ended")
+
+
+def _no_thread(_):
+    raise RuntimeError("can't start new thread")
+
+
 def _threads_running():
     return [thread for thread in threading.enumerate() if thread.name == "notify"]
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management.color import no_style
+from django.db import connection
 
 from harness.notify.models import Delivery, StorageAlarm
 from harness.notify.storage import storage_watch
@@ -34,6 +36,20 @@ def test_a_project_out_of_storage_is_told_once_until_it_had_room_again(dataset, 
     quota(people.project, 0.8)
     assert looked() == ["owner"] and not StorageAlarm.objects.exists()
     quota(people.project, 1.2)
+    assert looked() == ["owner", "owner"]
+
+
+def test_it_is_told_again_where_a_restored_database_counts_from_the_beginning(dataset, people, told):
+    told(people.owner)
+    quota(people.project, 0.96)
+    assert looked() == ["owner"]
+    quota(people.project, 0.8)
+    assert looked() == ["owner"]
+    table = {"table": StorageAlarm._meta.db_table, "column": "id"}
+    with connection.cursor() as cursor:
+        for statement in connection.ops.sequence_reset_by_name_sql(no_style(), [table]):
+            cursor.execute(statement)
+    quota(people.project, 0.96)
     assert looked() == ["owner", "owner"]
 
 

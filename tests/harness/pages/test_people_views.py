@@ -32,6 +32,8 @@ def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_pass
     assert "owner can no longer sign in" in ended.content.decode() and "disabled" in ended.content.decode()
     assert inside.get("/").status_code == 302
     assert client.post(reverse("user_act", args=["owner", "enable"])).status_code == 302
+    assert inside.get("/").status_code == 302  # the browser of before is not let in with them
+    inside.force_login(world.owner)
     assert inside.get("/").status_code == 200
     made: Any = client.post(reverse("user_act", args=["owner", "password"]))
     (password,) = re.findall(r'id="new-password">([^<]+)<', made.content.decode())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from codegen.program_spec import dump_program_spec
 from codegen.spec import TaskSpec
 from tests.worker.runtime.samples import digits, wine
 from tests.worker.runtime.samples import program as make_program
@@ -91,6 +92,29 @@ def test_a_rate_written_like_1e_3_is_a_number(program: Path) -> None:
 def test_fields_of_a_persons_own_pass(program: Path) -> None:
     edit(program, "spec.yaml", lambda text: text.replace("  epochs:", "  my_knob: anything\n  epochs:", 1))
     spec_check(load_spec(program / "spec.yaml"), program / "spec.yaml")
+
+
+def test_a_word_that_the_program_itself_knows_passes(program: Path) -> None:
+    edit(program, "train.py", lambda text: text.replace('== "sgd"', 'in ("sgd", "lion")', 1))
+    assert told_of(program, "optimizer", "optimizer: lion")["message"] == ""
+    assert "training.schedule must be one of" in told_of(program, "schedule", "schedule: lionlike")["message"]
+
+
+@pytest.mark.parametrize(("old", "new"), [("clip_norm", "clip_norm:"), ("keep", "keep: null"), ("ema", "ema: ~")])
+def test_null_passes_where_it_means_nothing_of_it(program: Path, old: str, new: str) -> None:
+    assert told_of(program, old, new)["message"] == ""
+
+
+def test_one_gpu_of_several_may_be_named(program: Path) -> None:
+    assert told_of(program, "device", "device: cuda:1")["message"] == ""
+
+
+def test_names_in_the_data_stay_words_that_look_like_numbers(tmp_path: Path) -> None:
+    body = {
+        "name": "1e3", "data": {"target": "1e5", "features": ["2e5", "1.5e3"]}, "shape": {"classes": ["3e1", "4e1"]},
+    }  # fmt: skip
+    (tmp_path / "spec.yaml").write_text(dump_program_spec(body))
+    assert load_spec(tmp_path / "spec.yaml") == body
 
 
 def accepted(field: str, value: Any) -> bool:
