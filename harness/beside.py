@@ -12,21 +12,26 @@ _log = logging.getLogger(__name__)
 
 
 class Beside:
-    """One kind of work. At most one thread of this process is at it, and nobody's wish is lost."""
+    """One kind of work. At most so many threads of this process are at it, and nobody's wish is lost."""
 
-    def __init__(self, name: str, work: Callable[[], object]) -> None:
-        self._name, self._work = name, work
+    def __init__(self, name: str, work: Callable[[], object], *, at_most: int = 1) -> None:
+        self._name, self._work, self._at_most = name, work, at_most
         self._lock = threading.Lock()
-        self._is_wished = self._is_going_on = False
+        self._is_wished, self._threads = False, 0
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether a thread is at it."""
+        return self._threads > 0
 
     def begin(self) -> None:
-        """Have it done by a thread of its own; where one is at it, once more after that. Raises `RuntimeError`."""
+        """Have it done by a thread of its own; where enough are at it, once more after that. Raises `RuntimeError`."""
         with self._lock:
             self._is_wished = True
-            if self._is_going_on:
+            if self._threads >= self._at_most:
                 return
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
-            self._is_going_on = True  # not where the machine has no thread left: who wishes it next tries again
+            self._threads += 1  # not where the machine has no thread left: who wishes it next tries again
 
     def _run(self) -> None:
         while self._takes_wish():
@@ -39,5 +44,6 @@ class Beside:
 
     def _takes_wish(self) -> bool:
         with self._lock:
-            self._is_going_on, self._is_wished = self._is_wished, False
-            return self._is_going_on
+            takes, self._is_wished = self._is_wished, False
+            self._threads -= not takes
+            return takes

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import connections
 from django.db.models import Q
 
+from harness.beside import Beside
 from harness.bucket.client import Bucket, blob_name, bucket_get
 from harness.bucket.state import MirrorState, Tally, state_begin, state_write
 from harness.bucket.trouble import BucketTrouble
@@ -43,23 +43,9 @@ _log = logging.getLogger(__name__)
 _tally = Tally()
 
 
-_turn = threading.Lock()
-
-
 def mirror_begin() -> None:
-    """Have a pass made by a thread of its own, unless one is: large files must not keep control's tasks waiting."""
-    if _turn.acquire(blocking=False):
-        threading.Thread(target=_begun, name="bucket", daemon=True).start()
-
-
-def _begun() -> None:
-    try:
-        mirror_pass()
-    except Exception:
-        _log.exception("copying to the object store broke off; the next pass begins anew")
-    finally:
-        connections.close_all()
-        _turn.release()
+    """Have a pass made by a thread of its own: large files must not keep control's tasks waiting."""
+    _passing.begin()
 
 
 def mirror_pass(tell: Tell = nobody) -> bool:
@@ -72,6 +58,9 @@ def mirror_pass(tell: Tell = nobody) -> bool:
         return False
     with alone() as mine:
         return mine and _pass(bucket, state_begin(bucket.given), tell)
+
+
+_passing = Beside("bucket", mirror_pass)
 
 
 def _pass(bucket: Bucket, before: MirrorState, tell: Tell) -> bool:

@@ -7,16 +7,15 @@ being sent when its process died is not sent again: it may have arrived.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from datetime import timedelta
 from urllib.parse import urlsplit
 
 from django.conf import settings
-from django.db import connections
 from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
+from harness.beside import Beside
 from harness.notify.mail import mail_send
 from harness.notify.messages import SIGNATURE_HEADER, Message, mail_subject, mail_text, signature, webhook_body
 from harness.notify.models import Channel, Delivery, DeliveryState, Kind, NotifyChoice
@@ -35,29 +34,20 @@ INTERRUPTED_AFTER = timedelta(minutes=3)
 """Longer than any try takes."""
 KEPT = timedelta(days=30)
 _log = logging.getLogger(__name__)
-_threads = threading.BoundedSemaphore(THREADS)
 
 
 def deliveries_begin() -> None:
     """Have what is due sent by a thread of its own, unless there are enough: receivers may be slow, control may not."""
-    if not _due().exists() or not _threads.acquire(blocking=False):
-        return
-    try:
-        threading.Thread(target=_begun, name="notify", daemon=True).start()
-    except RuntimeError:  # the machine has no thread left: in some seconds it is tried again
-        _threads.release()
-        raise
+    if _due().exists():
+        _sending.begin()
 
 
-def _begun() -> None:
-    try:
-        while delivery_next():
-            continue
-    except Exception:
-        _log.exception("sending messages broke off; it begins anew in some seconds")
-    finally:
-        connections.close_all()
-        _threads.release()
+def _deliveries_send() -> None:
+    while delivery_next():
+        continue
+
+
+_sending = Beside("notify", _deliveries_send, at_most=THREADS)
 
 
 def delivery_next() -> bool:

@@ -27,8 +27,27 @@ def test_one_thread_is_at_it_and_who_wishes_it_meanwhile_has_it_done_once_more()
         beside.begin()  # comes back while the first is at work
     assert begun == ["measuring"]
     may_end.set()
-    wait_for(lambda: len(begun) == 2 and not beside._is_going_on)
+    wait_for(lambda: len(begun) == 2 and not beside.is_going_on)
     assert max(most) == 1
+
+
+def test_as_many_threads_are_at_it_as_may_be_and_no_more() -> None:
+    may_end, begun = threading.Event(), []
+
+    def work() -> None:
+        begun.append(threading.current_thread().name)
+        may_end.wait(60.0)
+
+    beside = Beside("sending", work, at_most=2)
+    for count in (1, 2):
+        beside.begin()
+        wait_for(lambda count=count: len(begun) == count)
+    for _ in range(3):
+        beside.begin()
+    assert [thread.name for thread in threading.enumerate()].count("sending") == 2
+    may_end.set()
+    wait_for(lambda: not beside.is_going_on)
+    assert begun == ["sending"] * 3
 
 
 def test_work_that_breaks_off_is_begun_anew_when_it_is_wished_again() -> None:
@@ -42,7 +61,7 @@ def test_work_that_breaks_off_is_begun_anew_when_it_is_wished_again() -> None:
     beside = Beside("measuring", work)
     for count in (1, 2):
         beside.begin()
-        wait_for(lambda count=count: len(begun) == count and not beside._is_going_on)
+        wait_for(lambda count=count: len(begun) == count and not beside.is_going_on)
     assert len(begun) == 2
 
 
@@ -56,7 +75,7 @@ def test_a_machine_without_a_thread_left_ends_nothing_for_good(monkeypatch) -> N
         patched.setattr(threading.Thread, "start", no_thread)
         beside.begin()
     beside.begin()
-    wait_for(lambda: begun and not beside._is_going_on)
+    wait_for(lambda: begun and not beside.is_going_on)
     assert begun == [1]
 
 

@@ -291,5 +291,5 @@ def test_an_object_store_that_was_emptied_or_changed_for_another_is_filled_anew(
 def test_control_makes_a_pass_in_a_thread_of_its_own(finished, bucket):
     mirror.mirror_begin()
     mirror.mirror_begin()
-    wait_for(lambda: state_read().complete_s and not mirror._turn.locked())
+    wait_for(lambda: state_read().complete_s and not mirror._passing.is_going_on)
     assert f"units/jobs/{finished.pk}.json" in bucket.names("units")
