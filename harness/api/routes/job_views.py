@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest, QueryDict
 from ninja import Router, Status
 
@@ -53,10 +54,12 @@ def view_update(request: HttpRequest, view_id: str, body: JobViewPatch) -> dict[
     """Its owner may; of a shared one the project's admins, too."""
     user = person(request)
     view = selectors.view_get(user=user, view_id=view_id)
-    if body.name is not None or body.query is not None:
-        services.view_update(user=user, view=view, name=body.name, query=body.query)
-    if body.project is not None:
-        services.view_share(user=user, view=view, project=_project(user, body.project))
+    project = None if body.project is None else _project(user, body.project)
+    with transaction.atomic():  # all of it, or nothing
+        if body.name is not None or body.query is not None:
+            services.view_update(user=user, view=view, name=body.name, query=body.query)
+        if body.project is not None:
+            services.view_share(user=user, view=view, project=project)
     return _out(view)
 
 

@@ -58,3 +58,13 @@ def test_a_view_is_shared_made_the_default_and_deleted(owner: Any, people: Simpl
     assert viewer.delete(f"{address}/default").status_code == 200
     assert [view["is_default"] for view in viewer.get(f"{API}/job-views").json()["items"]] == [False]
     assert owner.delete(address).status_code == 200 and owner.get(f"{API}/job-views").json()["items"] == []
+
+
+def test_a_change_of_which_a_part_is_refused_changes_nothing(people: SimpleNamespace) -> None:
+    viewer = client_of(token_text(people.viewer, "write"))
+    made = viewer.post(f"{API}/job-views", {"name": "x"}, content_type="application/json").json()
+    for project, status in (("nosuch", 404), (people.project.slug, 403)):
+        change = {"name": "y", "project": project}
+        address = f"{API}/job-views/{made['id']}"
+        assert viewer.patch(address, change, content_type="application/json").status_code == status
+    assert [view["name"] for view in viewer.get(f"{API}/job-views").json()["items"]] == ["x"]
