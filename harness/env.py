@@ -16,6 +16,7 @@ from worker.events import EVENT_STREAMS_MAX
 
 EVENT_STREAMS = 8
 """With PostgreSQL: room for as many control processes that read events."""
+SECOND_FACTOR_FOR = ("nobody", "admins", "all")
 SECRET_BYTES = 48
 _SECRET_LENGTH_MIN = 40
 
@@ -64,6 +65,14 @@ def event_streams(*, several: bool) -> int:
     if not 1 <= streams <= EVENT_STREAMS_MAX:
         raise SettingsError(f"DLH_EVENT_STREAMS must be from 1 to {EVENT_STREAMS_MAX}, not {streams}")
     return streams
+
+
+def second_factor() -> str:
+    """`DLH_SECOND_FACTOR`: who must have one. Raises `SettingsError`."""
+    who = env_text("DLH_SECOND_FACTOR").strip().lower() or "nobody"
+    if who not in SECOND_FACTOR_FOR:
+        raise SettingsError(f"DLH_SECOND_FACTOR must be one of {', '.join(SECOND_FACTOR_FOR)}, not {who!r}")
+    return who
 
 
 def env_list(name: str) -> list[str]:

@@ -16,6 +16,7 @@ from harness.env import (
     env_text,
     event_streams,
     s3_settings,
+    second_factor,
     secret_read_or_make,
 )
 from harness.env_smtp import smtp_settings, webhook_networks
@@ -62,6 +63,8 @@ INSTALLED_APPS = [
     "django_htmx",
     "csp",
     "ninja",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
     "harness.accounts",
     "harness.datasets",
     "harness.pool",
@@ -84,6 +87,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "harness.accounts.middleware.SessionsMiddleware",
+    "harness.pages.second_factor_wanted.SecondFactorMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -115,6 +119,9 @@ AUTH_USER_MODEL = "accounts.User"
 LOGIN_URL = "/login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login"
+SECOND_FACTOR = second_factor()
+"""Who must have a second factor: nobody, admins or all."""
+OTP_TOTP_ISSUER = "Deep learning harness"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},

@@ -87,6 +87,17 @@ class ApiToken(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
 
 
+class RecoveryCode(models.Model):
+    """A code that signs a person in once, in place of their app's. Only its SHA-256 is stored; it is shown once."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="recovery_codes")
+    digest = models.CharField(max_length=64)
+    used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "digest"], name="recovery_code_once")]
+
+
 class SignInFailure(models.Model):
     """One refused sign-in, kept for as long as it counts against the next ones."""
 

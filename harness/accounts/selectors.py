@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from harness.accounts.access import require, require_admin, token_of, visible_projects
 from harness.accounts.models import ApiToken, Membership, Project, Role, User
+from harness.accounts.second_factor import with_second_factor
 from harness.accounts.services import TOKEN_PREFIX, token_digest
 from harness.database import DATABASE_AWAY
 from harness.errors import NotFound
@@ -49,7 +50,7 @@ def user_list(*, user: User) -> QuerySet[User]:
 
 
 def _users() -> QuerySet[User]:
-    return User.objects.annotate(token_used_at=Max("tokens__last_used_at"))
+    return with_second_factor(User.objects.annotate(token_used_at=Max("tokens__last_used_at")))
 
 
 def user_seen_at(user: User) -> datetime | None:

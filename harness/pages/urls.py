@@ -23,6 +23,7 @@ from harness.pages.views import (
     queue,
     rates,
     saved_views,
+    second_factor,
     storage,
     wizard,
 )
@@ -30,6 +31,7 @@ from harness.pages.views import (
 urlpatterns = [
     path("", home.home, name="home"),
     path("login", account.SignIn.as_view(), name="login"),
+    path("login/code", second_factor.login_code, name="login_code"),
     path("logout", account.SignOut.as_view(), name="logout"),
     path("account/", account.account, name="account"),
     path("account/password/", account.PasswordChange.as_view(), name="password_change"),
@@ -39,6 +41,10 @@ urlpatterns = [
     path("account/notifications/save/", notifications.notifications_save, name="notifications_save"),
     path("account/notifications/secret/", notifications.notifications_secret, name="notifications_secret"),
     path("account/notifications/test/", notifications.notifications_test, name="notifications_test"),
+    path("account/second-factor/", second_factor.second_factor, name="second_factor"),
+    path("account/second-factor/add/", second_factor.second_factor_add, name="second_factor_add"),
+    path("account/second-factor/remove/", second_factor.second_factor_end, name="second_factor_end"),
+    path("account/second-factor/codes/", second_factor.recovery_codes, name="recovery_codes"),
     path("account/sessions/end/", account.sessions_out, name="sessions_out"),
     path("account/sessions/<str:session_id>/end/", account.session_out, name="session_out"),
     path("projects/", projects.projects, name="project_list"),

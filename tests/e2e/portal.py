@@ -142,5 +142,6 @@ def addresses(ids: dict[str, str]) -> dict[str, str]:
         "project storage": "/projects/orchard/storage/",
         "account": "/account/",
         "notifications": "/account/notifications/",
+        "second factor": "/account/second-factor/",
         "trash": "/trash/",
     }

@@ -15,6 +15,7 @@ from harness.env import (
     env_text,
     event_streams,
     s3_settings,
+    second_factor,
     secret_read_or_make,
     without_serving,
 )
@@ -118,6 +119,15 @@ def test_certificate_authorities_of_the_object_store_come_from_a_file_that_has_s
         monkeypatch.setenv("DLH_S3_CA_FILE", str(tmp_path / wrong))
         with pytest.raises(SettingsError, match="DLH_S3_CA_FILE"):
             s3_settings()
+
+
+def test_who_must_have_a_second_factor_is_one_of_three(monkeypatch):
+    assert second_factor() == "nobody"
+    monkeypatch.setenv("DLH_SECOND_FACTOR", " Admins")
+    assert second_factor() == "admins"
+    monkeypatch.setenv("DLH_SECOND_FACTOR", "yes")
+    with pytest.raises(SettingsError, match="DLH_SECOND_FACTOR must be one of nobody, admins, all, not 'yes'"):
+        second_factor()
 
 
 def test_nodes_are_told_nothing_of_the_object_store():

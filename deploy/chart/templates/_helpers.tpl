@@ -52,6 +52,7 @@ capabilities: {drop: [ALL]}
 - {name: DLH_SECRET_KEY_FILE, value: /run/secrets/dlh/secret_key}
 - {name: DLH_PUBLIC_URL, value: {{ .Values.publicUrl | quote }}}
 - {name: DLH_BEHIND_PROXY, value: "1"}
+- {name: DLH_SECOND_FACTOR, value: {{ .Values.portal.secondFactor | default "nobody" }}}
 # Nodes with a cache ask the portal by its service.
 - {name: DLH_ALLOWED_HOSTS, value: {{ include "dlh.name" . }}-portal}
 {{- end -}}

@@ -11,6 +11,7 @@ from harness.accounts import selectors, services
 from harness.accounts.access import is_admin, require, require_admin, role_of, token_of
 from harness.accounts.audit import AuditFilters, audit_list
 from harness.accounts.models import ApiToken, AuditEvent, Membership, Project, Role, Scope, User
+from harness.accounts.second_factor import second_factor_remove
 from harness.api.auth import person
 from harness.api.paging import Paging, page_body
 from harness.api.schemas.accounts import (
@@ -58,7 +59,9 @@ def _member_out(membership: Membership) -> MemberOut:
 def _user_out(user: User) -> dict[str, object]:
     seen_at = selectors.user_seen_at(user)
     names = ("username", "email", "is_active")
-    return {**{name: getattr(user, name) for name in names}, "is_admin": user.is_superuser, "last_seen_at": seen_at}
+    told = {"is_admin": user.is_superuser, "last_seen_at": seen_at}
+    has_second_factor = getattr(user, "has_second_factor", False)  # one just made has none
+    return {**{name: getattr(user, name) for name in names}, **told, "has_second_factor": has_second_factor}
 
 
 @router.get("/me", response=MeOut, summary="Who am I")
@@ -192,12 +195,16 @@ def user_create(request: HttpRequest, body: UserIn) -> Status[Any]:
 
 @router.patch("/users/{username}", response=UserMade, summary="Change a user")
 def user_update(request: HttpRequest, username: str, body: UserPatch) -> dict[str, object]:
-    """Let a person in or no longer, make them an admin or not, change their e-mail address or password; for admins."""
+    """Let a person in or no longer, make them an admin or not, change their e-mail address or password, remove their
+    second factor; for admins."""
     actor = person(request)
     require_admin(actor)
     user = selectors.user_get(username=username, disabled=True)
-    changes = body.model_dump(exclude={"new_password"}, exclude_none=True)
+    changes = body.model_dump(exclude={"new_password", "remove_second_factor"}, exclude_none=True)
     if changes:
         services.user_update(actor=actor, user=user, **changes)
+    if body.remove_second_factor:
+        second_factor_remove(actor=actor, user=user)
+        user = selectors.user_get(username=username, disabled=True)
     password = services.user_password_reset(actor=actor, user=user) if body.new_password else ""
     return {**_user_out(user), "password": password}

@@ -1,4 +1,4 @@
-"""`dlh people`: who may sign in to the portal; add, email, disable, enable, password. For admins."""
+"""`dlh people`: who may sign in to the portal; add, email, disable, enable, password, second-factor. For admins."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import typer
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
 from harness.client.client import Json
+from harness.client.errors import BadInput
 from harness.client.transport import segment
 
 app = typer.Typer(
-    help="People of the installation: list, add, email, disable, enable, password. For admins.",
+    help="People of the installation: list, add, email, disable, enable, password, second-factor. For admins.",
     invoke_without_command=True,
 )
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
@@ -20,7 +21,7 @@ UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User name.")]
 
 @app.callback()
 def people_list(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """Everybody who has an account; `add`, `email`, `disable`, `enable` and `password` change them."""
+    """Everybody who has an account; `add`, `email`, `disable`, `enable`, `password` and `second-factor` change them."""
     if context.invoked_subcommand:
         return
     with open_client(context) as client:
@@ -28,8 +29,12 @@ def people_list(context: typer.Context, as_json: JsonFlag = False) -> None:
     if as_json:
         json_print(items)
         return
-    rows = [(one["username"], _standing(one), one["email"], when(one["last_seen_at"])) for one in items]
-    table_print(("User", "Standing", "E-mail", "Last seen"), rows)
+    table_print(("User", "Standing", "Second factor", "E-mail", "Last seen"), map(_row, items))
+
+
+def _row(one: Json) -> tuple[str, ...]:
+    second_factor = "on" if one["has_second_factor"] else ""
+    return one["username"], _standing(one), second_factor, one["email"], when(one["last_seen_at"])
 
 
 def _standing(one: Json) -> str:
@@ -81,6 +86,19 @@ def people_password(context: typer.Context, user: UserArgument, as_json: JsonFla
     with open_client(context) as client:
         made = client.send("PATCH", f"/users/{segment(user)}", {"new_password": True})
     _password_print(made, as_json)
+
+
+@app.command("second-factor")
+def people_second_factor(
+    context: typer.Context,
+    user: UserArgument,
+    remove: Annotated[bool, typer.Option("--remove", help="For who has lost phone and recovery codes.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Remove a person's second factor; they set it up again on the page Account."""
+    if not remove:
+        raise BadInput("People set it up themselves, on the page Account.", hint="--remove removes a lost one.")
+    _change(context, user, {"remove_second_factor": True}, f"The password alone signs {user} in now.", as_json)
 
 
 def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> None:

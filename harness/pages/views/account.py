@@ -12,11 +12,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpRespons
 from django.urls import reverse, reverse_lazy
 from django.utils import timezone
 
+from harness.accounts.models import User
+from harness.accounts.second_factor import second_factor_get
 from harness.accounts.selectors import project_get, project_list, token_list
 from harness.accounts.services import token_create, token_revoke, user_update
 from harness.accounts.sessions import session_end, session_list, session_moved, sessions_end
 from harness.errors import Invalid
 from harness.pages.forms import SignInForm, TokenForm
+from harness.pages.views.second_factor import half_way
 from harness.pages.web import change, page, person, show
 
 
@@ -26,6 +29,13 @@ class SignIn(LoginView):
     template_name = "accounts/login.html"
     authentication_form = SignInForm
     redirect_authenticated_user = True
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """In, or where the person has a second factor on to its code."""
+        user = form.get_user()
+        if isinstance(user, User) and second_factor_get(user):
+            return half_way(self.request, user, self.get_success_url())
+        return super().form_valid(form)
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         """The page again; 429 while the name must wait."""
@@ -69,6 +79,7 @@ def _account(request: HttpRequest, form: TokenForm, secret: str = "", status: in
         "tokens": token_list(user=user),
         "form": form,
         "secret": secret,
+        "has_second_factor": second_factor_get(user) is not None,
         "sessions": session_list(user=user),
         "session_key": request.session.session_key,
     }

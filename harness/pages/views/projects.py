@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
@@ -9,6 +11,7 @@ from django.urls import reverse
 
 from harness.accounts.access import require, require_admin
 from harness.accounts.models import Role, User
+from harness.accounts.second_factor import second_factor_remove
 from harness.accounts.selectors import membership_list, project_get, project_list, user_get, user_list
 from harness.accounts.services import (
     membership_remove,
@@ -74,13 +77,18 @@ _STANDINGS = {
 
 @page("POST")
 def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBase:
-    """End a person's access, give it back, or give them a one-time password, shown in this answer and nowhere else."""
+    """End a person's access, give it back, remove their second factor, or give them a one-time password, shown in this
+    answer and nowhere else."""
     actor = person(request)
     require_admin(actor)
     user = user_get(username=username, disabled=True)
     if action == "password":
         secret = user_password_reset(actor=actor, user=user)
         return _projects(request, UserForm(), made=user, secret=secret)
+    if action == "second-factor":
+        done = f"The password alone signs {username} in now."
+        remove = partial(second_factor_remove, actor=actor, user=user)
+        return change(request, remove, done=done, to=reverse("project_list"))
     if action not in _STANDINGS:
         raise NotFound("There is no such action.")
     is_active, done = _STANDINGS[action]

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from harness.accounts.models import User
 from tests.harness.client.conftest import Dlh
@@ -47,3 +48,17 @@ def test_who_is_nobody_and_the_last_admin_are_refused(dlh: Dlh) -> None:
 
 def test_only_admins_look_at_people_and_change_them(dlh: Dlh) -> None:
     assert [dlh(*words).code for words in (("people",), ("people", "disable", "mate"))] == [3, 3]
+
+
+def test_an_admin_removes_a_second_factor_that_is_lost(
+    dlh: Dlh, portal: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    TOTPDevice.objects.create(user=portal.people.mate)
+    assert dlh("people", "second-factor", "mate", "--remove").code == 3
+    monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
+    assert {one["username"] for one in dlh("people", "--json").json if one["has_second_factor"]} == {"mate"}
+    assert dlh("people", "second-factor", "mate").code == 2
+    assert "password alone signs mate in" in dlh("people", "second-factor", "mate", "--remove").out
+    assert not TOTPDevice.objects.exists()
+    again = dlh("people", "second-factor", "mate", "--remove")
+    assert again.code != 0 and "has no second factor" in again.err

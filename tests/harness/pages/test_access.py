@@ -57,6 +57,7 @@ def own(*args: str, post: dict[str, Any] | None = None) -> Row:
 ROWS: dict[str, Row] = {
     "home": own(),
     "login": Row({302}, {302}, {302}, open_to_all=True),
+    "login_code": Row({302}, {302}, {302}, open_to_all=True),
     "logout": Row({302}, {302}, {302}, post={}, open_to_all=True),
     "account": own(),
     "password_change": own(),
@@ -66,6 +67,10 @@ ROWS: dict[str, Row] = {
     "notifications_save": own(post={"job_failed": "on"}),
     "notifications_secret": Row({404}, {404}, {404}, post={}),
     "notifications_test": own(post={}),
+    "second_factor": own(),
+    "second_factor_add": own(post={"code": "000000"}),
+    "second_factor_end": Row({422}, {422}, {422}, post={}),
+    "recovery_codes": Row({422}, {422}, {422}, post={}),
     "session_out": Row({404}, {404}, {404}, ("nosuchsessn1",), {}),
     "sessions_out": own(post={}),
     "project_list": own(),
