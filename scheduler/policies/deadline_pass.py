@@ -146,7 +146,7 @@ class DeadlinePass:
     def _in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
         """The thriftiest slot that keeps the deadline."""
         by_s = job.deadline_s or math.inf
-        for option, run_s in self._ways[job.job_id].by_energy():
+        for option, run_s in self._ways[job.job_id].by_energy(self._set.stay):
             if by_s - run_s < self._now_s or not (borrow or self._rooms.fits_quota(job, option)):
                 continue
             slot = self._find(job, option, run_s, by_s, borrow=borrow)
@@ -213,10 +213,10 @@ class DeadlinePass:
         return not self._rooms.is_loaded(slot.option, job.deadline_s or math.inf, self._set.light_load)
 
     def _try(self, job: JobView) -> None:
-        """A deadline that does not fit: use what is free, at most as much as it would need."""
+        """A deadline that does not fit: use what is free, at most as much as it would need, so that it ends soonest."""
         ways = self._ways[job.job_id]
         enough, _ = ways.within((job.deadline_s or math.inf) - self._now_s)
-        self._start_now(job, [option for option in reversed(ways.options) if option.count <= enough.count])
+        self._start_now(job, [option for option in ways.by_end() if option.count <= enough.count])
 
     def _start_now(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> None:
         """Start on free devices. Who can be paused again holds nobody up, so it need not fit to its end."""

@@ -26,4 +26,5 @@ class Settings:
     rescale: Rescale = field(default_factory=Rescale)
     stay: float = 20.0
     """A job without a deadline that has just begun is not paused for a promise that has slack, until it ran for so many
-    times what a start costs: then starting and stopping take at most a twentieth of its time."""
+    times what a start costs: then starting and stopping take at most a twentieth of its time. Nor is a width changed
+    for thrift when less than that is left of a run."""

@@ -125,24 +125,44 @@ class Ways:
         return self.job.left_high_s(option) + self._rescale.cost_s(option.count)
 
     def within(self, left_s: float) -> tuple[Option, float]:
-        """(option, its seconds): the thriftiest device time that is done in `left_s`, else the fastest."""
+        """(option, its seconds): the thriftiest device time that is done in `left_s`, else what is done first."""
         for option, run_s in zip(self.options, self.seconds, strict=True):
             if run_s <= left_s:
                 return option, run_s
-        return self.options[-1], self.seconds[-1]
+        run_s = min(self.seconds)
+        return self.options[self.seconds.index(run_s)], run_s
 
-    def by_energy(self) -> Iterator[tuple[Option, float]]:
+    def by_end(self) -> list[Option]:
+        """The options by when the job is done with each, the cost of changing over included."""
+        return [self.options[number] for number in sorted(range(len(self.seconds)), key=self.seconds.__getitem__)]
+
+    def by_energy(self, stay: float) -> Iterator[tuple[Option, float]]:
         """(option, its seconds): those with the least modelled energy of the rest of the run first, the cost of
-        changing over included."""
+        changing over included.
+
+        What it holds comes before them once the rest takes less than `stay` times what a start costs: a change saves
+        hardly anything then, and a start that takes longer than usual could not be made up for any more.
+        """
         joules = [power_w * run_s for power_w, run_s in zip(self._watts, self.seconds, strict=True)]
         if not joules:
             return
         # The first one will mostly do.
-        least = joules.index(min(joules))
+        ending = self._ending(stay)
+        least = joules.index(min(joules)) if ending is None else ending
         yield self.options[least], self.seconds[least]
         for number in sorted(range(len(joules)), key=joules.__getitem__):
             if number != least:
                 yield self.options[number], self.seconds[number]
+
+    def _ending(self, stay: float) -> int | None:
+        """Number of the option that it holds, if the rest of the run is too short to change it."""
+        held = self._held
+        if held is None:
+            return None
+        for number, option in enumerate(self.options):
+            if same(held, option):
+                return number if self.seconds[number] < stay * self._rescale.cost_s(option.count) else None
+        return None
 
     def next_faster(self, option: Option) -> tuple[Option, float] | None:
         """(the thriftiest option of the same devices that is faster, its `gain`)."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from scheduler.simulate.pool import Gang, SimPool
 from scheduler.simulate.rules import Rules
+from scheduler.simulate.stretch import Stretch
 from scheduler.types import JobView, Option, Policy, Running
 
 _EPSILON_S = 1e-9
@@ -121,13 +122,14 @@ class Engine:
             start_s=start_s,
             end_s=start_s,
         )
-        arrived = 0
+        stretch, arrived = Stretch(self.rules), 0
         while arrived < len(waiting) or live:
             while arrived < len(waiting) and waiting[arrived].submitted_s <= now_s:
                 live[waiting[arrived].job_id] = _Live(replay.outcomes[arrived])
                 arrived += 1
             self._refuse(live, now_s)
-            self._decide(live, now_s, replay)
+            stretch.add(now_s)
+            self._decide(live, now_s, replay, stretch)
             coming_s = waiting[arrived].submitted_s if arrived < len(waiting) else math.inf
             ending_s = min((job.finish_s for job in live.values() if job.gang), default=math.inf)
             next_s = max(min(coming_s, ending_s), now_s + self.rules.slot_s)
@@ -149,8 +151,8 @@ class Engine:
                 outcome.refused_s = now_s
                 del live[job_id]
 
-    def _decide(self, live: dict[str, _Live], now_s: float, replay: Replay) -> None:
-        views = [self._view(job, now_s) for job in live.values()]
+    def _decide(self, live: dict[str, _Live], now_s: float, replay: Replay, stretch: Stretch) -> None:
+        views = [self._view(job, now_s, stretch) for job in live.values()]
         begin = time.perf_counter()
         decided = self.pool.decide(views, now_s, self.policy)
         replay.decision_s.append(time.perf_counter() - begin)
@@ -176,7 +178,7 @@ class Engine:
         job.ready_s = begins_s + self.rules.overhead_s(gang.option.count, changed=changed, decision=decision)
         job.finish_s = job.ready_s + job.left / gang.option.rate_per_s
 
-    def _view(self, job: _Live, now_s: float) -> JobView:
+    def _view(self, job: _Live, now_s: float, stretch: Stretch) -> JobView:
         sim = job.outcome.job
         running = None
         if job.gang:
@@ -197,7 +199,7 @@ class Engine:
             deadline_s=sim.deadline_s,
             promised=job.outcome.promised_s is not None,
             running=running,
-            slowdown=self.rules.slowdown,
+            slowdown=stretch.slowdown((sim.deadline_s or math.inf) - now_s),
             can_pause=True,
         )
 

@@ -76,6 +76,32 @@ def test_a_run_grows_only_where_the_change_costs_less_than_it_gains():
     assert counts(planned([replace(job, running=held, work_left=0.01)], policy)) == {"a": 1}
 
 
+@pytest.mark.parametrize(("work_left", "count"), [(0.9, 1), (0.03, 2)])
+def test_a_run_is_not_made_thriftier_when_it_is_nearly_done(work_left, count):
+    """The change would save hardly anything, and one that takes longer than usual would cost the deadline."""
+    job = view("a", 1000.0, 5000.0, power=0.5, promised=True)
+    held = Running(
+        option=job.options[1],
+        nodes=("p0n00000",),
+        device_ids=("p0n00000d0", "p0n00000d1"),
+        started_s=0.0,
+        last_change_s=0.0,
+    )
+    policy = DeadlineEnergy(rescale=Rescale(fixed_s=5.0, per_doubling_s=2.0))
+    assert counts(planned([replace(job, running=held, work_left=work_left)], policy)) == {"a": count}
+
+
+def test_a_deadline_without_room_for_doubt_starts_where_it_ends_soonest_the_start_included():
+    """With four devices it runs 4 s shorter than with two and starts 10 s longer."""
+    two, four = (
+        Option(kind="cuda", model_name="A100", count=count, rate_per_s=1 / run_s, power_w=400.0 * count)
+        for count, run_s in ((2, 424.0), (4, 420.0))
+    )
+    job = JobView(job_id="a", options=(two, four), deadline_s=441.0, submitted_s=0.0, slowdown=1.1, can_pause=True)
+    policy = DeadlineEnergy(rescale=Rescale(fixed_s=0.0, per_doubling_s=5.0))
+    assert counts(planned([job], policy)) == {"a": 2}
+
+
 def test_a_deadline_gets_the_narrowest_width_that_keeps_it():
     assert counts(planned([view("a", 1000.0, 1200.0, power=0.5)])) == {"a": 1}
     assert counts(planned([view("a", 1000.0, 800.0, power=0.5)])) == {"a": 2}

@@ -81,6 +81,17 @@ def test_an_overhead_ends_where_a_job_leaves_its_devices():
     assert ends["late"] == pytest.approx(280.0 + 100.0 + 600.0)  # what it had left of its first start is no loss now
 
 
+def test_a_plan_is_charged_with_the_decisions_that_were_seen():
+    """600 s that may end after 650: with a decision in each slot two devices would be needed, and there were few."""
+    rules = Rules(slot_s=60.0, event_s=7.0)
+    policy = DeadlineEnergy(rescale=Rescale(fixed_s=7.0, per_doubling_s=0.0))
+    early = [made(f"j{number}", 2000.0 * number, 60.0, widths=(1,)) for number in range(3)]
+    calm = replayed([*early, made("z", 9000.0, 600.0, 9650.0)], policy, rules=rules).outcomes[-1]
+    first = replayed([made("z", 9000.0, 600.0, 9650.0)], policy, rules=rules).outcomes[-1]
+    assert calm.in_time and calm.finished_s == pytest.approx(9607.0)
+    assert first.in_time and first.finished_s < 9500.0
+
+
 def test_decisions_are_at_least_a_slot_apart():
     jobs = [made(f"j{number}", number * 7.0, 30.0, widths=(1,)) for number in range(20)]
     replay = replayed(jobs, Edf())
