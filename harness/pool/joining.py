@@ -26,7 +26,7 @@ from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.pool.broker_users import broker_user_set
 from harness.pool.models import JoinToken, Node
-from harness.pool.services import HEARTBEAT_LIMIT
+from harness.pool.services import HEARTBEAT_LIMIT, pool_setting_get
 from harness.pool.terms import CLOCK_LIMIT_S, SECRET_PREFIX, broker_user, digest_of
 from harness.release import release
 from worker.plan import PLAN_VERSION
@@ -229,10 +229,29 @@ def node_find(secret: str) -> Node | None:
     return Node.objects.filter(secret_digest=digest_of(secret)).first()
 
 
-def node_peers(node: Node) -> list[dict[str, str]]:
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """Another node, and how ranks of this one reach ranks there."""
+
+    name: str
+    address: str
+    state: str
+    own_network: bool
+    """By a network that they share with nobody else: through one port, instead of those that ranks listen on."""
+
+
+def node_peers(node: Node) -> list[Peer]:
     """The other nodes and where they are."""
-    others = Node.objects.exclude(pk=node.pk).order_by("name").values("name", "address", "state")
-    return [{name: str(value) for name, value in other.items()} for other in others]
+    wanted = pool_setting_get().own_network
+    return [
+        Peer(
+            name=other.name,
+            address=other.address,
+            state=other.state,
+            own_network=wanted and other.description.get("network_problem") == "",
+        )
+        for other in Node.objects.exclude(pk=node.pk).order_by("name")
+    ]
 
 
 def node_check_save(node: Node, findings: list[dict[str, Any]]) -> None:
