@@ -24,7 +24,7 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from harness.pool.broker_users import broker_user_set
+from harness.pool.broker_users import broker_user_renew
 from harness.pool.models import JoinToken, Node
 from harness.pool.services import HEARTBEAT_LIMIT, pool_setting_get
 from harness.pool.terms import CLOCK_LIMIT_S, SECRET_PREFIX, broker_user, digest_of
@@ -122,7 +122,7 @@ def node_join(request: JoinRequest, *, caller: str) -> JoinAnswer:
         Node.objects.filter(pk=token.node_id).update(secret_digest=digest, joined_at=now, check_result={})
         audit_write(token.by, "node_join", token.node.name, caller=caller)
         try:
-            own = broker_user_set(token.node.name, digest)
+            own = broker_user_renew(token.node.name, digest)
         except redis.RedisError as error:
             raise Unavailable("The portal's broker does not answer.", hint="Try again in a moment.") from error
     publish_pool("node", {"node": token.node.name, "state": token.node.state})

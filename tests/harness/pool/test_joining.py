@@ -195,6 +195,16 @@ def test_a_user_that_the_broker_forgot_is_made_again_and_a_removed_node_cannot_s
         redis.Redis.from_url(url).ping()
 
 
+def test_a_machine_that_joins_anew_cuts_off_the_one_before_with_its_open_connection(text, people):
+    before = redis.Redis.from_url(join(text).redis_url)
+    before.lpush("node.node-2", "{}")
+    newer = joining.join_token_make(user=people.admin, name="node-2")[1]
+    after = redis.Redis.from_url(join(newer).redis_url)
+    with pytest.raises(redis.RedisError):
+        before.brpop("node.node-2", timeout=1)
+    assert after.brpop("node.node-2", timeout=1)
+
+
 def test_a_new_control_process_gives_every_user_the_rules_of_its_release(text, broker, monkeypatch):
     mine = redis.Redis.from_url(join(text).redis_url)
     broker.execute_command("ACL", "SETUSER", "node-node-2", "allkeys")
