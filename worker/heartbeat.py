@@ -11,16 +11,20 @@ from typing import Any
 
 import redis
 from kombu.exceptions import KombuError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from worker import devices, host_limits, sandbox
 from worker.address import links, own_address
 from worker.agent import sweep
-from worker.celery_app import CUT_S, send_to_control
+from worker.celery_app import send_to_control
 from worker.clock import clock_ahead_s
 from worker.home import node_name, redis_url
 from worker.transfer.depot import cache_report
 
 BEAT_S = 5.0
+ASK_S = 2.0
+"""So long the broker may take to tell its time."""
 LEAVE_WAIT_S = 5.0
 """So long the last word may take: with a broker that is away it must not keep runs from being ended."""
 _log = logging.getLogger(__name__)
@@ -28,7 +32,9 @@ _log = logging.getLogger(__name__)
 
 @lru_cache(maxsize=1)
 def _broker() -> redis.Redis:
-    return redis.Redis.from_url(redis_url(), socket_timeout=CUT_S, socket_connect_timeout=5)
+    """Gives up soon: a node whose network is back must not wait for this before it says so."""
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(redis_url(), socket_timeout=ASK_S, socket_connect_timeout=ASK_S, retry=once)
 
 
 def own_clock_ahead_s() -> float | None:

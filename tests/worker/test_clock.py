@@ -1,6 +1,8 @@
 """How far a node's clock is off: asked of the broker, as control does."""
 
+import socket
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -40,6 +42,25 @@ def test_a_report_tells_it_and_without_a_broker_that_it_is_not_known(monkeypatch
         monkeypatch.setenv("DLH_REDIS_URL", url)
         assert abs(heartbeat.report()["clock_ahead_s"]) < 1.0
         heartbeat._broker.cache_clear()
+
+
+def test_a_broker_that_does_not_answer_is_asked_once_and_not_for_long(monkeypatch):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        silent.setblocking(False)
+        monkeypatch.setenv("DLH_REDIS_URL", f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
+        monkeypatch.setattr(heartbeat, "ASK_S", 0.1)
+        heartbeat._broker.cache_clear()
+        assert heartbeat.own_clock_ahead_s() is None
+        asked = []
+        with suppress(BlockingIOError):
+            while True:
+                asked.append(silent.accept()[0])
+        heartbeat._broker.cache_clear()
+    for connection in asked:
+        connection.close()
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize(("ahead_s", "expires_s"), [(-3600.0, 3620.0), (3600.0, 20.0), (None, 20.0)])
