@@ -22,6 +22,7 @@ from kombu.exceptions import OperationalError
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
+from worker.clock import clock_ahead_s
 from worker.events import LIVE_KEEP_S, finite, job_stream
 
 AWAY_S = 3.0
@@ -66,6 +67,14 @@ def client() -> redis.Redis:
     return redis.Redis.from_url(
         settings.REDIS_URL, socket_timeout=5, socket_connect_timeout=2, decode_responses=True, retry=retry
     )
+
+
+def own_clock_ahead_s() -> float | None:
+    """How far our clock is ahead of the broker's; None: it cannot be told now."""
+    try:
+        return clock_ahead_s(client())
+    except redis.RedisError:
+        return None
 
 
 def client_async() -> redis.asyncio.Redis:

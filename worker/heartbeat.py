@@ -5,25 +5,44 @@ from __future__ import annotations
 import compileall
 import logging
 import threading
-import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import redis
 from kombu.exceptions import KombuError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from worker import devices, host_limits, sandbox
 from worker.address import links, own_address
 from worker.agent import sweep
 from worker.celery_app import send_to_control
-from worker.home import node_name
+from worker.clock import clock_ahead_s
+from worker.home import node_name, redis_url
 from worker.transfer.depot import cache_report
 
 BEAT_S = 5.0
+ASK_S = 2.0
+"""So long the broker may take to tell its time."""
 LEAVE_WAIT_S = 5.0
 """So long the last word may take: with a broker that is away it must not keep runs from being ended."""
 _log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1)
+def _broker() -> redis.Redis:
+    """Gives up soon: a node whose network is back must not wait for this before it says so."""
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(redis_url(), socket_timeout=ASK_S, socket_connect_timeout=ASK_S, retry=once)
+
+
+def own_clock_ahead_s() -> float | None:
+    """How far this node's clock is ahead of the broker's; None: it cannot be told now."""
+    try:
+        return clock_ahead_s(_broker()) if redis_url() else None
+    except (redis.RedisError, OSError):
+        return None
 
 
 def report() -> dict[str, Any]:
@@ -34,7 +53,7 @@ def report() -> dict[str, Any]:
         "name": node_name(),
         "boot_id": devices.boot_id(),
         "address": own_address(),
-        "time_s": time.time(),
+        "clock_ahead_s": own_clock_ahead_s(),
         "devices": found,
         "cpu_cores": devices.cpu_cores(),
         "memory_bytes": host_limits.memory_total_bytes(),
@@ -91,7 +110,9 @@ class Heartbeat:
     @staticmethod
     def _tell(task: str, told: Callable[[], object]) -> None:
         try:
-            send_to_control(task, [told()], expires_s=4 * BEAT_S)
+            # Control counts by another clock: with ours behind, the word would be out of date before it is sent.
+            behind_s = -(own_clock_ahead_s() or 0.0)
+            send_to_control(task, [told()], expires_s=4 * BEAT_S + max(0.0, behind_s))
         except (KombuError, redis.RedisError, OSError) as error:
             _log.warning("cannot report, the broker is away: %s", error)
         except Exception:

@@ -15,11 +15,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PREFIX = ".backup-"
+LOCK = ".backup.lock"
+"""In the root; held while a backup is made, it goes into none."""
 
 
 @contextmanager
 def frozen(root: Path) -> Iterator[Path]:
-    """Such a tree of `root`, inside it, for the time of the block. What an earlier, killed backup left is removed."""
+    """Such a tree of `root`, inside it, for the time of the block. What an earlier, killed backup left is removed.
+
+    Whoever calls this holds `LOCK`: what another one is just reading would be removed as well.
+    """
     for left in root.glob(f"{PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)
     tree = root / f"{PREFIX}{os.getpid()}"
@@ -37,6 +42,7 @@ def _links(root: Path, tree: Path) -> None:
         relative = Path(folder).relative_to(root)
         if relative == Path():
             names[:] = [name for name in names if not name.startswith(PREFIX)]
+            files = [name for name in files if name != LOCK]
         for name in names:
             _folder(name, descriptor, tree / relative / name)
         for name in files:

@@ -9,8 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
+
+NUMBERS_BEGIN_S = 1_767_225_600
+"""2026-01-01, from which the minutes count that attempts are numbered by after a restore."""
+ATTEMPTS_SINCE = 1000
+"""More than a job began after its backup was made; for where the clock is wrong."""
 
 
 def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
@@ -32,6 +38,7 @@ def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
             if counts != manifest.get("rows"):
                 raise RowsError("the backup holds other rows than its manifest says")
             lost = attempts_lose()
+            fences_raise(time.time())
     except BaseException as error:
         tables_drop()
         if isinstance(error, RowsError | DatabaseError):
@@ -64,7 +71,24 @@ def attempts_lose() -> int:
     from worker.events import FailureCode, Outcome
 
     told = {"code": str(FailureCode.NODE_LOST), "message": "The installation was restored from a backup."}
-    return sum(attempt_end(attempt, Outcome.LOST, told) for attempt in JobAttempt.objects.filter(ended_at=None))
+    attempts = JobAttempt.objects.filter(ended_at=None)
+    return sum(attempt_end(attempt, Outcome.LOST, told, forgiven=True) for attempt in attempts)
+
+
+def fences_raise(now_s: float) -> None:
+    """Attempts from now on have higher numbers than any that was begun after the backup was made.
+
+    Nodes that ran on find us by themselves: were a number given twice, two copies of a job could write, or a node that
+    has seen a higher one would refuse ours. Minutes count on where one backup is restored a second time, too.
+    """
+    from django.db.models import F
+    from django.db.models.functions import Greatest
+
+    from harness.jobs.models import Job
+    from worker.states import JobState
+
+    minutes = max(0, int(now_s - NUMBERS_BEGIN_S) // 60)
+    Job.objects.exclude(state=JobState.SUCCEEDED).update(token=Greatest(F("token") + ATTEMPTS_SINCE, minutes))
 
 
 def main() -> int:

@@ -15,13 +15,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NoReturn, cast
 
 from django.conf import settings
 from django.db import connection
 
 from harness.backup.archive import ArchiveWriter, BackupError
-from harness.backup.freeze import frozen
+from harness.backup.freeze import LOCK, frozen
 from harness.backup.rows import migrations_applied, migrations_missing, rows_count, rows_dump, snapshot
 from harness.progress import Tell, nobody
 from harness.release import release
@@ -56,7 +56,7 @@ def backup_make(path: Path, *, with_secrets: bool, tell: Tell = nobody) -> Made:
         raise BackupError("the database is older than this version; start the harness once, then make the backup")
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with _one_at_a_time(), _create(draft) as out:
+        with _one_at_a_time(store), _create(draft) as out:
             made = _write(out, path.parent, store, with_secrets=with_secrets, tell=tell)
             out.flush()
             os.fsync(out.fileno())
@@ -79,8 +79,10 @@ def _place_check(path: Path, store: Path) -> None:
 
 
 @contextmanager
-def _one_at_a_time() -> Iterator[None]:
-    with (Path(settings.HOME) / "run" / "backup.lock").open("a") as lock:
+def _one_at_a_time(store: Path) -> Iterator[None]:
+    """The lock lies in the store, which all share who back it up: in containers each has a home of its own."""
+    store.mkdir(parents=True, exist_ok=True)
+    with (store / LOCK).open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -93,7 +95,6 @@ def _create(draft: Path) -> BinaryIO:
 
 
 def _write(out: BinaryIO, folder: Path, store: Path, *, with_secrets: bool, tell: Tell) -> dict[str, int]:
-    store.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         rows = held.enter_context(tempfile.TemporaryFile(dir=folder))
         with snapshot():
@@ -137,12 +138,17 @@ class _Filled:
         return chunk
 
 
+def _raise(error: OSError) -> NoReturn:
+    """The tree is ours: what cannot be read in it is missing, and nobody would know."""
+    raise error
+
+
 def _tree_bytes(tree: Path) -> int:
     return sum((Path(folder) / name).lstat().st_size for folder, _, files in os.walk(tree) for name in files)
 
 
 def _tree_add(writer: ArchiveWriter, tree: Path) -> None:
-    for folder, names, files, descriptor in os.fwalk(tree):
+    for folder, names, files, descriptor in os.fwalk(tree, onerror=_raise):
         relative = Path(STORE) / Path(folder).relative_to(tree)
         # After a restore nobody knows what an object store has: it is found out anew.
         left_out = {settings.STORE.bucket.name} if relative == Path(STORE) else set()

@@ -81,6 +81,15 @@ def broker_user_set(name: str, digest: str) -> bool:
             return True
 
 
+def broker_user_renew(name: str, digest: str) -> bool:
+    """Make the node's user with a new password, as `broker_user_set`, and cut off who signed in with the one before.
+
+    A broker lets connections that are open live on: another machine, or a thief, would go on taking the node's jobs.
+    """
+    broker_user_remove(name)
+    return broker_user_set(name, digest)
+
+
 def broker_users_restore() -> int:
     """Make the users of joined nodes anew where the broker has lost them (it keeps none through a restart), and once in
     each process: an earlier release may have given them other rules. Returns how many."""

@@ -13,7 +13,7 @@ from django.utils import timezone
 from harness.accounts.audit import audit_write
 from harness.broker import publish_pool
 from harness.errors import Conflict, Invalid, Unavailable
-from harness.pool.broker_users import broker_user_set
+from harness.pool.broker_users import broker_user_renew
 from harness.pool.models import Node
 from harness.pool.terms import NODE_NAME, SECRET, digest_of
 
@@ -37,7 +37,7 @@ def node_secret_give(*, name: str, secret: str) -> bool:
         Node.objects.filter(pk=node.pk).update(secret_digest=digest, joined_at=timezone.now(), check_result={})
         audit_write(None, "node_secret_give", name)
         try:
-            broker_user_set(name, digest)
+            broker_user_renew(name, digest)
         except redis.RedisError as error:
             raise Unavailable("The broker does not answer.", hint="Try again in a moment.") from error
     publish_pool("node", {"node": name, "state": node.state})

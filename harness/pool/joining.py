@@ -24,9 +24,9 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from harness.pool.broker_users import broker_user_set
+from harness.pool.broker_users import broker_user_renew
 from harness.pool.models import JoinToken, Node
-from harness.pool.services import HEARTBEAT_LIMIT
+from harness.pool.services import HEARTBEAT_LIMIT, pool_setting_get
 from harness.pool.terms import CLOCK_LIMIT_S, SECRET_PREFIX, broker_user, digest_of
 from harness.release import release
 from worker.plan import PLAN_VERSION
@@ -122,7 +122,7 @@ def node_join(request: JoinRequest, *, caller: str) -> JoinAnswer:
         Node.objects.filter(pk=token.node_id).update(secret_digest=digest, joined_at=now, check_result={})
         audit_write(token.by, "node_join", token.node.name, caller=caller)
         try:
-            own = broker_user_set(token.node.name, digest)
+            own = broker_user_renew(token.node.name, digest)
         except redis.RedisError as error:
             raise Unavailable("The portal's broker does not answer.", hint="Try again in a moment.") from error
     publish_pool("node", {"node": token.node.name, "state": token.node.state})
@@ -229,10 +229,29 @@ def node_find(secret: str) -> Node | None:
     return Node.objects.filter(secret_digest=digest_of(secret)).first()
 
 
-def node_peers(node: Node) -> list[dict[str, str]]:
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """Another node, and how ranks of this one reach ranks there."""
+
+    name: str
+    address: str
+    state: str
+    own_network: bool
+    """By a network that they share with nobody else: through one port, instead of those that ranks listen on."""
+
+
+def node_peers(node: Node) -> list[Peer]:
     """The other nodes and where they are."""
-    others = Node.objects.exclude(pk=node.pk).order_by("name").values("name", "address", "state")
-    return [{name: str(value) for name, value in other.items()} for other in others]
+    wanted = pool_setting_get().own_network
+    return [
+        Peer(
+            name=other.name,
+            address=other.address,
+            state=other.state,
+            own_network=wanted and other.description.get("network_problem") == "",
+        )
+        for other in Node.objects.exclude(pk=node.pk).order_by("name")
+    ]
 
 
 def node_check_save(node: Node, findings: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ from django.utils import timezone
 from harness.accounts.access import require_admin
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
-from harness.broker import publish_pool, task_send_on_commit
+from harness.broker import own_clock_ahead_s, publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
 from harness.plain import INTEGER_MAX, plain
 from harness.pool.broker_users import broker_user_remove
@@ -21,11 +21,13 @@ from harness.pool.devices import DeviceFields, device_find, devices_follow
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
-from harness.pool.terms import NODE_NAME
+from harness.pool.terms import CLOCK_LIMIT_S, NODE_NAME
 from worker.queues import node_queue_name
 
 HEARTBEAT_LIMIT = timedelta(seconds=20)
 """A node without a heartbeat for this long is down."""
+CLOCK_OFF = "clock_off_s"
+"""In `Node.description`: how far its clock is ahead of ours (behind: below 0), where that is too far for work."""
 CO2_MAX_G_PER_KWH = 5000.0
 SLOWDOWN_MAX = 100.0
 _SMALL_MAX, _INTEGER_MAX = 2**15 - 1, 2**31 - 1
@@ -112,7 +114,8 @@ def _drain_set(user: User, name: str, *, wanted: bool) -> Node:
     old = NodeState.UP if wanted else NodeState.DRAIN
     new = NodeState.DRAIN if wanted else NodeState.UP
     Node.objects.filter(pk=node.pk).update(drain_wanted=wanted)
-    Node.objects.filter(pk=node.pk, state=old).update(state=new)
+    if wanted or CLOCK_OFF not in node.description:
+        Node.objects.filter(pk=node.pk, state=old).update(state=new)
     audit_write(user, "node_drain" if wanted else "node_undrain", name)
     node.refresh_from_db()
     publish_pool("node", {"node": name, "state": node.state})
@@ -174,9 +177,11 @@ def node_report(report: dict[str, Any]) -> Node | None:
     with transaction.atomic():
         node, made = Node.objects.select_for_update().get_or_create(name=name)
         before = NodeState.DOWN if made else NodeState(node.state)
-        node.state = NodeState.DRAIN if node.drain_wanted else NodeState.UP
         for field, value in told.items():
             setattr(node, field, value)
+        # What is sent to a clock that is off may be out of date there: starts, of one job after the other.
+        rests = node.drain_wanted or CLOCK_OFF in node.description
+        node.state = NodeState.DRAIN if rests else NodeState.UP
         node.heartbeat_at = timezone.now()
         node.save()
         changed = devices_follow(node, devices, node.heartbeat_at)
@@ -194,7 +199,7 @@ def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields]:
         "memory_bytes": _whole(report.get("memory_bytes", 0)),
         "sandbox_level": _whole(report.get("sandbox_level", 0), _SMALL_MAX),
         "sandbox_reason": str(report.get("sandbox_reason", "")),
-        "description": dict(report.get("description", {})),
+        "description": {**dict(report.get("description", {})), **_clock_off(report.get("clock_ahead_s"))},
         "boot_id": str(report.get("boot_id", ""))[:64],
         "address": str(report.get("address", ""))[:64],
         "running": [{"job_id": str(item["job_id"]), "token": int(item["token"])} for item in report.get("running", [])],
@@ -208,6 +213,17 @@ def _report_read(report: dict[str, Any]) -> tuple[dict[str, Any], DeviceFields]:
         for item in report.get("devices", [])
     }
     return node, devices
+
+
+def _clock_off(ahead_s: Any) -> dict[str, float]:
+    """How far the node's clock is off ours where that is too far; `ahead_s`: how far it is ahead of the broker's.
+
+    Both are compared with the broker's, so that it does not matter how long the report was under way.
+    """
+    if ahead_s is None or (ours_s := own_clock_ahead_s()) is None:
+        return {}
+    off_s = round(float(ahead_s) - ours_s, 1)
+    return {CLOCK_OFF: off_s} if abs(off_s) > CLOCK_LIMIT_S else {}
 
 
 def _whole(value: Any, most: int = INTEGER_MAX) -> int:

@@ -24,6 +24,7 @@ VERSION_MINIMUM = (6, 2)
 """Streams are read with XAUTOCLAIM."""
 READY_TIMEOUT_S = 20.0
 OUTSIDE_PORT = 6379
+_EVERY = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104  (refused)
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def broker_choose(home: StackHome, preferred_port: int | None) -> Broker:
     if given:
         return Broker(url=given, child=None, what=f"the broker at {without_password(given)}")
     server, what = server_find()
-    outside = env_text("DLH_BROKER_HOST")
+    outside = outside_read()
     # Ranks on several nodes may connect to the kernel's own range of ports, so this one lies outside it.
     usual = OUTSIDE_PORT if outside else preferred_port or 0
     port = port_free(outside or LOOPBACK, env_int("DLH_BROKER_PORT", usual) or None)
@@ -59,6 +60,17 @@ def broker_choose(home: StackHome, preferred_port: int | None) -> Broker:
     )
     host = outside or LOOPBACK
     return Broker(url=f"redis://:{home.broker_password()}@{host}:{port}/0", child=child, what=what)
+
+
+def outside_read() -> str:
+    """The address on which nodes on other machines reach the broker; empty: none does. Raises `StackError`."""
+    named = env_text("DLH_BROKER_HOST")
+    if named in _EVERY:
+        raise StackError(
+            f"DLH_BROKER_HOST={named} is no address that nodes could connect to\n"
+            "  next: name the address of this machine in the private network between the nodes"
+        )
+    return "" if named == LOOPBACK else named
 
 
 def server_find() -> tuple[Path, str]:

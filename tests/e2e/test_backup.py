@@ -51,4 +51,5 @@ def test_a_running_installation_moves_to_another_home_with_all_that_it_has(make_
     assert predicted(new, done, wine) == 178
     new.job_wait(running, "running", "succeeded")
     attempts = {row["number"]: row["outcome"] for row in items(new.get(f"/jobs/{running}/attempts"))}
-    assert attempts[1] == "lost" and set(attempts) >= {1, 2}
+    assert attempts[1] == "lost" and len(attempts) >= 2
+    assert not set(attempts) & set(range(2, 1000))  # numbers that the first installation may have given since

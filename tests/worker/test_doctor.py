@@ -61,6 +61,37 @@ def test_a_port_that_refuses_is_reached_and_one_without_a_way_is_not():
     assert not network.answers("host.invalid", port)
 
 
+def test_datagrams_that_are_refused_have_a_way_and_those_that_vanish_may_have_none(monkeypatch):
+    monkeypatch.setattr(network, "DATAGRAM_S", 0.05)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        port = silent.getsockname()[1]
+        assert not network.refuses_datagrams("127.0.0.1", port)
+    assert network.refuses_datagrams("127.0.0.1", port)
+    assert not network.refuses_datagrams("host.invalid", port)
+
+
+@pytest.mark.parametrize(
+    ("able", "own_network", "open_ports", "state", "words"),
+    [
+        (True, True, {"udp"}, State.OK, "UDP port 4789 is open"),
+        (True, True, {"tcp"}, State.WARN, "UDP port 4789 is silent"),
+        (True, False, {"udp"}, State.BAD, "are silent"),
+        (False, True, {"udp"}, State.BAD, "are silent"),
+        (False, True, {"tcp"}, State.OK, "are open between us"),
+    ],
+)
+def test_the_ports_are_tried_that_ranks_of_both_nodes_would_use(
+    monkeypatch, able, own_network, open_ports, state, words
+):
+    monkeypatch.setattr(network, "refuses_datagrams", lambda host, port: "udp" in open_ports)
+    monkeypatch.setattr(network, "answers", lambda host, port: "tcp" in open_ports)
+    peer = {"name": "b", "address": "192.0.2.5", "state": "up", "own_network": own_network}
+    (line,) = network.reach("192.0.2.4", [peer], able=able)
+    assert line.state is state and words in line.text
+    assert bool(line.step) is (state is not State.OK)
+
+
 def test_an_address_of_another_machine_and_a_loopback_among_several_nodes_are_told(monkeypatch):
     assert network.own_address("", several=True).state is State.BAD
     assert network.own_address("192.0.2.77", several=True).state is State.BAD

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from worker import address as addresses
 from worker import sandbox
@@ -16,6 +17,8 @@ from worker.sandbox.overlay import PORT
 
 CONNECT_S = 3.0
 PORTS_TRIED = 4
+DATAGRAM_S, DATAGRAMS_TRIED = 1.0, 3
+"""Refusals of datagrams are rationed by the kernel that sends them."""
 _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -27,15 +30,15 @@ def port_range() -> tuple[int, int]:
     return 32768, 60999
 
 
-def network(peers: Sequence[dict[str, str]]) -> Iterator[Finding]:
+def network(peers: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     """All of it."""
-    own = addresses.own_address()
+    own, problem = addresses.own_address(), sandbox.network_problem()
     yield own_address(own, several=bool(peers))
     yield host_name(int(sandbox.host().level))
-    yield own_network(sandbox.network_problem())
+    yield own_network(problem)
     if own:
         yield own_ports(own)
-    yield from reach(own, peers)
+    yield from reach(own, peers, able=not problem)
 
 
 def own_address(own: str, *, several: bool) -> Finding:
@@ -96,21 +99,26 @@ def own_ports(own: str) -> Finding:
     return ok("own ports", f"{own}, ports {low}-{high}")
 
 
-def reach(own: str, peers: Sequence[dict[str, str]]) -> Iterator[Finding]:
-    """Can ranks here connect to ranks on the other nodes? A port that refuses is reached; one that is silent is not."""
+def reach(own: str, peers: Sequence[dict[str, Any]], *, able: bool = False) -> Iterator[Finding]:
+    """Can ranks here connect to ranks on the other nodes? A port that refuses is reached; one that is silent is not.
+
+    `able`: ranks here can have a network of their own; with a peer that can, too, they need one port alone.
+    """
     up = [peer for peer in peers if peer.get("state") != "down" and peer.get("address")]
     if not up:
         yield skip("other nodes", "none that are up with an address")
         return
     with ThreadPoolExecutor(max_workers=16) as pool:
-        yield from pool.map(lambda peer: _peer(own, peer), up)
+        yield from pool.map(lambda peer: _peer(own, peer, able=able), up)
 
 
-def _peer(own: str, peer: dict[str, str]) -> Finding:
+def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:
     name, place = f"node {peer['name']}", peer["address"]
     if addresses.is_loopback(place) != addresses.is_loopback(own):
         step = "Give every node an address of the network between them (DLH_NODE_ADDRESS)."
         return bad(name, f"its address is {place}, ours {own}", "No job can span the two.", step)
+    if able and peer.get("own_network") and place != own and not addresses.is_loopback(place):
+        return tunnel(name, place)
     low, high = port_range()
     ports = random.Random(place).sample(range(low, high + 1), PORTS_TRIED)  # noqa: S311 - a choice, no secret
     silent = [port for port in ports if not answers(place, port)]
@@ -118,6 +126,32 @@ def _peer(own: str, peer: dict[str, str]) -> Finding:
         return ok(name, f"{place}: ports {low}-{high} are open between us ({PORTS_TRIED} tried)")
     step = f"Let TCP {low}-{high} through between the nodes' addresses, both ways."
     return bad(name, f"{place}: ports {', '.join(map(str, silent))} are silent", "Jobs over both nodes hang.", step)
+
+
+def tunnel(name: str, place: str) -> Finding:
+    """Whether datagrams to the port of the ranks' own networks get to a node."""
+    if refuses_datagrams(place, PORT):
+        return ok(name, f"{place}: UDP port {PORT} is open between us")
+    meaning = "A firewall drops it, and jobs over both nodes fail; or such a job uses it right now."
+    step = f"Let UDP {PORT} through between the nodes' addresses, both ways; look again when no job is on both."
+    return warn(name, f"{place}: UDP port {PORT} is silent", meaning, step)
+
+
+def refuses_datagrams(host: str, port: int) -> bool:
+    """Whether a refusal comes back from the port: there is a way to it, and nothing listens now."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(DATAGRAM_S)
+        for _ in range(DATAGRAMS_TRIED):
+            try:
+                sender.connect((host, port))
+                sender.send(b"")
+                sender.recv(1)
+            except ConnectionRefusedError:
+                return True
+            except OSError:
+                continue
+    return False
 
 
 def answers(host: str, port: int) -> bool:

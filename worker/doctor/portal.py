@@ -33,7 +33,7 @@ class PortalAnswer:
     """What the portal said of itself, and how far its clock is off."""
 
     findings: list[Finding]
-    peers: list[dict[str, str]] = field(default_factory=list)
+    peers: list[dict[str, Any]] = field(default_factory=list)
 
 
 def portal(url: str, secret: str) -> PortalAnswer:

@@ -19,6 +19,8 @@ ANSWER_BYTES_MAX = 16 << 20
 RETRY_FIRST_S, RETRY_MOST_S = 0.2, 5.0
 _ERROR_FROM, _SERVER_FROM = 400, 500
 _TRY_AGAIN = frozenset({408, 423, 429})
+_NOBODY_KNOWS = frozenset({401, 403, 404})
+"""In other words than the portal's: those of a proxy before it, which has no way to it for now."""
 T = TypeVar("T")
 
 
@@ -151,6 +153,8 @@ def _refusal(answer: http.client.HTTPResponse) -> TransferError:
         told = json.loads(answer.read(ANSWER_BYTES_MAX))["error"]
         code, message, details = str(told["code"]), str(told["message"]), told.get("details")
     except (ValueError, KeyError, TypeError):
+        if answer.status in _NOBODY_KNOWS:
+            return PortalAway(f"what answers for the portal says {answer.status}")
         code, message, details = "", f"the portal answers {answer.status}", None
     if answer.status >= _SERVER_FROM or answer.status in _TRY_AGAIN:
         return PortalAway(message)

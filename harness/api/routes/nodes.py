@@ -55,7 +55,7 @@ def node_of(request: HttpRequest) -> Node:
 def look(request: HttpRequest) -> NodeSelfOut:
     """The portal's release and clock, and where the other nodes are. For joined nodes."""
     node = node_of(request)
-    peers = [PeerOut(**peer) for peer in joining.node_peers(node)]
+    peers = [PeerOut(**vars(peer)) for peer in joining.node_peers(node)]
     return NodeSelfOut(name=node.name, version=release(), time_s=time.time(), peers=peers)
 
 

@@ -50,6 +50,7 @@ class PeerOut(Schema):
     name: str
     address: str
     state: str
+    own_network: bool = Field(description="Whether ranks there share a network with those of other nodes alone.")
 
 
 class NodeSelfOut(Schema):

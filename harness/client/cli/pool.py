@@ -34,6 +34,10 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
         f"{pool['busy']} of {pool['devices']} devices busy, {pool['free']} free, {pool['queued']} jobs wait."
     )
     for node in pool["nodes"]:
+        if off_s := node["description"].get("clock_off_s"):
+            side = "ahead of" if off_s > 0 else "behind"
+            said = f"{node['name']} takes no new jobs: its clock is {duration(abs(off_s))} {side} the portal's."
+            console().print(f"{said} There: timedatectl set-ntp true", markup=False)
         for device in node["devices"]:
             if (away_s := device.get("away_s")) is not None:
                 name = f"{device['kind']}:{device['index']}"

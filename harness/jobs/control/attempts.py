@@ -36,11 +36,17 @@ _RUNS = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
 
 
 def attempt_end(
-    attempt: JobAttempt, outcome: Outcome, failure: dict[str, Any] | None, figures: Figures | None = None
+    attempt: JobAttempt,
+    outcome: Outcome,
+    failure: dict[str, Any] | None,
+    figures: Figures | None = None,
+    *,
+    forgiven: bool = False,
 ) -> bool:
     """End an attempt and move its job on. Returns False where it had ended already.
 
     `figures`: of its results, from whoever calls this in a transaction; else they are read here, before one begins.
+    `forgiven`: that it was lost does not count towards the most restarts.
     """
     if figures is None and outcome == Outcome.SUCCEEDED:
         figures = figures_read(attempt.job_id)
@@ -61,14 +67,14 @@ def attempt_end(
         Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
         job = Job.objects.select_related("project").get(pk=attempt.job_id)
         if job.token == attempt.number:
-            _job_move_on(job, attempt, outcome, told, figures or {})
+            _job_move_on(job, attempt, outcome, told, figures or {}, forgiven=forgiven)
         publish_pool("released", {"job_id": job.pk, "token": attempt.number})
         task_send_on_commit("control.tick")
     return True
 
 
 def _job_move_on(
-    job: Job, attempt: JobAttempt, outcome: Outcome, told: dict[str, Any] | None, figures: Figures
+    job: Job, attempt: JobAttempt, outcome: Outcome, told: dict[str, Any] | None, figures: Figures, *, forgiven: bool
 ) -> None:
     """The table of outcomes. A job that is being cancelled is cancelled, however its attempt ended."""
     if job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone"):
@@ -84,7 +90,7 @@ def _job_move_on(
         job_move(job.pk, _RUNS, JobState.CANCELLING, message="The node ended the run")
         job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone")
     elif told is not None and (outcome == Outcome.LOST or _checkpoint_set_aside(job, attempt, told)):
-        _lost(job, attempt, told)
+        _lost(job, attempt, told, forgiven=forgiven)
     elif told is not None:
         job_move(job.pk, _RUNS, JobState.FAILED, message=told["message"], failure=told, data={"code": told["code"]})
 
@@ -106,10 +112,13 @@ def _losses(job: Job, attempt: JobAttempt) -> int:
     return 1 + min(lost, job.restarts)
 
 
-def _lost(job: Job, attempt: JobAttempt, told: dict[str, Any]) -> None:
+def _lost(job: Job, attempt: JobAttempt, told: dict[str, Any], *, forgiven: bool) -> None:
     """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times."""
     if job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message=f"{told['message']} It had been asked to pause."):
         _back_in_queue(job)
+        return
+    if forgiven:
+        job_move(job.pk, _STARTED, JobState.QUEUED, message=f"{told['message']} It waits again.")
         return
     limit = pool_setting_get().max_restarts
     data = {"code": told["code"], "restarts": job.restarts}

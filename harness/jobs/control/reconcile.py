@@ -151,7 +151,7 @@ def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, ste
 
 def _stop_again(attempt: JobAttempt, how: str) -> None:
     for name in _nodes_of(attempt):
-        task_send("node.stop", stop_message(attempt, how), queue=node_queue(name), expires_s=10)
+        task_send("node.stop", stop_message(attempt, how), queue=node_queue(name))
 
 
 def _lost_words(attempt: JobAttempt, nodes: dict[str, Node]) -> dict[str, str]:
@@ -174,9 +174,7 @@ def _orphans_stop(nodes: dict[str, Node]) -> None:
             rows = JobAttempt.objects.filter(job_id=item["job_id"], number=item["token"], ended_at=None)
             attempt = rows.only("plan", "width").first()
             if attempt is None or node.name in unheard_nodes(attempt):
-                task_send(
-                    "node.stop", [item["job_id"], item["token"], "cancel"], queue=node_queue(node.name), expires_s=10
-                )
+                task_send("node.stop", [item["job_id"], item["token"], "cancel"], queue=node_queue(node.name))
 
 
 def _allocations_free() -> None:

@@ -145,7 +145,7 @@ def _counted(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> list
 
 
 def _stop(attempt: JobAttempt, node: str, how: str) -> None:
-    task_send_on_commit("node.stop", stop_message(attempt, how), queue=node_queue(node), expires_s=10)
+    task_send_on_commit("node.stop", stop_message(attempt, how), queue=node_queue(node))
 
 
 def verdict(ends: Sequence[Mapping[str, Any]]) -> tuple[Outcome, dict[str, Any] | None]:

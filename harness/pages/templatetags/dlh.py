@@ -130,6 +130,12 @@ def check_words(check: Mapping[str, Any]) -> str:
 
 
 @register.filter
+def clock_words(off_s: float) -> str:
+    """How a node's clock is off: `1 h 00 min ahead of the portal's`."""
+    return f"{duration(abs(off_s))} {'ahead of' if off_s > 0 else 'behind'} the portal's"
+
+
+@register.filter
 def task_word(task: str) -> str:
     """A task in words."""
     return TASK_WORDS.get(str(task), str(task).replace("_", " "))

@@ -2,7 +2,7 @@
 
 import os
 
-from harness.backup.freeze import frozen
+from harness.backup.freeze import LOCK, frozen
 
 
 def store_make(root):
@@ -40,6 +40,7 @@ def test_links_and_pipes_that_peoples_code_left_are_not_followed_and_not_kept(tm
 def test_what_a_killed_backup_left_is_removed_and_not_backed_up(tmp_path):
     store_make(tmp_path)
     (tmp_path / ".backup-1/jobs").mkdir(parents=True)
+    (tmp_path / LOCK).touch()
     with frozen(tmp_path) as tree:
         assert not (tmp_path / ".backup-1").exists()
         assert {path.name for path in tree.iterdir()} == {"jobs", "datasets"}

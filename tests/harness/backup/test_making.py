@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.backup import making
 from harness.backup.__main__ import main
 from harness.backup.archive import ArchiveWriter, BackupError, archive_extract, archive_verify
 from harness.backup.making import _tree_add
+from harness.store import StorePaths
 
 
 class Cut(ArchiveWriter):
@@ -24,6 +26,18 @@ class Cut(ArchiveWriter):
         """As usual, of a file that is shorter now."""
         if name.endswith(self.file.name):
             os.truncate(self.file, 4)
+        super().add_file(name, stream, **more)
+
+
+class Removing(ArchiveWriter):
+    """Somebody removes the folder when the first file of another is read."""
+
+    folder = Path("none yet")
+
+    def add_file(self, name: str, stream: Any, **more: Any) -> None:
+        """As usual."""
+        if name.endswith("a/rows.csv"):
+            shutil.rmtree(self.folder)
         super().add_file(name, stream, **more)
 
 
@@ -53,6 +67,41 @@ def test_a_dataset_that_is_cut_is_an_error(tmp_path: Path) -> None:
     writer = cut_writer(tmp_path, f"datasets/{'a' * 64}/source/rows.csv", out)
     with pytest.raises(BackupError, match="shorter"):
         _tree_add(writer, tmp_path)
+
+
+def test_of_one_store_one_backup_is_made_at_a_time_from_whatever_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store"
+    monkeypatch.setattr(making, "migrations_missing", lambda: False)
+    monkeypatch.setattr(making.settings, "STORE", StorePaths(store))
+    told = []
+
+    def another(*_: Any, **__: Any) -> dict[str, int]:
+        """The first is being written when a second one begins, in a container with a home of its own."""
+        monkeypatch.setattr(making.settings, "HOME", tmp_path / "another")
+        with pytest.raises(BackupError) as refused:
+            making.backup_make(tmp_path / "second.dlh", with_secrets=False)
+        told.append(str(refused.value))
+        return {"files": 0, "rows": 0}
+
+    monkeypatch.setattr(making, "_write", another)
+    making.backup_make(tmp_path / "first.dlh", with_secrets=False)
+    assert told == ["another backup of this installation is being made"]
+    assert {path.name for path in tmp_path.glob("*.dlh")} == {"first.dlh"}
+
+
+def test_a_folder_that_vanishes_while_it_is_read_is_an_error_not_a_hole(tmp_path: Path) -> None:
+    tree, out = tmp_path / "store", io.BytesIO()
+    for name in ("a", "b"):
+        (tree / "datasets" / name).mkdir(parents=True)
+        (tree / "datasets" / name / "rows.csv").write_text("rows")
+
+    writer = Removing(out, {})
+    writer.folder = tree / "datasets" / "b"
+    with pytest.raises(OSError, match="No such file"):
+        _tree_add(writer, tree)
+    writer.close()
 
 
 def test_ctrl_c_is_told_in_words_and_leaves_no_draft(

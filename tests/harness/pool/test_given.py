@@ -51,6 +51,18 @@ def test_giving_it_again_changes_nothing_and_another_one_ends_it(broker):
     assert AuditEvent.objects.filter(action="node_secret_give").count() == 2
 
 
+def test_another_secret_cuts_off_who_signed_in_with_the_one_before(broker):
+    node_secret_give(name="far-0", secret=SECRET)
+    place = broker.connection_pool.connection_kwargs
+    thief = redis.Redis(host=place["host"], port=place["port"], username=broker_user("far-0"), password=SECRET)
+    assert thief.llen("node.far-0") == 0
+    node_secret_give(name="far-0", secret=SECRET)
+    assert thief.llen("node.far-0") == 0  # the same again changes nothing
+    node_secret_give(name="far-0", secret=OTHER)
+    with pytest.raises(redis.RedisError):
+        thief.llen("node.far-0")
+
+
 def test_two_nodes_may_not_have_the_same_secret():
     node_secret_give(name="far-0", secret=SECRET)
     with pytest.raises(Conflict, match="far-0 and far-1"):
@@ -76,7 +88,7 @@ def test_without_the_broker_nothing_is_changed(monkeypatch):
     def away(*_):
         raise redis.ConnectionError
 
-    monkeypatch.setattr("harness.pool.given.broker_user_set", away)
+    monkeypatch.setattr("harness.pool.given.broker_user_renew", away)
     with pytest.raises(Unavailable):
         node_secret_give(name="far-0", secret=SECRET)
     assert not Node.objects.exists()

@@ -15,7 +15,7 @@ from django.utils import timezone
 from harness.accounts.models import AuditEvent
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pool import broker_users, joining, services
-from harness.pool.models import JoinToken, Node
+from harness.pool.models import JoinToken, Node, PoolSetting
 from harness.pool.terms import digest_of
 from harness.release import release
 from tests.waiting import wait_for
@@ -195,6 +195,16 @@ def test_a_user_that_the_broker_forgot_is_made_again_and_a_removed_node_cannot_s
         redis.Redis.from_url(url).ping()
 
 
+def test_a_machine_that_joins_anew_cuts_off_the_one_before_with_its_open_connection(text, people):
+    before = redis.Redis.from_url(join(text).redis_url)
+    before.lpush("node.node-2", "{}")
+    newer = joining.join_token_make(user=people.admin, name="node-2")[1]
+    after = redis.Redis.from_url(join(newer).redis_url)
+    with pytest.raises(redis.RedisError):
+        before.brpop("node.node-2", timeout=1)
+    assert after.brpop("node.node-2", timeout=1)
+
+
 def test_a_new_control_process_gives_every_user_the_rules_of_its_release(text, broker, monkeypatch):
     mine = redis.Redis.from_url(join(text).redis_url)
     broker.execute_command("ACL", "SETUSER", "node-node-2", "allkeys")
@@ -238,12 +248,27 @@ def test_a_broker_that_knows_no_keys_that_are_only_written_lets_the_node_read_th
         mine.xadd("dlh:pool", {"event": "{}"})
 
 
+def test_a_node_is_told_of_which_others_the_ranks_have_networks_of_their_own(text, node_make):
+    answer = join(text)
+    caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
+
+    def able():
+        return {peer["name"]: peer["own_network"] for peer in caller.get("/api/v1/node").json()["peers"]}
+
+    node_make("able", description={"network_problem": ""})
+    node_make("unable", description={"network_problem": "the agent is not root"})
+    node_make("older")
+    assert able() == {"able": True, "older": False, "unable": False}
+    PoolSetting.objects.update_or_create(pk=1, defaults={"own_network": False})
+    assert not any(able().values())
+
+
 def test_a_node_sees_the_others_and_tells_how_it_is(text, node_make):
     answer = join(text)
     node_make("node-1", address="10.1.0.1")
     caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
     seen = caller.get("/api/v1/node").json()
-    assert seen["peers"] == [{"name": "node-1", "address": "10.1.0.1", "state": "up"}]
+    assert seen["peers"] == [{"name": "node-1", "address": "10.1.0.1", "state": "up", "own_network": False}]
     probe = caller.get("/api/v1/node/probe?size_bytes=1500000")
     assert sum(len(block) for block in probe.streaming_content) == 1500000
     line = {"name": "clock", "state": "ok", "text": "0.00 s"}

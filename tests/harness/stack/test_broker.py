@@ -59,6 +59,24 @@ def test_messages_survive_a_killed_broker(home):
     child.end()
 
 
+def test_loopback_as_the_address_for_nodes_is_what_it_listens_on_anyway(home, monkeypatch):
+    monkeypatch.setenv("DLH_BROKER_HOST", "127.0.0.1")
+    broker = broker_choose(home, None)
+    child = Child(broker.child)
+    child.start()
+    try:
+        broker_wait(broker, child, lambda: None)
+    finally:
+        child.end()
+
+
+@pytest.mark.parametrize("every", ["0.0.0.0", "::", "*"])
+def test_every_address_is_none_that_nodes_could_connect_to(home, monkeypatch, every):
+    monkeypatch.setenv("DLH_BROKER_HOST", every)
+    with pytest.raises(StackError, match="private network"):
+        broker_choose(home, None)
+
+
 def test_a_given_broker_wins(home, monkeypatch):
     monkeypatch.setenv("REDIS_URL", "redis://:word@broker.example:6379/3")
     broker = broker_choose(home, None)

@@ -34,6 +34,8 @@ class FileServer:
     damage: set[str] = field(default_factory=set)
     """Files whose next answer has a wrong byte; a name with `!` before it always has."""
     away: bool = False
+    proxy_says: list[int] = field(default_factory=list)
+    """A proxy before it gives these answers first, in words of its own."""
     meet: threading.Barrier | None = None
     """Answers wait for one another here, so that nothing hangs on who is quicker."""
     most_at_once: int = 0
@@ -62,6 +64,11 @@ class FileServer:
                 self._now -= 1
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
+        with self._lock:
+            status = self.proxy_says.pop() if self.proxy_says else 0
+        if status:
+            handler.send_error(status)
+            return
         if self.away:
             refuse(handler, 503, "unavailable")
             return

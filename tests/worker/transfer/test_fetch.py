@@ -78,6 +78,14 @@ def test_a_portal_that_comes_back_is_asked_again(server: FileServer, files: dict
     assert content(tmp_path) == files
 
 
+def test_a_proxy_that_has_no_way_to_the_portal_for_now_is_not_taken_for_it(
+    server: FileServer, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    server.proxy_says = [401, 403, 404, 502]
+    tree_fetch(server.portal, SOURCE, server.tree, tmp_path)
+    assert content(tmp_path) == files and not server.proxy_says
+
+
 def test_a_portal_that_stays_away_is_given_up(
     server: FileServer, files: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
