@@ -12,13 +12,14 @@ from harness.env import (
     env_bool,
     env_int,
     env_list,
+    env_networks,
     env_path,
     env_text,
     event_streams,
     s3_settings,
     secret_read_or_make,
 )
-from harness.env_smtp import smtp_settings, webhook_networks
+from harness.env_smtp import smtp_settings
 from harness.store import StorePaths
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -32,7 +33,7 @@ S3 = s3_settings()
 """The object store behind the store's folder; None: there is none."""
 SMTP = smtp_settings()
 """The mail server; None: no e-mail is sent."""
-WEBHOOK_NETWORKS = webhook_networks("DLH_WEBHOOK_NETWORKS")
+WEBHOOK_NETWORKS = env_networks("DLH_WEBHOOK_NETWORKS")
 """Private networks that webhooks may go to."""
 WEBHOOK_HTTP = env_bool("DLH_WEBHOOK_HTTP")
 """Webhooks may go without TLS."""
