@@ -37,6 +37,10 @@ WEBHOOK_NETWORKS = env_networks("DLH_WEBHOOK_NETWORKS")
 """Private networks that webhooks may go to."""
 WEBHOOK_HTTP = env_bool("DLH_WEBHOOK_HTTP")
 """Webhooks may go without TLS."""
+FETCHES_AT_ONCE = env_int("DLH_FETCHES_AT_ONCE", 4)
+"""Datasets that one control process fetches from web addresses at once; 0: none ever."""
+FETCH_NETWORKS = env_networks("DLH_FETCH_NETWORKS")
+"""Private networks that datasets may be fetched from."""
 PORTAL_URL = env_text("DLH_URL", "http://127.0.0.1:8000").rstrip("/")
 NODE_NAME = env_text("DLH_NODE_NAME")
 REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -65,6 +69,7 @@ INSTALLED_APPS = [
     "ninja",
     "harness.accounts",
     "harness.datasets",
+    "harness.fetches",
     "harness.pool",
     "harness.jobs",
     "harness.storage",

@@ -14,6 +14,8 @@ from harness.outward.address import IPAddress, Target
 CONNECT_S = 4.0
 """For one address; at most `ADDRESSES_MAX` are tried."""
 ADDRESSES_MAX = 2
+LOOK_S = 0.5
+"""A moment that was put forward is late by so much at most."""
 
 
 class Cut:
@@ -38,7 +40,7 @@ class Cut:
         self._descriptor.close()
 
     def _run(self) -> None:
-        while not self._ended.wait(max(0.0, self._cut_at_s - time.monotonic())):
+        while not self._ended.wait(min(LOOK_S, max(0.0, self._cut_at_s - time.monotonic()))):
             if time.monotonic() >= self._cut_at_s:
                 self.was_cut = True
                 with suppress(OSError):
