@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from email.message import Message
 from urllib.parse import unquote, urlsplit
 
@@ -39,6 +40,8 @@ def name_of_answer(disposition: str, content_type: str, asked: str, final: str) 
 
 def _said(disposition: str) -> str:
     """The name in a `Content-Disposition`, in either of its two ways to write one."""
+    with suppress(UnicodeError):  # headers are read as Latin-1, and many a server writes UTF-8
+        disposition = disposition.encode("latin-1").decode()
     message = Message()
     message["Content-Disposition"] = "".join(letter for letter in disposition if letter.isprintable())
     try:

@@ -76,9 +76,10 @@ def _run(fetch: Fetch) -> None:
         _fail(fetch, FetchRefused(error.code, error.message, error.hint))
     except claims.Lost:
         raise
-    except Exception:
+    except Exception:  # a database that was away, a disk: it may pass, and what has arrived stays
         _log.exception("fetch %s broke off", fetch.pk)
-        _fail(fetch, FetchRefused("broken_off", "Fetching broke off.", "An admin finds the reason in control's log."))
+        hint = "An admin finds the reason in control's log."
+        _later(fetch, FetchTrouble("broken_off", "Fetching broke off.", hint), had_bytes)
 
 
 def _bring(fetch: Fetch) -> None:

@@ -106,6 +106,7 @@ def test_addresses_of_files_are_left_as_they_are(url):
     [
         ('attachment; filename="iris 1.csv"', "", "https://a/get", "iris 1.csv"),
         ("attachment; filename*=UTF-8''bl%C3%BCten.csv", "", "https://a/get", "blüten.csv"),
+        ('attachment; filename="bl\u00c3\u00bcten.csv"', "", "https://a/get", "blüten.csv"),
         ("attachment; filename*=nothing''%ff.csv; filename=a.csv", "", "https://a/get", None),
         ('attachment; filename="../../etc/passwd"', "", "https://a/get", "passwd"),
         ('attachment; filename="C:\\\\temp\\\\a.csv"', "", "https://a/get", "a.csv"),
