@@ -29,6 +29,7 @@ SIZES_PERIOD_S = 20.0
 MIRROR_PERIOD_S = 15.0
 NOTIFY_PERIOD_S = 5.0
 NOTIFY_WATCH_PERIOD_S = 60.0
+FETCH_PERIOD_S = 3.0
 
 
 def _beat(task: str, period_s: float) -> dict[str, Any]:
@@ -84,6 +85,7 @@ app.conf.beat_schedule = {
     "sizes_refresh": _beat("control.sizes_refresh", SIZES_PERIOD_S),
     "notify": _beat("control.notify", NOTIFY_PERIOD_S),
     "notify_watch": _beat("control.notify_watch", NOTIFY_WATCH_PERIOD_S),
+    "fetch": _beat("control.fetch", FETCH_PERIOD_S),
     "estimates_retention": _beat("control.estimates_retention", RETENTION_PERIOD_S),
 }
 if settings.S3 is not None:
@@ -91,7 +93,7 @@ if settings.S3 is not None:
 app.autodiscover_tasks(
     [
         "harness.jobs", "harness.datasets", "harness.pool", "harness.calibration", "harness.estimates",
-        "harness.rates", "harness.bucket", "harness.storage", "harness.notify",
+        "harness.rates", "harness.bucket", "harness.storage", "harness.notify", "harness.fetches",
     ]
 )  # fmt: skip
 

@@ -8,12 +8,14 @@ import secrets
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from worker.events import EVENT_STREAMS_MAX
 
+IPNetwork = IPv4Network | IPv6Network
 EVENT_STREAMS = 8
 """With PostgreSQL: room for as many control processes that read events."""
 SECOND_FACTOR_FOR = ("nobody", "admins", "all")
@@ -78,6 +80,14 @@ def second_factor() -> str:
 def env_list(name: str) -> list[str]:
     """Comma-separated values without empty ones."""
     return [item.strip() for item in env_text(name).split(",") if item.strip()]
+
+
+def env_networks(name: str) -> tuple[IPNetwork, ...]:
+    """Comma-separated networks. Raises `SettingsError` on anything else."""
+    try:
+        return tuple(ip_network(text) for text in env_list(name))
+    except ValueError as error:
+        raise SettingsError(f"{name} must be networks such as 10.1.2.0/24, comma-separated: {error}") from error
 
 
 def env_path(name: str, default: Path) -> Path:

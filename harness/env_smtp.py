@@ -1,13 +1,12 @@
-"""The mail server and where webhooks may go, from the environment: `DLH_SMTP_*`, `DLH_WEBHOOK_*`."""
+"""The mail server, from the environment: `DLH_SMTP_*`."""
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import dataclass, field
 from email.utils import parseaddr
 from enum import StrEnum
 
-from harness.env import SettingsError, env_int, env_list, env_text
+from harness.env import SettingsError, env_int, env_text
 
 
 class Security(StrEnum):
@@ -54,11 +53,3 @@ def smtp_settings() -> SmtpSettings | None:
     if not 0 < port < 65536:
         raise SettingsError(f"DLH_SMTP_PORT must be a port, not {port}")
     return SmtpSettings(host=host, port=port, security=security, sender=sender, user=user, password=password)
-
-
-def webhook_networks(name: str = "DLH_WEBHOOK_NETWORKS") -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """Networks inside which webhooks may go although they are private. Raises `SettingsError`."""
-    try:
-        return tuple(ipaddress.ip_network(text) for text in env_list(name))
-    except ValueError as error:
-        raise SettingsError(f"{name} must be networks such as 10.1.2.0/24, comma-separated: {error}") from error

@@ -12,6 +12,7 @@ from harness.env import (
     env_bool,
     env_int,
     env_list,
+    env_networks,
     env_path,
     env_text,
     event_streams,
@@ -19,7 +20,7 @@ from harness.env import (
     second_factor,
     secret_read_or_make,
 )
-from harness.env_smtp import smtp_settings, webhook_networks
+from harness.env_smtp import smtp_settings
 from harness.store import StorePaths
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -33,10 +34,14 @@ S3 = s3_settings()
 """The object store behind the store's folder; None: there is none."""
 SMTP = smtp_settings()
 """The mail server; None: no e-mail is sent."""
-WEBHOOK_NETWORKS = webhook_networks("DLH_WEBHOOK_NETWORKS")
+WEBHOOK_NETWORKS = env_networks("DLH_WEBHOOK_NETWORKS")
 """Private networks that webhooks may go to."""
 WEBHOOK_HTTP = env_bool("DLH_WEBHOOK_HTTP")
 """Webhooks may go without TLS."""
+FETCHES_AT_ONCE = env_int("DLH_FETCHES_AT_ONCE", 4)
+"""Datasets that one control process fetches from web addresses at once; 0: none ever."""
+FETCH_NETWORKS = env_networks("DLH_FETCH_NETWORKS")
+"""Private networks that datasets may be fetched from."""
 PORTAL_URL = env_text("DLH_URL", "http://127.0.0.1:8000").rstrip("/")
 NODE_NAME = env_text("DLH_NODE_NAME")
 REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
@@ -67,6 +72,7 @@ INSTALLED_APPS = [
     "django_otp.plugins.otp_totp",
     "harness.accounts",
     "harness.datasets",
+    "harness.fetches",
     "harness.pool",
     "harness.jobs",
     "harness.storage",

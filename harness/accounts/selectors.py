@@ -13,7 +13,7 @@ from harness.accounts.models import ApiToken, Membership, Project, Role, User
 from harness.accounts.second_factor import with_second_factor
 from harness.accounts.services import TOKEN_PREFIX, token_digest
 from harness.database import DATABASE_AWAY
-from harness.errors import NotFound
+from harness.errors import Invalid, NotFound
 
 _LAST_USED_STEP = timedelta(minutes=1)
 """`last_used_at` is written at most this often, so that reading costs no write."""
@@ -35,6 +35,14 @@ def project_get(*, user: User, slug: str) -> Project:
 def project_default(*, user: User) -> Project | None:
     """The project used where none is named: the person's oldest."""
     return visible_projects(user).order_by("created_at", "pk").first()
+
+
+def project_chosen(*, user: User, slug: str) -> Project:
+    """The project of that slug, or the default one where none is named. Raises `NotFound`, `Invalid`."""
+    project = project_get(user=user, slug=slug) if slug else project_default(user=user)
+    if project is None:
+        raise Invalid("You are in no project yet.", field="project", hint="Make a project first.")
+    return project
 
 
 def membership_list(*, user: User, project: Project) -> QuerySet[Membership]:

@@ -119,6 +119,21 @@ class Client:
         dataset_id = Upload(self.transport, path, metadata, memory=memory).run(progress)
         return self.dataset(dataset_id)
 
+    def dataset_fetch(self, url: str, *, name: str = "", options: Json | None = None) -> Json:
+        """Have the portal fetch a dataset from a web address; `fetch_wait` waits for its end."""
+        made: Json = self.send(
+            "POST", "/fetches", {"url": url, "project": self.project, "name": name, "options": options or {}}
+        )
+        return made
+
+    def fetch_wait(
+        self, fetch_id: str, *, timeout_s: float | None = None, progress: Callable[[Json], None] | None = None
+    ) -> Json:
+        """Wait until a fetch is `done` (then it names its `dataset`) or has `failed`. Raises `WaitTimeout`."""
+        return self._wait(
+            f"/fetches/{segment(fetch_id)}", lambda body: body["state"] in {"done", "failed"}, timeout_s, progress
+        )
+
     def dataset_wait(
         self, dataset_id: str, *, timeout_s: float | None = None, progress: Callable[[Json], None] | None = None
     ) -> Json:

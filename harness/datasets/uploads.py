@@ -27,11 +27,11 @@ def upload_create(
     user: User,
     project: Project,
     filename: str,
-    size_bytes: int,
+    size_bytes: int | None,
     name: str = "",
     options: dict[str, Any] | None = None,
 ) -> Upload:
-    """Begin an upload; `name` and `options` wait for its end.
+    """Begin an upload; `name` and `options` wait for its end. `size_bytes` None: `upload_resize` tells it later.
 
     Raises `NotFound`, `Forbidden`, `Invalid`, `TooLarge`, `TooMany`, `NoSpace` (the disk; the project's quota).
     """
@@ -40,6 +40,22 @@ def upload_create(
     plain = options_plain(options_check(options))
     if len(name) > 120:
         raise Invalid("A dataset needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+    if size_bytes is not None:
+        _size_check(filename, size_bytes)
+    space_check(size_bytes or 0)
+    with transaction.atomic():
+        _count_check(user)
+        storage_hold(project)
+        storage_check(project, size_bytes or 0)
+        upload = Upload.objects.create(
+            project=project, owner=user, filename=filename, size_bytes=size_bytes or 0, name=name.strip(), options=plain
+        )
+    settings.STORE.uploads.mkdir(parents=True, exist_ok=True)
+    settings.STORE.upload(upload.pk).touch(mode=0o600)
+    return upload
+
+
+def _size_check(filename: str, size_bytes: int) -> None:
     if size_bytes <= 0:
         raise Invalid(f"{filename} is empty.", field="size_bytes", hint="Give a file that holds data.")
     if size_bytes > settings.UPLOAD_LIMIT_BYTES:
@@ -47,17 +63,36 @@ def upload_create(
             f"{filename} has {size_bytes / 2**30:.1f} GiB; the limit is {settings.UPLOAD_LIMIT_BYTES / 2**30:.0f} GiB.",
             hint="Upload less, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
         )
-    space_check(size_bytes)
+
+
+def upload_resize(*, upload: Upload, size_bytes: int) -> None:
+    """Tell how large it becomes, where that was not known at its beginning.
+
+    Raises `Invalid`, `TooLarge`, `NoSpace` as `upload_create` does, `NotFound` where it was given up meanwhile.
+    """
+    _size_check(upload.filename, size_bytes)
+    space_check(size_bytes - upload.offset_bytes)
     with transaction.atomic():
-        _count_check(user)
-        storage_hold(project)
-        storage_check(project, size_bytes)
-        upload = Upload.objects.create(
-            project=project, owner=user, filename=filename, size_bytes=size_bytes, name=name.strip(), options=plain
-        )
-    settings.STORE.uploads.mkdir(parents=True, exist_ok=True)
-    settings.STORE.upload(upload.pk).touch(mode=0o600)
-    return upload
+        storage_hold(upload.project)
+        upload_refresh(upload, "size_bytes")
+        if size_bytes > upload.size_bytes:
+            storage_check(upload.project, size_bytes - upload.size_bytes)
+        if not Upload.objects.filter(pk=upload.pk).update(size_bytes=size_bytes, updated_at=timezone.now()):
+            raise upload_gone()
+    upload.size_bytes = size_bytes
+
+
+def upload_restart(*, upload: Upload, filename: str = "") -> None:
+    """Forget what has arrived, and its size; `filename`: it is called so now.
+
+    Raises `NotFound`, `Conflict` where another request writes it, `Invalid` for a name that is none.
+    """
+    with upload_lock(upload, wait=False) as descriptor:
+        os.ftruncate(descriptor, 0)
+        upload.filename = source_name_clean(filename or upload.filename)
+        upload.offset_bytes = upload.size_bytes = 0
+        rows = Upload.objects.filter(pk=upload.pk)
+        rows.update(filename=upload.filename, offset_bytes=0, size_bytes=0, updated_at=timezone.now())
 
 
 def _count_check(user: User) -> None:

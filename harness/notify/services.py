@@ -17,10 +17,11 @@ from harness.accounts.access import require_write, token_of, visible_projects
 from harness.accounts.models import Project, User
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.ids import new_id
-from harness.notify.address import AddressRefused, number_check, url_read
 from harness.notify.messages import Message
 from harness.notify.models import KINDS_CHOSEN, Channel, Delivery, Kind, NotifyChoice
 from harness.notify.outbox import channels_of, deliveries_add, email_possible
+from harness.notify.webhook import webhook_rules
+from harness.outward.address import AddressRefused, number_check, url_read
 
 SECRET_PREFIX = "dlhw_"  # noqa: S105  (marks our secrets for scanners; no secret itself)
 TESTS_MAX, TESTS_IN = 5, timedelta(minutes=10)
@@ -78,8 +79,9 @@ def email_obstacle(user: User) -> str:
 
 
 def _url_checked(url: str) -> str:
+    rules = webhook_rules(settings.WEBHOOK_NETWORKS, http_too=settings.WEBHOOK_HTTP)
     try:
-        number_check(url_read(url, http_too=settings.WEBHOOK_HTTP), settings.WEBHOOK_NETWORKS)
+        number_check(url_read(url, rules), rules)
     except AddressRefused as error:
         raise Invalid(str(error), field="webhook_url", hint="Copy the address that the receiver gives you.") from error
     return url
@@ -96,7 +98,7 @@ def _projects(user: User, slugs: Iterable[str]) -> list[Project]:
 def webhook_origin(choice: NotifyChoice) -> str:
     """Where the webhook is, without what may be secret in its URL; empty: there is none."""
     try:
-        return url_read(choice.webhook_url, http_too=True).origin if choice.webhook_url else ""
+        return url_read(choice.webhook_url, webhook_rules((), http_too=True)).origin if choice.webhook_url else ""
     except AddressRefused:  # what was allowed may not be any more
         return choice.webhook_url.partition("://")[0]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from django import forms
 
 from harness.accounts.models import Project
-from harness.notify.address import URL_LETTERS_MAX
 from harness.notify.models import KINDS_CHOSEN
+from harness.notify.webhook import URL_LETTERS_MAX
 from harness.pages.forms import Tabler
 
 

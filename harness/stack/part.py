@@ -23,8 +23,8 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from harness.env import SettingsError, env_path, env_text, s3_settings, without_serving
-from harness.env_smtp import smtp_settings, webhook_networks
+from harness.env import SettingsError, env_networks, env_path, env_text, s3_settings, without_serving
+from harness.env_smtp import smtp_settings
 from harness.stack import far_node
 from harness.stack.commands import control_command, node_command, portal_command
 from harness.stack.home import REPOSITORY, node_name
@@ -71,8 +71,10 @@ def environment(part: str) -> dict[str, str]:
     if part == "node":
         kept = without_serving(kept)
     else:
-        for check in (s3_settings, smtp_settings, webhook_networks):
-            check()
+        s3_settings()
+        smtp_settings()
+        env_networks("DLH_WEBHOOK_NETWORKS")
+        env_networks("DLH_FETCH_NETWORKS")
     if "DLH_CACHE" in settled:
         kept.pop("DLH_STORE", None)  # the image names a folder, which is empty here
     return {**kept, **settled, "DLH_NODE_NAME": node_name(), "PYTHONUNBUFFERED": "1"}

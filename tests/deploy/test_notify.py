@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from harness.env_smtp import smtp_settings, webhook_networks
+from harness.env import env_networks
+from harness.env_smtp import smtp_settings
 from tests.deploy import chart
 from tests.deploy import test_compose as compose_file
 from tests.deploy.test_object_store_chart import accepts, environment_of, spec_of
@@ -38,7 +39,7 @@ def read(environment, folder, monkeypatch):
                 file.write_text(file.name)
                 value = str(file)
             monkeypatch.setenv(name, value)
-    return smtp_settings(), [str(network) for network in webhook_networks()]
+    return smtp_settings(), [str(network) for network in env_networks("DLH_WEBHOOK_NETWORKS")]
 
 
 @pytest.mark.parametrize("name", sorted(SIGNED_IN))

@@ -32,6 +32,7 @@ class Portal:
             "DLH_URL": self.url,
             "DLH_REDIS_URL": broker_url,
             "DLH_DISK_RESERVE_MIB": "1",
+            "DLH_FETCH_NETWORKS": "127.0.0.0/8",  # servers of tests
             "DJANGO_SETTINGS_MODULE": "tests.portal_settings",
             "OMP_NUM_THREADS": "1",
         }

@@ -12,6 +12,7 @@ from harness.env import (
     env_bool,
     env_int,
     env_list,
+    env_networks,
     env_text,
     event_streams,
     s3_settings,
@@ -134,3 +135,11 @@ def test_nodes_are_told_nothing_of_the_object_store():
     assert without_serving({**OBJECTS, "DLH_S3_SECRET_FILE": "x", "DLH_SMTP_PASSWORD": "x", "DLH_HOME": "y"}) == {
         "DLH_HOME": "y"
     }
+
+
+def test_networks_are_read_or_named(monkeypatch):
+    monkeypatch.setenv("DLH_NETS", "10.1.2.0/24, fd00::/64")
+    assert [str(network) for network in env_networks("DLH_NETS")] == ["10.1.2.0/24", "fd00::/64"]
+    monkeypatch.setenv("DLH_NETS", "10.1.2.3/24")
+    with pytest.raises(SettingsError, match="DLH_NETS"):
+        env_networks("DLH_NETS")

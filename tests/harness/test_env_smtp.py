@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.env import SettingsError
-from harness.env_smtp import Security, smtp_settings, webhook_networks
+from harness.env_smtp import Security, smtp_settings
 
 GIVEN = {"DLH_SMTP_HOST": "mail.example.org", "DLH_SMTP_FROM": "Harness <harness@example.org>"}
 
@@ -45,11 +45,3 @@ def test_what_cannot_work_is_named(given, wrong, named):
     given(**wrong)
     with pytest.raises(SettingsError, match=named):
         smtp_settings()
-
-
-def test_networks_are_read_or_named(monkeypatch):
-    monkeypatch.setenv("DLH_WEBHOOK_NETWORKS", "10.1.2.0/24, fd00::/64")
-    assert [str(network) for network in webhook_networks()] == ["10.1.2.0/24", "fd00::/64"]
-    monkeypatch.setenv("DLH_WEBHOOK_NETWORKS", "10.1.2.3/24")
-    with pytest.raises(SettingsError, match="DLH_WEBHOOK_NETWORKS"):
-        webhook_networks()

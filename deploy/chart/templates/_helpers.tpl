@@ -73,6 +73,8 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 {{- end }}
+- {name: DLH_FETCHES_AT_ONCE, value: {{ .Values.fetches.atOnce | toString | quote }}}
+- {name: DLH_FETCH_NETWORKS, value: {{ .Values.fetches.networks | join "," | quote }}}
 - {name: DLH_WEBHOOK_NETWORKS, value: {{ .Values.webhooks.networks | join "," | quote }}}
 - {name: DLH_WEBHOOK_HTTP, value: {{ ternary "1" "0" .Values.webhooks.http | quote }}}
 {{- with .Values.objectStore }}

@@ -10,8 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from harness.accounts.models import Project, User
-from harness.accounts.selectors import project_default, project_get
+from harness.accounts.selectors import project_chosen
 from harness.api import tus
 from harness.api.auth import person
 from harness.api.errors import error_response
@@ -21,6 +20,7 @@ from harness.datasets import services
 from harness.datasets.models import Upload
 from harness.datasets.uploads import upload_get, upload_list
 from harness.errors import Conflict, HarnessError, Invalid
+from harness.fetches.selectors import is_fetched
 
 router = Router()
 _RESUMABLE: dict[str, Any] = {
@@ -69,13 +69,6 @@ def _told(error: HarnessError) -> HttpResponse:
     return response
 
 
-def _project(user: User, slug: str) -> Project:
-    project = project_get(user=user, slug=slug) if slug else project_default(user=user)
-    if project is None:
-        raise Invalid("You are in no project yet.", field="project", hint="Make a project first.")
-    return project
-
-
 def _append(request: HttpRequest, upload: Upload, offset: int) -> None:
     tus.content_type_check(request)
     is_checked = "Upload-Checksum" in request.headers
@@ -96,7 +89,15 @@ def upload_options(request: HttpRequest) -> HttpResponse:
 @router.get("", response=Items[UploadOut], summary="Unfinished uploads")
 def uploads(request: HttpRequest) -> dict[str, Any]:
     """One's own, newest first. One person may have a limited number of them (429 `too_many`)."""
-    return {"items": [_out(row) for row in upload_list(user=person(request))]}
+    return {"items": [_out(row) for row in upload_list(user=person(request)).filter(fetch=None)]}
+
+
+def _sent(request: HttpRequest, upload_id: str) -> Upload:
+    """An upload whose bytes the caller sends. Raises `NotFound`, `Conflict` for one that control fetches."""
+    upload = upload_get(user=person(request), upload_id=upload_id)
+    if is_fetched(upload):
+        raise Conflict("Control fetches this one from a web address.", hint="See /fetches.")
+    return upload
 
 
 def _out(upload: Upload) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def upload_create(request: HttpRequest) -> HttpResponse:
             raise Invalid("Upload-Metadata names no filename.", field="filename", hint="See the tus protocol.")
         upload = services.upload_create(
             user=user,
-            project=_project(user, named.get("project", "")),
+            project=project_chosen(user=user, slug=named.get("project", "")),
             filename=named["filename"],
             size_bytes=size_bytes,
             name=named.get("name", ""),
@@ -141,7 +142,7 @@ def upload_head(request: HttpRequest, upload_id: str) -> HttpResponse:
     """Answers `Upload-Offset` and `Upload-Length`; `Dataset-Id` once all bytes have arrived."""
     try:
         tus.version_check(request)
-        upload = upload_get(user=person(request), upload_id=upload_id)
+        upload = _sent(request, upload_id)
         # The last PATCH may have been cut after its bytes arrived: asking again must end it.
         _finish_if_whole(upload)
     except HarnessError as error:
@@ -160,7 +161,7 @@ def upload_patch(request: HttpRequest, upload_id: str) -> HttpResponse:
     """
     try:
         tus.version_check(request)
-        upload = upload_get(user=person(request), upload_id=upload_id)
+        upload = _sent(request, upload_id)
         _append(request, upload, tus.number_header(request, "Upload-Offset"))
         _finish_if_whole(upload)
     except HarnessError as error:

@@ -8,8 +8,8 @@ from ninja import Schema
 from pydantic import Field
 
 from harness.api.schemas.base import Strict
-from harness.notify.address import URL_LETTERS_MAX
 from harness.notify.models import Channel, DeliveryState, Kind
+from harness.notify.webhook import URL_LETTERS_MAX
 
 
 class DeliveryOut(Schema):

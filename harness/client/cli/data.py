@@ -1,4 +1,4 @@
-"""`dlh data`: add, uploads, list, show, profile, rm."""
+"""`dlh data`: add, uploads, fetches, list, show, profile, rm."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.client.cli.common import dataset_found, dataset_ready, dataset_upload, file_named, open_client
+from harness.client.cli.fetches import data_fetches, dataset_fetch, is_address
 from harness.client.cli.local_profile import profile_here
 from harness.client.cli.output import JsonFlag, console, json_print, notes, number, pairs_print, size, table_print, when
 from harness.client.cli.storage import ForeverFlag
@@ -17,7 +18,7 @@ from harness.client.errors import BadInput
 from harness.client.transport import segment
 from harness.client.upload import TUS_HEADERS
 
-app = typer.Typer(help="Datasets: add, uploads, list, show, profile, rm.", no_args_is_help=True)
+app = typer.Typer(help="Datasets: add, uploads, fetches, list, show, profile, rm.", no_args_is_help=True)
 DataArgument = Annotated[str, typer.Argument(metavar="DATASET", help="Id or name of a dataset.")]
 TargetOption = Annotated[str, typer.Option(help="Column to predict.")]
 DelimiterOption = Annotated[str, typer.Option(help="Delimiter of a CSV; else it is found out.")]
@@ -28,8 +29,12 @@ TypesOption = Annotated[list[str] | None, typer.Option("--type", help="COLUMN=TY
 @app.command("add")
 def data_add(  # noqa: PLR0913  (typer: one parameter per option)
     context: typer.Context,
-    path: Annotated[
-        Path, typer.Argument(help="CSV, TSV, JSON lines, Parquet (plain or gz), or a zip/tar of pictures.")
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|URL",
+            help="CSV, TSV, JSON lines, Parquet (plain or gz), or a zip/tar of pictures; here or at a web address.",
+        ),
     ],
     name: Annotated[str, typer.Option(help="Name of the dataset; else the file's.")] = "",
     target: TargetOption = "",
@@ -40,10 +45,18 @@ def data_add(  # noqa: PLR0913  (typer: one parameter per option)
     fresh: Annotated[bool, typer.Option("--fresh", help="Upload even if the project has this file.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Upload a file. A cut upload goes on where it stopped; a known file is not sent again."""
+    """Upload a file, which goes on where it was cut and is not sent where it is known; or have the portal fetch one."""
     options = _options(target, delimiter, encoding, types)
     with open_client(context) as client:
-        dataset = dataset_upload(client, path, name=name, options=options, fresh=fresh or bool(name), quiet=as_json)
+        if is_address(source):
+            fetch = client.dataset_fetch(source, name=name, options=options)
+            if not wait:
+                _fetch_show(fetch, as_json=as_json)
+                return
+            dataset = dataset_fetch(client, fetch, quiet=as_json)
+        else:
+            fresh = fresh or bool(name)
+            dataset = dataset_upload(client, Path(source), name=name, options=options, fresh=fresh, quiet=as_json)
         if wait:
             dataset = dataset_ready(client, dataset, quiet=as_json)
         warnings = client.dataset_profile(dataset["id"])["warnings"] if dataset["state"] == "ready" else []
@@ -54,6 +67,13 @@ def data_add(  # noqa: PLR0913  (typer: one parameter per option)
             notes().print("The project has this file already.")
         _show(dataset)
         _warnings_print([item for item in warnings if item["severity"] != "info"])
+
+
+def _fetch_show(fetch: Json, *, as_json: bool) -> None:
+    if as_json:
+        json_print(fetch)
+    else:
+        console().print(f"{fetch['filename']} is being fetched: dlh data fetches.", markup=False)
 
 
 def _options(target: str, delimiter: str, encoding: str, types: list[str] | None) -> Json:
@@ -181,6 +201,9 @@ def data_uploads(
             for one in items
         ),
     )  # fmt: skip
+
+
+app.command("fetches")(data_fetches)
 
 
 @app.command("rm")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
@@ -12,7 +13,7 @@ from django.urls import reverse
 
 from codegen.profile.types import DataKind
 from harness.accounts.access import require
-from harness.accounts.models import Role
+from harness.accounts.models import Project, Role
 from harness.accounts.selectors import project_get, project_list
 from harness.datasets.models import Dataset, DatasetState
 from harness.datasets.pictures import dataset_row_image
@@ -25,7 +26,10 @@ from harness.datasets.selectors import (
     dataset_thumbnail,
 )
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
+from harness.errors import HarnessError
+from harness.fetches.services import fetch_create
 from harness.pages.profile_view import class_bars, column_rows, thumbnails_by_class
+from harness.pages.views.fetches import fetch_context
 from harness.pages.web import can, change, number_read, page, person, project_chosen, show, writable_projects
 from harness.pages.words import COLUMN_TYPE_WORDS
 from harness.responses import file_response
@@ -69,17 +73,43 @@ def _samples() -> list[tuple[str, str]]:
     return [(name, words) for name, (_, _, words) in SAMPLES.items()]
 
 
-@page("GET", "HEAD")
+@page("GET", "HEAD", "POST")
 def dataset_upload(request: HttpRequest) -> HttpResponseBase:
-    """Drag and drop; the bytes go to the API in resumable pieces."""
-    project = project_chosen(request, request.GET.get("project", ""))
+    """Drag and drop; the bytes go to the API in resumable pieces. POST has a web address fetched by control."""
+    given = request.POST if request.method == "POST" else request.GET
+    project = project_chosen(request, given.get("project", ""))
+    error: HarnessError | None = None
+    if request.method == "POST":
+        try:
+            _fetch(request, project)
+            return redirect(f"{reverse('dataset_upload')}?project={project.slug}")
+        except HarnessError as problem:
+            error = problem
     context = {
+        **fetch_context(request),
+        "can_fetch": settings.FETCHES_AT_ONCE > 0,
+        "error": error,
+        # What may be given instead is put where it is sent from.
+        "url": _direct_url(error) or request.POST.get("url", ""),
+        "name": request.POST.get("name", ""),
         "project": project,
         "projects": writable_projects(person(request)),
         "samples": _samples(),
         "storage": storage_of(project),
     }
-    return show(request, "datasets/upload.html", context, nav="datasets")
+    return show(request, "datasets/upload.html", context, nav="datasets", status=error.status if error else 200)
+
+
+def _fetch(request: HttpRequest, project: Project) -> None:
+    names = ("delimiter", "encoding")
+    options = {name: request.POST[name] for name in names if request.POST.get(name)}
+    url, name = request.POST.get("url", ""), request.POST.get("name", "")
+    fetch_create(user=person(request), project=project, url=url, name=name, options=options)
+
+
+def _direct_url(error: HarnessError | None) -> str:
+    details = error.details if error else None
+    return str(details.get("direct_url", "")) if isinstance(details, dict) else ""
 
 
 @page("POST")

@@ -50,6 +50,7 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
     """Make it all in the database and the store."""
     from harness.accounts.models import Membership, Role, User
     from harness.datasets.services import upload_create
+    from harness.fetches.services import fetch_create
     from harness.jobs.services import job_create
     from harness.notify.models import NotifyChoice
     from harness.saved_views.services import view_create
@@ -63,11 +64,13 @@ def world_make(flowers_csv: Path, flowers_packed: Path) -> World:
     for user in User.objects.all():
         NotifyChoice.objects.create(user=user, webhook_url="https://hooks.example.org/")
     upload = upload_create(user=owner, project=project, filename="a.csv", size_bytes=4)
+    fetch = fetch_create(user=owner, project=project, url="https://data.example.org/a.csv")
     values = {
         "token_id": _first_token(owner),
         "slug": project.slug,
         "username": "extra",
         "upload_id": upload.pk,
+        "fetch_id": fetch.pk,
         "dataset_id": dataset.pk,
         "job_id": job.pk,
         "offer_id": offer_make(owner, job).pk,

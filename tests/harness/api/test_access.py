@@ -52,6 +52,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("POST", "/users"): {"username": "fresh"},
         ("PATCH", "/users/{username}"): {"new_password": True},
         ("PATCH", "/datasets/{dataset_id}"): {"name": "renamed"},
+        ("POST", "/fetches"): {"url": "https://data.example.org/b.csv", "project": world.values["slug"]},
         ("POST", "/spec/check"): {"dataset": world.dataset.pk, "spec": {}},
         ("POST", "/suggest"): {"dataset": world.dataset.pk},
         ("POST", "/job-views"): {"name": "mine", "query": "state=failed"},

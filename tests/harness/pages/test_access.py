@@ -82,6 +82,8 @@ ROWS: dict[str, Row] = {
     "member_remove": act("orchard", "member"),
     "dataset_list": own(),
     "dataset_upload": Row({200}, {403}, {200}),
+    "fetch_rows": own(),
+    "fetch_act": Row({404}, {404}, {404}, ("nosuchfetch1", "cancel"), {}),
     "dataset_sample": Row({302}, {403}, {404}, post={"project": "orchard", "name": "wine"}),
     "dataset_page": look("digits"),
     "dataset_preview": look("digits"),

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.notify.address import AddressRefused, addresses_for, number_check, resolve, url_read
+from harness.outward.address import AddressRefused, Rules, addresses_for, number_check, resolve, url_read
 
 PUBLIC = "93.184.215.14"
-TARGET = url_read("https://receiver.example/hook", http_too=False)
+RULES = Rules(what="a webhook", setting="DLH_WEBHOOK_NETWORKS", letters_max=500)
+PLAIN = replace(RULES, http_too=True)
+TARGET = url_read("https://receiver.example/hook", RULES)
 
 
 def answer(*texts: str):
@@ -29,14 +32,14 @@ def answer(*texts: str):
 )  # fmt: skip
 def test_no_address_of_the_inside_is_gone_to(text):
     with pytest.raises(AddressRefused):
-        addresses_for(TARGET, (), answer(text))
+        addresses_for(TARGET, RULES, answer(text))
     with pytest.raises(AddressRefused):  # a public one beside it makes it no better
-        addresses_for(TARGET, (), answer(PUBLIC, text))
+        addresses_for(TARGET, RULES, answer(PUBLIC, text))
 
 
 @pytest.mark.parametrize("text", [PUBLIC, "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::5db8:d70e"])
 def test_addresses_of_the_outside_are_gone_to(text):
-    assert [str(one) for one in addresses_for(TARGET, (), answer(text))] == [text]
+    assert [str(one) for one in addresses_for(TARGET, RULES, answer(text))] == [text]
 
 
 def test_this_machines_own_public_addresses_are_not_gone_to(monkeypatch):
@@ -48,25 +51,25 @@ def test_this_machines_own_public_addresses_are_not_gone_to(monkeypatch):
 
     monkeypatch.setattr(psutil, "net_if_addrs", lambda: {"eth0": [Hardware(), Nic()]})
     with pytest.raises(AddressRefused):
-        addresses_for(TARGET, (), answer(PUBLIC))
+        addresses_for(TARGET, RULES, answer(PUBLIC))
 
 
 def test_an_admin_allows_a_network_and_no_other():
-    allowed = (ipaddress.ip_network("10.1.2.0/24"), ipaddress.ip_network("fd12::/16"))
-    assert len(addresses_for(TARGET, allowed, answer("10.1.2.3", "fd12::1", "::ffff:10.1.2.4"))) == 3
+    rules = replace(RULES, networks=(ipaddress.ip_network("10.1.2.0/24"), ipaddress.ip_network("fd12::/16")))
+    assert len(addresses_for(TARGET, rules, answer("10.1.2.3", "fd12::1", "::ffff:10.1.2.4"))) == 3
     with pytest.raises(AddressRefused):
-        addresses_for(TARGET, allowed, answer("10.1.3.3"))
+        addresses_for(TARGET, rules, answer("10.1.3.3"))
 
 
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f.0.0.1", "017700000001", "localhost"])
 def test_another_way_to_write_loopback_leads_there_and_is_refused(host):
     with pytest.raises(AddressRefused):
-        addresses_for(url_read(f"https://{host}/", http_too=False), (), resolve)
+        addresses_for(url_read(f"https://{host}/", RULES), RULES, resolve)
 
 
 def test_a_name_without_an_address_is_not_there():
     with pytest.raises(OSError, match="no address"):
-        addresses_for(TARGET, (), answer())
+        addresses_for(TARGET, RULES, answer())
 
 
 @pytest.mark.parametrize(
@@ -82,29 +85,29 @@ def test_a_name_without_an_address_is_not_there():
 )  # fmt: skip
 def test_what_is_no_plain_https_url_is_refused(url):
     with pytest.raises(AddressRefused):
-        url_read(url, http_too=False)
+        url_read(url, RULES)
 
 
 def test_a_url_is_taken_apart():
-    target = url_read("https://Hooks.Example.:8443/a/b?token=x#part", http_too=False)
+    target = url_read("https://Hooks.Example.:8443/a/b?token=x#part", RULES)
     assert (target.host, target.port, target.path) == ("hooks.example", 8443, "/a/b?token=x")
     assert target.origin == "https://hooks.example:8443"
-    plain = url_read("http://[2606:2800::1]", http_too=True)
+    plain = url_read("http://[2606:2800::1]", PLAIN)
     assert (plain.scheme, plain.port, plain.path, plain.origin) == ("http", 80, "/", "http://[2606:2800::1]")
 
 
 def test_a_number_that_is_refused_is_told_at_once_and_a_name_is_not_looked_up():
-    number_check(url_read("https://localhost/", http_too=False), ())
-    number_check(url_read(f"https://{PUBLIC}/", http_too=False), ())
+    number_check(url_read("https://localhost/", RULES), RULES)
+    number_check(url_read(f"https://{PUBLIC}/", RULES), RULES)
     with pytest.raises(AddressRefused, match="DLH_WEBHOOK_NETWORKS"):
-        number_check(url_read("https://[::1]/", http_too=False), ())
+        number_check(url_read("https://[::1]/", RULES), RULES)
 
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_url_or_refused(text):
     for url in (text, f"https://{text}"):
         try:
-            target = url_read(url, http_too=True)
+            target = url_read(url, PLAIN)
         except AddressRefused:
             continue
         assert target.scheme in {"http", "https"} and target.host and 0 < target.port < 65536
@@ -114,7 +117,7 @@ def test_any_text_is_a_url_or_refused(text):
 @given(st.ip_addresses())
 def test_an_address_that_is_gone_to_is_a_public_one(address):
     try:
-        addresses_for(TARGET, (), answer(str(address)))
+        addresses_for(TARGET, RULES, answer(str(address)))
     except AddressRefused:
         return
     assert address.is_global and not address.is_multicast

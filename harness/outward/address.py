@@ -1,7 +1,7 @@
-"""Where webhooks may go: which URLs, and which addresses a name may lead to.
+"""Where requests to hosts that people name may go: which URLs, and which addresses a name may lead to.
 
-People choose the URL and control sends, from inside the installation's own network: what only that network reaches
-must not be reached by way of a webhook.
+People choose the URL and control asks, from inside the installation's own network: what only that network reaches
+must not be reached by way of a webhook or of a dataset's address.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from harness.env import IPNetwork
+
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 Resolve = Callable[[str, int], Sequence[str]]
 """(host name, port) -> addresses. Raises `OSError`."""
 
-URL_LETTERS_MAX = 500
 _PORTS = {"https": 443, "http": 80}
 _PORT_FREE = 1024
 """From here on, and the scheme's own. Below lie the services of machines: mail, remote shells, file systems."""
@@ -31,12 +31,32 @@ _METADATA = frozenset(map(ipaddress.ip_address, ("168.63.129.16", "169.254.169.2
 
 
 class AddressRefused(Exception):
-    """No webhook goes there; the message is one sentence for the person who chose it."""
+    """No request goes there; the message is one sentence for the person who chose it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What one kind of request may do, and the words for it."""
+
+    what: str
+    """Such as `a webhook`."""
+    setting: str
+    """The admin's, which allows private networks."""
+    networks: Sequence[IPNetwork] = ()
+    """Those it allows."""
+    letters_max: int
+    http_too: bool = False
+    """Also without TLS."""
+
+    @property
+    def subject(self) -> str:
+        """The beginning of a sentence."""
+        return self.what[0].upper() + self.what[1:]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A webhook's URL, taken apart."""
+    """A URL, taken apart."""
 
     scheme: str
     host: str
@@ -51,34 +71,35 @@ class Target:
         return f"{self.scheme}://{shown}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
 
-def url_read(url: str, *, http_too: bool) -> Target:
-    """Take a URL apart. `http_too`: also without TLS. Raises `AddressRefused`."""
-    if len(url) > URL_LETTERS_MAX or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
-        raise AddressRefused(f"A webhook is a URL of at most {URL_LETTERS_MAX} plain letters, without spaces.")
+def url_read(url: str, rules: Rules) -> Target:
+    """Take a URL apart. Raises `AddressRefused`."""
+    if len(url) > rules.letters_max or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
+        raise AddressRefused(f"{rules.subject} is a URL of at most {rules.letters_max} plain letters, without spaces.")
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError as error:
         raise AddressRefused("This is no URL.") from error
-    schemes = ("https", "http") if http_too else ("https",)
+    schemes = ("https", "http") if rules.http_too else ("https",)
     if parts.scheme not in schemes or not host:
-        raise AddressRefused(f"A webhook starts with {' or '.join(f'{name}://' for name in schemes)} and a host.")
+        starts = " or ".join(f"{name}://" for name in schemes)
+        raise AddressRefused(f"{rules.subject} starts with {starts} and a host.")
     if parts.username is not None or parts.password is not None:
-        raise AddressRefused("A webhook's URL names no user; put a token into its path or query.")
+        raise AddressRefused(f"{rules.subject} names no user and no password.")
     port = _PORTS[parts.scheme] if port is None else port
     if port != _PORTS[parts.scheme] and port < _PORT_FREE:
-        raise AddressRefused(f"Port {port} is none that webhooks may use.")
+        raise AddressRefused(f"{rules.subject} may not use port {port}.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port, path)
 
 
-def number_check(target: Target, allowed: Sequence[IPNetwork]) -> None:
+def number_check(target: Target, rules: Rules) -> None:
     """Pass unless the host is written as an address that is refused; asks no name server. Raises `AddressRefused`."""
     try:
         address = ipaddress.ip_address(target.host)
     except ValueError:
         return
-    _check([address], allowed)
+    _check([address], rules)
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -87,7 +108,7 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(answer[4][0]) for answer in found))
 
 
-def addresses_for(target: Target, allowed: Sequence[IPNetwork], by: Resolve = resolve) -> list[IPAddress]:
+def addresses_for(target: Target, rules: Rules, by: Resolve = resolve) -> list[IPAddress]:
     """The addresses to connect to, each of them checked. Raises `AddressRefused`, `OSError`.
 
     One refused address refuses the name: who answers for it could else choose by chance.
@@ -95,20 +116,20 @@ def addresses_for(target: Target, allowed: Sequence[IPNetwork], by: Resolve = re
     found = [ipaddress.ip_address(text.partition("%")[0]) for text in by(target.host, target.port)]
     if not found:
         raise OSError("the name has no address")
-    _check(found, allowed)
+    _check(found, rules)
     return found
 
 
-def _check(addresses: Sequence[IPAddress], allowed: Sequence[IPNetwork]) -> None:
+def _check(addresses: Sequence[IPAddress], rules: Rules) -> None:
     own = _own_addresses()
     for address in addresses:
         meant = _meant(address)
-        if any(meant in network for network in allowed):
+        if any(meant in network for network in rules.networks):
             continue
         if not _is_outside(meant) or meant in own:
             raise AddressRefused(
-                "Its address belongs to this machine, a private network or a cloud's own services, where webhooks may "
-                "not go unless an admin allows it (DLH_WEBHOOK_NETWORKS)."
+                "Its host belongs to this machine, a private network or a cloud's own services, where "
+                f"{rules.what} may not lead unless an admin allows it ({rules.setting})."
             )
 
 

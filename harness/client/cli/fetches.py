@@ -1,0 +1,64 @@
+"""Datasets from web addresses: `dlh data add URL` and `dlh data fetches`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import DataFailed, open_client, transfer_bar
+from harness.client.cli.output import JsonFlag, json_print, notes, size, table_print
+from harness.client.client import Client, Json
+from harness.client.transport import segment
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+def is_address(text: str) -> bool:
+    """Whether a web address is meant, not a file: which ones are allowed says the portal."""
+    return _SCHEME.match(text) is not None
+
+
+def dataset_fetch(client: Client, fetch: Json, *, quiet: bool) -> Json:
+    """Wait until the portal has fetched it; the dataset. Raises `DataFailed` with the problem."""
+    if not quiet:
+        notes().print("The portal fetches it; Ctrl-C ends only the waiting (dlh data fetches).")
+    with transfer_bar(quiet=quiet) as bar:
+        task = bar.add_task(f"Fetching {fetch['filename']}", total=None)
+
+        def show(body: Json) -> None:
+            bar.update(task, completed=body["offset_bytes"], total=body["total_bytes"])
+
+        ended = client.fetch_wait(fetch["id"], progress=show)
+    if ended["state"] == "failed":
+        raise DataFailed(ended["problem"] or {})
+    return {**client.dataset(ended["dataset"]), "uploaded": True}
+
+
+def data_fetches(
+    context: typer.Context,
+    again: Annotated[list[str] | None, typer.Option("--again", metavar="ID", help="May be repeated.")] = None,
+    give_up: Annotated[list[str] | None, typer.Option("--give-up", metavar="ID", help="May be repeated.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """What the portal fetches from web addresses for you. --again tries one that failed, --give-up forgets one."""
+    with open_client(context) as client:
+        for fetch_id in again or []:
+            client.send("POST", f"/fetches/{segment(fetch_id)}/again")
+        for fetch_id in give_up or []:
+            client.send("DELETE", f"/fetches/{segment(fetch_id)}")
+        items: list[Json] = client.get("/fetches")["items"]
+    if as_json:
+        json_print(items)
+        return
+    table_print(
+        ("Id", "File", "State", "Arrived", "Size", "Project", "Dataset", "Problem"),
+        (
+            (
+                one["id"], one["filename"], one["state"], size(one["offset_bytes"]), size(one["total_bytes"]),
+                one["project"], one["dataset"], (one["problem"] or {}).get("message"),
+            )
+            for one in items
+        ),
+    )  # fmt: skip

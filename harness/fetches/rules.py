@@ -1,0 +1,63 @@
+"""Which addresses datasets may be fetched from."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from django.conf import settings
+
+from harness.errors import Conflict, Invalid
+from harness.fetches.share_pages import share_page
+from harness.outward.address import AddressRefused, Rules, number_check, url_read
+
+URL_LETTERS_MAX = 4000
+"""Signed addresses are long."""
+_PLAIN = "!#$%&'()*+,/:;=?@[]~"
+
+
+def fetch_rules() -> Rules:
+    """What the settings allow."""
+    return Rules(
+        what="a dataset's address",
+        setting="DLH_FETCH_NETWORKS",
+        networks=settings.FETCH_NETWORKS,
+        letters_max=URL_LETTERS_MAX,
+        http_too=True,
+    )
+
+
+def fetch_check() -> None:
+    """Pass where this installation fetches anything. Raises `Conflict`."""
+    if settings.FETCHES_AT_ONCE <= 0:
+        raise Conflict(
+            "This installation fetches nothing from web addresses.",
+            code="fetch_off",
+            hint="Download the file and upload it here, or ask an admin (DLH_FETCHES_AT_ONCE).",
+        )
+
+
+def url_check(text: str) -> str:
+    """A pasted address as it is asked for. Raises `Invalid` for what is none, or is known to be no file."""
+    try:
+        url = _plain(text.strip())
+        rules = fetch_rules()
+        number_check(url_read(url, rules), rules)
+    except AddressRefused as error:
+        raise Invalid(str(error), field="url", hint="Copy the address of the file itself.") from error
+    if shown := share_page(url):
+        details = {"direct_url": shown.direct_url} if shown.direct_url else None
+        raise Invalid(shown.message, field="url", code="share_page", hint=shown.hint, details=details)
+    return url
+
+
+def _plain(text: str) -> str:
+    """Letters of other scripts and spaces written as browsers do. Raises `AddressRefused`."""
+    if len(text) > URL_LETTERS_MAX or not text.isprintable():
+        raise AddressRefused(f"A dataset's address is a URL of at most {URL_LETTERS_MAX} letters.")
+    try:
+        parts = urlsplit(text)
+        host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+    except ValueError as error:
+        raise AddressRefused("This is no URL.") from error
+    path, query = (quote(part, safe=_PLAIN) for part in (parts.path, parts.query))
+    return urlunsplit((parts.scheme, host, path, query, ""))

@@ -1,0 +1,67 @@
+"""`dlh data add URL` and `dlh data fetches`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from harness.client import Client
+from tests.file_servers import Files, files_running, status, whole
+from tests.harness.client.conftest import Dlh
+from tests.harness.fetches.conftest import LOOPBACK
+
+
+@pytest.fixture
+def files(portal: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
+    """A server of files; what is asked for is fetched as soon as it is asked for."""
+    from harness.fetches import running, services
+
+    settings.FETCH_NETWORKS = LOOPBACK
+    monkeypatch.setattr(services, "task_send_on_commit", lambda _: transaction.on_commit(running.fetch_next))
+    with files_running() as found:
+        yield found
+
+
+def test_data_is_added_from_an_address(dlh: Dlh, files: Files, flowers_csv: Path, read_at_once: None) -> None:
+    files.acts["/data/flowers.csv"] = whole(flowers_csv.read_bytes())
+    added = dlh("data", "add", files.url("/data/flowers.csv"), "--json")
+    assert (added.code, added.json["state"], added.json["name"]) == (0, "ready", "flowers")
+    told = dlh("data", "add", files.url("/data/flowers.csv"), "--name", "Blooms")
+    assert told.code == 0 and "Blooms" in told.out and "dlh data fetches" in told.err
+    assert [one["dataset"] for one in dlh("data", "fetches", "--json").json][1] == added.json["id"]
+
+
+def test_what_went_wrong_is_said_and_it_may_be_tried_again_or_given_up(
+    dlh: Dlh, files: Files, flowers_csv: Path, read_at_once: None
+) -> None:
+    files.acts["/flowers.csv"] = status(404)
+    failed = dlh("data", "add", files.url("/flowers.csv"), "--json")
+    assert failed.code != 0 and failed.json["error"]["code"] == "not_found"
+    (one,) = dlh("data", "fetches", "--json").json
+    files.acts["/flowers.csv"] = whole(flowers_csv.read_bytes())
+    assert dlh("data", "fetches", "--again", one["id"], "--json").json[0]["state"] == "done"
+    assert dlh("data", "fetches", "--give-up", one["id"], "--json").json == []
+    assert len(dlh("data", "list", "--json").json) == 1
+
+
+def test_without_waiting_it_says_where_to_look(dlh: Dlh, files: Files) -> None:
+    files.acts["/flowers.csv"] = status(503)
+    told = dlh("data", "add", files.url("/flowers.csv"), "--no-wait")
+    assert told.code == 0 and "dlh data fetches" in told.out
+    assert "503" in dlh("data", "fetches", "--json").json[0]["problem"]["message"]
+
+
+def test_an_address_that_is_none_is_refused_by_the_portal(dlh: Dlh, files: Files) -> None:
+    refused = dlh("data", "add", "ftp://data.example.org/iris.csv", "--json")
+    assert refused.code != 0 and refused.json["error"]["field"] == "url"
+    assert dlh("data", "add", "https://github.com/a/b/blob/main/i.csv").err.count("/raw/main/i.csv") == 1
+
+
+def test_the_client_fetches_and_waits(client: Client, files: Files, flowers_csv: Path, read_at_once: None) -> None:
+    files.acts["/flowers.csv"] = whole(flowers_csv.read_bytes())
+    fetch = client.dataset_fetch(files.url("/flowers.csv"))
+    assert client.dataset(client.fetch_wait(fetch["id"])["dataset"])["state"] == "ready"
