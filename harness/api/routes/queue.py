@@ -27,10 +27,11 @@ from harness.api.schemas.queue import (
     ReservationIn,
     ReservationOut,
     UseOut,
+    UsePointOut,
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, history, queueing, timelines
+from harness.jobs import drain, history, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.selectors import job_get
@@ -213,6 +214,27 @@ def use_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpRe
         (timelines.use_cells(row, factor) for row in rows),
         f"use-{query.by}-{query.span}.csv",
     )
+
+
+@pool_router.get("/use/timeline", response=Items[UsePointOut], summary="Use of devices over time")
+def use_over_time(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> dict[str, Any]:
+    """Devices at work, kWh and CO2 of each device, job, person or project, oldest first."""
+    points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    factor = pool_setting_get().co2_g_per_kwh
+    fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh")
+    items = [
+        UsePointOut(**{name: getattr(point, name) for name in fields}, co2_g=point.kwh * factor) for point in points
+    ]
+    return {"items": items}
+
+
+@pool_router.get("/use/timeline.csv", summary="Use of devices over time as CSV")
+def use_over_time_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpResponseBase:
+    """The same as CSV."""
+    points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    factor = pool_setting_get().co2_g_per_kwh
+    rows = (use_timeline.use_point_cells(point, factor) for point in points)
+    return _csv(request, use_timeline.USE_POINT_COLUMNS, rows, f"use-over-time-{query.by}-{query.span}.csv")
 
 
 @pool_router.get("/timeline", response=Items[BucketOut], summary="Utilisation and power over time")

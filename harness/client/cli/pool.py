@@ -60,7 +60,9 @@ def _change(context: typer.Context, method: str, path: str, body: Json | None, s
 
 @app.command("drain")
 def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
-    """Let a node's jobs end and give it no new ones."""
+    """Let a node's jobs end and give it no new ones; what that means is told before."""
+    if not as_json:
+        queue.consequences(context, name)
     _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} takes no new jobs.", as_json)
 
 

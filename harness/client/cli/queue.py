@@ -210,20 +210,29 @@ def use(
     context: typer.Context,
     span: SpanOption = "week",
     by: Annotated[str, typer.Option("--by", help="device, job, person or project.")] = "project",
+    over_time: Annotated[bool, typer.Option("--over-time", help="Stretch by stretch instead of their sum.")] = False,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Device hours, energy and CO2 by device, job, person or project."""
+    path = "/pool/use/timeline" if over_time else "/pool/use"
     with open_client(context) as client:
         if csv is not None:
-            download(client.transport, "/pool/use.csv", csv, params={"span": span, "by": by})
+            download(client.transport, f"{path}.csv", csv, params={"span": span, "by": by})
             json_print({"out": str(csv)}) if as_json else console().print(f"Written: {csv}", markup=False)
             return
-        items: list[Json] = client.get("/pool/use", span=span, by=by)["items"]
+        items: list[Json] = client.get(path, span=span, by=by)["items"]
     if as_json:
         json_print(items)
-        return
-    table_print(("Name", "Device hours", "kWh", "CO2 kg", "Basis"), map(_use_row, items))
+    elif over_time:
+        table_print(("From", "Name", "Devices", "Device hours", "kWh", "CO2 kg"), map(_point_row, items))
+    else:
+        table_print(("Name", "Device hours", "kWh", "CO2 kg", "Basis"), map(_use_row, items))
+
+
+def _point_row(row: Json) -> tuple[Any, ...]:
+    used = (number(row[name]) for name in ("devices", "device_hours", "kwh"))
+    return when(row["starts_at"]), row["name"], *used, number(row["co2_g"] / 1000)
 
 
 def _use_row(row: Json) -> tuple[Any, ...]:

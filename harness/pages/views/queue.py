@@ -19,8 +19,9 @@ from harness.jobs.queueing import job_priority_set, job_shift, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.selectors import job_get
 from harness.jobs.timelines import GROUPS, SPANS, pool_timeline, use_rows, window_of
+from harness.jobs.use_timeline import use_series, use_timeline
 from harness.pages.forms import QuotaForm, ReservationForm
-from harness.pages.use_view import energy_unit, use_charts, use_lines, use_totals
+from harness.pages.use_view import SERIES_DRAWN, energy_unit, use_charts, use_lines, use_totals
 from harness.pages.web import asks_part, change, page, person, show
 from harness.pool.models import Node
 from harness.pool.quotas import quota_remove, quota_set
@@ -186,11 +187,12 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     by = request.GET.get("by", "project")
     window = window_of(span)
     buckets, rows = pool_timeline(window), use_rows(user=user, window=window, by=by)
+    series = use_series(use_timeline(user=user, window=window, by=by), window, SERIES_DRAWN)
     factor = pool_setting_get().co2_g_per_kwh
     context = {
         "rows": use_lines(rows, factor),
         "unit": energy_unit(rows),
-        "charts": use_charts(buckets, rows, span, by),
+        "charts": use_charts(buckets, rows, series, span, by),
         "totals": use_totals(buckets, window, factor),
         "factor": factor,
         "span": span,

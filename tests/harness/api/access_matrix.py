@@ -118,6 +118,8 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/pool/nodes/{name}/consequences"): "admin",
     ("GET", "/pool/use"): "look",
     ("GET", "/pool/use.csv"): "look",
+    ("GET", "/pool/use/timeline"): "look",
+    ("GET", "/pool/use/timeline.csv"): "look",
     ("GET", "/pool/timeline"): "look",
     ("GET", "/pool/timeline.csv"): "look",
     ("GET", "/pool/history.csv"): "look",
