@@ -72,6 +72,19 @@ def pool_undrain(context: typer.Context, name: NameArgument, as_json: JsonFlag =
     _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} takes jobs again.", as_json)
 
 
+@app.command("near")
+def pool_near(
+    context: typer.Context,
+    name: NameArgument,
+    rack: Annotated[str, typer.Argument(metavar="RACK", help="Rack or switch; none: nobody knows.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Name a node's rack: runs on several nodes stay within one where they can."""
+    near = "" if rack == "none" else rack
+    said = f"{name} is in {near}." if near else f"Nobody knows where {name} is."
+    _change(context, "PUT", f"/pool/nodes/{segment(name)}/near", {"near": near}, said, as_json)
+
+
 @app.command("slow")
 def pool_slow(
     context: typer.Context,

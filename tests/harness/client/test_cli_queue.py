@@ -80,6 +80,13 @@ def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) 
     assert dlh("pool", "undrain", "node-1").code == 0
 
 
+def test_the_rack_of_a_node_is_named_and_taken_back(dlh: Dlh, admin: SimpleNamespace) -> None:
+    assert dlh("pool", "near", "node-1", " rack 2 ", "--json").json["near"] == "rack 2"
+    assert "node-1 is in rack 3" in dlh("pool", "near", "node-1", "rack 3").out
+    assert dlh("pool", "near", "node-1", "none", "--json").json["near"] == ""
+    assert dlh("pool", "near", "node-1", "r" * 61).code == 2
+
+
 def test_what_has_run_is_written_as_a_trace(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:
     target = tmp_path / "history.csv"
     assert dlh("pool", "history", str(target), "--json").json == {"out": str(target)}
