@@ -126,7 +126,7 @@ def _moment(text: str, option: str) -> str:
         raise BadInput(f"{option} {text!r} is no time.", hint="Like 2030-01-31T18:00, or 90m, 4h from now.") from error
 
 
-def reserve(
+def reserve(  # noqa: PLR0913 - one parameter per option
     context: typer.Context,
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
     until: Annotated[str, typer.Option("--until", help="A time, or a span from now like 90m, 4h.")],
@@ -134,6 +134,7 @@ def reserve(
     device: Annotated[str, typer.Option("--device", help="One device, like cuda:0; else the whole node.")] = "",
     start: Annotated[str, typer.Option("--from", help="A time, or a span from now; else at once.")] = "",
     project: Annotated[str, typer.Option("--for", help="Slug of the project whose jobs may use it.")] = "",
+    look: Annotated[bool, typer.Option("--look", help="Tell who would wait longer, and keep nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Keep a node or a device for a purpose; running jobs are not stopped."""
@@ -142,9 +143,11 @@ def reserve(
     if start:
         body["starts_at"] = _moment(start, "--from")
     with open_client(context) as client:
-        made: Json = client.send("POST", "/pool/reservations", body)
+        made: Json = client.send("POST", f"/pool/reservations{'/consequences' if look else ''}", body)
     if as_json:
-        json_print(made)
+        json_print(made["items"] if look else made)
+    elif look:
+        _delayed_print(made["items"])
     else:
         console().print(f"{made['id']}: {node} {device} is kept until {when(made['ends_at'])}.", markup=False)
 
@@ -264,9 +267,13 @@ def consequences(
         return
     running = ((row["job_id"], row["name"], row["devices"], when(row["finish_at"])) for row in found["running"])
     _section("Ends in peace", ("Job", "Name", "Devices", "Until"), running, "Nothing runs there.")
+    _delayed_print(found["delayed"])
+
+
+def _delayed_print(delayed: list[Json]) -> None:
     rows = (
         (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"],
          "broken" if row["breaks_promise"] else "")
-        for row in found["delayed"]
+        for row in delayed
     )  # fmt: skip
     _section("Waits longer", ("Job", "Name", "Finish now", "Finish then", "Promise"), rows, "Nobody waits longer.")

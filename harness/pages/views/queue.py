@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -12,8 +13,8 @@ from django.urls import reverse
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
-from harness.errors import Invalid, NotFound
-from harness.jobs.drain import drain_consequences
+from harness.errors import HarnessError, Invalid, NotFound
+from harness.jobs.drain import Delayed, drain_consequences, reservation_consequences
 from harness.jobs.models import Job
 from harness.jobs.queueing import job_priority_set, job_shift, queue_rows
 from harness.jobs.quota_use import quota_rows
@@ -75,11 +76,14 @@ def _whole(text: str, field: str) -> int:
 @page("GET", "HEAD")
 def reservations(request: HttpRequest) -> HttpResponseBase:
     """Devices that are kept, and a form to keep some."""
+    return _reservations(request, ReservationForm(), None)
+
+
+def _reservations(request: HttpRequest, form: ReservationForm, delayed: tuple[Delayed, ...] | None) -> HttpResponseBase:
     user = person(request)
-    form = ReservationForm()
     form.set_choices(_targets(), project_list(user=user))
     context = {"reservations": reservation_list(), "form": form, "is_admin": user.is_superuser, "part": "reservations"}
-    context["seen"] = {project.pk for project in project_list(user=user)}
+    context |= {"seen": {project.pk for project in project_list(user=user)}, "delayed": delayed}
     return show(request, "pool/reservations.html", context, nav="pool")
 
 
@@ -95,23 +99,36 @@ def _targets() -> list[tuple[str, str]]:
 
 @page("POST")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices."""
+    """Keep devices; with `look` only tell who would wait longer."""
     user = person(request)
     require_admin(user)
+    if "look" in request.POST:
+        try:
+            delayed = reservation_consequences(user=user, **_wanted(request, user))
+        except HarnessError as error:
+            return change(request, partial(_fail, error), done="", to=reverse("reservations"))
+        return _reservations(request, ReservationForm(initial=request.POST.dict()), delayed)
 
     def make() -> None:
-        node, _, device = request.POST.get("target", "").partition("/")
-        reservation_create(
-            user=user,
-            node=node,
-            device=device,
-            starts_at=_moment(request, "starts_at"),
-            ends_at=_moment(request, "ends_at") or datetime.now(UTC),
-            purpose=request.POST.get("purpose", ""),
-            project=_project(user, request.POST.get("project", "")),
-        )
+        reservation_create(user=user, purpose=request.POST.get("purpose", ""), **_wanted(request, user))
 
     return change(request, make, done="Reserved. It holds for jobs that start from now on.", to=reverse("reservations"))
+
+
+def _fail(error: HarnessError) -> None:
+    raise error
+
+
+def _wanted(request: HttpRequest, user: User) -> dict[str, Any]:
+    """What the form asks to keep. Raises `Invalid`, `NotFound`."""
+    node, _, device = request.POST.get("target", "").partition("/")
+    return {
+        "node": node,
+        "device": device,
+        "starts_at": _moment(request, "starts_at"),
+        "ends_at": _moment(request, "ends_at") or datetime.now(UTC),
+        "project": _project(user, request.POST.get("project", "")),
+    }
 
 
 def _project(user: User, slug: str) -> Project | None:

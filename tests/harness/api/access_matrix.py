@@ -105,6 +105,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/queue/{job_id}/move"): "admin",
     ("GET", "/pool/reservations"): "look",
     ("POST", "/pool/reservations"): "admin",
+    ("POST", "/pool/reservations/consequences"): "admin",
     ("DELETE", "/pool/reservations/{reservation_id}"): "admin",
     ("GET", "/pool/quotas"): "look",
     ("PUT", "/pool/quotas/{slug}/{device_kind}"): "admin",

@@ -64,6 +64,11 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("PATCH", "/queue/{job_id}"): {"priority": 3},
         ("POST", "/queue/{job_id}/move"): {"to": "first"},
         ("POST", "/pool/reservations"): {"node": "node-9", "ends_at": "2099-01-01T00:00:00Z", "purpose": "tests"},
+        ("POST", "/pool/reservations/consequences"): {
+            "node": "node-9",
+            "ends_at": "2099-01-01T00:00:00Z",
+            "purpose": "",
+        },
         ("PUT", "/pool/quotas/{slug}/{device_kind}"): {"devices": 4},
         ("PUT", "/pool/storage/{slug}"): {"limit_bytes": 1 << 40},
         ("POST", "/pool/nodes"): {"name": "node-10"},

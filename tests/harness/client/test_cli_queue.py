@@ -80,6 +80,13 @@ def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) 
     assert dlh("pool", "undrain", "node-1").code == 0
 
 
+def test_who_would_wait_for_a_reservation_is_told_and_nothing_is_kept(dlh: Dlh, admin: SimpleNamespace) -> None:
+    asked = ("pool", "reserve", "node-1", "--until", "2h", "--purpose", "course", "--look")
+    assert dlh(*asked, "--json").json == []
+    assert "Nobody waits longer" in dlh(*asked).out
+    assert dlh("pool", "reservations", "--json").json == []
+
+
 def test_the_rack_of_a_node_is_named_and_taken_back(dlh: Dlh, admin: SimpleNamespace) -> None:
     assert dlh("pool", "near", "node-1", " rack 2 ", "--json").json["near"] == "rack 2"
     assert "node-1 is in rack 3" in dlh("pool", "near", "node-1", "rack 3").out
