@@ -1,4 +1,4 @@
-"""What draining a node would do: which jobs are on it, until when, and who would wait longer or for ever."""
+"""What draining a node or keeping devices would do: which jobs are there, until when, and who would wait longer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from harness.accounts.access import require_admin
-from harness.accounts.models import User
+from harness.accounts.models import Project, User
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
-from harness.pool.models import Node
+from harness.pool.models import Device, Node
 from harness.pool.naming import node_named
+from harness.pool.reservations import reservation_span, reservation_target
 from scheduler.place import place
-from scheduler.types import Decision, WaitCode
+from scheduler.types import Decision, DeviceView, NodeView, PoolView, Reserved, WaitCode
 
 STUCK = frozenset(
     {
@@ -41,12 +42,12 @@ class RunningThere:
 
 @dataclass(frozen=True, kw_only=True)
 class Delayed:
-    """A waiting job that the drain would hold back."""
+    """A waiting job that would be held back."""
 
     job: Job
     finish_before: datetime | None
     finish_after: datetime | None
-    """None with `why`: it would not start while the node is drained, or nobody can tell when."""
+    """None with `why`: it would not start meanwhile, or nobody can tell when."""
     why: str
     breaks_promise: bool
 
@@ -74,8 +75,32 @@ def drain_consequences(*, user: User, name: str) -> Consequences:
         node=node,
         running=running,
         idle_at=max(known) if known and len(known) == len(finishes) else None,
-        delayed=_delayed(facts, name),
+        delayed=_delayed(facts, _drained(facts.pool, name)),
     )
+
+
+def reservation_consequences(
+    *,
+    user: User,
+    node: str,
+    device: str = "",
+    starts_at: datetime | None = None,
+    ends_at: datetime,
+    project: Project | None = None,
+) -> tuple[Delayed, ...]:
+    """Waiting jobs that it would hold back; keeps nothing. Jobs of `project` may use the devices meanwhile.
+
+    Raises `Forbidden`, `NotFound`, `Invalid`.
+    """
+    require_admin(user)
+    target = reservation_target(node, device)
+    starts_at, ends_at = reservation_span(starts_at, ends_at)
+    facts = facts_read(with_delayed=True)
+    kept = Reserved(
+        start_s=starts_at.timestamp(), end_s=ends_at.timestamp(), project=project.pk if project else "", purpose=""
+    )
+    delayed = _delayed(facts, _kept(facts.pool, target, kept))
+    return tuple(row for row in delayed if project is None or row.job.project_id != project.pk)
 
 
 def _running_on(node: Node) -> tuple[RunningThere, ...]:
@@ -90,15 +115,32 @@ def _running_on(node: Node) -> tuple[RunningThere, ...]:
     return tuple(sorted(rows, key=lambda row: (row.finish_at is None, row.finish_at, row.job.pk)))
 
 
-def _decide(facts: Facts, without: str = "") -> Decision:
-    nodes = tuple(replace(node, takes_work=node.takes_work and node.name != without) for node in facts.pool.nodes)
-    pool = replace(facts.pool, nodes=nodes)
+def _drained(pool: PoolView, name: str) -> PoolView:
+    nodes = tuple(replace(node, takes_work=node.takes_work and node.name != name) for node in pool.nodes)
+    return replace(pool, nodes=nodes)
+
+
+def _kept(pool: PoolView, target: Node | Device, kept: Reserved) -> PoolView:
+    def now_kept(node: NodeView, device: DeviceView) -> bool:
+        return node.name == target.name if isinstance(target, Node) else device.device_id == target.pk
+
+    nodes = []
+    for node in pool.nodes:
+        devices = (
+            replace(device, reserved=(*device.reserved, kept)) if now_kept(node, device) else device
+            for device in node.devices
+        )
+        nodes.append(replace(node, devices=tuple(devices)))
+    return replace(pool, nodes=tuple(nodes))
+
+
+def _decide(facts: Facts, pool: PoolView) -> Decision:
     return place(facts.views, pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
-def _delayed(facts: Facts, name: str) -> tuple[Delayed, ...]:
-    """Waiting jobs that would finish later without the node, or not start at all."""
-    before, after = _decide(facts), _decide(facts, without=name)
+def _delayed(facts: Facts, changed: PoolView) -> tuple[Delayed, ...]:
+    """Waiting jobs that would finish later on the changed pool, or not start at all."""
+    before, after = _decide(facts, facts.pool), _decide(facts, changed)
     starting = {placement.job_id for placement in before.placements}
     found = []
     for view in facts.views:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from collections.abc import Sequence
 
 from django.db.models import F, Min, Q
 from django.db.models.functions import Coalesce
 
 from harness.accounts.access import visible_projects
 from harness.accounts.models import User
+from harness.estimates.told import ways_told
 from harness.jobs.models import DeviceUse, Job
 from harness.jobs.timelines import Window
+from scheduler.simulate.traces import Way
 from worker.states import TERMINAL, JobState
 
 TraceRow = tuple[str | float | int | None, ...]
-TRACE_COLUMNS = ("job_id", "submitted_s", "deadline_s", "kind", "count", "run_s", "power_w", "project", "priority")
-"""As `scheduler.simulate.traces` reads them; times are seconds since 1970."""
+TRACE_COLUMNS = (
+    "job_id", "submitted_s", "deadline_s", "kind", "count", "run_s", "power_w", "project", "priority", "ways",
+)  # fmt: skip
+"""As `scheduler.simulate.traces` reads them; times are seconds since 1970, ways what the estimator told, as JSON."""
 
 
 def trace_rows(*, user: User, window: Window) -> list[TraceRow]:
@@ -35,11 +41,24 @@ def trace_rows(*, user: User, window: Window) -> list[TraceRow]:
     # What its attempts held may reach back before the window.
     for use in DeviceUse.objects.filter(job__finished_at__gt=window.since, ended_at__gt=F("started_at")):
         uses[str(use.job_id)].append(use)
+    told = ways_told(uses)
     return [
-        (pk, at.timestamp(), until.timestamp() if until else None, *_held(uses[pk]), slug, priority)
+        (
+            pk,
+            at.timestamp(),
+            until.timestamp() if until else None,
+            *_held(uses[pk]),
+            slug,
+            priority,
+            _text(told.get(pk)),
+        )
         for pk, at, until, slug, priority in jobs
         if pk in uses
     ]
+
+
+def _text(ways: Sequence[Way] | None) -> str:
+    return json.dumps([way.to_dict() for way in ways], separators=(",", ":")) if ways else ""
 
 
 def _held(uses: list[DeviceUse]) -> tuple[str, int, float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -144,7 +144,7 @@ def job_energy(job: Job) -> JobEnergy:
     )
 
 
-def _share(use: DeviceUse, since: datetime, until: datetime) -> tuple[float, float]:
+def use_share(use: DeviceUse, since: datetime, until: datetime) -> tuple[float, float]:
     """(seconds, joules) of a use that lie between two moments."""
     whole_s = (use.ended_at - use.started_at).total_seconds()
     inside_s = (min(use.ended_at, until) - max(use.started_at, since)).total_seconds()
@@ -158,18 +158,26 @@ def use_rows(*, user: User, window: Window, by: str) -> list[UseRow]:
 
     What belongs to projects the person does not see is one nameless row. Raises `Invalid`.
     """
-    if by not in GROUPS:
-        raise Invalid(f"Use cannot be grouped by {by!r}.", field="by", hint=f"Use one of: {', '.join(GROUPS)}.")
-    seen = set(visible_projects(user).values_list("pk", flat=True))
     rows: dict[str, UseRow] = {}
-    for use in uses_of(window):
-        key, name, job_id = _group(use, by, is_admin(user) or use.project_id in seen or is_pools(use))
-        seconds, joules = _share(use, window.since, window.until)
+    for use, key, name, job_id in use_grouped(user=user, window=window, by=by):
+        seconds, joules = use_share(use, window.since, window.until)
         row = rows.setdefault(key, UseRow(name=name, job_id=job_id))
         row.device_s += seconds
         row.energy_j += joules
         row.bases[use.energy_basis] += joules
     return sorted(rows.values(), key=lambda row: (-row.energy_j, row.name))
+
+
+def use_grouped(*, user: User, window: Window, by: str) -> Iterator[tuple[DeviceUse, str, str, str]]:
+    """Each use in the window with key, name and job's id of what it belongs to, as the person may know it.
+
+    Raises `Invalid`.
+    """
+    if by not in GROUPS:
+        raise Invalid(f"Use cannot be grouped by {by!r}.", field="by", hint=f"Use one of: {', '.join(GROUPS)}.")
+    seen = set(visible_projects(user).values_list("pk", flat=True))
+    for use in uses_of(window):
+        yield (use, *_group(use, by, is_admin(user) or use.project_id in seen or is_pools(use)))
 
 
 def _group(use: DeviceUse, by: str, visible: bool) -> tuple[str, str, str]:
@@ -208,10 +216,11 @@ def _bucket(
 ) -> Bucket:
     since = window.since + timedelta(seconds=number * window.bucket_s)
     until = since + timedelta(seconds=window.bucket_s)
-    shares = [(use.device_id, *_share(use, since, until)) for use in uses]
+    shares = [(use.device_id, *use_share(use, since, until)) for use in uses]
     worked: dict[str | None, float] = defaultdict(float)
     for device_id, seconds, _ in shares:
-        worked[device_id] += seconds
+        if seconds:
+            worked[device_id] += seconds
     busy = sum(worked.values()) / window.bucket_s
     idle_j = 0.0
     there = [device for device in devices if device.node.created_at < until]

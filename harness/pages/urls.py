@@ -111,6 +111,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/<str:tab>/", job.job_page, name="job_tab"),
     path("pool/", pool.pool, name="pool"),
     path("pool/nodes/", pool.node_new, name="node_new"),
+    path("pool/nodes/<str:name>/near/", pool.node_near, name="node_near"),
     path("pool/nodes/<str:name>/<str:action>/", pool.node_act, name="node_act"),
     path("pool/settings/", pool.pool_settings, name="pool_settings"),
     path("pool/object-store/", pool.object_store, name="pool_object_store"),

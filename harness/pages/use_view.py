@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from harness.jobs.timelines import KWH_J, Bucket, UseRow, Window
+from harness.jobs.use_timeline import UseSeries
 from harness.pages.charts import chart_card
 from harness.pages.figures import figure
 from scheduler.offers.words import energy_words
 
 ROWS_DRAWN = 20
+SERIES_DRAWN = 8
+"""As many as there are colours."""
 SMALL_KWH = 0.1
 
 
@@ -29,8 +33,10 @@ SMALL, LARGE = EnergyUnit(energy="Wh", mass="g", per_kwh=1000.0), EnergyUnit(ene
 _KIND_WORDS = {"cpu": "CPU cores", "cuda": "GPUs"}
 
 
-def use_charts(buckets: Sequence[Bucket], rows: Sequence[UseRow], span: str, by: str) -> list[dict[str, Any]]:
-    """Utilisation and power over time, energy by what is asked for."""
+def use_charts(
+    buckets: Sequence[Bucket], rows: Sequence[UseRow], series: Sequence[UseSeries], span: str, by: str
+) -> list[dict[str, Any]]:
+    """Utilisation and power of the pool over time; work and energy of what is asked for, over time and in all."""
     kinds = list(dict.fromkeys(bucket.device_kind for bucket in buckets))
     words = [_KIND_WORDS.get(kind, kind) for kind in kinds]
     at = {(bucket.starts_at, bucket.device_kind): bucket for bucket in buckets}
@@ -52,10 +58,31 @@ def use_charts(buckets: Sequence[Bucket], rows: Sequence[UseRow], span: str, by:
             "power", "Power", "timeline", ["from", "working", "idle"], power, csv=timeline_csv, unit="W", stacked=True,
             note="Read from the devices where they tell; else by the table of watts and the load that was measured.",
         ),
+        *_series_charts(series, moments, unit, span, by),
         chart_card(
             "energy", f"Energy by {by}", "bars", [by, unit.energy], energy,
             csv=f"/api/v1/pool/use.csv?span={span}&by={by}",
             note="Only of devices while they worked for a job.",
+        ),
+    ]  # fmt: skip
+
+
+def _series_charts(
+    series: Sequence[UseSeries], moments: Sequence[datetime], unit: EnergyUnit, span: str, by: str
+) -> list[dict[str, Any]]:
+    csv = f"/api/v1/pool/use/timeline.csv?span={span}&by={by}"
+    columns = ["from", *(one.name for one in series)]
+    at = list(enumerate(moments)) if series else []
+    work = [[m.isoformat(), *(one.devices[number] for one in series)] for number, m in at]
+    energy = [[m.isoformat(), *(one.kwh[number] * unit.per_kwh for one in series)] for number, m in at]
+    return [
+        chart_card(
+            "work-over-time", f"Devices at work by {by}", "timeline", columns, work, csv=csv, unit="", stacked=True,
+            note=f"On average, those with most energy; the CSV has every {by}.",
+        ),
+        chart_card(
+            "energy-over-time", f"Energy by {by} over time", "timeline", columns, energy, csv=csv, unit=unit.energy,
+            stacked=True, note="In each stretch of time, of devices while they worked. The CSV has the CO₂, too.",
         ),
     ]  # fmt: skip
 

@@ -40,6 +40,8 @@ class Node(models.Model):
     """Attempts the agent saw alive at its last heartbeat: `[{"job_id", "token"}]`."""
     address = models.CharField(max_length=64, blank=True)
     """Where ranks on other nodes reach it, as its agent reports; empty: it does not know."""
+    near = models.CharField(max_length=60, blank=True)
+    """Rack or switch, as an admin names it: gangs over several nodes stay within one where they can."""
     secret_digest = models.CharField(max_length=64, blank=True, db_index=True)
     """SHA-256 of what it got when it joined: its API token and its password at the broker. Empty: it did not join by a
     token but was started beside the portal, or was only named so far."""

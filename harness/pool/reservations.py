@@ -43,11 +43,10 @@ def reservation_create(
         raise Invalid(
             "A reservation needs a purpose of at most 200 letters.", field="purpose", hint="Say what it is for."
         )
-    found = node_named(node, field="node")
-    kept = _device(found, device) if device else None
+    target = reservation_target(node, device)
     with transaction.atomic():
         made = reservation_hold(
-            target=kept or found,
+            target=target,
             starts_at=starts_at,
             ends_at=ends_at,
             purpose=purpose.strip(),
@@ -61,6 +60,23 @@ def reservation_create(
     return made
 
 
+def reservation_target(node: str, device: str = "") -> Node | Device:
+    """The node of this name, or one device of it (such as `cuda:0`). Raises `NotFound`."""
+    found = node_named(node, field="node")
+    return _device(found, device) if device else found
+
+
+def reservation_span(starts_at: datetime | None, ends_at: datetime) -> tuple[datetime, datetime]:
+    """(start, end), from now on without a start. Raises `Invalid`."""
+    now = timezone.now()
+    starts_at = starts_at or now
+    if ends_at <= max(now, starts_at):
+        raise Invalid("The reservation would be over before it begins.", field="ends_at", hint="Give a later end.")
+    if ends_at - starts_at > LONGEST:
+        raise Invalid("A reservation lasts a year at most.", field="ends_at", hint="Drain the node instead.")
+    return starts_at, ends_at
+
+
 def reservation_hold(
     *,
     target: Node | Device,
@@ -71,12 +87,7 @@ def reservation_hold(
     by: User | None = None,
 ) -> Reservation:
     """The same without asking who may: for the harness's own measurements. Raises `Invalid`, `Conflict`."""
-    now = timezone.now()
-    starts_at = starts_at or now
-    if ends_at <= max(now, starts_at):
-        raise Invalid("The reservation would be over before it begins.", field="ends_at", hint="Give a later end.")
-    if ends_at - starts_at > LONGEST:
-        raise Invalid("A reservation lasts a year at most.", field="ends_at", hint="Drain the node instead.")
+    starts_at, ends_at = reservation_span(starts_at, ends_at)
     node, device = (target, None) if isinstance(target, Node) else (None, target)
     with transaction.atomic():
         facts_change()  # nothing that is being decided on the facts before this starts there

@@ -54,6 +54,8 @@ class NodeRow:
     description: dict[str, Any]
     heartbeat_age_s: float | None
     address: str
+    near: str
+    """`Node.near`."""
     check: dict[str, Any]
     """`Node.check_result`."""
     devices: tuple[DeviceRow, ...]
@@ -114,6 +116,7 @@ def pool_overview() -> PoolOverview:
             description=node.description,
             heartbeat_age_s=(now - node.heartbeat_at).total_seconds() if node.heartbeat_at else None,
             address=node.address,
+            near=node.near,
             check=node.check_result,
             devices=tuple(by_node.get(node.pk, ())),
         )

@@ -30,6 +30,8 @@ CLOCK_OFF = "clock_off_s"
 """In `Node.description`: how far its clock is ahead of ours (behind: below 0), where that is too far for work."""
 CO2_MAX_G_PER_KWH = 5000.0
 SLOWDOWN_MAX = 100.0
+NEAR_MOST = 60
+"""Letters of a rack's name."""
 _SMALL_MAX, _INTEGER_MAX = 2**15 - 1, 2**31 - 1
 _log = logging.getLogger(__name__)
 
@@ -120,6 +122,25 @@ def _drain_set(user: User, name: str, *, wanted: bool) -> Node:
     node.refresh_from_db()
     publish_pool("node", {"node": name, "state": node.state})
     task_send_on_commit("control.tick")
+    return node
+
+
+def node_near_set(*, user: User, name: str, near: str) -> Node:
+    """Say in which rack, or at which switch, a node is; empty: nobody knows. It holds for what starts from now on.
+
+    Raises `Forbidden`, `NotFound`, `Invalid`.
+    """
+    require_admin(user)
+    near = near.strip()
+    if len(near) > NEAR_MOST or not near.isprintable():
+        raise Invalid(f"A rack has a name of at most {NEAR_MOST} letters on one line.", field="near")
+    with transaction.atomic():
+        node = node_named(name)
+        Node.objects.filter(pk=node.pk).update(near=near)
+        node.near = near
+        audit_write(user, "node_near_set", name, near=near)
+        task_send_on_commit("control.tick")
+    publish_pool("node", {"node": name, "state": node.state})
     return node
 
 

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_settings import Settings
+from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
 from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.rooms import Rooms, Slot
 from scheduler.policies.ways import Ways
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
-
-LEAST_LEFT_S = 1.0
 
 
 class DeadlinePass:
@@ -46,13 +45,17 @@ class DeadlinePass:
     def plan(self) -> Plan:
         """Serve everybody in turn."""
         fixed, promised, dated, others = self._sorted()
+        lasting = Stays(self._set, self._rooms, self._out, self._now_s)
         if self._with_stays:
-            self._stay(promised, dated, others)
+            lasting.begin(promised, [*dated, *others], others)
         stays, may_promise = self._out.stays, self._begin(fixed, promised, others)
         for job in self._admit(dated, promised, may_promise=may_promise):
             self._try(job)
-        for job in [job for job in others if job.job_id not in stays and not self._is_overdue(job)]:
-            self._serve(job)
+        for job in [job for job in others if not self._is_overdue(job)]:
+            if job.job_id in stays:
+                lasting.go_on(job, self._ways[job.job_id])
+            else:
+                self._serve(job)
         self._lend([job for job in (*dated, *others) if job.job_id not in stays])
         self._widen()
         return plan_of(self._jobs, [*promised, *dated, *others], self._out, self._now_s)
@@ -61,22 +64,6 @@ class DeadlinePass:
     def has_stays(self) -> bool:
         """Whether a job goes on only because it has just begun."""
         return bool(self._out.stays)
-
-    def _stay(self, promised: Sequence[JobView], dated: Sequence[JobView], others: Sequence[JobView]) -> None:
-        """Let jobs that have just begun keep their devices for a while; only what is promised and waits matters here:
-        who outranks them, or is overdue, does so at once."""
-        waiting = [job for job in (*dated, *others) if not job.is_running]
-        if all(job.is_running for job in promised) or any(map(self._is_overdue, waiting)):
-            return
-        least = max((job.priority for job in waiting), default=-math.inf)
-        for job in others:
-            if job.running is None or not job.is_running or job.priority < least or self._is_overdue(job):
-                continue
-            option = job.running.option
-            until_s = job.running.last_change_s + self._set.stay * self._set.rescale.cost_s(option.count)
-            if until_s > self._now_s and self._rooms.fits_quota(job, option):
-                self._rooms.hold(job, min(until_s, self._now_s + max(LEAST_LEFT_S, job.left_high_s(option))))
-                self._out.stays.add(job.job_id)
 
     def _begin(self, fixed: Sequence[JobView], promised: Sequence[JobView], others: Sequence[JobView]) -> bool:
         """Those that go before every deadline that is not promised. Returns whether anything new may be promised: not

@@ -20,8 +20,10 @@ class Found:
     promised: set[str] = field(default_factory=set)
     warnings: dict[str, str] = field(default_factory=dict)
     waits: dict[str, WaitReason] = field(default_factory=dict)
-    stays: set[str] = field(default_factory=set)
-    """Running jobs that keep what they have."""
+    stays: dict[str, float] = field(default_factory=dict)
+    """Running jobs that keep what they have -> until when at least."""
+    resumes: dict[str, Slot] = field(default_factory=dict)
+    """The same jobs -> where they go on after that."""
 
 
 def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now_s: float) -> Plan:
@@ -50,6 +52,9 @@ def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:
     if running and job.is_running and (slot is None or slot.start_s <= now_s):
         if slot is None and job.can_pause and job.job_id not in found.stays:
             return math.inf, math.inf
+        if slot is None and (resumes := found.resumes.get(job.job_id)):
+            done_s = found.stays[job.job_id] - now_s
+            return running.started_s, resumes.start_s + max(0.0, job.left_s(running.option) - done_s)
         return running.started_s, now_s + job.left_s(slot.option if slot else running.option)
     return (slot.start_s, slot.start_s + job.left_s(slot.option)) if slot else (math.inf, math.inf)
 
@@ -62,10 +67,17 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     if slot is None:
         return None
     words = device_words(slot.option.count, slot.option.kind)
+    if job.promised and slot.start_s in found.stays.values():
+        return WaitReason(
+            code=WaitCode.DEVICES_BUSY,
+            text=f"It is planned on {words}, in time for its promise; what has just begun there goes on until then.",
+            remedy="A higher priority would let it start now.",
+        )
+    fewer = " or fewer devices" if slot.option.count > 1 else ""
     return WaitReason(
         code=WaitCode.LATER,
         text=f"It is planned on {words}, once the jobs before it have ended.",
-        remedy="A higher priority or fewer devices would let it start sooner.",
+        remedy=f"A higher priority{fewer} would let it start sooner.",
     )
 
 

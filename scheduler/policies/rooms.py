@@ -97,28 +97,37 @@ class Rooms:
         quota = self._quotas.get(job.project)
         return quota is None or quota.borrows(option.kind)
 
-    def find(self, job: JobView, option: Option, run_s: float, latest_s: float, *, borrow: bool = False) -> Slot | None:
-        """The first slot that starts by `latest_s`; a running job stays on its node where it can start there now."""
+    def find(
+        self,
+        job: JobView,
+        option: Option,
+        run_s: float,
+        latest_s: float,
+        *,
+        borrow: bool = False,
+        from_s: float = -math.inf,
+    ) -> Slot | None:
+        """The first slot from `from_s` to `latest_s`; a running job stays on its node where it can start there now."""
         if latest_s <= self.now_s and not self.may_start_now(option):
             return None
         tokens = self._tokens_for(job, option, borrow=borrow) if self._tokens else None
         if option.parts:
-            return self._find_mixed(job, option, run_s, latest_s, tokens)
+            return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
         here = self._here(job, option) if job.running else None
         if here:
-            start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens)
+            start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s <= self.now_s:
                 return Slot(option, here, start_s, start_s + run_s)
         best: Room | None = None
         best_s = math.inf
         for room in self._candidates(job, option):
-            start_s = self._start(((room, option.count),), option, run_s, latest_s, tokens)
+            start_s = self._start(((room, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s < best_s:
                 best_s, best = start_s, room
                 if start_s <= self.now_s:
                     break
         if best is None and not option.model_name and self._models[option.kind] > 1:
-            return self._find_mixed(job, option, run_s, latest_s, tokens)
+            return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
         return Slot(option, best, best_s, best_s + run_s) if best else None
 
     def _tokens_for(self, job: JobView, option: Option, *, borrow: bool) -> Timeline | None:
@@ -151,7 +160,7 @@ class Rooms:
         return chain.from_iterable([self._groups[key].candidates(width, level) for key in self._keys(option)])
 
     def _find_mixed(
-        self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None
+        self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
     ) -> Slot | None:
         """The first slot of a gang over several models; on the nodes where it runs where it can start there now."""
         mine = job.running.nodes if job.running else ()
@@ -161,7 +170,7 @@ class Rooms:
             parts = mixture_of(rooms, option) if rooms[0].level >= job.minimum_sandbox_level else ()
             if not parts:
                 continue
-            start_s = self._start(parts, option, run_s, latest_s, tokens)
+            start_s = self._start(parts, option, run_s, latest_s, tokens, from_s)
             if math.isfinite(start_s) and (best is None or start_s < best.start_s):
                 best = Slot(option, parts[0][0], start_s, start_s + run_s, parts)
                 if start_s <= self.now_s:
@@ -221,8 +230,7 @@ class Rooms:
 
     def _held(self, running: Running) -> dict[str, Counter[DeviceKey]]:
         """Node -> what it holds there: an option may leave the model open, so the devices themselves tell."""
-        keys = self._keys(running.option)
-        places = running.nodes or ("",)
+        keys, places = self._keys(running.option), running.nodes or ("",)
         if len(keys) == len(places) == 1 == self._models[running.option.kind]:
             return {places[0]: Counter({keys[0]: running.option.count})}
         found = {name: self._held_at(running, name) for name in places if name in self._nodes}
@@ -253,10 +261,12 @@ class Rooms:
         rooms = (self._room_at(node, key) for key, _ in held if key in keys)
         return next((room for room in rooms if room and room.total >= option.count), None)
 
-    def _start(self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None) -> float:
-        """When all of it is free at once."""
+    def _start(
+        self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
+    ) -> float:
+        """When all of it is free at once, from `from_s` on."""
         room, width = parts[0]
-        start_s = room.devices.earliest(width, run_s, latest_s)
+        start_s = room.devices.earliest(width, run_s, latest_s, from_s)
         others: list[tuple[Timeline | Brief, float]] = [(other.devices, float(number)) for other, number in parts[1:]]
         if tokens:
             others.append((tokens, float(option.count)))

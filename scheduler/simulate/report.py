@@ -21,12 +21,12 @@ COLOURS = ("#1f6fb2", "#c4501b", "#2a7f3f", "#8a3fa0", "#8a6d00", "#666666")
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "4 2", "1 2")
 STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-.wide { overflow-x: auto; }
+body { max-width: 62rem; margin: 2rem auto; padding: 0 1rem; } h1 { overflow-wrap: anywhere; }
+.wide, figure { overflow-x: auto; }
 table { border-collapse: collapse; }
 th, td { padding: .25rem .8rem; border-bottom: 1px solid #8886; text-align: right; }
 th:first-child { text-align: left; font-weight: 600; } thead th { border-bottom-width: 2px; }
-svg { width: 100%; height: auto; } svg text { fill: currentColor; font: 12px system-ui, sans-serif; }
+svg { width: 100%; min-width: 40rem; height: auto; } svg text { fill: currentColor; font: 12px system-ui, sans-serif; }
 figure { margin: 1.5rem 0; } figcaption { font-weight: 600; }
 """
 
@@ -105,6 +105,7 @@ ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("... median", lambda item: _hours(item, item.jct_p50_s)),
     ("... 99 %", lambda item: _hours(item, item.jct_p99_s)),
     ("Submission to start, mean", lambda item: _number(item.wait_mean_s / 60, "min")),
+    ("... 99 %", lambda item: _number(item.wait_p99_s / 60, "min")),
     ("Makespan", lambda item: _number(item.makespan_s / 3600, "h")),
     ("Utilisation", lambda item: _number(item.utilisation)),
     ("Device-hours", lambda item: _number(item.device_hours)),

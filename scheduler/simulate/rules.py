@@ -38,8 +38,9 @@ class Rules:
         """Refuse times that run backwards."""
         if not (math.isfinite(self.slot_s) and self.slot_s > 0):
             raise ValueError(f"a slot of {self.slot_s} s")
-        if min(self.event_s, self.change_s, self.restart_s, self.restart_every) < 0:
-            raise ValueError("an overhead below 0")
+        costs = (self.event_s, self.change_s, self.restart_s, self.restart_every)
+        if not all(math.isfinite(cost) and cost >= 0 for cost in costs):
+            raise ValueError("an overhead below 0, or that never ends")
         if self.event_s >= self.slot_s:
             raise ValueError("decisions cost more time than there is between them")
 

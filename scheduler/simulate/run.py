@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,20 +13,29 @@ from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, Replay, SimJob
 from scheduler.simulate.pool import SimPool
 from scheduler.simulate.rules import SLOT_S, Rules
-from scheduler.simulate.tables import Power, Tables, options_of
+from scheduler.simulate.tables import Power, Tables, as_it_ran, options_of
+from scheduler.simulate.told import told_options
 from scheduler.simulate.traces import TraceJob, read_trace
 from scheduler.types import Policy
 
 
-def sim_jobs(trace: Sequence[TraceJob], tables: Tables | None, pool: SimPool) -> list[SimJob]:
-    """The jobs of a trace with their ways to run on this pool. Raises `TraceError`."""
+def sim_jobs(
+    trace: Sequence[TraceJob], tables: Tables | None, pool: SimPool, *, estimator: bool = False
+) -> list[SimJob]:
+    """The jobs of a trace with their ways to run on this pool. Raises `TraceError`.
+
+    With `estimator` a job may also run as the estimator told, where the trace says what that was.
+    """
     powers: dict[str, Power] = {}
     for part in pool.parts:
         powers.setdefault(part.kind, part.power)
     jobs = []
     for job in trace:
         power = powers.get(job.kind, Power(idle_w=0.0, busy_w=0.0))
-        options = options_of(job, tables, pool.most(job.kind), power)
+        if estimator and job.ways:
+            options = told_options(as_it_ran(job, power), job.ways, pool)
+        else:
+            options = options_of(job, tables, pool.most(job.kind), power)
         jobs.append(
             SimJob(
                 job_id=job.job_id,
@@ -37,6 +47,18 @@ def sim_jobs(trace: Sequence[TraceJob], tables: Tables | None, pool: SimPool) ->
             )
         )
     return jobs
+
+
+def misfits(trace: Sequence[TraceJob], jobs: Sequence[SimJob], pool: SimPool) -> list[str]:
+    """In sentences: which jobs of a trace can never run on this pool, and why."""
+    lost = [job for job, sim in zip(trace, jobs, strict=True) if not sim.options]
+    kinds = Counter(job.kind for job in lost if not pool.most(job.kind))
+    said = [
+        f"{count} of {len(trace)} jobs ask for devices of the kind {kind}, of which the pool has none"
+        for kind, count in sorted(kinds.items())
+    ]
+    wide = len(lost) - kinds.total()
+    return [*said, f"{wide} of {len(trace)} jobs are too large for the pool"] if wide else said
 
 
 def policy_for(name: str, rules: Rules) -> Policy:
@@ -60,10 +82,16 @@ def simulate(
     tables: Tables | None = None,
     slot_s: float = SLOT_S,
     overheads: bool = True,
+    rescale_s: float | None = None,
+    estimator: bool = False,
 ) -> Replay:
-    """Replay a trace by the published rules, with their overheads or without. Raises `TraceError`, `ValueError`."""
-    jobs = sim_jobs(read_trace(trace) if isinstance(trace, Path) else trace, tables, pool)
+    """Replay a trace by the published rules, with their overheads or without. Raises `TraceError`, `ValueError`.
+
+    `rescale_s`: what a start or a change of width costs for each doubling of it, and once more; None: as published.
+    """
+    jobs = sim_jobs(read_trace(trace) if isinstance(trace, Path) else trace, tables, pool, estimator=estimator)
     rules = Rules.published(pool.devices, slot_s=slot_s)
     rules = rules if overheads else rules.without_overheads()
+    rules = rules if rescale_s is None else replace(rules, change_s=rescale_s)
     chosen = policy_for(policy, rules) if isinstance(policy, str) else policy
     return Engine(jobs, pool, chosen, replace(rules, refuse_late=refuses(chosen))).run()

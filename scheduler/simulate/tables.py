@@ -46,7 +46,8 @@ class Tables:
         if found is None:
             batches = sorted(batch for model, batch in self._rates if model == job.model)
             known = f"batches {batches}" if batches else "no such table"
-            raise TraceError(f"job {job.job_id}: no throughput of {job.model} at batch {job.batch_size} ({known})")
+            column = "batch_size" if batches else "model_name"
+            raise job.fail(column, f"no throughput of {job.model} at batch {job.batch_size} ({known})")
         return found
 
     @staticmethod
@@ -100,16 +101,21 @@ def options_of(
     one of our own history runs as it ran.
     """
     if not job.model:
-        if not job.run_s:
-            raise TraceError(f"job {job.job_id}: neither a model nor a run time")
-        watts = job.power_w or job.count * power.busy_w
-        fixed = Option(kind=job.kind, count=job.count, model_name=model_name, rate_per_s=1 / job.run_s, power_w=watts)
+        fixed = as_it_ran(job, power, model_name=model_name)
         return (fixed,) if job.count <= most else ()
     if tables is None:
-        raise TraceError(f"job {job.job_id} names the model {job.model}: give the folder of throughput tables")
+        raise job.fail("model_name", f"{job.model} needs throughput tables: name their folder")
     rates = {width: rate for width, rate in tables.rates(job).items() if width <= min(most, job.batch_size)}
     order = sorted(rates, key=lambda width: (width != job.count, width))
     return tuple(_option(job.kind, model_name, width, rates[width] / job.iterations, power.busy_w) for width in order)
+
+
+def as_it_ran(job: TraceJob, power: Power, *, model_name: str = "") -> Option:
+    """The one way that a job without a model is known to run. Raises `TraceError`."""
+    if not job.run_s:
+        raise job.fail("run_s", "neither a model nor a run time")
+    watts = job.power_w or job.count * power.busy_w
+    return Option(kind=job.kind, count=job.count, model_name=model_name, rate_per_s=1 / job.run_s, power_w=watts)
 
 
 @lru_cache(maxsize=200_000)

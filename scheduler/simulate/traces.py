@@ -14,13 +14,49 @@ import json
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 
 class TraceError(ValueError):
     """A trace or a table that cannot be used; the text names file, row and column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One way to run a job, as it was estimated."""
+
+    kind: str
+    count: int
+    run_s: float
+    """Middle of the estimate, of the whole run."""
+    power_w: float = 0.0
+    """All its devices while it runs; 0: unknown."""
+    model: str = ""
+    """Of device."""
+    mode: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no run."""
+        if not (isinstance(self.count, int) and self.count >= 1):
+            raise ValueError(f"{self.count} devices")
+        if not (math.isfinite(self.run_s) and self.run_s > 0):
+            raise ValueError(f"a run of {self.run_s} s")
+        if not (math.isfinite(self.power_w) and self.power_w >= 0):
+            raise ValueError(f"{self.power_w} W")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(body: Any) -> Way:
+        """Inverse of `to_dict`. Raises `ValueError`."""
+        try:
+            return Way(**body)
+        except TypeError as error:  # also of figures that are texts
+            raise ValueError("each way needs kind, count and run_s, and may have power_w, model and mode") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +81,14 @@ class TraceJob:
     """All its devices while it runs; 0: unknown."""
     project: str = ""
     priority: int = 0
+    ways: tuple[Way, ...] = ()
+    """What the estimator told of it, the way that it was submitted with first."""
+    where: str = field(default="", compare=False)
+    """File and row that it was read from, for errors that show later."""
+
+    def fail(self, column: str, problem: str) -> TraceError:
+        """An error that says where: not every fault of a row shows before its job meets tables and pool."""
+        return TraceError(f"{self.where or f'job {self.job_id}'}, column {column}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -55,8 +99,12 @@ class _Row:
     number: int
     cells: Mapping[str, Any]
 
+    @property
+    def where(self) -> str:
+        return f"{self.file}, row {self.number}"
+
     def fail(self, column: str, problem: str) -> TraceError:
-        return TraceError(f"{self.file}, row {self.number}, column {column}: {problem}")
+        return TraceError(f"{self.where}, column {column}: {problem}")
 
     def text(self, column: str, *, empty_ok: bool = False) -> str:
         value = self.cells.get(column)
@@ -65,6 +113,17 @@ class _Row:
                 return ""
             raise self.fail(column, "nothing is there")
         return str(value).strip()
+
+    def ways(self, column: str) -> tuple[Way, ...]:
+        """A JSON list of ways to run, as text or as it is; none where nothing is there."""
+        value = self.cells.get(column)
+        try:
+            listed = json.loads(value) if isinstance(value, str) and value.strip() else value or []
+            if not isinstance(listed, list):
+                raise ValueError("expected a list of ways")
+            return tuple(map(Way.from_dict, listed))
+        except ValueError as error:
+            raise self.fail(column, str(error)) from None
 
     def number_of(self, column: str, *, least: float = -math.inf, default: float | None = None) -> float:
         text = self.text(column, empty_ok=default is not None)
@@ -90,26 +149,28 @@ class _Row:
 def _elasticflow(row: _Row) -> TraceJob:
     return TraceJob(
         job_id=row.text("job_id"),
-        submitted_s=row.number_of("submission_time"),
-        deadline_s=row.number_of("deadline"),
+        submitted_s=row.number_of("submission_time", least=0),
+        deadline_s=row.number_of("deadline", least=0),
         model=row.text("model_name"),
         batch_size=row.whole("batch_size", least=1),
         iterations=row.number_of("num_iteration", least=1),
         count=row.whole("num_gpu", least=1),
         run_s=row.number_of("duration", least=0),
+        where=row.where,
     )
 
 
 def _philly(row: _Row) -> TraceJob:
     return TraceJob(
         job_id=row.text("job_id"),
-        submitted_s=row.number_of("submit_time"),
-        deadline_s=row.number_of("ddl"),
+        submitted_s=row.number_of("submit_time", least=0),
+        deadline_s=row.number_of("ddl", least=0),
         model=row.text("model_name"),
         batch_size=row.whole("batch_size", least=1),
         iterations=row.number_of("real_iteration", least=1),
         count=row.whole("num_gpu", least=1),
         run_s=row.number_of("real_duration", least=0),
+        where=row.where,
     )
 
 
@@ -117,14 +178,16 @@ def _history(row: _Row) -> TraceJob:
     deadline = row.text("deadline_s", empty_ok=True)
     return TraceJob(
         job_id=row.text("job_id"),
-        submitted_s=row.number_of("submitted_s"),
-        deadline_s=row.number_of("deadline_s") if deadline else None,
+        submitted_s=row.number_of("submitted_s", least=0),
+        deadline_s=row.number_of("deadline_s", least=0) if deadline else None,
         count=row.whole("count", least=1),
         run_s=row.number_of("run_s", least=1e-6),
         kind=row.text("kind", empty_ok=True) or "cuda",
         power_w=row.number_of("power_w", least=0, default=0.0),
         project=row.text("project", empty_ok=True),
         priority=row.whole("priority", least=-1_000_000, default=0),
+        ways=row.ways("ways"),
+        where=row.where,
     )
 
 
@@ -141,7 +204,7 @@ def read_text(path: Path) -> str:
     """A text file, plain or packed with gzip. Raises `TraceError`."""
     try:
         raw = path.read_bytes()
-        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
+        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
     except OSError as error:
         raise TraceError(f"{path.name} cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
@@ -159,15 +222,19 @@ def read_trace(path: Path) -> list[TraceJob]:
 
 
 def _csv_rows(name: str, text: str) -> list[_Row]:
-    reader = csv.DictReader(io.StringIO(text))
-    if not reader.fieldnames:
-        raise TraceError(f"{name} is empty")
+    reader = csv.DictReader(io.StringIO(text, newline=""))
     rows = []
-    for number, cells in enumerate(reader, start=2):
-        row = _Row(name, number, {str(key): value for key, value in cells.items() if key is not None})
-        if None in cells:
-            raise row.fail(str(reader.fieldnames[-1]), "more cells than columns")
-        rows.append(row)
+    try:
+        if not reader.fieldnames:
+            raise TraceError(f"{name} is empty")
+        for cells in reader:
+            # As an editor counts them: lines that hold nothing are lines, too.
+            row = _Row(name, reader.line_num, {str(key): value for key, value in cells.items() if key is not None})
+            if None in cells:
+                raise row.fail(str(reader.fieldnames[-1]), "more cells than columns")
+            rows.append(row)
+    except csv.Error as error:
+        raise TraceError(f"{name}, row {reader.line_num + 1}: no CSV: {error}") from error
     return rows
 
 
@@ -195,7 +262,7 @@ def _parsed(name: str, rows: Iterable[_Row]) -> list[TraceJob]:
     parse = next((form for form, columns in _FORMS if columns <= present), None)
     if parse is None:
         nearest = min((columns for _, columns in _FORMS), key=lambda columns: len(columns - present))
-        raise TraceError(f"{name} lacks the columns {', '.join(sorted(nearest - present))}")
+        raise TraceError(f"{name}, row 1: lacks the columns {', '.join(sorted(nearest - present))}")
     jobs, seen = [], set[str]()
     for row in rows:
         job = parse(row)

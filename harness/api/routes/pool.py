@@ -18,6 +18,7 @@ from harness.api.schemas.base import Done
 from harness.api.schemas.pool import (
     DeviceOut,
     HealthOut,
+    NearIn,
     NodeIn,
     NodeOut,
     ObjectStoreOut,
@@ -39,7 +40,7 @@ router = Router()
 health_router = Router()
 _NODE = (
     *("name", "state", "cpu_cores", "memory_bytes", "sandbox_level", "sandbox_reason", "description"),
-    *("heartbeat_age_s", "address", "check"),
+    *("heartbeat_age_s", "address", "near", "check"),
 )
 
 
@@ -105,6 +106,13 @@ def node_undrain(request: HttpRequest, name: str) -> NodeOut:
     """Give the node work again. For admins."""
     user = person(request)
     return _one(user, services.node_undrain(user=user, name=name).name)
+
+
+@router.put("/nodes/{name}/near", response=NodeOut, summary="Name a node's rack")
+def node_near_set(request: HttpRequest, name: str, body: NearIn) -> NodeOut:
+    """Runs on several nodes stay within one rack where it has devices enough. Empty: nobody knows. For admins."""
+    user = person(request)
+    return _one(user, services.node_near_set(user=user, name=name, near=body.near).name)
 
 
 @router.put("/nodes/{name}/devices/{kind}/{index}/slowdown", response=NodeOut, summary="Slow a device down")

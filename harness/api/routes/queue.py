@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Query, Router, Status
 
 from harness.accounts.access import require_admin, visible_projects
+from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
 from harness.api.schemas.base import Done, Items, Strict
@@ -27,10 +28,11 @@ from harness.api.schemas.queue import (
     ReservationIn,
     ReservationOut,
     UseOut,
+    UsePointOut,
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, history, queueing, timelines
+from harness.jobs import drain, history, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.selectors import job_get
@@ -121,14 +123,30 @@ def reservation_list(request: HttpRequest) -> dict[str, Any]:
 def reservation_create(request: HttpRequest, body: ReservationIn) -> Status[Any]:
     """Keep a node or a device for a purpose over a time; running jobs are not stopped. For admins."""
     user = person(request)
+    project = _reserved_for(user, body)
+    made = reservations.reservation_create(user=user, project=project, **body.model_dump(exclude={"project"}))
+    return Status(201, _reservation_out(made, {project.pk} if project else set()))
+
+
+def _reserved_for(user: User, body: ReservationIn) -> Project | None:
+    """The project that is named. Raises `Forbidden`, `Invalid` (a time without its zone), `NotFound`."""
     require_admin(user)
     for name in ("starts_at", "ends_at"):
         moment = getattr(body, name)
         if moment is not None and moment.tzinfo is None:
             raise Invalid("A time needs its zone.", field=name, hint="For example 2030-01-31T18:00:00Z.")
-    project = project_get(user=user, slug=body.project) if body.project else None
-    made = reservations.reservation_create(user=user, project=project, **body.model_dump(exclude={"project"}))
-    return Status(201, _reservation_out(made, {project.pk} if project else set()))
+    return project_get(user=user, slug=body.project) if body.project else None
+
+
+@pool_router.post("/reservations/consequences", response=Items[DrainDelayed], summary="What a reservation would do")
+def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, Any]:
+    """Who would wait longer; nothing is kept. For admins."""
+    user = person(request)
+    project = _reserved_for(user, body)
+    found = drain.reservation_consequences(
+        user=user, project=project, **body.model_dump(exclude={"project", "purpose"})
+    )
+    return {"items": list(map(_delayed_out, found))}
 
 
 @pool_router.delete("/reservations/{reservation_id}", response=Done, summary="Cancel a reservation")
@@ -181,15 +199,13 @@ def drain_preview(request: HttpRequest, name: str) -> DrainOut:
         DrainRunning(job_id=row.job.pk, name=row.job.name, devices=row.devices, finish_at=row.finish_at)
         for row in found.running
     ]
-    delayed = [
-        DrainDelayed(
-            job_id=row.job.pk,
-            name=row.job.name,
-            **{name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise")},
-        )
-        for row in found.delayed
-    ]
+    delayed = list(map(_delayed_out, found.delayed))
     return DrainOut(node=found.node.name, running=running, idle_at=found.idle_at, delayed=delayed)
+
+
+def _delayed_out(row: drain.Delayed) -> DrainDelayed:
+    same = {name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise")}
+    return DrainDelayed(job_id=row.job.pk, name=row.job.name, **same)
 
 
 @pool_router.get("/use", response=Items[UseOut], summary="Use of devices")
@@ -213,6 +229,27 @@ def use_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpRe
         (timelines.use_cells(row, factor) for row in rows),
         f"use-{query.by}-{query.span}.csv",
     )
+
+
+@pool_router.get("/use/timeline", response=Items[UsePointOut], summary="Use of devices over time")
+def use_over_time(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> dict[str, Any]:
+    """Devices at work, kWh and CO2 of each device, job, person or project, oldest first."""
+    points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    factor = pool_setting_get().co2_g_per_kwh
+    fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh")
+    items = [
+        UsePointOut(**{name: getattr(point, name) for name in fields}, co2_g=point.kwh * factor) for point in points
+    ]
+    return {"items": items}
+
+
+@pool_router.get("/use/timeline.csv", summary="Use of devices over time as CSV")
+def use_over_time_csv(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> HttpResponseBase:
+    """The same as CSV."""
+    points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
+    factor = pool_setting_get().co2_g_per_kwh
+    rows = (use_timeline.use_point_cells(point, factor) for point in points)
+    return _csv(request, use_timeline.USE_POINT_COLUMNS, rows, f"use-over-time-{query.by}-{query.span}.csv")
 
 
 @pool_router.get("/timeline", response=Items[BucketOut], summary="Utilisation and power over time")

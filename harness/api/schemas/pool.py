@@ -37,6 +37,7 @@ class NodeOut(Schema):
     description: dict[str, Any]
     heartbeat_age_s: float | None
     address: str = Field(description="Where ranks on other nodes reach it.", examples=["10.0.0.12"])
+    near: str = Field(description="Rack or switch, as an admin named it; may be empty.")
     check: dict[str, Any] = Field(description="What `dlh doctor` found there: `at_s`, `findings`. Empty: not run.")
     devices: list[DeviceOut]
 
@@ -93,6 +94,12 @@ class SlowdownIn(Strict):
     """How much slower than it is a device is to act."""
 
     factor: float = Field(ge=1, le=100, allow_inf_nan=False, examples=[2.0])
+
+
+class NearIn(Strict):
+    """Where a node is."""
+
+    near: str = Field(max_length=60, examples=["rack 2"], description="Rack or switch; empty: nobody knows.")
 
 
 class NodeIn(Strict):

@@ -139,6 +139,18 @@ class UseOut(Schema):
     basis: str = Field(description="Where most of the energy's figure comes from: measured, modelled or assumed.")
 
 
+class UsePointOut(Schema):
+    """What one device, job, person or project used over one stretch of time."""
+
+    starts_at: datetime
+    name: str
+    job_id: str
+    devices: float = Field(description="At work, on average; of one device its utilisation, 0-1.")
+    device_hours: float
+    kwh: float
+    co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
+
+
 class BucketOut(Schema):
     """The pool over one stretch of time, one kind of device."""
 

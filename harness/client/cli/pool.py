@@ -64,7 +64,9 @@ def _change(context: typer.Context, method: str, path: str, body: Json | None, s
 
 @app.command("drain")
 def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
-    """Let a node's jobs end and give it no new ones."""
+    """Let a node's jobs end and give it no new ones; what that means is told before."""
+    if not as_json:
+        queue.consequences(context, name)
     _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} takes no new jobs.", as_json)
 
 
@@ -72,6 +74,19 @@ def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = F
 def pool_undrain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Give a node work again."""
     _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} takes jobs again.", as_json)
+
+
+@app.command("near")
+def pool_near(
+    context: typer.Context,
+    name: NameArgument,
+    rack: Annotated[str, typer.Argument(metavar="RACK", help="Rack or switch; none: nobody knows.")],
+    as_json: JsonFlag = False,
+) -> None:
+    """Name a node's rack: runs on several nodes stay within one where they can."""
+    near = "" if rack == "none" else rack
+    said = f"{name} is in {near}." if near else f"Nobody knows where {name} is."
+    _change(context, "PUT", f"/pool/nodes/{segment(name)}/near", {"near": near}, said, as_json)
 
 
 @app.command("slow")

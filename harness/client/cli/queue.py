@@ -126,7 +126,7 @@ def _moment(text: str, option: str) -> str:
         raise BadInput(f"{option} {text!r} is no time.", hint="Like 2030-01-31T18:00, or 90m, 4h from now.") from error
 
 
-def reserve(
+def reserve(  # noqa: PLR0913 - one parameter per option
     context: typer.Context,
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
     until: Annotated[str, typer.Option("--until", help="A time, or a span from now like 90m, 4h.")],
@@ -134,6 +134,7 @@ def reserve(
     device: Annotated[str, typer.Option("--device", help="One device, like cuda:0; else the whole node.")] = "",
     start: Annotated[str, typer.Option("--from", help="A time, or a span from now; else at once.")] = "",
     project: Annotated[str, typer.Option("--for", help="Slug of the project whose jobs may use it.")] = "",
+    look: Annotated[bool, typer.Option("--look", help="Tell who would wait longer, and keep nothing.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Keep a node or a device for a purpose; running jobs are not stopped."""
@@ -142,9 +143,11 @@ def reserve(
     if start:
         body["starts_at"] = _moment(start, "--from")
     with open_client(context) as client:
-        made: Json = client.send("POST", "/pool/reservations", body)
+        made: Json = client.send("POST", f"/pool/reservations{'/consequences' if look else ''}", body)
     if as_json:
-        json_print(made)
+        json_print(made["items"] if look else made)
+    elif look:
+        _delayed_print(made["items"])
     else:
         console().print(f"{made['id']}: {node} {device} is kept until {when(made['ends_at'])}.", markup=False)
 
@@ -210,20 +213,29 @@ def use(
     context: typer.Context,
     span: SpanOption = "week",
     by: Annotated[str, typer.Option("--by", help="device, job, person or project.")] = "project",
+    over_time: Annotated[bool, typer.Option("--over-time", help="Stretch by stretch instead of their sum.")] = False,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Device hours, energy and CO2 by device, job, person or project."""
+    path = "/pool/use/timeline" if over_time else "/pool/use"
     with open_client(context) as client:
         if csv is not None:
-            download(client.transport, "/pool/use.csv", csv, params={"span": span, "by": by})
+            download(client.transport, f"{path}.csv", csv, params={"span": span, "by": by})
             json_print({"out": str(csv)}) if as_json else console().print(f"Written: {csv}", markup=False)
             return
-        items: list[Json] = client.get("/pool/use", span=span, by=by)["items"]
+        items: list[Json] = client.get(path, span=span, by=by)["items"]
     if as_json:
         json_print(items)
-        return
-    table_print(("Name", "Device hours", "kWh", "CO2 kg", "Basis"), map(_use_row, items))
+    elif over_time:
+        table_print(("From", "Name", "Devices", "Device hours", "kWh", "CO2 kg"), map(_point_row, items))
+    else:
+        table_print(("Name", "Device hours", "kWh", "CO2 kg", "Basis"), map(_use_row, items))
+
+
+def _point_row(row: Json) -> tuple[Any, ...]:
+    used = (number(row[name]) for name in ("devices", "device_hours", "kwh"))
+    return when(row["starts_at"]), row["name"], *used, number(row["co2_g"] / 1000)
 
 
 def _use_row(row: Json) -> tuple[Any, ...]:
@@ -255,9 +267,13 @@ def consequences(
         return
     running = ((row["job_id"], row["name"], row["devices"], when(row["finish_at"])) for row in found["running"])
     _section("Ends in peace", ("Job", "Name", "Devices", "Until"), running, "Nothing runs there.")
+    _delayed_print(found["delayed"])
+
+
+def _delayed_print(delayed: list[Json]) -> None:
     rows = (
         (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"],
          "broken" if row["breaks_promise"] else "")
-        for row in found["delayed"]
+        for row in delayed
     )  # fmt: skip
     _section("Waits longer", ("Job", "Name", "Finish now", "Finish then", "Promise"), rows, "Nobody waits longer.")

@@ -6,7 +6,7 @@ The only command that works without one: the scheduler is a library of pure func
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -42,6 +42,13 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     overheads: Annotated[
         bool, typer.Option("--overheads/--no-overheads", help="Let decisions and changes of devices cost time.")
     ] = True,
+    rescale_s: Annotated[
+        float | None,
+        typer.Option("--rescale-s", help="What a start or change of devices costs per doubling; else as published."),
+    ] = None,
+    estimator: Annotated[
+        bool, typer.Option("--estimator", help="Let jobs of our own history also run as the estimator told of them.")
+    ] = False,
     span_nodes: Annotated[
         bool, typer.Option("--span-nodes/--one-node", help="Whether one job may use several nodes.")
     ] = True,
@@ -51,13 +58,17 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     """Replay a trace through the scheduler: satisfied deadlines, times, use and energy, by policy."""
     from scheduler.simulate.metrics import measure
 
+    rules = {"slot_s": slot_s, "overheads": overheads, "rescale_s": rescale_s, "estimator": estimator}
     try:
-        replays = _replays(trace, policy or ["deadline_energy"], pool, tables, slot_s, overheads, span_nodes)
+        replays, said = _replays(trace, policy or ["deadline_energy"], pool, tables, span_nodes, rules)
     except ValueError as error:
         raise BadInput(f"{error}.", hint=_HINT) from error
     figures = [measure(replay) for replay in replays]
+    for text in said:
+        notes().print(f"{text}.", markup=False)
     if report:
-        _report_write(report, trace.name, pool, overheads, replays, figures)
+        told = [_cost_words(overheads, rescale_s), "Energy is modelled from a table.", *(f"{text}." for text in said)]
+        _report_write(report, f"{trace.name} on {pool}", told, replays, figures)
     if as_json:
         json_print([item.to_dict() for item in figures])
     else:
@@ -65,28 +76,42 @@ def simulate(  # noqa: PLR0913 - one parameter per option
 
 
 def _replays(
-    trace: Path, policies: list[str], pool: str, tables: Path | None, slot_s: float, overheads: bool, span_nodes: bool
-) -> list[Replay]:
-    """Raises `ValueError`."""
+    trace: Path, policies: list[str], pool: str, tables: Path | None, span_nodes: bool, rules: dict[str, Any]
+) -> tuple[list[Replay], list[str]]:
+    """(a replay of each policy, what is to be said of all of them). Raises `ValueError`."""
     from scheduler.simulate.pool import SimPool
+    from scheduler.simulate.run import misfits, sim_jobs
     from scheduler.simulate.run import simulate as replay_run
     from scheduler.simulate.tables import Tables
     from scheduler.simulate.traces import read_trace
 
     jobs, known = read_trace(trace), Tables.read(tables) if tables else None
     place = SimPool.parse(pool, spans_nodes=span_nodes)
-    return [replay_run(jobs, place, name, tables=known, slot_s=slot_s, overheads=overheads) for name in policies]
+    estimator = bool(rules["estimator"])
+    told = sum(bool(job.ways) for job in jobs)
+    if estimator and not told:
+        raise ValueError(f"{trace.name} has no column ways, or nothing in it: nothing was estimated of its jobs")
+    able = sim_jobs(jobs, known, place, estimator=estimator)
+    said = misfits(jobs, able, place)
+    if not any(job.options for job in able):
+        raise ValueError(f"{'; '.join(said)}: name a pool that fits by --pool")
+    if estimator:
+        said.append(f"{told} of {len(jobs)} jobs may run as the estimator told, by what they took in fact")
+    return [replay_run(jobs, place, name, tables=known, **rules) for name in policies], said
 
 
-def _report_write(
-    path: Path, trace: str, pool: str, overheads: bool, replays: list[Replay], figures: list[Metrics]
-) -> None:
+def _cost_words(overheads: bool, rescale_s: float | None) -> str:
+    """What decisions cost, as the report says it."""
+    cost = "Decisions cost time by the published rules" if overheads else "Decisions cost no time"
+    own = f"; a start or change of devices {rescale_s:g} s per doubling, and once more" if rescale_s is not None else ""
+    return f"{cost}{own}."
+
+
+def _report_write(path: Path, title: str, told: list[str], replays: list[Replay], figures: list[Metrics]) -> None:
     from scheduler.simulate.report import report_html
 
-    cost = "Decisions cost time by the published rules." if overheads else "Decisions cost no time."
-    title = f"{trace} on {pool}"
     try:
-        path.write_text(report_html(title, replays, figures, [cost, "Energy is modelled from a table."]), "utf-8")
+        path.write_text(report_html(title, replays, figures, told), "utf-8")
     except OSError as error:
         raise BadInput(f"{path} cannot be written: {error.strerror}.", hint="Check the folder.") from error
     notes().print(f"Wrote {path}.", markup=False)

@@ -208,6 +208,7 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
                 memory_bytes=node.memory_bytes,
                 memory_held_bytes=memory.get(node.pk, 0),
                 devices=tuple(devices[node.pk]),
+                near=node.near,
             )
             for node in nodes
         ),

@@ -112,6 +112,18 @@ def node_act(request: HttpRequest, name: str, action: str) -> HttpResponseBase:
 
 
 @page("POST")
+def node_near(request: HttpRequest, name: str) -> HttpResponseBase:
+    """Name the rack of a node."""
+    near = request.POST.get("near", "").strip()
+    return change(
+        request,
+        lambda: services.node_near_set(user=person(request), name=name, near=near),
+        done=f"{name} is in {near}." if near else f"Nobody knows where {name} is.",
+        to=reverse("pool"),
+    )
+
+
+@page("POST")
 def device_slow(request: HttpRequest) -> HttpResponseBase:
     """Emulate a slower device."""
     name, _, device = request.POST.get("device", "").partition(" ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -12,15 +13,16 @@ from django.urls import reverse
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
-from harness.errors import Invalid, NotFound
-from harness.jobs.drain import drain_consequences
+from harness.errors import HarnessError, Invalid, NotFound
+from harness.jobs.drain import Delayed, drain_consequences, reservation_consequences
 from harness.jobs.models import Job
 from harness.jobs.queueing import job_priority_set, job_shift, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.selectors import job_get
 from harness.jobs.timelines import GROUPS, SPANS, pool_timeline, use_rows, window_of
+from harness.jobs.use_timeline import use_series, use_timeline
 from harness.pages.forms import QuotaForm, ReservationForm
-from harness.pages.use_view import energy_unit, use_charts, use_lines, use_totals
+from harness.pages.use_view import SERIES_DRAWN, energy_unit, use_charts, use_lines, use_totals
 from harness.pages.web import asks_part, change, page, person, show
 from harness.pool.models import Node
 from harness.pool.quotas import quota_remove, quota_set
@@ -74,11 +76,14 @@ def _whole(text: str, field: str) -> int:
 @page("GET", "HEAD")
 def reservations(request: HttpRequest) -> HttpResponseBase:
     """Devices that are kept, and a form to keep some."""
+    return _reservations(request, ReservationForm(), None)
+
+
+def _reservations(request: HttpRequest, form: ReservationForm, delayed: tuple[Delayed, ...] | None) -> HttpResponseBase:
     user = person(request)
-    form = ReservationForm()
     form.set_choices(_targets(), project_list(user=user))
     context = {"reservations": reservation_list(), "form": form, "is_admin": user.is_superuser, "part": "reservations"}
-    context["seen"] = {project.pk for project in project_list(user=user)}
+    context |= {"seen": {project.pk for project in project_list(user=user)}, "delayed": delayed}
     return show(request, "pool/reservations.html", context, nav="pool")
 
 
@@ -94,23 +99,36 @@ def _targets() -> list[tuple[str, str]]:
 
 @page("POST")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices."""
+    """Keep devices; with `look` only tell who would wait longer."""
     user = person(request)
     require_admin(user)
+    if "look" in request.POST:
+        try:
+            delayed = reservation_consequences(user=user, **_wanted(request, user))
+        except HarnessError as error:
+            return change(request, partial(_fail, error), done="", to=reverse("reservations"))
+        return _reservations(request, ReservationForm(initial=request.POST.dict()), delayed)
 
     def make() -> None:
-        node, _, device = request.POST.get("target", "").partition("/")
-        reservation_create(
-            user=user,
-            node=node,
-            device=device,
-            starts_at=_moment(request, "starts_at"),
-            ends_at=_moment(request, "ends_at") or datetime.now(UTC),
-            purpose=request.POST.get("purpose", ""),
-            project=_project(user, request.POST.get("project", "")),
-        )
+        reservation_create(user=user, purpose=request.POST.get("purpose", ""), **_wanted(request, user))
 
     return change(request, make, done="Reserved. It holds for jobs that start from now on.", to=reverse("reservations"))
+
+
+def _fail(error: HarnessError) -> None:
+    raise error
+
+
+def _wanted(request: HttpRequest, user: User) -> dict[str, Any]:
+    """What the form asks to keep. Raises `Invalid`, `NotFound`."""
+    node, _, device = request.POST.get("target", "").partition("/")
+    return {
+        "node": node,
+        "device": device,
+        "starts_at": _moment(request, "starts_at"),
+        "ends_at": _moment(request, "ends_at") or datetime.now(UTC),
+        "project": _project(user, request.POST.get("project", "")),
+    }
 
 
 def _project(user: User, slug: str) -> Project | None:
@@ -186,11 +204,12 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     by = request.GET.get("by", "project")
     window = window_of(span)
     buckets, rows = pool_timeline(window), use_rows(user=user, window=window, by=by)
+    series = use_series(use_timeline(user=user, window=window, by=by), window, SERIES_DRAWN)
     factor = pool_setting_get().co2_g_per_kwh
     context = {
         "rows": use_lines(rows, factor),
         "unit": energy_unit(rows),
-        "charts": use_charts(buckets, rows, span, by),
+        "charts": use_charts(buckets, rows, series, span, by),
         "totals": use_totals(buckets, window, factor),
         "factor": factor,
         "span": span,

@@ -66,13 +66,38 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     target = tmp_path / "use.csv"
     assert dlh("pool", "use", "--csv", str(target)).code == 0
     assert target.read_text().splitlines()[0] == "name,job,device hours,kWh,CO2 g,basis"
+    assert dlh("pool", "use", "--over-time", "--by", "device", "--json").json == []
+    assert dlh("pool", "use", "--over-time", "--csv", str(target)).code == 0
+    assert target.read_text().splitlines()[0] == "from,name,job,devices,device hours,kWh,CO2 g"
     found = dlh("pool", "consequences", "node-1", "--json").json
     assert (found["node"], found["running"], found["delayed"]) == ("node-1", [], [])
     assert "Nothing runs there" in dlh("pool", "consequences", "node-1").out
 
 
+def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) -> None:
+    said = dlh("pool", "drain", "node-1").out
+    assert said.index("Nothing runs there") < said.index("node-1 takes no new jobs")
+    assert dlh("pool", "undrain", "node-1").code == 0
+
+
+def test_who_would_wait_for_a_reservation_is_told_and_nothing_is_kept(dlh: Dlh, admin: SimpleNamespace) -> None:
+    asked = ("pool", "reserve", "node-1", "--until", "2h", "--purpose", "course", "--look")
+    assert dlh(*asked, "--json").json == []
+    assert "Nobody waits longer" in dlh(*asked).out
+    assert dlh("pool", "reservations", "--json").json == []
+
+
+def test_the_rack_of_a_node_is_named_and_taken_back(dlh: Dlh, admin: SimpleNamespace) -> None:
+    assert dlh("pool", "near", "node-1", " rack 2 ", "--json").json["near"] == "rack 2"
+    assert "node-1 is in rack 3" in dlh("pool", "near", "node-1", "rack 3").out
+    assert dlh("pool", "near", "node-1", "none", "--json").json["near"] == ""
+    assert dlh("pool", "near", "node-1", "r" * 61).code == 2
+
+
 def test_what_has_run_is_written_as_a_trace(dlh: Dlh, admin: SimpleNamespace, tmp_path: Path) -> None:
     target = tmp_path / "history.csv"
     assert dlh("pool", "history", str(target), "--json").json == {"out": str(target)}
-    assert target.read_text().startswith("job_id,submitted_s,deadline_s,kind,count,run_s,power_w,project,priority\n")
+    assert target.read_text().startswith(
+        "job_id,submitted_s,deadline_s,kind,count,run_s,power_w,project,priority,ways\n"
+    )
     assert dlh("pool", "history", str(tmp_path / "nowhere" / "history.csv")).code == 2

@@ -43,12 +43,48 @@ def test_people_get_a_table(trace, capsys):
         (["--pool", "many"], "is no pool"),
         (["--policy", "luck"], "no policy is called"),
         (["--slot-s", "0"], "slot"),
+        (["--rescale-s", "nan"], "an overhead"),
+        (["--estimator"], "no column ways"),
+        (["--pool", "1x8:cpu"], "3 of 3 jobs ask for devices of the kind cuda"),
         (["--tables", "/nowhere"], "no throughput tables"),
     ],
 )
 def test_bad_input_is_said_in_words(trace, capsys, arguments, words):
     assert run(["simulate", str(trace), *arguments]) == 2
     assert words in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_jobs_that_no_device_of_the_pool_could_run_are_told_of(tmp_path, capsys):
+    path = tmp_path / "history.csv"
+    path.write_text("job_id,submitted_s,count,run_s,kind\na,0,1,30,cpu\nb,0,9,30,cuda\nc,0,1,30,cuda\n", "utf-8")
+    page = tmp_path / "report.html"
+    assert run(["simulate", str(path), "--pool", "1x8", "--report", str(page)]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "1 of 3 jobs ask for devices of the kind cpu, of which the pool has none." in said
+    assert "1 of 3 jobs are too large for the pool." in said
+    assert "too large for the pool" in page.read_text("utf-8")
+
+
+def test_a_change_of_devices_costs_what_is_asked_for(trace, capsys):
+    def jct_s(*arguments):
+        assert run(["simulate", str(trace), "--pool", "1x4", "--no-overheads", *arguments, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)[0]["jct_mean_s"]
+
+    assert jct_s("--rescale-s", "30") >= jct_s() + 30
+
+
+def test_with_the_estimator_a_job_takes_devices_that_it_never_had(tmp_path, capsys):
+    ways = [{"kind": "cpu", "count": 1, "run_s": 200}, {"kind": "cpu", "count": 4, "run_s": 50}]
+    rows = [{"job_id": "a", "submitted_s": 0, "deadline_s": 200, "kind": "cpu", "count": 1, "run_s": 400, "ways": ways}]
+    path = tmp_path / "history.json"
+    path.write_text(json.dumps(rows), "utf-8")
+    asked = ["simulate", str(path), "--pool", "1x4:cpu", "--no-overheads", "--json"]
+
+    def satisfied(*arguments):
+        assert run([*asked, *arguments]) == 0
+        return json.loads(capsys.readouterr().out)[0]["satisfaction"]
+
+    assert (satisfied(), satisfied("--estimator")) == (0.0, 1.0)
 
 
 def test_a_bad_row_is_named(tmp_path, capsys):

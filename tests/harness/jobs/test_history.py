@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from harness.csv import csv_chunks
+from harness.estimates.models import JobEstimate
 from harness.jobs.history import TRACE_COLUMNS, trace_rows
 from harness.jobs.models import DeviceUse, Job, JobEvent
 from harness.jobs.timelines import window_of
 from scheduler.simulate.pool import SimPool
 from scheduler.simulate.run import simulate
 from scheduler.simulate.traces import read_trace
+from tests.factory_offers import estimate_make, offer_make
 from tests.harness.jobs.helpers import queue
 from worker.states import JobState
 
@@ -69,6 +72,44 @@ def test_jobs_that_ended_can_be_replayed(job_make, people, node_make, tmp_path):
     assert two.deadline_s is None
     replay = simulate(path, SimPool.parse("1x2:cpu"), "deadline_energy", overheads=False)
     assert [outcome.finished_s is not None for outcome in replay.outcomes] == [True, True]
+
+
+def test_what_the_estimator_told_goes_with_the_job(job_make, people, node_make, tmp_path):
+    device = node_make(cpus=1).devices.get()
+    job, other = job_make(name="told"), job_make(name="not told")
+    kept = estimate_make(job)
+    wider = kept.estimate | {"allocation": kept.estimate["allocation"] | {"count": 4, "mode": "sync"}}
+    mixed = {"count": 2, "mode": "sync", "parts": [["core", 1], ["slow core", 1]]}
+    mixture = kept.estimate | {"allocation": kept.estimate["allocation"] | mixed}
+    JobEstimate.objects.update(ways=[wider, mixture])
+    JobEstimate.objects.create(job=other, inspection_key="", estimate={"of": "an older release"})
+    for one in (job, other):
+        queued(one, minutes=60)
+        use_make(one, device, token=1, minutes=50, seconds=60)
+        ended(one, minutes=1)
+    path = tmp_path / "history.csv"
+    path.write_bytes(b"".join(csv_chunks(TRACE_COLUMNS, trace_rows(user=people.owner, window=window_of("day")))))
+    ways = {one.job_id: one.ways for one in read_trace(path)}
+    assert [(way.kind, way.model, way.count, way.mode) for way in ways[job.pk]] == [
+        ("cpu", "core", 1, "single"),
+        ("cpu", "core", 4, "sync"),
+    ], "a mixture is no way for like devices"
+    assert ways[job.pk][0].run_s == pytest.approx(kept.estimate["run_s"]["mid"])
+    assert ways[other.pk] == ()
+    replay = simulate(path, SimPool.parse("1x4:cpu"), "deadline_energy", overheads=False, estimator=True)
+    assert {len(outcome.job.options) for outcome in replay.outcomes} == {1, 2}
+
+
+def test_lines_of_the_offer_that_was_taken_are_told_too(job_make, people, node_make):
+    device = node_make(cpus=2).devices.first()
+    job = job_make(name="offered")
+    offer = offer_make(people.owner, job)
+    JobEstimate.objects.filter(pk=estimate_make(job).pk).update(offer=offer)
+    queued(job, minutes=60)
+    use_make(job, device, token=1, minutes=50, seconds=60)
+    ended(job, minutes=1)
+    (row,) = trace_rows(user=people.owner, window=window_of("day"))
+    assert {way["count"] for way in json.loads(row[-1])} == {1, 2}
 
 
 def test_who_never_held_a_device_ended_before_or_is_of_others_is_left_out(job_make, people, node_make):

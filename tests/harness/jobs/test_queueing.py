@@ -22,6 +22,7 @@ from harness.jobs.options import job_options_set
 from harness.jobs.queueing import job_priority_set, job_reorder, job_shift, options_words, queue_rows, ranks_of
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.timelines import HIDDEN, pool_timeline, use_rows, window_of
+from harness.pages.use_view import use_totals
 from harness.pool.quotas import quota_set
 from scheduler.types import Option
 from tests.harness.jobs.helpers import event, place_now, queue
@@ -256,6 +257,18 @@ def test_the_timeline_adds_up_to_the_use(job, people, node_make):
     idle_s = 2 * 24 * 3600 - 5 * 3600
     assert sum(bucket.idle_w * window.bucket_s for bucket in buckets) == pytest.approx(idle_s * 1.5, rel=0.01)
     assert all(0 <= bucket.utilisation <= 0.5 + 1e-9 for bucket in buckets)
+
+
+@pytest.mark.django_db
+def test_a_device_does_not_count_before_it_was_there(job, people, node_make):
+    node = node_make(cpus=1)
+    node.created_at = timezone.now() - timedelta(hours=1)
+    node.save()
+    use_make(people, job, node.devices.get(), hours_ago=1, hours=1)
+    window = window_of("day")
+    assert [bucket.devices for bucket in pool_timeline(window)][:-3] == [0] * 45
+    totals = use_totals(pool_timeline(window), window, 400.0)
+    assert totals["utilisation"] == pytest.approx(1.0, abs=0.35), "of the hour that it was there, not of the day"
 
 
 @pytest.mark.django_db

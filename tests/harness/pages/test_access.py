@@ -133,6 +133,7 @@ ROWS: dict[str, Row] = {
     "pool": own(),
     "node_new": Row({403}, {403}, {403}, post={"name": "node-9"}),
     "node_act": Row({403}, {403}, {403}, ("node-1", "drain"), {}),
+    "node_near": Row({403}, {403}, {403}, ("node-1",), {"near": "rack 2"}),
     "device_slow": Row({403}, {403}, {403}, post={"device": "node-1 cpu:0", "factor": "2"}),
     "pool_object_store": Row({403}, {403}, {403}),
     "pool_readers": Row({403}, {403}, {403}),

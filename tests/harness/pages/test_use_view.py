@@ -16,7 +16,7 @@ def test_the_energy_of_short_jobs_is_told_in_watt_hours_and_their_co2_in_grams()
     (line,) = use_lines([row(0.000204)], 400.0)
     assert (line["energy"], line["co2"]) == (pytest.approx(0.204), pytest.approx(0.0816))
     assert (energy_unit([row(0.000204)]).energy, energy_unit([row(0.000204)]).mass) == ("Wh", "g")
-    energy = use_charts([], [row(0.000204)], "week", "job")[-1]
+    energy = use_charts([], [row(0.000204)], [], "week", "job")[-1]
     assert energy["columns"] == ["job", "Wh"] and energy["rows"] == [["a job", pytest.approx(0.204)]]
 
 

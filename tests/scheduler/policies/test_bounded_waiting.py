@@ -1,4 +1,4 @@
-"""Nobody starves: the bound of `scheduler.policies.queueing`, held against arrivals that all go before."""
+"""Nobody starves: the bounds of `scheduler.policies.queueing` and `deadline_energy`, against jobs that go before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from hypothesis import strategies as st
 from scheduler.place import place
 from scheduler.policies.fair_share import FairShare
 from scheduler.policies.fifo import Fifo
+from scheduler.simulate.engine import Engine, SimJob
+from scheduler.simulate.pool import SimPool
+from scheduler.simulate.rules import Rules
 from scheduler.types import Quota
+from tests.scheduler.policies.test_deadline_energy import POLICY, options
 from tests.scheduler.pools import carry_out, held_by, job, node, pool, way
 
 PATIENCE_S = 60.0
@@ -125,3 +129,45 @@ def test_a_job_is_not_paused_again_and_again(policy):
             break
         pauses, ran = pauses + (ran and me.running is None), me.running is not None
     assert me is None and pauses <= 2
+
+
+def dated_crowd(seed, jobs=60):
+    """Deadlines that keep a pool of four busy for as long as they come: what a patient job has to wait behind."""
+    random = Random(seed)
+    for index in range(jobs):
+        run_s, at_s = random.uniform(200.0, 500.0), index * random.uniform(70.0, 110.0)
+        yield SimJob(
+            job_id=f"d{index:03d}",
+            submitted_s=at_s,
+            options=options(run_s, (1, 2, 4)),
+            deadline_s=at_s + random.uniform(1.2, 3.0) * run_s,
+            priority=random.choice([0, 0, 5]),
+        )
+
+
+def patient_start_s(crowd, policy, width):
+    """(when a job without a deadline started, the deadlines that were promised before it was overdue)."""
+    patient = SimJob(job_id="patient", submitted_s=10.0, options=options(500.0, (width,)), priority=-5)
+    replay = Engine([*crowd, patient], SimPool.parse("1x4"), policy, Rules(slot_s=TICK_S, refuse_late=True)).run()
+    overdue_s = patient.submitted_s + policy.patience_s
+    before = [one for one in replay.outcomes if one.promised_s is not None and one.promised_s <= overdue_s]
+    started_s = next(one.started_s for one in replay.outcomes if one.job.job_id == "patient")
+    return started_s, max([overdue_s, *(one.job.deadline_s for one in before)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.booleans(), st.integers(2, 4), st.sampled_from([600.0, 2_000.0]))
+def test_promises_hold_a_patient_job_up_no_longer_than_those_given_before_it_was_overdue(
+    seed, at_once, width, patience_s
+):
+    policy = replace(POLICY, patience_s=patience_s, promise_at_once=at_once)
+    started_s, bound_s = patient_start_s(list(dated_crowd(seed)), policy, width)
+    assert started_s is not None and started_s <= bound_s + 2 * TICK_S
+
+
+def test_without_patience_the_same_deadlines_would_hold_it_up_to_their_end():
+    """So the property above can fail."""
+    crowd = list(dated_crowd(1))
+    started_s, _ = patient_start_s(crowd, replace(POLICY, patience_s=1e9), 4)
+    patient_s, bound_s = patient_start_s(crowd, replace(POLICY, patience_s=600.0), 4)
+    assert patient_s <= bound_s + 2 * TICK_S < started_s

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 
 import pytest
 
+from scheduler.simulate.pool import SimPool
+from scheduler.simulate.run import sim_jobs
 from scheduler.simulate.tables import POWER_A100, Tables, options_of
-from scheduler.simulate.traces import TraceError, TraceJob, read_trace
+from scheduler.simulate.traces import TraceError, TraceJob, Way, read_trace
 
 FLOW = "job_id,submission_time,num_iteration,model_name,deadline,batch_size,num_gpu,duration\n"
 PHILLY = "job_id,submit_time,real_iteration,model_name,ddl,batch_size,num_gpu,real_duration,duration,iteration\n"
@@ -61,6 +64,9 @@ def test_it_reads_our_own_history_as_csv_and_as_json(tmp_path):
         ("a,100,10,bert,400,64.5,1,250", "row 2, column batch_size: 64.5 is no whole number"),
         ("a,100,10,bert,400,64,1,250,9", "row 2, column duration: more cells than columns"),
         ("a,1,1,bert,4,64,1,2\na,1,1,bert,4,64,1,2", "row 3, column job_id: a is there twice"),
+        ("a,-1,10,bert,400,64,1,250", "row 2, column submission_time: -1 is below 0"),
+        ("a,1,10,bert,-400,64,1,250", "row 2, column deadline: -400 is below 0"),
+        ("a,1,1,bert,4,64,1,2\n\n\nb,1,1,bert,4,64,1,inf", "row 5, column duration: inf is not finite"),
     ],
 )
 def test_an_error_names_row_and_column(tmp_path, row, words):
@@ -70,11 +76,51 @@ def test_an_error_names_row_and_column(tmp_path, row, words):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("", "is empty"), (FLOW, "has no jobs"), ("a,b\n1,2\n", "lacks the columns"), ("[1]", "expected an object")],
+    [
+        ("", "is empty"),
+        (FLOW, "has no jobs"),
+        ("a,b\n1,2\n", "row 1: lacks the columns"),
+        ("[1]", "expected an object"),
+    ],
 )
 def test_a_file_that_is_no_trace_is_refused(tmp_path, text, words):
     with pytest.raises(TraceError, match=words):
         read_trace(written(tmp_path, text))
+
+
+def test_a_cell_that_is_no_cell_is_named(tmp_path):
+    was = csv.field_size_limit(1_000)
+    try:
+        with pytest.raises(TraceError, match="row 3: no CSV: field larger than field limit"):
+            read_trace(written(tmp_path, FLOW + f"a,1,1,bert,4,64,1,2\nb,1,1,{'x' * 2_000},4,64,1,2\n"))
+    finally:
+        csv.field_size_limit(was)
+
+
+def test_a_file_that_a_spreadsheet_marked_as_unicode_is_read(tmp_path):
+    jobs = read_trace(written(tmp_path, "\ufeff" + FLOW + "a,100,10,bert,400,64,1,250\n"))
+    assert jobs[0].job_id == "a"
+
+
+WAYS = [{"kind": "cpu", "count": 2, "run_s": 60.0, "model": "X"}, {"kind": "cpu", "count": 4, "run_s": 40.0}]
+
+
+def test_what_the_estimator_told_of_a_job_is_read_from_text_and_from_json(tmp_path):
+    row = {"job_id": "x", "submitted_s": 3, "count": 2, "run_s": 60}
+    from_json = read_trace(written(tmp_path, json.dumps([row | {"ways": WAYS}]), "history.json"))
+    cell = json.dumps(WAYS).replace('"', '""')
+    from_csv = read_trace(written(tmp_path, f'job_id,submitted_s,count,run_s,ways\nx,3,2,60,"{cell}"\ny,4,2,60,\n'))
+    assert from_json[0].ways == from_csv[0].ways == tuple(Way(**way) for way in WAYS)
+    assert from_csv[1].ways == ()
+
+
+@pytest.mark.parametrize(
+    "ways", ["no list", "{}", "[1]", '[{"kind": "cpu"}]', '[{"kind":"cpu","count":1,"run_s":NaN}]']
+)
+def test_ways_that_are_none_are_refused_with_their_row(tmp_path, ways):
+    cell = ways.replace('"', '""')
+    with pytest.raises(TraceError, match="row 2, column ways: "):
+        read_trace(written(tmp_path, f'job_id,submitted_s,count,run_s,ways\nx,3,2,60,"{cell}"\n'))
 
 
 def test_a_file_cut_short_is_refused(tmp_path):
@@ -99,6 +145,14 @@ def test_a_model_without_a_table_is_refused_by_name(tmp_path):
     job = TraceJob(job_id="a", submitted_s=0, model="net", batch_size=8, iterations=1)
     with pytest.raises(TraceError, match=r"no throughput of net at batch 8 \(batches \[4\]\)"):
         options_of(job, Tables.read(tmp_path), 8, POWER_A100)
+
+
+def test_a_row_that_no_table_knows_is_named(tmp_path):
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "net.csv").write_text("global_batch_size,1\n4,1.0\n", "utf-8")
+    trace = read_trace(written(tmp_path, FLOW + "a,1,10,net,400,4,1,250\n\nb,2,10,net,400,8,1,250\n", "jobs.csv.gz"))
+    with pytest.raises(TraceError, match=r"jobs\.csv\.gz, row 4, column batch_size: no throughput of net at batch 8"):
+        sim_jobs(trace, Tables.read(tmp_path / "tables"), SimPool.parse("1x8"))
 
 
 def test_a_table_with_a_bad_cell_is_refused_with_its_row(tmp_path):

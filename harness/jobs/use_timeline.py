@@ -1,0 +1,104 @@
+"""Read what each device, job, person or project used over time: devices at work, kWh, CO2."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from harness.accounts.models import User
+from harness.jobs.models import DeviceUse
+from harness.jobs.timelines import KWH_J, Window, use_grouped, use_share
+
+USE_POINT_COLUMNS = ("from", "name", "job", "devices", "device hours", "kWh", "CO2 g")
+OTHERS = "all others"
+
+
+@dataclass(kw_only=True)
+class UsePoint:
+    """What one device, job, person or project used over one stretch of time."""
+
+    starts_at: datetime
+    name: str
+    job_id: str
+    """Where it is a job that still exists."""
+    bucket_s: float
+    device_s: float = 0.0
+    energy_j: float = 0.0
+
+    @property
+    def devices(self) -> float:
+        """Devices at work, on average; of one device its utilisation, 0-1."""
+        return self.device_s / self.bucket_s
+
+    @property
+    def device_hours(self) -> float:
+        """Hours times devices."""
+        return self.device_s / 3600
+
+    @property
+    def kwh(self) -> float:
+        """Energy in kWh."""
+        return self.energy_j / KWH_J
+
+
+def use_timeline(*, user: User, window: Window, by: str) -> list[UsePoint]:
+    """Oldest first, then by name; nothing where nothing was used. Hidden is what `use_rows` hides. Raises `Invalid`."""
+    points: dict[tuple[int, str], UsePoint] = {}
+    for use, key, name, job_id in use_grouped(user=user, window=window, by=by):
+        for number, seconds, joules in _spread(use, window):
+            point = points.get((number, key))
+            if point is None:
+                starts_at = window.since + timedelta(seconds=number * window.bucket_s)
+                point = UsePoint(starts_at=starts_at, name=name, job_id=job_id, bucket_s=window.bucket_s)
+                points[number, key] = point
+            point.device_s += seconds
+            point.energy_j += joules
+    return sorted(points.values(), key=lambda point: (point.starts_at, point.name, point.job_id))
+
+
+def _spread(use: DeviceUse, window: Window) -> Iterator[tuple[int, float, float]]:
+    """(bucket, seconds, joules) of each stretch that it reaches into."""
+    first, last = ((at - window.since).total_seconds() / window.bucket_s for at in (use.started_at, use.ended_at))
+    for number in range(max(0, int(first)), min(window.buckets, int(last) + 1)):
+        since = window.since + timedelta(seconds=number * window.bucket_s)
+        seconds, joules = use_share(use, since, since + timedelta(seconds=window.bucket_s))
+        if seconds:
+            yield number, seconds, joules
+
+
+@dataclass(frozen=True, kw_only=True)
+class UseSeries:
+    """One line of a picture: a value for each bucket of the window."""
+
+    name: str
+    devices: Sequence[float]
+    kwh: Sequence[float]
+
+
+def use_series(points: Sequence[UsePoint], window: Window, most: int) -> list[UseSeries]:
+    """Those with most energy, each of its own name, and all others as one; `most` of them in all."""
+    energy_j: dict[tuple[str, str], float] = defaultdict(float)
+    for point in points:
+        energy_j[point.name, point.job_id] += point.energy_j
+    ranked = sorted(energy_j, key=lambda key: (-energy_j[key], key))
+    own = ranked if len(ranked) <= most else ranked[: most - 1]
+    alike = Counter(name for name, _ in own)
+    label = {key: f"{key[0]} ({key[1]})" if alike[key[0]] > 1 and key[1] else key[0] for key in own}
+    devices: dict[str, list[float]] = defaultdict(lambda: [0.0] * window.buckets)
+    kwh: dict[str, list[float]] = defaultdict(lambda: [0.0] * window.buckets)
+    for point in points:
+        name = label.get((point.name, point.job_id), OTHERS)
+        number = round((point.starts_at - window.since).total_seconds() / window.bucket_s)
+        devices[name][number] += point.devices
+        kwh[name][number] += point.kwh
+    names = [label[key] for key in own] + ([OTHERS] if len(own) < len(ranked) else [])
+    return [UseSeries(name=name, devices=devices[name], kwh=kwh[name]) for name in names]
+
+
+def use_point_cells(point: UsePoint, co2_g_per_kwh: float) -> tuple[str | float, ...]:
+    """A row of `USE_POINT_COLUMNS`."""
+    at = point.starts_at.isoformat(timespec="seconds")
+    used = (point.devices, point.device_hours, point.kwh, point.kwh * co2_g_per_kwh)
+    return (at, point.name, point.job_id, *used)

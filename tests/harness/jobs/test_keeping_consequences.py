@@ -1,0 +1,71 @@
+"""What keeping devices would do to those that wait, told before it is done."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from harness.errors import Forbidden, Invalid, NotFound
+from harness.jobs.control.tick import tick
+from harness.jobs.drain import reservation_consequences
+from harness.jobs.options import job_options_set
+from harness.pool.models import Reservation
+from scheduler.types import Option
+from tests.harness.jobs.helpers import queue
+
+pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
+
+
+@pytest.fixture
+def waiting(job_make, node_make):
+    """A job that starts when the one before it is done, in half an hour or so."""
+    node_make("node-1", cpus=1)
+    jobs = [job_make(name=name) for name in ("first", "second")]
+    for job in jobs:
+        job_options_set(job, [Option(kind="cpu", count=1, rate_per_s=1 / 1800)], slowdown=1.0)
+        queue(job)
+    tick()
+    return jobs[1]
+
+
+def test_who_would_wait_longer_is_named_and_nothing_is_kept(waiting, people):
+    now = timezone.now()
+    (found,) = reservation_consequences(user=people.admin, node="node-1", ends_at=now + timedelta(hours=5))
+    assert found.job == waiting
+    assert found.finish_after >= now + timedelta(hours=5, minutes=29) > found.finish_before
+    device = {"node": "node-1", "device": "cpu:0"}
+    assert len(reservation_consequences(user=people.admin, **device, ends_at=now + timedelta(hours=5))) == 1
+    assert not Reservation.objects.exists()
+
+
+def test_what_is_kept_for_its_own_project_or_later_delays_nobody(waiting, people):
+    now = timezone.now()
+    keep = {"user": people.admin, "node": "node-1", "ends_at": now + timedelta(hours=9)}
+    assert reservation_consequences(**keep, project=people.project) == ()
+    assert reservation_consequences(**keep, starts_at=now + timedelta(hours=8)) == ()
+
+
+def test_only_admins_look_and_only_at_what_could_be_kept(waiting, people):
+    now = timezone.now()
+    with pytest.raises(Forbidden):
+        reservation_consequences(user=people.owner, node="node-1", ends_at=now + timedelta(hours=1))
+    with pytest.raises(NotFound):
+        reservation_consequences(user=people.admin, node="node-1", device="cpu:7", ends_at=now + timedelta(hours=1))
+    with pytest.raises(Invalid):
+        reservation_consequences(user=people.admin, node="node-1", ends_at=now - timedelta(hours=1))
+
+
+def test_the_page_tells_it_and_keeps_what_was_typed(waiting, people):
+    browser = Client()
+    browser.force_login(people.admin)
+    until = f"{timezone.now() + timedelta(hours=5):%Y-%m-%dT%H:%M}"
+    wanted = {"target": "node-1", "ends_at": until, "purpose": "a course", "look": "1"}
+    body = browser.post(reverse("reservation_new"), wanted).content.decode()
+    assert "Would wait longer" in body and "second" in body and "a course" in body and until in body
+    assert not Reservation.objects.exists()
+    answer = browser.post(reverse("reservation_new"), wanted | {"ends_at": ""}, follow=True)
+    assert "over before it begins" in answer.content.decode()
