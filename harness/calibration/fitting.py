@@ -45,10 +45,7 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     points = points_read(points_of(kind=kind, model_name=model_name))
     if not points:
         return None
-    before = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
-    prior = prior_of(kind, model_name)
-    if before and (link := link_of(before)):
-        prior = replace(prior, link=link)
+    prior = _prior(kind, model_name)
     fitted = fit_device_model(points, prior=prior)
     finished = finished_of(kind, model_name)
     model = corrected(fitted, finished)
@@ -60,7 +57,7 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
                 "fitted": plain(fitted.to_dict()),
                 "model": plain(model.to_dict()),
                 "n_points": len(points),
-                "n_finished": len(finished),
+                "n_finished": model.correction.n_jobs,
                 "report": plain(report_of(points, fitted, prior)),
                 "fitted_at": timezone.now(),
             },
@@ -70,16 +67,30 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     return row
 
 
+def _prior(kind: str, model_name: str) -> DeviceModel:
+    """What is assumed of a kind of device, with the link between its devices where that was timed."""
+    row, prior = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first(), prior_of(kind, model_name)
+    link = link_of(row) if row else None
+    return replace(prior, link=link) if link else prior
+
+
 def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
-    """Have finished jobs correct the model, without fitting it anew. None where there is none."""
-    row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
-    if row is None:
-        return None
+    """Have finished jobs correct the model, without fitting it anew: where nothing was measured, what is assumed.
+
+    None where there is neither a model nor a job to learn from.
+    """
     finished = finished_of(kind, model_name)
-    row.model = plain(corrected(DeviceModel.from_dict(row.fitted), finished).to_dict())
-    row.n_finished = len(finished)
-    row.save(update_fields=["model", "n_finished"])
-    return row
+    row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
+    if row is None and not finished:
+        return None
+    fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _prior(kind, model_name)
+    model = corrected(fitted, finished)
+    told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
+    made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
+    found, _ = DeviceModelRow.objects.update_or_create(
+        kind=kind, model_name=model_name, defaults=told, create_defaults=made
+    )
+    return found
 
 
 def report_of(points: list[CalibrationPoint], fitted: DeviceModel, prior: DeviceModel) -> dict[str, Any]:

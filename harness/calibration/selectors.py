@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, FinishedJobRow
 from harness.errors import NotFound
+from scheduler.estimation.values import Basis
 
 RUNS_SHOWN = 20
 JOBS_MOST = 5000
@@ -85,6 +86,8 @@ class Compared:
     low: float
     mid: float
     high: float
+    is_measured: bool = True
+    """Whether the fact was read off; energy without a meter is a table's power times the time of the run."""
 
     @property
     def error(self) -> float:
@@ -111,6 +114,8 @@ class Accuracy:
     """Mean signed error: above 0 the forecast was too high."""
     coverage: float | None
     """Share of facts inside the 80 % interval."""
+    measured: int
+    """Jobs whose fact was read off: of energy those on devices with a meter."""
 
 
 def compared(row: FinishedJobRow, measure: str) -> Compared | None:
@@ -120,7 +125,9 @@ def compared(row: FinishedJobRow, measure: str) -> Compared | None:
     actual, interval = getattr(row, measure), (row.predicted or {}).get(measure)
     if not actual or not isinstance(interval, dict) or not interval.get("mid"):
         return None
-    return Compared(measure=measure, actual=actual, low=interval["low"], mid=interval["mid"], high=interval["high"])
+    is_measured = measure != "energy_j" or row.energy_basis == Basis.MEASURED
+    ends = {end: interval[end] for end in ("low", "mid", "high")}
+    return Compared(measure=measure, actual=actual, is_measured=is_measured, **ends)
 
 
 def finished_rows() -> list[FinishedJobRow]:
@@ -133,7 +140,7 @@ def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:
     """The figures of one measure."""
     errors = sorted(abs(item.error) for item in found)
     if not errors:
-        return Accuracy(measure=measure, jobs=0, mape=None, median=None, p90=None, bias=None, coverage=None)
+        return Accuracy(measure=measure, jobs=0, mape=None, median=None, p90=None, bias=None, coverage=None, measured=0)
     return Accuracy(
         measure=measure,
         jobs=len(errors),
@@ -142,6 +149,7 @@ def accuracy_of(measure: str, found: list[Compared]) -> Accuracy:
         p90=errors[min(len(errors) - 1, int(0.9 * len(errors)))],
         bias=fmean(item.error for item in found),
         coverage=fmean(float(item.held) for item in found),
+        measured=sum(item.is_measured for item in found),
     )
 
 

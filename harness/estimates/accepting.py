@@ -27,7 +27,7 @@ from scheduler.estimation.values import Estimate
 from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
-from scheduler.offers.words import devices_words, energy_words
+from scheduler.offers.words import devices_words, energy_told
 from scheduler.types import Option
 from scheduler.workload import Workload
 from worker.states import JobState
@@ -121,12 +121,14 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
         raise _stale(user, job, offer, f"{devices_words(way)}: they are not in the pool any more.")
 
 
+def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:
+    """A new offer for the same wish, on the pool and the program as they are now. Raises what `offer_make` does."""
+    wish = {key: offer.wish.get(key) for key in ("kind", "model_name", "count", "mode")}
+    return offer_make(user=user, job=job, asked=Asked.of(deadline_at=offer.deadline_at, **wish))
+
+
 def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
-    wish = offer.wish
-    asked = Asked.of(
-        deadline_at=offer.deadline_at, **{key: wish.get(key) for key in ("kind", "model_name", "count", "mode")}
-    )
-    fresh = offer_make(user=user, job=job, asked=asked)
+    fresh = offer_again(user, job, offer)
     return Conflict(
         text, code="offer_stale", hint="Here is a new offer; look at it again.", details={"offer": fresh.pk}
     )
@@ -162,8 +164,7 @@ def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
 
 
 def _line_words(line: OfferLine) -> str:
-    energy_j = line.estimate.energy_j
-    return f"{devices_words(line.allocation)}, about {energy_words(energy_j.mid, beside_j=energy_j.high)}"
+    return f"{devices_words(line.allocation)}, {energy_told(line.estimate)}"
 
 
 def estimate_keep(

@@ -27,8 +27,9 @@ from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis, Estimate
 from scheduler.kinds import real_name
 from scheduler.offers.mixtures import mixed_estimates
-from scheduler.offers.recommend import candidates, recommend
+from scheduler.offers.recommend import candidates, recommend, reserved_offer
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
+from scheduler.offers.words import devices_words
 from scheduler.placing.openings import earliest_together_s
 from scheduler.types import Option
 from scheduler.workload import Workload
@@ -73,6 +74,30 @@ def option_known(option: Option, known: Collection[Key]) -> bool:
     """Whether the pool has such devices at all."""
     wanted = [(option.kind, name) for name, _ in option.parts] or [option.key]
     return not option.model_name or all(key in known for key in wanted)
+
+
+def most_together() -> dict[Key, int]:
+    """Devices of each kind and name that one job can hold at most; nodes that are down or drained count, too."""
+    sizes: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for kind, name, slowdown, node in Device.objects.filter(away_since=None).values_list(
+        "kind", "model_name", "slowdown", "node"
+    ):
+        sizes[device_key(kind, name, slowdown)][node] += 1
+    spans = pool_setting_get().span_nodes
+    return {key: (sum if spans else max)(by_node.values()) for key, by_node in sizes.items()}
+
+
+def option_there(option: Option, most: Mapping[Key, int]) -> bool:
+    """Whether the pool has as many of such devices as the option takes."""
+    parts = option.parts or ((option.model_name, option.count),)
+    return not option.model_name or all(most.get((option.kind, name), 0) >= count for name, count in parts)
+
+
+def _reserved_until_s(project: Project | None) -> float | None:
+    """Unix time of the first end of what keeps this project's jobs off devices that take work; None: nothing does."""
+    there = Device.objects.filter(node__state=NodeState.UP, away_since=None).exists()
+    rows = reservations_now(project, timezone.now()) if there else []
+    return rows[0].ends_at.timestamp() if rows else None
 
 
 def _reserved_note(project: Project | None) -> list[str]:
@@ -138,6 +163,9 @@ _LEFT = "Times and energy are of what is left of the run, {} of it, from its new
 _ONLY = (
     "This program cannot be read without running it: its figures come from a few real steps on one device, "
     "and nothing is known of other devices or of several at once."
+)
+_ELSEWHERE = (
+    "What this program takes is known of {} alone, where a few real steps were tried, and not of what you asked for."
 )
 
 
@@ -212,6 +240,10 @@ def offer_compute(
         epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
     offer = replace(offer, left=left)
+    if not groups and (until_s := _reserved_until_s(project)) is not None:
+        offer = reserved_offer(offer, until_s)
+    if only is not None and not wish.allows(only):
+        offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
     notes += _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
     notes += _reserved_note(project) + _looks_notes(probes or {})

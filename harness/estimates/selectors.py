@@ -66,6 +66,12 @@ def job_actual(job: Job) -> dict[str, float | None]:
     return {name: getattr(row, name) if row else None for name in ("step_s", "run_s", "peak_bytes", "energy_j")}
 
 
+def job_energy_basis(job: Job) -> str:
+    """What the energy of `job_actual` rests on: `measured` by meters, else power of a table; empty: not known."""
+    row = FinishedJobRow.objects.filter(job=job).first()
+    return row.energy_basis if row and row.energy_j else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class LineView:
     """One line of an offer as tables show it."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import task_send_on_commit
 from harness.errors import HarnessError, Invalid
-from harness.estimates.accepting import estimate_fixed, offer_accept
+from harness.estimates.accepting import estimate_fixed, offer_accept, offer_again
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, OfferState, ProbeRow
 from harness.estimates.offers import (
@@ -21,7 +22,7 @@ from harness.estimates.offers import (
     offer_settle,
     offers_settle,
 )
-from harness.estimates.pricing import kinds_known, option_known
+from harness.estimates.pricing import kinds_known, most_together, option_known, option_there
 from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
 from harness.estimates.probes import PREFIX, probe_request, probe_told, require_no_run
 from harness.jobs import programs
@@ -32,7 +33,8 @@ from harness.jobs.states import job_note
 from scheduler.workload import Workload
 from worker.states import JobState
 
-OFFER_LOST = "The devices of the offer that was taken have changed. Ask for a new offer."
+_log = logging.getLogger(__name__)
+OFFER_LOST = "The devices of the offer that was taken are not in the pool any more, or are declared others."
 
 __all__ = [
     "PREFIX",
@@ -52,6 +54,8 @@ __all__ = [
 
 
 JOBS_AT_ONCE = 20
+MEASURE_INSTEAD = frozenset({"cannot_trace", "time_limit"})
+"""Problems of a reading after which a few real steps tell what a program takes."""
 _STILL_OPEN = (JobState.QUEUED, JobState.PLACED, JobState.RUNNING)
 """On an idle pool a job begins before its program is read; its estimate is kept all the same, to be learnt from."""
 
@@ -61,9 +65,29 @@ def inspection_answer(report: dict[str, Any]) -> None:
     inspection = inspection_done(report)
     if inspection is None:
         return
+    if (inspection.problem or {}).get("code") in MEASURE_INSTEAD:
+        _probe_instead(inspection)
     offers_settle(inspection)
     if inspection.workload:
         _estimate_waiting(inspection)
+
+
+def _probe_instead(inspection: Inspection) -> None:
+    """Try a few real steps of a program that cannot be read without running it, for whoever waits for its offer.
+
+    Where no device is idle, the offer fails and says so; the person may ask for the steps later.
+    """
+    waiting = OfferRow.objects.filter(inspection=inspection, state=OfferState.WAITING).exclude(job=None)
+    for offer in waiting.select_related("job__dataset", "job__project", "owner").order_by("created_at"):
+        wish = offer.wish
+        try:
+            offer_probe(
+                user=offer.owner, offer=offer, kind=wish.get("kind") or "", model_name=wish.get("model_name") or ""
+            )
+        except HarnessError as error:
+            _log.info("offer %s: no steps are tried: %s", offer.pk, error.message)
+        else:
+            return
 
 
 def _estimate_waiting(inspection: Inspection) -> None:
@@ -107,17 +131,18 @@ def jobs_estimate() -> int:
 def estimates_renew(*, lost_only: bool = False) -> int:
     """Estimate queued jobs again on the devices as they are declared now; return how many were.
 
-    What a person took from an offer stays as it is: a job whose devices are there no more waits, and says what to do.
+    What a person took from an offer stays as it is: a job whose devices are there no more waits, and gets a new offer.
     `lost_only`: only jobs of whose devices the pool has none any more, drained nodes included.
     """
-    known = kinds_known()
+    known, most = kinds_known(), most_together()
     renewed = 0
     for kept in JobEstimate.objects.filter(job__state=JobState.QUEUED, job__deleted_at=None).select_related("job"):
-        lost = not any(option_known(option, known) for option in options_of(kept.job))
-        if kept.offer_id is not None:
-            if lost and not lost_only and not kept.job.events.filter(message=OFFER_LOST).exists():
-                job_note(kept.job, "note", OFFER_LOST)
+        options = options_of(kept.job)
+        if kept.offer is not None:
+            if not any(option_there(option, most) for option in options):
+                _offer_lost(kept.job, kept.offer)
             continue
+        lost = not any(option_known(option, known) for option in options)
         if lost_only and not lost:
             continue
         found = Inspection.objects.filter(key=kept.inspection_key).exclude(workload=None).first()
@@ -126,6 +151,19 @@ def estimates_renew(*, lost_only: bool = False) -> int:
     if renewed:
         task_send_on_commit("control.tick")
     return renewed
+
+
+def _offer_lost(job: Job, offer: OfferRow) -> None:
+    """Tell that the devices of the offer that was taken are gone, once, and make a new one to look at."""
+    if job.events.filter(message__startswith=OFFER_LOST, data__offer_id=offer.pk).exists():
+        return
+    try:
+        fresh = offer_again(offer.owner, job, offer)
+    except HarnessError as error:
+        job_note(job, "note", f"{OFFER_LOST} Ask for a new offer. {error.message}", data={"offer_id": offer.pk})
+        return
+    told = f"{OFFER_LOST} A new offer is on the tab Cost; nothing is replaced without you."
+    job_note(job, "note", told, data={"offer_id": offer.pk, "offer": fresh.pk})
 
 
 def _paths(job: Job) -> Any:

@@ -48,8 +48,11 @@ FIELDS = {
     "deadline_at": "deadline_at",
 }
 """Columns that are in the job's row or beside it -> where."""
-COMPUTED = ("energy_j", "device", "devices")
-"""Columns of what its attempts used: energy of the ended ones, kind and number of devices of the newest one."""
+PREDICTED = {"predicted_run_s": "run_s", "predicted_energy_j": "energy_j"}
+"""Columns of what was foretold at submit -> which figure of the estimate; its middle is shown."""
+COMPUTED = ("energy_j", "device", "devices", *PREDICTED)
+"""Columns of what its attempts used: energy of the ended ones, kind and number of devices of the newest one; and of
+what was foretold."""
 DEFAULT = ("state", "dataset", "family", "metric_best", "metric_test", "run_s", "owner", "created_at")
 """What is shown where nothing is chosen; the name always is."""
 _KEY_LETTERS_MAX = 80
@@ -108,6 +111,8 @@ def _computed(key: str) -> Combinable:
     if key == "energy_j":
         uses = DeviceUse.objects.filter(job=OuterRef("pk")).order_by().values("job")
         return Subquery(uses.annotate(sum=Sum("energy_j")).values("sum"), output_field=FloatField())
+    if key in PREDICTED:
+        return Cast(KeyTextTransform("mid", KeyTransform(PREDICTED[key], "estimate__estimate")), FloatField())
     newest = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
     if key == "devices":
         count = Cast(KeyTextTransform("count", "option"), IntegerField())

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.jobs.columns import COMPUTED, FIELDS, METRIC, SPEC, Column, columns_values, spec_fields
+from harness.jobs.columns import COMPUTED, FIELDS, METRIC, PREDICTED, SPEC, Column, columns_values, spec_fields
 from harness.jobs.models import Job
 from harness.pages.spec_fields import spec_label
 
 _NUMBERS = {
     "metric_best", "metric_test", "epoch", "epochs", "step", "samples_per_s", "run_s", "restarts", "priority",
-    "energy_j", "devices",
+    "energy_j", "devices", "predicted_run_s", "predicted_energy_j",
 }  # fmt: skip
 _MOMENTS = {"created_at", "queued_at", "running_at", "finished_at", "deadline_at"}
 _WORDS = {"family", "metric_name", "device"}
@@ -34,6 +34,8 @@ _LABELS = {
     "finished_at": "Ended",
     "deadline_at": "Deadline",
     "energy_j": "Energy",
+    "predicted_run_s": "Run time (predicted)",
+    "predicted_energy_j": "Energy (predicted)",
     "device": "Ran on",
     f"{SPEC}resources.device": "Device (spec)",
     f"{SPEC}objective.metric": "Metric (spec)",
@@ -101,6 +103,7 @@ def _kind(key: str) -> str:
         return "moment"
     if key in _WORDS:
         return "words"
+    key = PREDICTED.get(key, key)
     named = {"state", "task", "dataset", "metric_best", "run_s", "energy_j", "parent", "tags"}
     return key if key in named else "figure"
 

@@ -15,6 +15,7 @@ from harness.estimates.probes import batch_size
 from harness.estimates.selectors import (
     LineView,
     job_actual,
+    job_energy_basis,
     job_estimate_get,
     offer_is_current,
     offer_lines,
@@ -207,6 +208,7 @@ def _told(job: Job) -> dict[str, Any]:
                 "name": name,
                 "basis": str(basis),
                 "so_far": words(live[key]) if live.get(key) else "",
+                "actual_basis": job_energy_basis(job) if key == "energy_j" else "measured",
                 **_compared(getattr(estimate, key), actual[key], words),
             }
             for name, key, words, basis in parts

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from harness.estimates.selectors import job_actual
+from harness.estimates.selectors import job_actual, job_energy_basis
 from harness.jobs.control.wanted import width_of
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints
@@ -130,9 +130,13 @@ def _per_class(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _took(job: Job) -> list[tuple[str, str]]:
-    """What the run cost beside time, where it was measured."""
-    actual = job_actual(job)
-    words = (("Energy", energy_words, actual["energy_j"]), ("Memory per rank", memory_size_words, actual["peak_bytes"]))
+    """What the run cost beside time, where that is known; energy with what it rests on."""
+    actual, basis = job_actual(job), job_energy_basis(job)
+
+    def energy(energy_j: float) -> str:
+        return f"{energy_words(energy_j)} ({basis})" if basis else energy_words(energy_j)
+
+    words = (("Energy", energy, actual["energy_j"]), ("Memory per rank", memory_size_words, actual["peak_bytes"]))
     return [(name, write(value)) for name, write, value in words if value is not None]
 
 

@@ -14,7 +14,7 @@ from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, p
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import chance_words, changes_of, memory_words, refusal_text, way_words
+from scheduler.offers.words import chance_words, changes_of, duration_words, memory_words, refusal_text, way_words
 from scheduler.workload import Workload
 
 EVERY_COUNT_TO = 64
@@ -140,9 +140,19 @@ def recommend(
         deadline_s=deadline_s,
         wish=wish,
         lines=tuple(sorted(lines, key=_reading_order)),
-        text=way_words(chosen) if chosen else refusal_text(lines, now_s, deadline_s, earliest),
+        text=way_words(chosen) if chosen else refusal_text(lines, now_s, deadline_s, earliest, wish),
         earliest_finish_s=earliest,
         changes=() if chosen else changes_of(lines, now_s, deadline_s, wish, epochs, epoch_steps=epoch_steps),
+    )
+
+
+def reserved_offer(offer: Offer, until_s: float) -> Offer:
+    """The offer of a pool whose devices are all reserved for something else, the first until `until_s` (unix time)."""
+    within = duration_words(until_s - offer.now_s)
+    return replace(
+        offer,
+        text="Every device that this job could take is reserved for something else.",
+        changes=(f"Ask again in {within}, when the first reservation ends, or have an admin release it.",),
     )
 
 

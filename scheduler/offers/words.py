@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
@@ -93,9 +94,15 @@ def way_words(line: OfferLine) -> str:
     """What the line offers, in one sentence."""
     estimate = line.estimate
     return (
-        f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high)} of its start, "
-        f"about {energy_words(estimate.energy_j.mid, beside_j=estimate.energy_j.high)}."
+        f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high)} of its start "
+        f"({estimate.time_basis}), {energy_told(estimate)}."
     )
+
+
+def energy_told(estimate: Estimate) -> str:
+    """`about 44.7 J (assumed)`: never without what it rests on."""
+    energy_j = estimate.energy_j
+    return f"about {energy_words(energy_j.mid, beside_j=energy_j.high)} ({estimate.energy_basis})"
 
 
 def chance_words(chance: float) -> str:
@@ -112,13 +119,19 @@ def memory_words(estimate: Estimate, limit_bytes: int) -> str:
 
 
 def refusal_text(
-    lines: Sequence[OfferLine], now_s: float, deadline_s: float | None, earliest_finish_s: float | None
+    lines: Sequence[OfferLine],
+    now_s: float,
+    deadline_s: float | None,
+    earliest_finish_s: float | None,
+    wish: Wish,
 ) -> str:
     """Why nothing is offered, in one sentence."""
-    if not lines:
-        return "No node that takes work has a device for this job."
     if deadline_s is not None and deadline_s <= now_s:
         return "The deadline has passed already."
+    if not lines:
+        return "No node that takes work has a device for this job."
+    if missing := _missing_words(lines, wish):
+        return missing
     if earliest_finish_s is not None and deadline_s is not None:
         later = duration_words(earliest_finish_s - deadline_s)
         return f"No way keeps this deadline: the earliest finish that can be promised is {later} later."
@@ -130,6 +143,20 @@ def refusal_text(
     if Hindrance.QUOTA in kinds:
         return "The project's quota is too small for this job."
     return "So many devices are not expected to be free."
+
+
+def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:
+    """Which devices that the person fixed the pool does not have; empty where it has them."""
+    devices = replace(wish, mode=None, stages=None)
+    if any(devices.allows(line.allocation) for line in lines):
+        return ""
+    one, many = _KINDS.get(wish.kind or "", ("device", "devices"))
+    of = f" ({wish.model_name})" if wish.model_name else ""
+    alike = replace(devices, count=None)
+    most = max((line.allocation.count for line in lines if alike.allows(line.allocation)), default=0)
+    if not most:
+        return f"The pool has no {one}{of} that takes work."
+    return f"The pool has no {wish.count} {many}{of} together that take work: {most} at most."
 
 
 def changes_of(

@@ -130,7 +130,11 @@ def job_estimate(request: HttpRequest, job_id: str) -> dict[str, Any]:
     """What the job was expected to cost when it was submitted, beside what it cost."""
     job = job_get(user=person(request), job_id=job_id)
     estimate = selectors.job_estimate_get(job)
-    return {"estimate": estimate.to_dict() if estimate else None, "actual": selectors.job_actual(job)}
+    return {
+        "estimate": estimate.to_dict() if estimate else None,
+        "actual": selectors.job_actual(job),
+        "actual_energy_basis": selectors.job_energy_basis(job) or None,
+    }
 
 
 def _time(moment_s: float | None) -> datetime | None:

@@ -106,3 +106,7 @@ class AccuracyOut(Schema):
     p90: float | None
     bias: float | None = Field(description="Mean signed error: above 0 the forecast was too high.")
     coverage: float | None = Field(description="Share of facts inside the 80 % interval.")
+    measured: int = Field(
+        description="Jobs whose fact was read off. Of energy those on devices with a meter; that of the others is a "
+        "table's power times the time of the run, so that their error is one of time alone."
+    )

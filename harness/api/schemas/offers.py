@@ -155,3 +155,6 @@ class EstimateOut(Schema):
 
     estimate: dict[str, Any] | None = Field(description="`scheduler.estimation.values.Estimate`; null: none was made.")
     actual: dict[str, float | None] = Field(description="step_s, run_s, peak_bytes, energy_j once it has succeeded.")
+    actual_energy_basis: str | None = Field(
+        description="Of the actual energy: `measured` by meters, `assumed` from a table of power; null: none is known."
+    )

@@ -24,7 +24,8 @@ _POLL_S = 1.0
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 _UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _RUN_HEAD = ("Id", "Node", "Kind", "State", "Points", "Refused", "Used", "Left", "Started")
-_MODEL_HEAD = ("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Noise")
+_MODEL_HEAD = ("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Curve fit", "Noise")
+_RIVALS = ("linear regression on knobs", "curve fit (power law)")
 _FORMATS = ("csv", "json")
 
 
@@ -139,9 +140,9 @@ def _run_row(run: Json) -> tuple[object, ...]:
 
 
 def _model_row(row: Json) -> tuple[object, ...]:
-    total, linear = row["total"] or {}, row["baselines"].get("linear regression on knobs", {})
-    device = f"{row['kind']} {row['model_name']}"
-    errors = (_share(total.get("mape")), _share(total.get("p90")), _share(linear.get("mape")))
+    total, device = row["total"] or {}, f"{row['kind']} {row['model_name']}"
+    rivals = (row["baselines"].get(name, {}).get("mape") for name in _RIVALS)
+    errors = map(_share, (total.get("mape"), total.get("p90"), *rivals))
     return (device, row["n_points"], row["n_finished"], *errors, _share(row["noise"]))
 
 

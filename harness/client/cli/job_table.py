@@ -8,7 +8,14 @@ from harness.client.cli.output import duration, number, table_print, when
 from harness.client.client import Json
 
 _USUAL = ("Id", "Name", "State", "Done", "Metric", "Model", "Dataset", "Owner", "Created")
-_HEADS = {"run_s": "Run time", "energy_j": "Energy (J)", "samples_per_s": "Rows/s", "metric_best": "Best"}
+_HEADS = {
+    "run_s": "Run time",
+    "energy_j": "Energy (J)",
+    "predicted_run_s": "Run time (predicted)",
+    "predicted_energy_j": "Energy (predicted, J)",
+    "samples_per_s": "Rows/s",
+    "metric_best": "Best",
+}
 
 
 def jobs_print(jobs: list[Json], *, has_columns: bool) -> None:
@@ -38,7 +45,7 @@ def _written(key: str, value: Any) -> str:
         return ""
     if key.endswith("_at") and ":" not in key:
         return when(value)
-    if key == "run_s":
+    if key in {"run_s", "predicted_run_s"}:
         return duration(value)
     if isinstance(value, list):
         return ", ".join(map(str, value))

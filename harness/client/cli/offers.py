@@ -201,9 +201,17 @@ def _row(line: Json) -> tuple[object, ...]:
         f"{duration(run['mid'])} ({duration(run['low'])} to {duration(run['high'])})",
         f"{size(line['peak_bytes']['mid'])} of {size(line['memory_limit_bytes'])}",
         _energy(line["energy_j"]),
-        line["time_basis"],
+        _basis(line),
     )  # fmt: skip
     return (*(Text(cell, style=style) for cell in cells), why)
+
+
+def _basis(line: Json) -> str:
+    """What the figures rest on: in one word, or of each where they do not rest on the same."""
+    bases = {figure: str(line[f"{figure}_basis"]) for figure in ("time", "memory", "energy")}
+    if len(set(bases.values())) == 1:
+        return bases["time"]
+    return ", ".join(f"{figure} {basis}" for figure, basis in bases.items())
 
 
 def _energy(found: Json) -> str:

@@ -88,5 +88,6 @@ def test_the_sweep_goes_on_after_its_fit_even_where_the_fit_fails(monkeypatch: p
     assert not DeviceModelRow.objects.exists()
 
 
-def test_there_is_nothing_to_correct_before_a_fit() -> None:
+def test_there_is_nothing_to_correct_without_points_and_without_jobs() -> None:
     assert model_correct(KIND, NAME) is None
+    assert not DeviceModelRow.objects.exists()

@@ -23,7 +23,7 @@ from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
 from harness.pool.models import Node, NodeState
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
-from scheduler.estimation.values import Allocation
+from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import declared_name
 from tests.scheduler.made_workloads import points, workload
 from worker.states import JobState
@@ -208,6 +208,24 @@ def test_slower_jobs_make_the_model_of_their_device_slower(ended: Callable[..., 
     assert row.fitted["correction"]["n_jobs"] == 0
 
 
+def test_jobs_correct_what_is_assumed_of_devices_that_nobody_measured(ended: Callable[..., Job]) -> None:
+    before = estimate(WORK, allocation(), device_model(KIND, NAME)).step_s.mid
+    job_learn(ended(1.5 * before).pk)
+    row = model_correct(KIND, NAME)
+    assert row is not None and (row.n_points, row.n_finished) == (0, 1)
+    after = estimate(WORK, allocation(), device_model(KIND, NAME))
+    assert before < after.step_s.mid < 1.5 * before
+    assert after.time_basis is Basis.ASSUMED and "1 finished job" in after.note
+
+
+def test_a_job_that_is_not_believed_is_not_counted_as_learnt_from(ended: Callable[..., Job]) -> None:
+    before = estimate(WORK, allocation(), device_model(KIND, NAME)).step_s.mid
+    job_learn(ended(50.0 * before).pk)
+    row = model_correct(KIND, NAME)
+    assert row is not None and row.n_finished == 0
+    assert row.model["correction"] == {"factor": 1.0, "n_jobs": 0, "n_left_out": 1}
+
+
 def finished(actual_s: float, *, low: float = 8.0, mid: float = 10.0, high: float = 12.0, **more: Any) -> None:
     interval = {"low": low, "mid": mid, "high": high, "level": 0.8}
     FinishedJobRow.objects.create(
@@ -227,6 +245,17 @@ def test_accuracy_counts_every_estimated_job() -> None:
     assert run.bias == pytest.approx((0.0 + 0.25 - 0.5) / 3)
     assert run.coverage == pytest.approx(2 / 3)
     assert by_measure["energy_j"].jobs == 0 and by_measure["energy_j"].mape is None
+
+
+@pytest.mark.django_db
+def test_energy_that_no_meter_told_is_counted_apart() -> None:
+    interval = {"low": 8.0, "mid": 10.0, "high": 12.0, "level": 0.8}
+    for basis in ("measured", "assumed", "assumed"):
+        FinishedJobRow.objects.create(
+            kind=KIND, predicted={"energy_j": interval}, energy_j=9.0, energy_basis=basis, finished_at=timezone.now()
+        )
+    by_measure = {item.measure: item for item in selectors.accuracy(selectors.finished_rows())}
+    assert (by_measure["energy_j"].jobs, by_measure["energy_j"].measured) == (3, 1)
 
 
 @pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e308])

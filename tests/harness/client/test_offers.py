@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from harness.client.cli.offers import _basis
 from tests.factory_offers import offer_make, workload_make
 from tests.harness.client.conftest import Dlh
 
@@ -37,9 +38,20 @@ def test_the_table_of_an_offer_tells_energy_in_the_unit_of_the_sentence_above_it
     file = tmp_path / "workload.json"
     file.write_text(json.dumps(workload_make().to_dict()))
     sentence, _, *table = dlh("offer", "--workload", str(file)).out.splitlines()
-    told = re.search(r"about [\d.,]+ (\w+)\.$", sentence)
+    told = re.search(r"about [\d.,]+ (\w+) \(assumed\)\.$", sentence)
     assert told
     assert f" {told[1]} (" in table[1]
+
+
+@pytest.mark.parametrize(
+    ("bases", "words"),
+    [
+        (("modelled", "modelled", "modelled"), "modelled"),
+        (("measured", "modelled", "assumed"), "time measured, memory modelled, energy assumed"),
+    ],
+)
+def test_an_assumed_energy_does_not_pass_for_a_measured_one(bases: tuple[str, ...], words: str) -> None:
+    assert _basis(dict(zip(("time_basis", "memory_basis", "energy_basis"), bases, strict=True))) == words
 
 
 def test_a_deadline_nobody_can_keep_ends_with_a_code_and_the_earliest_finish(

@@ -16,15 +16,17 @@ from harness.estimates.selectors import offer_priced
 from harness.estimates.services import (
     Asked,
     job_estimate,
+    jobs_estimate,
     offer_accept,
     offer_make_workload,
 )
+from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_submit
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_hold
 from tests.harness.estimates.factories import workload_make
-from tests.harness.jobs.helpers import run_now
+from tests.harness.jobs.helpers import queue, run_now
 
 
 def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, node_make, offered):
@@ -42,6 +44,21 @@ def test_devices_that_left_the_pool_lead_to_a_new_offer_and_change_nothing(job, 
     job.refresh_from_db()
     assert job.spec == before
     assert job.options == []
+
+
+def test_devices_that_vanish_before_the_start_lead_to_a_new_offer_and_nothing_else(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job, count=2, mode="sync")
+    accepted = queue(offer_accept(user=offer.owner, offer=offer))
+    assert jobs_estimate() == 0 and OfferRow.objects.count() == 1
+    Device.objects.filter(index=1).update(away_since=timezone.now())
+    jobs_estimate()
+    jobs_estimate()
+    fresh = OfferRow.objects.exclude(pk=offer.pk).get()
+    assert fresh.state == "ready" and offer_priced(fresh).chosen is None
+    assert options_of(Job.objects.get(pk=accepted.pk))[0].count == 2
+    (told,) = accepted.events.filter(message__contains="A new offer is on the tab Cost")
+    assert told.data["offer"] == fresh.pk
 
 
 def test_no_node_is_said_so(job, ask):
@@ -113,6 +130,15 @@ def test_devices_reserved_for_others_are_not_offered(job, node_make, offered):
     offer = offered(job)
     assert {line.allocation.count for line in offer_priced(offer).lines} == {1}
     assert any("Reserved devices are not offered (1 reservation," in note for note in offer.notes)
+
+
+def test_where_all_is_reserved_nobody_is_told_to_start_nodes(job, node_make, offered):
+    node_make("node-1", cpus=1)
+    ends_at = timezone.now() + timedelta(hours=1)
+    reservation_hold(target=Device.objects.get(), ends_at=ends_at, purpose="Calibration")
+    found = offer_priced(offered(job))
+    assert found.text == "Every device that this job could take is reserved for something else."
+    assert len(found.changes) == 1 and "when the first reservation ends" in found.changes[0]
 
 
 def test_memory_that_a_person_fixed_is_shared_out_among_ranks(job_make, node_make, offered):

@@ -102,6 +102,41 @@ def test_every_job_with_the_program_is_priced_anew(job, job_make, people, node_m
         assert "measured" in {line["estimate"]["time_basis"] for line in offer.body["lines"]}
 
 
+UNREAD = {"ok": False, "workload": None, "problem": {"code": "cannot_trace", "message": "The loop depends on values."}}
+
+
+def test_a_program_that_cannot_be_read_is_tried_on_a_device_instead(job, node_make, ask):
+    node_make("node-1", cpus=2)
+    offer = ask(job)
+    inspection_answer({"request_id": offer.inspection_id, **UNREAD})
+    probe = ProbeRow.objects.get()
+    offer.refresh_from_db()
+    assert offer.state == "failed" and probe.inspection_id == offer.inspection_id
+    measure_answer({"request_id": f"{probes.PREFIX}{probe.pk}", "ok": True, "step_s": [0.1, 0.1, 0.1]})
+    offer.refresh_from_db()
+    assert offer.state == "ready"
+    assert [line["estimate"]["time_basis"] for line in offer.body["lines"]] == ["measured"]
+    assert "cannot be read without running it" in offer.notes[0]
+    other = ask(job, count=2)
+    assert "known of 1 CPU core (core) alone" in other.body["text"]
+
+
+def test_where_no_device_is_idle_a_program_that_cannot_be_read_fails_its_offer(job, job_make, node_make, ask):
+    node_make("node-1", cpus=1)
+    offer = ask(job)
+    place_now(job_make(name="runs"))
+    inspection_answer({"request_id": offer.inspection_id, **UNREAD})
+    offer.refresh_from_db()
+    assert offer.state == "failed" and not ProbeRow.objects.exists()
+
+
+def test_a_program_that_does_not_run_is_not_tried(job, node_make, ask):
+    node_make("node-1", cpus=1)
+    problem = {"code": "program_error", "message": "NameError"}
+    inspection_answer({"request_id": ask(job).inspection_id, **UNREAD, "problem": problem})
+    assert not ProbeRow.objects.exists()
+
+
 def test_a_probe_counts_against_a_quota_that_is_hard(job, job_make, people, node_make, offered):
     node_make("node-1", cpus=3)
     quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)

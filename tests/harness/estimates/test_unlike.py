@@ -147,7 +147,8 @@ def test_what_a_person_took_is_not_changed_behind_their_back(job, unlike, offere
     accepted = Job.objects.get(pk=accepted.pk)
     assert JobEstimate.objects.get(job=accepted).estimate["allocation"]["parts"] == [["core", 1], [SLOW, 1]]
     assert tick() == 0 and "mixed: 1 core + 1" in why_it_waits(accepted)
-    assert JobEvent.objects.filter(job=accepted, message__contains="Ask for a new offer").exists()
+    assert JobEvent.objects.filter(job=accepted, message__contains="A new offer is on the tab Cost").count() == 1
+    assert estimates_renew() == 0 and OfferRow.objects.filter(job=accepted).count() == 2
 
 
 def why_it_waits(job: Job) -> str:

@@ -10,10 +10,21 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from harness.errors import Invalid
-from harness.jobs.columns import COLUMNS_MAX, COMPUTED, DEFAULT, FIELDS, columns_get, columns_values, spec_fields
+from harness.estimates.models import JobEstimate
+from harness.jobs.columns import (
+    COLUMNS_MAX,
+    COMPUTED,
+    DEFAULT,
+    FIELDS,
+    column_get,
+    columns_get,
+    columns_values,
+    spec_fields,
+)
 from harness.jobs.listing import listing_query, listing_read
 from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.jobs.selectors import job_list, job_metric_keys
+from harness.pages.job_columns import column_head
 
 pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
 EVERY = (*FIELDS, *COMPUTED, "metric:val/loss", "spec:training.epochs")
@@ -56,6 +67,19 @@ def test_each_job_has_its_own_metrics_spec_values_energy_and_devices(job_make, p
         "owner",
         None,
     )
+
+
+def test_what_was_foretold_stands_beside_what_came_true_and_sorts(job_make, people):
+    for name, run_s in (("a", 100.0), ("b", 9.0), ("c", None)):
+        job = job_make(name=name)
+        told(job, run_s=2.0)
+        if run_s is not None:
+            body = {"run_s": {"low": 1.0, "mid": run_s, "high": 200.0}, "energy_j": {"mid": 5.5}}
+            JobEstimate.objects.create(job=job, inspection_key="k", estimate=body)
+    keys = ("predicted_run_s", "run_s", "predicted_energy_j")
+    found = shown(people, *keys, sort="predicted_run_s")
+    assert found == [("b", 9.0, 2.0, 5.5), ("a", 100.0, 2.0, 5.5), ("c", None, 2.0, None)]
+    assert column_head(column_get("predicted_run_s")).kind == "run_s"
 
 
 @pytest.mark.parametrize(

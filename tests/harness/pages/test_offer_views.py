@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from harness.calibration.models import FinishedJobRow
 from harness.estimates.models import Inspection, OfferRow, ProbeRow
 from harness.estimates.selectors import offer_of_job, offer_priced
 from harness.estimates.services import inspection_answer, measure_answer
@@ -183,6 +184,15 @@ def test_predicted_stands_beside_actual(owner: Client, world: SimpleNamespace) -
     assert text.count("outside</span>") == 1
     assert "so far" not in text
     assert "so far" in cost(owner, world.jobs["running"])
+
+
+def test_the_energy_of_a_table_is_not_shown_as_if_a_meter_had_told_it(owner: Client, world: SimpleNamespace) -> None:
+    job = world.jobs["succeeded"]
+    for basis in ("assumed", "measured"):
+        FinishedJobRow.objects.filter(job=job).update(energy_j=74.0, energy_basis=basis)
+        energy = cost(owner, job).split('data-label="Actual"')[-1].partition("</td>")[0]
+        assert f'<span class="tag">{basis}</span>' in energy
+        assert f"74 J ({basis})" in owner.get(reverse("job_tab", args=[job.pk, "results"])).content.decode()
 
 
 def test_energy_in_one_table_has_one_unit(owner: Client, draft: Job) -> None:

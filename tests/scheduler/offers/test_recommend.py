@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scheduler.offers.recommend import candidates, takes
+from scheduler.offers.recommend import candidates, reserved_offer, takes
 from scheduler.offers.values import Hindrance, Mark, Offer, Wish
 from tests.scheduler.offers.ways import GIB, NOW_S, cpus, gpus, offer, workload
 
@@ -91,6 +91,28 @@ def test_a_pool_without_devices_is_said_so():
     assert (found.chosen, found.earliest_finish_s, found.lines) == (None, None, ())
     assert found.text == "No node that takes work has a device for this job."
     assert found.changes
+
+
+def test_a_pool_that_is_reserved_is_said_so_and_nobody_is_told_to_start_nodes():
+    found = reserved_offer(offer([]), NOW_S + 600.0)
+    assert found.text == "Every device that this job could take is reserved for something else."
+    assert found.changes == ("Ask again in 10 min, when the first reservation ends, or have an admin release it.",)
+
+
+def test_devices_that_the_pool_does_not_have_are_named():
+    assert offer([cpus(2)], wish=Wish(kind="cuda")).text == "The pool has no GPU that takes work."
+    many = offer([cpus(2)], wish=Wish(kind="cpu", count=5))
+    assert many.text == "The pool has no 5 CPU cores together that take work: 2 at most."
+    assert any("Leave the devices open" in text for text in many.changes)
+    named = offer([cpus(2), gpus(1)], wish=Wish(kind="cuda", model_name="A100"))
+    assert named.text == "The pool has no GPU (A100) that takes work."
+
+
+def test_no_figure_of_what_is_offered_stands_without_its_basis():
+    found = offer([cpus(2)])
+    cost = found.chosen.estimate
+    assert f"of its start ({cost.time_basis}), about" in found.text
+    assert found.text.endswith(f"({cost.energy_basis}).")
 
 
 def test_what_a_person_fixes_is_kept_and_the_way_out_is_named():
