@@ -242,3 +242,7 @@ class RunPaths:
     def prediction(self, prediction_id: str) -> Path:
         """Folder of one prediction request: input, output, error."""
         return self.root / "predictions" / prediction_id
+
+    def export(self, export_id: str) -> Path:
+        """Folder of one export of the trained model as ONNX."""
+        return self.root / "exports" / export_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from worker import agent, heartbeat, inspection, programs, rate_range
+from worker import agent, exporting, heartbeat, inspection, programs, rate_range
 from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
 from worker.plan import RunPlan
@@ -52,6 +52,12 @@ def probe() -> None:
 def predict(request: dict[str, Any]) -> None:
     """Have a job's predict.py run on an input and tell control."""
     programs.queue().put(lambda: answer_to_control("control.prediction_done", programs.predict(request)))
+
+
+@app.task(name="node.export")
+def export(request: dict[str, Any]) -> None:
+    """Have a job's trained model exported as ONNX and tell control."""
+    exporting.queue().put(lambda: answer_to_control("control.export_done", exporting.export(request)))
 
 
 @app.task(name="node.check")

@@ -31,7 +31,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NEVER = frozenset({"incoming", "packed.tree.json", "fence"})
 _WHILE_IT_RUNS = ("program/", "generated/", "work/checkpoints/")
 """The rest of a run changes all the time: it is copied when the run is at rest."""
-_ANSWERS = "predictions/"
+_ANSWERS = ("predictions/", "exports/")
 """There programs work on, and remove files, when their run has long succeeded."""
 _log = logging.getLogger(__name__)
 

@@ -184,6 +184,12 @@ class Client:
             asked = self.send("POST", place, {"records": data, "checkpoint": checkpoint})
         return self._wait(f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None)
 
+    def onnx_make(self, job_id: str, *, timeout_s: float = 900.0) -> Json:
+        """Have the trained model exported as ONNX, and wait until it is `done` or `failed`. Raises `WaitTimeout`."""
+        place = f"/jobs/{segment(job_id)}/onnx"
+        self.send("POST", place)
+        return self._wait(place, lambda body: body["state"] != "waiting", timeout_s, None)
+
     def _wait(
         self,
         path: str,

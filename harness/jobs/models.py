@@ -270,3 +270,20 @@ class Prediction(models.Model):
     problem = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+
+
+class ModelExport(models.Model):
+    """The trained model as ONNX, made when somebody first asks for it; its files lie in `RunPaths.export(id)`."""
+
+    id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="exports")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    token = models.PositiveIntegerField()
+    """Newest attempt of the job when it was asked for: a later one writes other weights."""
+    state = models.CharField(max_length=10, default="waiting")
+    """`waiting`, `done`, `failed`."""
+    report = models.JSONField(default=dict, blank=True)
+    """What onnx.json holds, without the classes."""
+    problem = models.JSONField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)

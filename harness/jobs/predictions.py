@@ -70,9 +70,9 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     space_check(len(data))
     storage_check(job.project, len(data))
     _waiting_check(user)
-    _weights_check(job, checkpoint)
+    weights_check(job, checkpoint)
     wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
-    node = _answering_node(job, sees_store=True)
+    node = answering_node(job, sees_store=True)
     prediction = Prediction(id=new_id(), job=job, owner=user, checkpoint=checkpoint, input_name=input_name[:255])
     folder = _paths(job).prediction(prediction.pk)
     with ExitStack() as undo:
@@ -81,7 +81,7 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
         (folder / f"input.{suffix}").write_bytes(data)
         prediction.save(force_insert=True)
         undo.pop_all()
-    request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **_request(job)}
+    request = {"prediction_id": prediction.pk, "checkpoint": checkpoint, **node_request(job)}
     task_send_on_commit("node.predict", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return prediction
 
@@ -101,7 +101,8 @@ def _paths(job: Job) -> RunPaths:
     return paths
 
 
-def _request(job: Job) -> dict[str, Any]:
+def node_request(job: Job) -> dict[str, Any]:
+    """What a node must know to run a job's program beside training."""
     return {
         "job_id": job.pk,
         "job_dir": str(_paths(job).root),
@@ -111,7 +112,9 @@ def _request(job: Job) -> dict[str, Any]:
     }
 
 
-def _weights_check(job: Job, checkpoint: str) -> None:
+def weights_check(job: Job, checkpoint: str) -> None:
+    """Raise where the weights of a checkpoint, or without a name the final ones, are not there: `Invalid`, `Conflict`,
+    `Unavailable` (lost, and comes back)."""
     if checkpoint:
         if not Checkpoint.objects.filter(job=job, name=checkpoint, removed_at=None).exists():
             raise Invalid(f"There is no checkpoint {checkpoint}.", field="checkpoint")
@@ -126,7 +129,7 @@ def _weights_check(job: Job, checkpoint: str) -> None:
         ) from error
 
 
-def _answering_node(job: Job, *, sees_store: bool = False) -> str:
+def answering_node(job: Job, *, sees_store: bool = False) -> str:
     """The node the job ran on, else the one with most idle devices.
 
     `sees_store`: not one with a cache of its own, which fetches programs and data but neither inputs nor weights.
@@ -213,8 +216,8 @@ def program_check(*, user: User, job: Job) -> str:
     _pace_check(user)
     programs.program_syntax_check(programs.program_of(_paths(job)).files)
     check_id = f"{job.pk}-{new_id()}"
-    request = {"check_id": check_id, **_request(job)}
-    task_send_on_commit("node.check", [request], queue=node_queue(_answering_node(job)), expires_s=ANSWER_LIMIT_S)
+    request = {"check_id": check_id, **node_request(job)}
+    task_send_on_commit("node.check", [request], queue=node_queue(answering_node(job)), expires_s=ANSWER_LIMIT_S)
     return check_id
 
 

@@ -17,6 +17,7 @@ from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import Invalid, NotFound
 from harness.jobs.columns import COMPUTED, METRIC, SPEC, Column, column_get, columns_annotate, metric_key_works
+from harness.jobs.exports import export_get, export_model_open, export_zip
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
@@ -39,6 +40,9 @@ __all__ = [
     "JobFilters",
     "Page",
     "data_file",
+    "export_get",
+    "export_model_open",
+    "export_zip",
     "job_attempts",
     "job_chart_csv",
     "job_checkpoints",

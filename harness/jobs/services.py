@@ -24,6 +24,7 @@ from harness.jobs.drafts import (
     program_reset,
     spec_check,
 )
+from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.states import job_move, job_note
@@ -35,6 +36,7 @@ from harness.storage.room import storage_check
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 __all__ = [
+    "export_create",
     "job_cancel",
     "job_clone",
     "job_create",

@@ -9,7 +9,7 @@ import redis
 from celery import shared_task
 
 from harness.beside import Beside
-from harness.jobs import predictions
+from harness.jobs import exports, predictions
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import reconcile as reconcile_module
 from harness.jobs.control import retention as retention_module
@@ -56,6 +56,12 @@ def jobs_purge() -> None:
 def prediction_done(report: dict[str, Any]) -> None:
     """A node's answer to `node.predict`."""
     predictions.prediction_done(report)
+
+
+@shared_task(name="control.export_done")
+def export_done(report: dict[str, Any]) -> None:
+    """A node's answer to `node.export`."""
+    exports.export_done(report)
 
 
 @shared_task(name="control.check_done")

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.ids import new_id
-from harness.jobs.models import Job, JobAttempt, Prediction
+from harness.jobs.models import Job, JobAttempt, ModelExport, Prediction
 from harness.storage.sizes import SETTLED_AFTER
 from harness.store import UnsafePath, folder_beneath
 from worker.plan import RunPaths
@@ -22,7 +22,9 @@ from worker.sandbox import tree_remove
 from worker.states import TERMINAL, JobState
 
 AT_REST = [str(state) for state in {*TERMINAL, JobState.DRAFT, JobState.PAUSED}]
-_PREDICTION_YOUNG = timedelta(days=1)
+_ANSWER_YOUNG = timedelta(days=1)
+_ANSWERS: dict[str, type[Prediction] | type[ModelExport]] = {"predictions": Prediction, "exports": ModelExport}
+"""Folders with one folder for each row of a table."""
 _log = logging.getLogger(__name__)
 _HALF = (".making-", ".gone-")
 """So begin names of checkpoints that are being written or removed (`worker.runtime.checkpoint`)."""
@@ -67,11 +69,12 @@ def _found(paths: RunPaths) -> Iterator[tuple[str, str]]:
         yield ".", "incoming"
     work = str(paths.checkpoints.relative_to(paths.root))
     yield from ((work, name) for name in _names(paths.root, work) if name.startswith(_HALF))
-    known = set(Prediction.objects.filter(job_id=paths.root.name).values_list("pk", flat=True))
-    old_s = (timezone.now() - _PREDICTION_YOUNG).timestamp()
-    for name in _names(paths.root, "predictions"):
-        if name not in known and (paths.root / "predictions" / name).lstat().st_mtime < old_s:
-            yield "predictions", name
+    old_s = (timezone.now() - _ANSWER_YOUNG).timestamp()
+    for place, model in _ANSWERS.items():
+        known = set(model.objects.filter(job_id=paths.root.name).values_list("pk", flat=True))
+        for name in _names(paths.root, place):
+            if name not in known and (paths.root / place / name).lstat().st_mtime < old_s:
+                yield place, name
 
 
 def _names(root: Path, folder: str) -> list[str]:

@@ -26,7 +26,9 @@ ANEW_AFTER = timedelta(days=1)
 """Whatever happens to a file behind our back, its size is known again so soon."""
 SETTLED_AFTER = timedelta(hours=1)
 """So long after its last attempt nothing of a job is on its way any more."""
-_JOB_PARTS = {"work/checkpoints": CHECKPOINTS, "work/results": RESULTS, "predictions": RESULTS}
+_JOB_PARTS = {
+    "work/checkpoints": CHECKPOINTS, "work/results": RESULTS, "predictions": RESULTS, "exports": RESULTS,
+}  # fmt: skip
 _CONTENT_PARTS = {"source": SOURCE}
 
 

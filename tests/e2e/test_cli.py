@@ -1,6 +1,9 @@
 """The command line against a real stack."""
 
 import json
+import subprocess
+import sys
+import zipfile
 
 import pytest
 
@@ -33,6 +36,19 @@ def test_a_table_is_submitted_and_waited_for_in_one_command(dlh, tmp_path):
     told = dlh("results", job["id"])
     assert "Accuracy by group" in told and "Importance of inputs" in told
     assert any(row["id"] == job["id"] for row in _rows(json.loads(dlh("jobs", "--json"))))
+    _predicts_as_onnx(dlh, job["id"], table, tmp_path / "onnx")
+
+
+def _predicts_as_onnx(dlh, job_id, table, folder):
+    """The node exports the model in its sandbox, and the zip's own script predicts for the table it was trained on."""
+    (archive,) = json.loads(dlh("download", job_id, "--onnx", "--out", folder, "--json"))["files"]
+    with zipfile.ZipFile(archive) as members:
+        members.extractall(folder)
+    script, out = folder / f"onnx-{job_id}" / "predict_onnx.py", folder / "out.csv"
+    command = [sys.executable, str(script), "--input", str(table), "--output", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(out.read_text().splitlines()) == len(table.read_text().splitlines())
 
 
 def _rows(body):

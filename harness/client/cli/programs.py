@@ -146,22 +146,29 @@ def download(
     job: JobArgument,
     program: Annotated[bool, typer.Option("--program", help="The program as a zip.")] = False,
     weights: Annotated[bool, typer.Option("--weights", help="The final weights (safetensors).")] = False,
+    onnx: Annotated[
+        bool, typer.Option("--onnx", help="The model as ONNX, with a script that needs no torch; a zip.")
+    ] = False,
     with_data: WithDataFlag = False,
     out: OutOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Download program and weights of a job; without a flag both."""
+    """Download program and weights of a job, or the model as ONNX; without a flag program and weights."""
     folder = out or Path()
     folder.mkdir(parents=True, exist_ok=True)
-    both = not program and not weights
+    both = not program and not weights and not onnx
     wanted = []
     if program or both:
         wanted.append(("program.zip", folder / f"program-{job}.zip"))
     if weights or both:
         wanted.append(("weights", folder / f"{job}.safetensors"))
+    if onnx:
+        wanted.append(("onnx.zip", folder / f"onnx-{job}.zip"))
     files = []
     with open_client(context) as client:
         client.job(job)
+        if onnx:
+            _onnx_made(client, job, quiet=as_json)
         with transfer_bar(quiet=as_json) as bar:
             for part, target in wanted:
                 move = _mover(bar, bar.add_task(target.name, total=None))
@@ -169,6 +176,17 @@ def download(
                 path = f"/jobs/{segment(job)}/{part}"
                 files.append(download_file(client.transport, path, target, params=params, progress=move))
     _written(files, as_json)
+
+
+def _onnx_made(client: Client, job: str, *, quiet: bool) -> None:
+    """Wait until the model is there as ONNX. Raises `BadInput` where it has no such form, `WaitTimeout`."""
+    if client.job_part(job, "onnx")["state"] == "done":  # whoever may read it need not be allowed to ask for it
+        return
+    if not quiet:
+        notes().print("A node makes the ONNX model and checks it on real rows…", markup=False)
+    made = client.onnx_make(job)
+    if made["state"] == "failed":
+        raise BadInput(made["problem"]["message"], hint=made["problem"]["hint"])
 
 
 def _mover(bar: RichProgress, task: TaskID) -> Progress:

@@ -20,6 +20,7 @@ from harness.jobs.control.parts import is_spread, unheard_nodes
 from harness.jobs.control.spread import ANSWER_LIMIT, SENDS_MAX, spread_check
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.control.widths import width_again
+from harness.jobs.exports import exports_expire
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.predictions import predictions_expire
 from harness.jobs.stopping import stop_message
@@ -55,6 +56,7 @@ def reconcile() -> None:
     _allocations_free()
     if steady:
         predictions_expire()
+        exports_expire()
     try:
         broker_users_restore()
         datasets_resend()

@@ -16,6 +16,7 @@ from harness.errors import Conflict, HarnessError, NotFound
 from harness.jobs import services
 from harness.jobs.models import Job
 from harness.jobs.selectors import (
+    export_get,
     job_attempts,
     job_checkpoints,
     job_events,
@@ -113,7 +114,7 @@ def _checkpoints(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 def _results(request: HttpRequest, job: Job) -> dict[str, Any]:
     try:
-        return results_context(job, job_results(job))
+        return {**results_context(job, job_results(job)), "export": export_get(job)}
     except NotFound as error:
         return {"missing": error, "has_checkpoints": job_checkpoints(job).exists()}
     except Conflict as error:

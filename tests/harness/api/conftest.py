@@ -54,7 +54,7 @@ def bearer(token_make: Callable[..., str]) -> Callable[..., Client]:
 
 @pytest.fixture
 def finished_job(job: Any) -> Any:
-    """A succeeded job with results, weights, logs, a checkpoint, points, an answer to a check and a prediction."""
+    """A succeeded job with results, weights, an ONNX model, logs, a checkpoint, points, a check and a prediction."""
     return job_finish(job)
 
 
@@ -79,7 +79,7 @@ def client_of(token: str) -> Client:
 
 def job_finish(job: Any) -> Any:
     """Make of a draft a succeeded job with one of everything that a run leaves."""
-    from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint, Prediction
+    from harness.jobs.models import Checkpoint, Job, JobEvent, MetricPoint, ModelExport, Prediction
 
     paths = settings.STORE.job(job.pk)
     paths.results.mkdir(parents=True)
@@ -98,6 +98,9 @@ def job_finish(job: Any) -> Any:
     Job.objects.filter(pk=job.pk).update(state="succeeded", token=1, metric_best=0.9)
     job.refresh_from_db()
     job.test_prediction = prediction.pk
+    export = ModelExport.objects.create(job=job, owner=job.owner, token=job.token, state="done", report={"opset": 20})
+    paths.export(export.pk).mkdir(parents=True)
+    (paths.export(export.pk) / "model.onnx").write_bytes(b"model")
     return job
 
 

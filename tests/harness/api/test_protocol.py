@@ -214,7 +214,7 @@ async def test_the_asgi_guard_stops_a_body_without_a_length(path: str, most_mib:
 
 
 def test_the_id_of_a_trial_run_is_answered(caller: Client, job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.jobs.predictions._answering_node", lambda _: "node-1")
+    monkeypatch.setattr("harness.jobs.predictions.answering_node", lambda _: "node-1")
     asked = caller.post(f"{API}/jobs/{job.pk}/check").json()["check_id"]
     answer = caller.get(f"{API}/jobs/{job.pk}/check/{asked}")
     assert (answer.status_code, answer.json()["waiting"]) == (200, True)

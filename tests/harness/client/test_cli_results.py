@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,46 @@ def test_program_and_weights_are_downloaded(dlh: Dlh, ended_job: Any, tmp_path: 
     assert {Path(file).suffix for file in files} == {".zip", ".safetensors"}
     assert (tmp_path / "d" / f"{ended_job.pk}.safetensors").read_bytes() == b"weights"
     assert len(dlh("download", ended_job.pk, "--weights", "--out", tmp_path / "e").out.splitlines()) == 1
+
+
+@pytest.fixture
+def node_exports(ended_job: Any, node_make: Any, tasks_sent: list[Any], monkeypatch: Any) -> list[Any]:
+    """A node that answers a request for the ONNX model with what the list holds."""
+    from harness.client import client
+    from harness.jobs.exports import export_done
+
+    node_make()
+    django_settings.STORE.dataset(ended_job.dataset_sha256).packed.mkdir(parents=True, exist_ok=True)
+    answers: list[Any] = []
+
+    def answer(_: float) -> None:
+        request = next(args[0] for name, args, _ in reversed(tasks_sent) if name == "node.export")
+        folder = django_settings.STORE.job(ended_job.pk).export(request["export_id"])
+        (folder / "model.onnx").write_bytes(b"model")
+        export_done({"export_id": request["export_id"], **answers[0]})
+
+    monkeypatch.setattr(client.time, "sleep", answer)
+    return answers
+
+
+def test_the_onnx_model_is_made_once_and_downloaded(
+    dlh: Dlh, ended_job: Any, node_exports: list[Any], tasks_sent: list[Any], tmp_path: Path
+) -> None:
+    node_exports.append({"report": {"opset": 20}})
+    for _ in range(2):
+        (file,) = dlh("download", ended_job.pk, "--onnx", "--out", tmp_path, "--json").json["files"]
+    with zipfile.ZipFile(file) as archive:
+        assert archive.read(f"onnx-{ended_job.pk}/model.onnx") == b"model"
+    assert [name for name, _, _ in tasks_sent].count("node.export") == 1
+
+
+def test_why_a_model_has_no_onnx_form_is_told_and_the_weights_come_all_the_same(
+    dlh: Dlh, ended_job: Any, node_exports: list[Any], tmp_path: Path
+) -> None:
+    node_exports.append({"problem": {"message": "model.py, line 7: it decides.", "hint": "Take it out."}})
+    ended = dlh("download", ended_job.pk, "--onnx", "--out", tmp_path)
+    assert ended.code == 2 and "model.py, line 7: it decides." in ended.err and "Take it out." in ended.err
+    assert dlh("download", ended_job.pk, "--weights", "--out", tmp_path).code == 0
 
 
 @pytest.fixture

@@ -128,6 +128,7 @@ ROWS: dict[str, Row] = {
     "checkpoint_file": Row({404}, {404}, {404}, ("running", "step-00000140")),
     "spec_save": act("draft", post={"spec": "task: auto"}),
     "job_predict": look("succeeded"),
+    "job_onnx": look("succeeded"),
     "prediction_page": look("succeeded", "prediction"),
     "job_tab": look("running", "logs"),
     "pool": own(),
@@ -231,7 +232,7 @@ def test_nobody_gets_in_without_signing_in(world: SimpleNamespace) -> None:
 def test_changes_need_post_and_a_csrf_token(world: SimpleNamespace) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(world.owner)
-    both = {"job_new_spec", "job_predict"}
+    both = {"job_new_spec", "job_predict", "job_onnx"}
     for name, row in ROWS.items():
         url = address(world, name, row)
         if row.post is not None:

@@ -13,7 +13,7 @@ LOADS = {
     "control": "from harness.celery import app\napp.loader.import_default_modules()\n"
     "assert {'control.tick', 'control.calibration_fit'} <= set(app.tasks)",
 }
-LATER = {"scipy", "sklearn", "polars", "pyarrow", "torch"}
+LATER = {"scipy", "sklearn", "polars", "pyarrow", "torch", "onnx", "onnxruntime", "onnxscript"}
 
 
 @pytest.mark.parametrize("part", LOADS)

@@ -217,8 +217,9 @@ def test_a_folder_that_a_program_made_a_link_leads_nowhere(left_over, store, tmp
     assert (outside / ".making-step-00000001-1").is_dir()
 
 
-def test_the_input_of_a_prediction_that_was_never_asked_for_goes(job, fill, store):
-    folder = fill(job, "predictions/nosuchpredic/input.csv", 1).parent
+@pytest.mark.parametrize("file", ["predictions/nosuchpredic/input.csv", "exports/nosuchexport/model.onnx"])
+def test_the_files_of_a_prediction_or_export_that_nobody_knows_of_go(job, fill, store, file):
+    folder = fill(job, file, 1).parent
     assert leftovers_remove(job.pk) == 0, "its row may be about to come"
     age(folder)
     assert leftovers_remove(job.pk) == 1 and not folder.exists()

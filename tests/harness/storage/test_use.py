@@ -74,13 +74,14 @@ def test_a_job_counts_by_what_its_files_are(job, people, fill):
     fill(job, "work/checkpoints/step-1/state.pt", 300)
     fill(job, "work/results/model.safetensors", 200)
     fill(job, "predictions/p1/output.json", 100)
+    fill(job, "exports/e1/model.onnx", 40)
     fill(job, "logs/attempt-1/rank-0.log", 50)
     sizes_refresh()
     found = used(people.project)
-    assert (found.checkpoint_bytes, found.result_bytes) == (300 * KIB, 300 * KIB)
+    assert (found.checkpoint_bytes, found.result_bytes) == (300 * KIB, 340 * KIB)
     assert 50 * KIB <= found.other_bytes < 200 * KIB  # and its program
     (item,) = [item for item in storage_items(user=people.owner, project=people.project) if item.kind == "job"]
-    assert (item.checkpoint_bytes, item.result_bytes) == (300 * KIB, 300 * KIB)
+    assert (item.checkpoint_bytes, item.result_bytes) == (300 * KIB, 340 * KIB)
 
 
 def test_the_things_of_a_project_add_up_to_what_it_takes(job, dataset, people, fill, upload_make):

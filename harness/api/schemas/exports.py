@@ -1,0 +1,23 @@
+"""The trained model as ONNX: how far it is, and what it takes and gives."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Schema
+from pydantic import Field
+
+
+class ExportOut(Schema):
+    """Whether there is an ONNX model of the final weights."""
+
+    state: str = Field(description="`none` (nobody has asked), `waiting`, `done` or `failed`.")
+    problem: dict[str, Any] | None = Field(None, description="Why it could not be made: message, hint.")
+    report: dict[str, Any] = Field(
+        {},
+        description="When done: inputs and outputs (name, dtype, shape), opset, check against PyTorch (rows, largest "
+        "difference, tolerances), versions, whether predict_onnx.py goes with it, model_bytes.",
+    )
+    created_at: datetime | None = None
+    finished_at: datetime | None = None

@@ -1,0 +1,97 @@
+"""Zip archives that are made while they are sent and are the same each time, so that a cut download goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.bodies import Body, made_body
+from harness.store import CHUNK_BYTES
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Fixed time in archives: the same program gives the same bytes."""
+_ENTRY_BYTES, _END_BYTES = 46, 22
+"""Of the list at an archive's end: each entry without its name, and what follows the last one."""
+_ZIP64_ENTRY_BYTES, _ZIP64_END_BYTES = 20, 76
+"""What an archive has more where a file, or where its list begins, lies above 2 GiB."""
+Members = dict[str, bytes | Path]
+"""Names with texts, or with the file that holds the bytes: one at most, and the last."""
+
+
+def zip_body(root: str, members: Members) -> Body:
+    """The archive, everything in it below one folder `root`."""
+    return made_body(
+        lambda: _zip(root, members, _chunks), size_bytes=_zip_bytes(root, members), version=_zip_version(members)
+    )
+
+
+class _Drain(io.RawIOBase):
+    """A stream that keeps what was written until it is taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        return len(data)
+
+    def take(self) -> bytes:
+        body = b"".join(self._parts)
+        self._parts.clear()
+        return body
+
+
+def _zip(root: str, members: Members, read: Callable[[Path], Iterator[bytes]]) -> Iterator[bytes]:
+    """Nothing is compressed: releases of the compressor differ, and a program is small."""
+    drain = _Drain()
+    with zipfile.ZipFile(drain, "w") as archive:
+        for name, body in members.items():
+            info = zipfile.ZipInfo(f"{root}/{name}", date_time=_EPOCH)
+            info.external_attr = 0o644 << 16
+            with archive.open(info, "w", force_zip64=isinstance(body, Path)) as member:
+                for chunk in [body] if isinstance(body, bytes) else read(body):
+                    member.write(chunk)
+                    yield drain.take()
+    yield drain.take()
+
+
+def _zip_bytes(root: str, members: Members) -> int:
+    """Size of the archive, told without reading its one large file, which comes last."""
+    size_bytes = sum(len(chunk) for chunk in _zip(root, members, lambda path: iter(())))
+    for body in members.values():
+        if isinstance(body, Path):
+            large_bytes = body.stat().st_size
+            directory_at = size_bytes + large_bytes - _directory_bytes(root, members)
+            size_bytes += large_bytes + _ZIP64_ENTRY_BYTES * (large_bytes > zipfile.ZIP64_LIMIT)
+            size_bytes += _ZIP64_END_BYTES * (directory_at > zipfile.ZIP64_LIMIT)
+    return size_bytes
+
+
+def _directory_bytes(root: str, members: Members) -> int:
+    """Of the list at the end of an archive without large files."""
+    return sum(_ENTRY_BYTES + len(f"{root}/{name}") for name in members) + _END_BYTES
+
+
+def _zip_version(members: Members) -> str:
+    digest = hashlib.sha256()
+    for name, body in members.items():
+        mark = body if isinstance(body, bytes) else _file_mark(body)
+        digest.update(f"{name} {len(mark)} ".encode() + mark)
+    return digest.hexdigest()[:32]
+
+
+def _file_mark(path: Path) -> bytes:
+    told = path.stat()
+    return f"{told.st_ino} {told.st_mtime_ns} {told.st_size}".encode()
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        yield from iter(lambda: stream.read(CHUNK_BYTES), b"")

@@ -1,0 +1,191 @@
+"""The trained model as ONNX: made by a node when it is first asked for, kept, and offered as a zip.
+
+The program that makes it is a person's, so that what it says and writes is read with care.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from datetime import timedelta
+from functools import partial
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from harness.accounts.access import require
+from harness.accounts.models import Role, User
+from harness.bodies import Body
+from harness.broker import publish_job, task_send_on_commit
+from harness.bucket.wanted import wanted_check
+from harness.datasets.content import space_check
+from harness.errors import Conflict, NotFound, TooMany
+from harness.jobs.archive import Members, zip_body
+from harness.jobs.models import Job, ModelExport
+from harness.jobs.predictions import answering_node, node_request, weights_check
+from harness.jobs.results import weights_open
+from harness.plain import plain
+from harness.pool.services import node_queue
+from harness.storage.room import storage_check
+from harness.storage.sizes import job_size_due
+from harness.store import UnsafePath, open_beneath
+from worker.plan import RunPaths
+from worker.sandbox import tree_remove
+
+MODEL_FILE = "model.onnx"
+TEXT_FILES = ("README.md", "predict_onnx.py", "onnx.json", "preprocess.json")
+"""Beside the model; predict_onnx.py only where the program prepares rows as it was generated to."""
+TEXT_BYTES_MAX, REPORT_CHARS_MAX = 64 << 20, 64 << 10
+ANSWER_LIMIT_S = 600.0
+"""A request without an answer for this long has failed: a node makes one at a time."""
+_REPORTED = ("inputs", "outputs", "opset", "check", "versions", "script", "model_bytes")
+_WORDS_MAX = 600
+_NO_ANSWER = {"message": "No node answered in time.", "hint": "See whether a node is up, and ask again."}
+
+
+def export_get(job: Job) -> ModelExport | None:
+    """The newest one of the weights there are now; None where nobody has asked, or its files were lost."""
+    found = job.exports.filter(token=job.token).order_by("-created_at").first()
+    return None if found is not None and found.state == "done" and not _has_model(found) else found
+
+
+def export_create(*, user: User, job: Job) -> ModelExport:
+    """Have a node export the final weights; the one that is there or on its way, where there is one.
+
+    Raises `NotFound`, `Forbidden`, `TooMany`, `NoSpace`, `Conflict` (no weights yet), `Unavailable` (no node; or what
+    it needs was lost, and comes back).
+    """
+    require(user, job.project, Role.MEMBER)
+    weights_check(job, "")
+    with ExitStack() as undo, transaction.atomic():
+        job = Job.objects.select_for_update().get(pk=job.pk)  # two people who ask at once get one answer
+        if (known := export_get(job)) is not None and known.state != "failed":
+            return known
+        _room_check(user, job)
+        wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
+        node = answering_node(job, sees_store=True)
+        for old in job.exports.all():
+            transaction.on_commit(partial(tree_remove, _folder(old)))
+        job.exports.all().delete()
+        made = ModelExport(job=job, owner=user, token=job.token)
+        undo.callback(tree_remove, _folder(made))  # without its row nobody would find it
+        _folder(made).mkdir(parents=True)
+        made.save(force_insert=True)
+        request = {"export_id": made.pk, **node_request(job)}
+        task_send_on_commit("node.export", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
+        undo.pop_all()
+    return made
+
+
+def _room_check(user: User, job: Job) -> None:
+    with weights_open(job) as stream:
+        size_bytes = stream.seek(0, 2)
+    space_check(size_bytes)
+    storage_check(job.project, size_bytes)
+    if ModelExport.objects.filter(owner=user, state="waiting").count() >= settings.PREDICTIONS_WAITING_MAX:
+        raise TooMany(f"{settings.PREDICTIONS_WAITING_MAX} of your exports wait for a node.", hint="Wait for some.")
+
+
+def _folder(export: ModelExport) -> Path:
+    paths: RunPaths = settings.STORE.job(export.job_id)
+    return paths.export(export.pk)
+
+
+def _has_model(export: ModelExport) -> bool:
+    try:
+        _open(export, MODEL_FILE).close()
+    except (OSError, UnsafePath):
+        return False
+    return True
+
+
+def _open(export: ModelExport, name: str) -> BufferedReader:
+    """A file of the export; a program wrote it: no link is followed. Raises `FileNotFoundError`, `UnsafePath`."""
+    return open_beneath(settings.STORE.job(export.job_id).root, f"exports/{export.pk}/{name}")
+
+
+def export_done(report: dict[str, Any]) -> None:
+    """Take in a node's answer: `{export_id, report}` or `{export_id, problem}`."""
+    export = ModelExport.objects.select_related("job").filter(pk=str(report.get("export_id", ""))).first()
+    if export is None:
+        return
+    told, problem = _report(plain(report.get("report"))), plain(report.get("problem"))
+    if told and not problem and _has_model(export):
+        _export_end(export, report=told)
+        return
+    said = problem if isinstance(problem, dict) else {"message": "The program wrote no model that can be offered."}
+    words = {key: str(said.get(key) or "")[:_WORDS_MAX] for key in ("message", "hint")}
+    _export_end(export, problem=words)
+
+
+def _report(told: Any) -> dict[str, Any]:
+    """What is kept of a report; nothing of one that is none."""
+    kept = {name: told[name] for name in _REPORTED if name in told} if isinstance(told, dict) else {}
+    return kept if len(json.dumps(kept)) <= REPORT_CHARS_MAX else {}
+
+
+def _export_end(
+    export: ModelExport, *, report: dict[str, Any] | None = None, problem: dict[str, str] | None = None
+) -> None:
+    state = "failed" if problem else "done"
+    with transaction.atomic():
+        ended = ModelExport.objects.filter(pk=export.pk, state="waiting").update(
+            state=state, report=report or {}, problem=problem, finished_at=timezone.now()
+        )
+        if ended:
+            job_size_due(export.job_id)
+            publish_job(export.job.project_id, export.job_id, "export", {"export_id": export.pk, "state": state})
+
+
+def exports_expire() -> int:
+    """Fail requests that no node answered. Returns how many."""
+    limit = timezone.now() - timedelta(seconds=ANSWER_LIMIT_S)
+    late = list(ModelExport.objects.select_related("job").filter(state="waiting", created_at__lt=limit))
+    for export in late:
+        _export_end(export, problem=_NO_ANSWER)
+    return len(late)
+
+
+def export_model_open(job: Job) -> BufferedReader:
+    """model.onnx alone. Raises `NotFound`, `Conflict` (it cannot be made), `Unavailable` (lost, and comes back)."""
+    return _opened(_ready(job), MODEL_FILE)
+
+
+def export_zip(job: Job) -> Body:
+    """The model and what helps to use it, as a zip that is the same each time. Raises like `export_model_open`."""
+    export = _ready(job)
+    members: Members = {}
+    for name in TEXT_FILES:
+        try:
+            with _open(export, name) as stream:
+                members[name] = stream.read(TEXT_BYTES_MAX)
+        except (OSError, UnsafePath):
+            continue
+    _opened(export, MODEL_FILE).close()  # a plain file, no link
+    members[MODEL_FILE] = _folder(export) / MODEL_FILE
+    return zip_body(f"onnx-{job.pk}", members)
+
+
+def _opened(export: ModelExport, name: str) -> BufferedReader:
+    try:
+        return _open(export, name)
+    except (FileNotFoundError, UnsafePath) as error:
+        wanted_check(f"jobs/{export.job_id}", f"exports/{export.pk}")
+        raise NotFound("The exported model is not there any more.", hint="Ask for it again.") from error
+
+
+def _ready(job: Job) -> ModelExport:
+    export = job.exports.filter(token=job.token).order_by("-created_at").first()
+    if export is None or export.state == "waiting":
+        hint = "Ask for it: POST to /onnx, `dlh download --onnx`, or the button on the page of results."
+        raise NotFound(
+            "The model has not been exported as ONNX yet.", hint="Wait a moment." if export is not None else hint
+        )
+    if export.state == "failed":
+        said = export.problem or {}
+        raise Conflict(str(said.get("message", "It could not be exported.")), hint=str(said.get("hint", "")))
+    return export

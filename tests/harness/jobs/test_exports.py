@@ -1,0 +1,142 @@
+"""The trained model as ONNX: asked of a node once, kept, offered while it is of the weights there are."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from harness.errors import Conflict, Forbidden, NotFound, Unavailable
+from harness.jobs import selectors, services
+from harness.jobs.exports import ANSWER_LIMIT_S, export_done, exports_expire
+from harness.jobs.models import Job, ModelExport
+from harness.store import ByteRange
+
+pytestmark = pytest.mark.django_db
+REPORT = {"opset": 20, "inputs": [], "check": {"rows": 64}, "model_bytes": 5, "task": "secret"}
+
+
+@pytest.fixture
+def trained(job):
+    """A job with final weights."""
+    paths = settings.STORE.job(job.pk)
+    paths.results.mkdir(parents=True)
+    (paths.results / "model.safetensors").write_bytes(b"weights")
+    packed = settings.STORE.dataset(job.dataset_sha256 or job.dataset.sha256).packed
+    packed.mkdir(parents=True, exist_ok=True)
+    return job
+
+
+@pytest.fixture
+def asked(trained, people, node_make, tasks_sent, django_capture_on_commit_callbacks):
+    """An export that a node was asked for."""
+    node_make()
+    with django_capture_on_commit_callbacks(execute=True):
+        return services.export_create(user=people.mate, job=trained)
+
+
+def written(export: ModelExport):
+    """The files that a node would write."""
+    folder = settings.STORE.job(export.job_id).export(export.pk)
+    for name, text in (("model.onnx", "model"), ("README.md", "read"), ("onnx.json", "{}")):
+        (folder / name).write_text(text)
+    return folder
+
+
+def names(job: Job) -> list[str]:
+    body = selectors.export_zip(job)
+    parts = b"".join(body.read(ByteRange(start=0, stop=body.size_bytes)))
+    assert len(parts) == body.size_bytes
+    return zipfile.ZipFile(io.BytesIO(parts)).namelist()
+
+
+def test_a_model_is_exported_once_and_kept(asked, trained, people, tasks_sent):
+    again = services.export_create(user=people.owner, job=trained)
+    assert again.pk == asked.pk and ModelExport.objects.count() == 1
+    (request,) = [args[0] for name, args, _ in tasks_sent if name == "node.export"]
+    assert request["export_id"] == asked.pk and request["job_id"] == trained.pk
+    with pytest.raises(NotFound, match="not been exported"):
+        selectors.export_zip(trained)
+    written(asked)
+    export_done({"export_id": asked.pk, "report": REPORT})
+    export_done({"export_id": asked.pk, "problem": {"message": "late"}})
+    found = selectors.export_get(trained)
+    assert found.state == "done" and found.report == {name: REPORT[name] for name in REPORT if name != "task"}
+    root = f"onnx-{trained.pk}"
+    assert names(trained) == [f"{root}/README.md", f"{root}/onnx.json", f"{root}/model.onnx"]
+    with selectors.export_model_open(trained) as stream:
+        assert stream.read() == b"model"
+    assert services.export_create(user=people.mate, job=trained).pk == asked.pk
+
+
+def test_a_model_that_cannot_be_exported_says_why_and_may_be_tried_again(
+    asked, trained, people, tasks_sent, django_capture_on_commit_callbacks
+):
+    folder = settings.STORE.job(trained.pk).export(asked.pk)
+    export_done({"export_id": asked.pk, "problem": {"message": "It decides.", "hint": "Do not.", "code": 7}})
+    found = selectors.export_get(trained)
+    assert (found.state, found.problem) == ("failed", {"message": "It decides.", "hint": "Do not."})
+    with pytest.raises(Conflict, match="It decides"):
+        selectors.export_model_open(trained)
+    with django_capture_on_commit_callbacks(execute=True):
+        again = services.export_create(user=people.mate, job=trained)
+    assert again.pk != asked.pk and again.state == "waiting"
+    assert not folder.exists() and settings.STORE.job(trained.pk).export(again.pk).is_dir()
+
+
+def test_new_weights_need_a_new_export(asked, trained, people):
+    written(asked)
+    export_done({"export_id": asked.pk, "report": REPORT})
+    Job.objects.filter(pk=trained.pk).update(token=trained.token + 1)
+    trained.refresh_from_db()
+    assert selectors.export_get(trained) is None
+    assert services.export_create(user=people.mate, job=trained).pk != asked.pk
+
+
+@pytest.mark.parametrize("report", [None, {}, "x", {"opset": "y" * 200_000}])
+def test_an_answer_without_a_model_or_with_nonsense_is_a_failure(asked, trained, report):
+    if report and isinstance(report, dict):
+        written(asked)
+    export_done({"export_id": asked.pk, "report": report})
+    assert selectors.export_get(trained).state == "failed"
+
+
+def test_no_link_that_a_program_made_is_followed(asked, trained):
+    folder = settings.STORE.job(trained.pk).export(asked.pk)
+    (folder / "model.onnx").symlink_to("/etc/passwd")
+    export_done({"export_id": asked.pk, "report": REPORT})
+    assert selectors.export_get(trained).state == "failed"
+    (folder / "model.onnx").unlink()
+    written(asked)
+    (folder / "README.md").unlink()
+    (folder / "README.md").symlink_to("/etc/passwd")
+    ModelExport.objects.update(state="done")
+    assert f"onnx-{trained.pk}/README.md" not in names(trained)
+
+
+def test_a_lost_file_and_a_silent_node_are_no_dead_end(asked, trained, people):
+    ModelExport.objects.update(created_at=timezone.now() - timedelta(seconds=ANSWER_LIMIT_S + 1))
+    assert exports_expire() == 1 and exports_expire() == 0
+    assert "No node answered" in selectors.export_get(trained).problem["message"]
+    ModelExport.objects.update(state="done", problem=None)
+    assert selectors.export_get(trained) is None  # its files are gone
+    assert services.export_create(user=people.mate, job=trained).pk != asked.pk
+
+
+def test_it_needs_weights_a_node_and_a_member(job, people, node_make):
+    with pytest.raises(Forbidden):
+        services.export_create(user=people.viewer, job=job)
+    with pytest.raises(Conflict, match="no final weights"):
+        services.export_create(user=people.mate, job=job)
+    paths = settings.STORE.job(job.pk)
+    paths.results.mkdir(parents=True)
+    (paths.results / "model.safetensors").write_bytes(b"weights")
+    packed = settings.STORE.dataset(job.dataset_sha256 or job.dataset.sha256).packed
+    packed.mkdir(parents=True, exist_ok=True)
+    with pytest.raises(Unavailable, match="No node is up"):
+        services.export_create(user=people.mate, job=job)
+    assert not ModelExport.objects.exists() and not (paths.root / "exports").exists()

@@ -1,0 +1,57 @@
+"""The export of a trained model on a node: in the sandbox, and what is told where it did not come to an end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.worker.conftest import JobFixture
+from tests.worker.runtime.onnx_programs import program
+from worker import exporting
+from worker.programs import ProgramProblem
+from worker.sandbox import Completed
+
+
+def request(job: JobFixture) -> dict[str, Any]:
+    """As control sends it; the folders are there."""
+    job.paths.export("e1").mkdir(parents=True, exist_ok=True)
+    job.paths.results.mkdir(parents=True, exist_ok=True)
+    weights = job.paths.results / "model.safetensors"
+    weights.exists() or weights.write_bytes(b"")
+    return {"export_id": "e1", "job_dir": str(job.paths.root), "dataset_dir": str(job.dataset)}
+
+
+def test_a_node_exports_in_its_sandbox(job: JobFixture, tmp_path: Path) -> None:
+    folder = program(tmp_path / "program", "mlp", "wine")
+    job.paths.root.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(folder, job.paths.program, ignore=shutil.ignore_patterns("data", "work", "weights.py"))
+    shutil.copytree(folder / "work", job.paths.work)
+    shutil.copyfile(folder / "data" / "table.parquet", job.dataset / "table.parquet")
+    answer = exporting.export(request(job))
+    assert answer.get("problem") is None and answer["export_id"] == "e1"
+    assert answer["report"]["check"]["rows"] == 64
+    names = {path.name for path in job.paths.export("e1").iterdir()}
+    assert names == {"model.onnx", "onnx.json", "preprocess.json", "predict_onnx.py", "README.md"}
+
+
+def test_what_the_program_says_of_itself_is_handed_on(job: JobFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = {"message": "It decides.", "hint": "Do not."}
+    said = f"a word\n{json.dumps({'ok': False, 'report': None, 'problem': problem})}\n"
+    monkeypatch.setattr(exporting, "program_run", lambda _: Completed(returncode=65, stdout=said, stderr="", level=0))
+    assert exporting.export(request(job)) == {"export_id": "e1", "problem": problem}
+
+
+@pytest.mark.parametrize("code", ["time_limit", "out_of_memory"])
+def test_an_export_that_takes_too_long_or_too_much_harms_nothing(
+    job: JobFixture, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    def refuse(_: Any) -> Completed:
+        raise ProgramProblem("The program took longer than 240 s.", "Give less at once.", code)
+
+    monkeypatch.setattr(exporting, "program_run", refuse)
+    problem = exporting.export(request(job))["problem"]
+    assert problem["hint"] == "The weights and the program can be downloaded as before."

@@ -1,0 +1,65 @@
+"""The trained model as ONNX, made by a job's own program in the sandbox, beside training."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from worker.plan import RunPaths
+from worker.programs import (
+    ProgramCall,
+    ProgramProblem,
+    ProgramQueue,
+    last_words,
+    module_argv,
+    program_run,
+)
+
+EXPORT_S = 240.0
+_AS_BEFORE = "The weights and the program can be downloaded as before."
+
+
+@lru_cache(maxsize=1)
+def queue() -> ProgramQueue:
+    """One at a time, and predictions do not wait for them."""
+    return ProgramQueue(threads=1)
+
+
+def export(request: dict[str, Any]) -> dict[str, Any]:
+    """Run the export. `{export_id, report}` or `{export_id, problem}`; the files lie in the export's folder."""
+    answer: dict[str, Any] = {"export_id": request["export_id"]}
+    try:
+        return answer | _export(request)
+    except ProgramProblem as problem:
+        return answer | {"problem": problem.to_dict() | {"hint": _hint(problem)}}
+
+
+def _hint(problem: ProgramProblem) -> str:
+    """`Give less at once`, as one says of rows, helps nobody here."""
+    return _AS_BEFORE if problem.code in ("time_limit", "out_of_memory") else problem.hint
+
+
+def _export(request: dict[str, Any]) -> dict[str, Any]:
+    paths = RunPaths(Path(request["job_dir"]).resolve())
+    folder, data = paths.export(str(request["export_id"])), Path(request["dataset_dir"]).resolve()
+    weights = paths.results / "model.safetensors"
+    if not folder.is_dir() or not weights.exists():
+        raise ProgramProblem("The weights of this job are not there any more.", "Ask for it again.")
+    arguments = ("--program", str(paths.program), "--data", str(data), "--weights", str(weights), "--out", str(folder))
+    call = ProgramCall(
+        name=f"export-{folder.name}", argv=module_argv("worker.runtime.onnx_export.export", *arguments),
+        workdir=paths.program, timeout_s=EXPORT_S, writable=(folder,),
+        # the whole work folder: what lies in it may be links that the ranks made, which must lead nowhere
+        readonly=(paths.program, paths.work, data), minimum_level=int(request.get("minimum_sandbox_level", 0)),
+    )  # fmt: skip
+    done = program_run(call)
+    for line in reversed(done.stdout.splitlines()):
+        try:
+            body = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(body, dict) and "ok" in body:
+            return {"report": body.get("report")} if body["ok"] else {"problem": body.get("problem")}
+    raise ProgramProblem(last_words(done), _AS_BEFORE)

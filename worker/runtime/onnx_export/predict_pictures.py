@@ -1,0 +1,99 @@
+"""Predict with model.onnx for pictures; needs numpy, onnxruntime and Pillow, which decodes the pictures.
+
+    pip install numpy onnxruntime pillow
+    python predict_onnx.py --output predictions.csv picture.png other.jpg
+
+model.onnx takes bytes, uint8 [batch, channels, height, width]: the picture upright, grey or RGB, transparent parts on
+white, its middle cut to a square and scaled. The mean and deviation of the training pictures are inside the model.
+"""
+
+import argparse
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+HERE = Path(__file__).parent
+MAX_SIDE = 512  # longer sides are scaled down to this first, as they were for training
+CHUNK = 64  # pictures predicted at once
+
+
+def plain_picture(picture: Image.Image) -> Image.Image:
+    """A picture upright, grey or RGB with 8 bits, transparency on white, no side above `MAX_SIDE`."""
+    picture.draft(None, (2 * MAX_SIDE, 2 * MAX_SIDE))  # a large JPEG is decoded at a fraction of its size
+    picture.load()
+    plain = eight_bits(ImageOps.exif_transpose(picture))
+    if max(plain.size) > MAX_SIDE:
+        plain.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
+    return plain
+
+
+def eight_bits(picture: Image.Image) -> Image.Image:
+    """Grey or RGB with 8 bits per colour."""
+    if picture.mode.startswith("I") or picture.mode == "F":
+        levels = np.asarray(picture).astype(np.float64) / 257  # of 16 bits
+        return Image.fromarray(np.clip(levels, 0, 255).round().astype(np.uint8))
+    if picture.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in picture.info:
+        layered = picture.convert("RGBA")
+        ground = Image.new("RGBA", layered.size, (255, 255, 255, 255))
+        return Image.alpha_composite(ground, layered).convert("RGB")
+    return picture.convert("L" if picture.mode in ("1", "L") else "RGB")
+
+
+def encode(preprocess: dict[str, Any], pictures: list[Image.Image]) -> list[np.ndarray]:
+    """[uint8 [N, channels, height, width]] of opened pictures."""
+    shape = preprocess["shape"]
+    size = (shape["width"], shape["height"])
+    arrays = []
+    for picture in pictures:
+        plain = plain_picture(picture).convert("L" if shape["channels"] == 1 else "RGB")
+        if plain.size != size:
+            plain = ImageOps.fit(plain, size, Image.Resampling.BILINEAR)
+        arrays.append(np.atleast_3d(np.asarray(plain)).transpose(2, 0, 1))
+    return [np.stack(arrays) if arrays else np.empty((0, shape["channels"], *size[::-1]), np.uint8)]
+
+
+def predict(pictures: list[Path], folder: Path = HERE) -> list[dict[str, Any]]:
+    """The answer for each picture, with the files in `folder`."""
+    import onnxruntime
+
+    about = json.loads((folder / "onnx.json").read_text(encoding="utf-8"))
+    preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
+    answers: list[dict[str, Any]] = []
+    for start in range(0, len(pictures), CHUNK):
+        tensors = encode(preprocess, [Image.open(path) for path in pictures[start : start + CHUNK]])
+        outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
+        answers += answers_of(about["classes"], outputs)
+    return answers
+
+
+def answers_of(classes: list[str], outputs: list[np.ndarray]) -> list[dict[str, Any]]:
+    """One mapping per picture: the class, and how probable each is."""
+    return [
+        {"prediction": classes[int(shares.argmax())], "confidence": float(shares.max())}
+        | {f"probability of {name}": float(share) for name, share in zip(classes, shares, strict=True)}
+        for shares in outputs[1]
+    ]
+
+
+def main() -> None:
+    """Read, predict, write."""
+    parser = argparse.ArgumentParser(description="Predict with model.onnx.")
+    parser.add_argument("pictures", type=Path, nargs="+")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args()
+    found = zip(options.pictures, predict(options.pictures), strict=True)
+    answers = [{"name": path.name} | answer for path, answer in found]
+    with options.output.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(answers[0]))
+        writer.writeheader()
+        writer.writerows(answers)
+    print(f"{len(answers)} predicted, written to {options.output}")
+
+
+if __name__ == "__main__":
+    main()

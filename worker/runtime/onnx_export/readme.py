@@ -1,0 +1,68 @@
+"""README.md of the download: what the model takes and gives, and how it was checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TABLE = """\
+Rows are encoded before the model sees them: numbers scaled, categories numbered, as preprocess.json says.
+`predict_onnx.py` does it with numpy alone; it gave the inputs of the training program for the rows of the check.
+
+    pip install numpy onnxruntime
+    python predict_onnx.py --input rows.csv --output predictions.csv
+"""
+_PICTURES = """\
+Pictures go in as bytes (0 to 255), cut to a square in their middle and scaled; their mean and deviation are taken off
+inside the model. `predict_onnx.py` reads and prepares them; it gave the inputs of the training program in the check.
+
+    pip install numpy onnxruntime pillow
+    python predict_onnx.py --output predictions.csv picture.png
+"""
+_OWN = """\
+The inputs are what `transform` in data.py of the training program makes of rows: use that function, with
+preprocess.json. There is no predict_onnx.py here, for this program prepares its rows in a way of its own.
+"""
+
+
+def readme(report: dict[str, Any]) -> str:
+    """The text. `report` is what onnx.json holds."""
+    check, versions = report["check"], report["versions"]
+    prepare = _OWN if not report["script"] else _PICTURES if report["task"].startswith("image") else _TABLE
+    made = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"""# The trained model as ONNX
+
+`model.onnx` holds the best weights of the run, opset {report["opset"]}. `batch` is any number of rows.
+
+| | name | type | shape |
+|---|---|---|---|
+{_lines("input", report["inputs"])}
+{_lines("output", report["outputs"])}
+
+{_meaning(report["classes"])}
+
+## Use it
+
+{prepare}
+## How it was checked
+
+onnxruntime and PyTorch answered for {check["rows"]} rows of the dataset, all at once, three and one at a time. The
+largest difference {_of_what(report["classes"])} was {check["largest_difference"]:.2g}; allowed are
+{check["absolute_tolerance"]:g} + {check["relative_tolerance"]:g} times the value. Made with {made}.
+"""
+
+
+def _lines(kind: str, entries: list[dict[str, Any]]) -> str:
+    return "\n".join(
+        f"| {kind} | `{entry['name']}` | {entry['dtype']} | {', '.join(map(str, entry['shape']))} |"
+        for entry in entries
+    )
+
+
+def _of_what(classes: list[str]) -> str:
+    return "of a logit" if classes else "of a value, in standard deviations of the target,"
+
+
+def _meaning(classes: list[str]) -> str:
+    if not classes:
+        return "`prediction` is in the unit of the target."
+    return "`probabilities` is the softmax of `logits`; the classes stand in their order in onnx.json, `classes`."

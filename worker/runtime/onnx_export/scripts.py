@@ -1,0 +1,40 @@
+"""The script that goes with the model, and whether it prepares rows exactly as the program's data.py does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from worker.runtime.onnx_export import predict_pictures, predict_table
+
+EXACT = 1e-5
+"""Numbers may differ by so much: the last digits of a float32."""
+
+
+def script_for(preprocess: dict[str, Any], rows: Any, tensors: Sequence[np.ndarray]) -> str | None:
+    """Text of predict_onnx.py; None where it does not make `tensors` of `rows`: a data.py of a person's own."""
+    is_table = isinstance(rows, pa.Table)
+    module = predict_table if is_table else predict_pictures
+    try:
+        made = module.encode(preprocess, _plain_rows(rows) if is_table else rows)
+    except Exception:  # whatever it meets in a preprocess.json that is not of our making
+        return None
+    if len(made) != len(tensors) or not all(map(_same, made, tensors)):
+        return None
+    return Path(str(module.__file__)).read_text(encoding="utf-8")
+
+
+def _plain_rows(table: pa.Table) -> list[dict[str, str]]:
+    """The rows as a CSV would have them; lists and the like, never trained on, left out."""
+    kept = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    columns = {name: table[name].cast(pa.string()).to_pylist() for name in kept}
+    return [{name: columns[name][at] or "" for name in kept} for at in range(table.num_rows)]
+
+
+def _same(made: np.ndarray, given: np.ndarray) -> bool:
+    alike = made.shape == given.shape and made.dtype == given.dtype
+    return alike and bool(np.allclose(made, given, rtol=EXACT, atol=EXACT))
