@@ -1,4 +1,4 @@
-"""Job history: filters, sorting and paging in the address; export; comparison; the trash."""
+"""Job history: filters, sorting and paging in the address; export; the trash."""
 
 from __future__ import annotations
 
@@ -17,12 +17,8 @@ from harness.errors import NotFound
 from harness.jobs.columns import Column, columns_get, columns_values
 from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_get, job_list, job_metric_keys, job_owners
-from harness.pages.compare_view import compare_rows
+from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_owners
 from harness.pages.job_columns import column_groups, columns_shown
-from harness.pages.job_view import curves_source
-from harness.pages.spec_diff import spec_differences
-from harness.pages.views.bulk import COMPARE_MAX
 from harness.pages.views.saved_views import list_address, view_address, view_context
 from harness.pages.web import asks_part, page, page_number, person, show, writable_projects
 from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
@@ -158,18 +154,3 @@ def trash(request: HttpRequest) -> HttpResponseBase:
         "datasets": dataset_list(user=user, deleted=True)[:100],
     }
     return show(request, "home/trash.html", context)
-
-
-@page("GET", "HEAD")
-def job_compare(request: HttpRequest) -> HttpResponseBase:
-    """Curves of several jobs in the same charts, and where their specs differ."""
-    user = person(request)
-    ids = list(dict.fromkeys(request.GET.getlist("job")))[:COMPARE_MAX]
-    jobs = [job_get(user=user, job_id=job_id) for job_id in ids]
-    context = {
-        "jobs": jobs,
-        "compared": compare_rows(jobs),
-        "differences": spec_differences([job.resolved.get("spec") or job.spec for job in jobs]),
-        "source": [curves_source(job) for job in jobs],
-    }
-    return show(request, "jobs/compare.html", context, nav="jobs")

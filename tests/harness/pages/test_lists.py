@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from harness.jobs.comparing import COMPARE_MAX
 from harness.jobs.models import Job
-from harness.pages.views.bulk import COMPARE_MAX
 
 PART = {"HTTP_HX_REQUEST": "true"}
 
