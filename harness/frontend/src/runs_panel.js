@@ -78,6 +78,7 @@ class RunsPanel {
   }
 
   resized() {
+    paintRanges(this.parallel.plot);
     if (this.wasNarrow === narrow()) return;
     this.wasNarrow = narrow();
     this.draw();
@@ -126,6 +127,7 @@ class RunsPanel {
     this.drawing = true;
     showRanges(this.parallel.plot, chart);
     this.drawing = false;
+    paintRanges(this.parallel.plot);
   }
 
   drawOthers() {

@@ -29,7 +29,7 @@ export function parallelOption(chart) {
     ...base(),
     tooltip: { ...base().tooltip, formatter: ({ dataIndex }) => tip(chart, dataIndex, axes) },
     parallel: {
-      layout: upright ? "horizontal" : "vertical", ...(upright ? { left: 70, right: 90, top: 52, bottom: 20 } : { left: 24, right: 30, top: 34, bottom: 30 }),
+      layout: upright ? "horizontal" : "vertical", ...(upright ? { left: 90, right: 90, top: 52, bottom: 20 } : { left: 24, right: 30, top: 34, bottom: 30 }),
     },
     parallelAxis: axes.map((field, dim) => ({
       dim, id: field.key, type: "value", min: scales[dim].low, max: scales[dim].high, scale: true,
