@@ -66,6 +66,7 @@ urlpatterns = [
     path("datasets/<str:dataset_id>/restore/", datasets.dataset_bring_back, name="dataset_restore"),
     path("jobs/", jobs.job_index, name="job_list"),
     path("jobs/bulk/", bulk.job_bulk, name="job_bulk"),
+    path("jobs/groups.csv", jobs.job_groups_csv, name="job_groups_csv"),
     path("jobs/compare/", compare.job_compare, name="job_compare"),
     path("jobs/export.<str:kind>", jobs.job_export, name="job_export"),
     path("jobs/views/", saved_views.views, name="view_list"),

@@ -154,3 +154,26 @@ def test_fifty_jobs_fit_the_page_and_have_no_serious_accessibility_fault(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     faults = [fault for fault in Axe().run(page).response["violations"] if fault["impact"] in {"serious", "critical"}]
     assert not [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in faults]
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1440, "light"), (390, "dark")])
+def test_jobs_are_grouped_in_place_and_a_group_opens_to_jobs_to_compare(
+    open_as: Callable[..., Any], many: str, width: int, theme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_as(width=width, theme=theme)
+    visit(page, "/jobs/?q=run+0")
+    page.click("summary:text-is('Group')")
+    page.select_option("#group", "spec:training.optimizer")
+    page.wait_for_url("**group=spec*")
+    page.wait_for_selector("a:has-text('▸ adamw')")
+    assert page.locator("#jobs input[name=job]").count() == 0
+    page.click("a:has-text('▸ adamw') >> nth=0")
+    page.wait_for_url("**open=*")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    faults = [fault for fault in Axe().run(page).response["violations"] if fault["impact"] in {"serious", "critical"}]
+    assert not [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in faults]
+    page.check("[data-select-all=job]") if width > 640 else page.locator("input[name=job]").first.check()
+    page.click("button:has-text('Compare the chosen')")
+    page.wait_for_url("**/jobs/compare/?job=*")
