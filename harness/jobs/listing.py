@@ -12,15 +12,16 @@ from harness.accounts.selectors import project_get
 from harness.days import days_read
 from harness.errors import Invalid
 from harness.jobs.columns import DEFAULT, Column, columns_get
+from harness.jobs.grouping import DEFAULT_FIGURE, Grouping, grouping_read
 from harness.jobs.selectors import JobFilters, job_order
 
 DEFAULT_SORT = "-created"
 NAMES = (
     *("q", "state", "task", "project", "owner", "dataset", "family", "tag", "metric_min", "metric_max"),
-    *("since", "until", "sort", "column"),
+    *("since", "until", "sort", "column", "group", "of"),
 )
-"""Names in the address that say what a list shows; `page` and `view` do not."""
-_UNSAID = {"sort": [DEFAULT_SORT], "column": list(DEFAULT)}
+"""Names in the address that say what a list shows; `page`, `view` and the group that is `open` do not."""
+_UNSAID = {"sort": [DEFAULT_SORT], "column": list(DEFAULT), "of": [DEFAULT_FIGURE]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +31,7 @@ class Listing:
     filters: JobFilters
     sort: str
     columns: tuple[Column, ...]
+    grouping: Grouping | None = None
 
 
 def listing_read(given: QueryDict, *, user: User) -> Listing:
@@ -57,6 +59,7 @@ def listing_read(given: QueryDict, *, user: User) -> Listing:
         filters=filters,
         sort=sort,
         columns=columns_get([key for key in given.getlist("column") if key]),
+        grouping=grouping_read(given),
     )
 
 

@@ -116,6 +116,8 @@ class JobFilters:
     since: datetime | None = None
     before: datetime | None = None
     """When they were made; `before` is exclusive."""
+    ids: tuple[str, ...] | None = None
+    """These alone."""
     deleted: bool = False
     """The trash instead of the list."""
 
@@ -139,6 +141,8 @@ class JobFilters:
         for field, value in exact.items():
             if value not in (None, ""):
                 where &= Q(**{field: value})
+        if self.ids is not None:
+            where &= Q(pk__in=self.ids)
         if self.states:
             where &= Q(state__in=self.states)
         if self.dataset:

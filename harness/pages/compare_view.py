@@ -1,4 +1,4 @@
-"""Several jobs side by side: which did best by each figure, and the address without each."""
+"""Several jobs side by side: what each row shows, which did best by each figure, and what the charts draw."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from django.urls import reverse
+
 from harness.jobs.models import Job
+from harness.pages.compare_fields import compare_fields
+from harness.pages.job_view import curves_source
+from harness.pages.words import STATE_WORDS
 from worker.merit import larger_is_better
 
 
@@ -22,6 +27,16 @@ def compare_rows(jobs: Sequence[Job]) -> list[dict[str, Any]]:
         }
         for job in jobs
     ]
+
+
+def compare_source(jobs: Sequence[Job]) -> dict[str, Any]:
+    """What the charts of a comparison draw: the jobs, where their curves are, and the fields by which they differ."""
+    told = [
+        curves_source(job)
+        | {"page": reverse("job_page", args=[job.pk]), "state": STATE_WORDS.get(job.state, (job.state, ""))[0]}
+        for job in jobs
+    ]
+    return {"jobs": told, "fields": compare_fields(jobs)}
 
 
 def _winner(jobs: Sequence[Job], field: str) -> str | None:

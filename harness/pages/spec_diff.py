@@ -21,11 +21,19 @@ def flatten(spec: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def spec_differences(specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """`{field, values}` for the fields that are not the same in all specs, in the order of the schema."""
+    return [{"field": row["field"], "values": row["values"]} for row in spec_rows(specs) if row["differs"]]
+
+
+def spec_rows(specs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`{field, values, differs}` for every field of these specs but their names, in the order of the schema."""
     flats = [flatten(spec) for spec in specs]
     known = list(flatten(TaskSpec().model_dump(mode="json")))
     names = sorted({name for flat in flats for name in flat}, key=lambda name: (_place(name, known), name))
-    rows = [{"field": name, "values": [flat.get(name) for flat in flats]} for name in names if name != "name"]
-    return [row for row in rows if any(value != row["values"][0] for value in row["values"])]
+    rows = [(name, [flat.get(name) for flat in flats]) for name in names if name != "name"]
+    return [
+        {"field": name, "values": values, "differs": any(value != values[0] for value in values)}
+        for name, values in rows
+    ]
 
 
 def _place(name: str, known: list[str]) -> int:

@@ -171,7 +171,7 @@ def test_a_job_keeps_its_colour_in_charts_where_another_one_has_nothing(
         del body["curves"]["train/loss"]
         route.fulfill(json=body)
 
-    page.route(f"**/jobs/{ids['running']}/curves/", without_training_loss)
+    page.route(f"**/jobs/{ids['running']}/curves/**", without_training_loss)
     visit(page, addresses(ids)["compare"])
     markers = "[...document.querySelectorAll('section[aria-label=\"loss, {}\"] .u-series:not(:first-child) .u-marker')]"
     colours = f"{markers}.map((marker) => marker.style.border)"

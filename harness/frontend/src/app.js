@@ -20,6 +20,7 @@ const PARTS = {
   logs: () => import("./logs.js"),
   chart: () => import("./charts/analysis.js"),
   compare: () => import("./compare.js"),
+  runs: () => import("./runs_panel.js"),
   live: () => import("./live_refresh.js"),
   offer: () => import("./offer.js"),
   queue: () => import("./queue.js"),

@@ -1,4 +1,5 @@
 // CSV that is safe to open in a spreadsheet; as harness/csv.py writes it.
+import { el } from "./dom.js";
 
 // A text that a spreadsheet would run as a formula gets a quote in front; numbers stay exact.
 function harmless(text) {
@@ -9,4 +10,12 @@ export function csvField(value) {
   if (typeof value !== "string") return String(value ?? "");
   const text = harmless(value);
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+export const csvText = (rows) => `${rows.map((row) => row.map(csvField).join(",")).join("\n")}\n`;
+
+export function csvSave(text, name) {
+  const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: `${name}.csv` });
+  link.click();
+  URL.revokeObjectURL(link.href);
 }

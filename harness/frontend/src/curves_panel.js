@@ -37,7 +37,8 @@ export function inOrder(keys) {
 }
 
 export class Panel {
-  constructor(root) {
+  constructor(root, link = null) {
+    this.link = link;
     this.host = root.querySelector("[data-charts]");
     this.charts = new Map();
     this.start_s = null;
@@ -54,7 +55,7 @@ export class Panel {
     if (this.charts.size === 0) clear(this.host);
     const after = [...this.host.children].find((other) => Number(other.dataset.order) > place);
     this.host.insertBefore(card, after ?? null);
-    const chart = new CurveChart(body, { title, toolsHost, zero, unit, note, id: key.replaceAll("/", "-") });
+    const chart = new CurveChart(body, { title, toolsHost, zero, unit, note, link: this.link, id: key.replaceAll("/", "-") });
     chart.ownAxis = ownAxis;
     chart.settings = ownAxis ? { x: "relative", smoothing: 0, log: false } : { x: "step", smoothing: 0, log: false, ...this.controls?.settings };
     this.charts.set(key, chart);

@@ -45,12 +45,12 @@ export function debounce(fn, wait_ms) {
   };
 }
 
-// The query string is the state of a page: Back and shared links work.
+// The query string is the state of a page: Back and shared links work. A list is written value by value.
 export function urlState(changes) {
   const url = new URL(window.location.href);
   for (const [key, value] of Object.entries(changes)) {
-    if (value === null || value === "" || value === undefined) url.searchParams.delete(key);
-    else url.searchParams.set(key, value);
+    url.searchParams.delete(key);
+    for (const one of [value].flat()) if (one !== null && one !== "" && one !== undefined) url.searchParams.append(key, one);
   }
   window.history.replaceState(window.history.state, "", url);
 }

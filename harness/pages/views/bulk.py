@@ -13,13 +13,13 @@ from django.urls import reverse
 from codegen.words import counted
 from harness.accounts.models import User
 from harness.errors import HarnessError, NotFound
+from harness.jobs.comparing import COMPARE_MAX
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge, job_restore, job_update
 from harness.pages.undo import undo_tag
 from harness.pages.web import page, person
 
 BULK_MAX = 200
-COMPARE_MAX = 8
 
 
 @page("POST")

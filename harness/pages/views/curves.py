@@ -15,6 +15,7 @@ from harness.pages.web import page, person
 from harness.responses import chunks_response
 
 CURVE_POINTS = 2000
+CURVE_POINTS_LEAST = 100
 SAMPLE_POINTS = 600
 KEYS_MAX = 64
 
@@ -32,13 +33,18 @@ def _step(request: HttpRequest, name: str) -> float | None:
 
 @page("GET", "HEAD")
 def job_curve_data(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Curves with all axes, JSON for the charts. `keys`, `start`, `stop` ask for a part of them, drawn finer."""
+    """Curves with all axes, JSON for the charts. `keys`, `start`, `stop` ask for a part of them, drawn finer; `points`
+    for fewer of each and nothing else of the job, where many jobs share a chart."""
     job = job_get(user=person(request), job_id=job_id)
     keys = request.GET.getlist("keys")[:KEYS_MAX]
     start, stop = _step(request, "start"), _step(request, "stop")
-    curves = job_curves(job=job, keys=keys, points=CURVE_POINTS, start=start, stop=stop)
+    asked = _step(request, "points")
+    points = CURVE_POINTS if asked is None else int(min(CURVE_POINTS, max(CURVE_POINTS_LEAST, asked)))
+    curves = job_curves(job=job, keys=keys, points=points, start=start, stop=stop)
     if keys:
         return JsonResponse({"curves": curves})
+    if asked is not None:
+        return JsonResponse({"curves": curves, "start_s": job_start_s(job)})
     samples = job_samples(job=job, points=SAMPLE_POINTS)
     firsts = [job_start_s(job), samples[0]["time_s"] if samples else None]
     start_s = min((first for first in firsts if first is not None), default=None)

@@ -1,8 +1,9 @@
-"""Job history: filters, sorting and paging in the address; export; comparison; the trash."""
+"""Job history: filters, sorting and paging in the address; export; the trash."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -15,14 +16,12 @@ from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
 from harness.errors import NotFound
 from harness.jobs.columns import Column, columns_get, columns_values
+from harness.jobs.grouping import JobGroup, job_groups
 from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_get, job_list, job_metric_keys, job_owners
-from harness.pages.compare_view import compare_rows
+from harness.jobs.selectors import JobFilters, job_list, job_metric_keys, job_owners
 from harness.pages.job_columns import column_groups, columns_shown
-from harness.pages.job_view import curves_source
-from harness.pages.spec_diff import spec_differences
-from harness.pages.views.bulk import COMPARE_MAX
+from harness.pages.job_groups import CSV_COLUMNS, group_choices, groups_csv, groups_shown
 from harness.pages.views.saved_views import list_address, view_address, view_context
 from harness.pages.web import asks_part, page, page_number, person, show, writable_projects
 from harness.pages.words import NAME_WORDS, STATE_WORDS, TASK_WORDS
@@ -64,17 +63,11 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
     if not is_part and (address := view_address(request)):
         return redirect(address)
     listing = listing_read(request.GET, user=user)
-    rows = job_list(
-        user=user,
-        filters=listing.filters,
-        sort=listing.sort,
-        page=page_number(request),
-        page_size=PAGE_SIZE,
-        columns=listing.columns,
-        without=("last_values",),
-    )
+    groups = _groups(user, listing)
+    rows = _rows(user, listing, page_number(request), groups)
     context = {
-        **columns_shown(rows.items, listing.columns),
+        **columns_shown(rows.items if rows else (), listing.columns),
+        **(groups_shown(groups, listing.grouping) if listing.grouping else {}),
         **view_context(request),
         "rows": rows,
         "is_part": is_part,
@@ -91,10 +84,38 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
     return response
 
 
+def _groups(user: User, listing: Listing) -> list[JobGroup]:
+    if listing.grouping is None:
+        return []
+    return job_groups(user=user, filters=listing.filters, sort=listing.sort, grouping=listing.grouping)
+
+
+def _rows(user: User, listing: Listing, number: int, groups: Sequence[JobGroup]) -> Page[Job] | None:
+    """One page of the jobs that are listed: of the opened group where there are groups; None where none is open."""
+    filters, opened = listing.filters, None
+    if groups and listing.grouping:
+        opened = next((group.jobs for group in groups if group.key == listing.grouping.opened), None)
+        if opened is None:
+            return None
+        filters = replace(filters, ids=tuple(opened[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]))
+    found = job_list(
+        user=user,
+        filters=filters,
+        sort=listing.sort,
+        page=number if opened is None else 1,
+        page_size=PAGE_SIZE,
+        columns=listing.columns,
+        without=("last_values",),
+    )
+    return found if opened is None else replace(found, total=len(opened), page=number)
+
+
 def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
     """What stands around the table: the filters, and the columns that can be chosen."""
     user = person(request)
+    metric_keys = job_metric_keys(user=user)
     return {
+        **group_choices(request.GET, metric_keys),
         "pinned": pinned_filters(request.GET, user=user),
         "given": request.GET,
         "form_id": _FORM_ID,
@@ -104,7 +125,7 @@ def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "projects": project_list(user=user),
         "owners": job_owners(user=user),
         "more_given": any(request.GET.get(name) for name in _MORE),
-        "column_groups": column_groups(listing.columns, job_metric_keys(user=user)),
+        "column_groups": column_groups(listing.columns, metric_keys),
         "share_projects": writable_projects(user),
     }
 
@@ -150,6 +171,17 @@ def job_export(request: HttpRequest, kind: str) -> HttpResponseBase:
 
 
 @page("GET", "HEAD")
+def job_groups_csv(request: HttpRequest) -> HttpResponseBase:
+    """All groups of the present filter as CSV."""
+    user = person(request)
+    listing = listing_read(request.GET, user=user)
+    if listing.grouping is None:
+        raise NotFound("No group is named.", hint="Name a column, such as ?group=dataset.")
+    chunks = csv_chunks(CSV_COLUMNS, groups_csv(_groups(user, listing), listing.grouping))
+    return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename="job-groups.csv")
+
+
+@page("GET", "HEAD")
 def trash(request: HttpRequest) -> HttpResponseBase:
     """What was deleted and can still be restored."""
     user = person(request)
@@ -158,18 +190,3 @@ def trash(request: HttpRequest) -> HttpResponseBase:
         "datasets": dataset_list(user=user, deleted=True)[:100],
     }
     return show(request, "home/trash.html", context)
-
-
-@page("GET", "HEAD")
-def job_compare(request: HttpRequest) -> HttpResponseBase:
-    """Curves of several jobs in the same charts, and where their specs differ."""
-    user = person(request)
-    ids = list(dict.fromkeys(request.GET.getlist("job")))[:COMPARE_MAX]
-    jobs = [job_get(user=user, job_id=job_id) for job_id in ids]
-    context = {
-        "jobs": jobs,
-        "compared": compare_rows(jobs),
-        "differences": spec_differences([job.resolved.get("spec") or job.spec for job in jobs]),
-        "source": [curves_source(job) for job in jobs],
-    }
-    return show(request, "jobs/compare.html", context, nav="jobs")

@@ -96,6 +96,7 @@ ROWS: dict[str, Row] = {
     "job_list": own(),
     "job_bulk": own(post={"do": "delete"}),
     "job_compare": look(),
+    "job_groups_csv": own(),
     "job_export": own("csv"),
     "view_list": own(),
     "view_new": own(post={"name": "Mine", "query": "state=failed"}),
@@ -183,6 +184,8 @@ def address(world: SimpleNamespace, name: str, row: Row) -> str:
     url = reverse(name, args=args)
     if name == "job_compare":
         url += f"?job={ids['running']}&job={ids['succeeded']}"
+    if name == "job_groups_csv":
+        url += "?group=dataset"
     return url
 
 

@@ -1,6 +1,5 @@
 // What a line chart of the server's curves asks for beyond drawing: finer points of a part, exact CSV.
-import { csvField } from "../csv.js";
-import { el } from "../dom.js";
+import { csvField, csvSave } from "../csv.js";
 import { json, request } from "../net.js";
 
 // Series of one chart by the job they belong to; those without a job (use of the machine) are left out.
@@ -78,7 +77,5 @@ async function wholeText(series) {
 }
 
 export async function saveCsv(series, name) {
-  const link = el("a", { href: URL.createObjectURL(new Blob([`${await wholeText(series)}\n`], { type: "text/csv" })), download: `${name}.csv` });
-  link.click();
-  URL.revokeObjectURL(link.href);
+  csvSave(`${await wholeText(series)}\n`, name);
 }

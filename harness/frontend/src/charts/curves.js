@@ -2,6 +2,7 @@
 import uPlot from "uplot";
 import { announce, el } from "../dom.js";
 import { clock, duration, localTime, number } from "../format.js";
+import { fewWords, manyWords } from "./curve_words.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
 import { color, dash, faded, ink, onTheme } from "./palette.js";
 import { smooth, thin } from "./smooth.js";
@@ -11,6 +12,9 @@ const ROWS_SHOWN = 200;
 const DRAG_LEAST_PX = 4;
 // Behind whatever has a colour of its own.
 const LATE = 99;
+// Above, a legend is longer than the chart; the lines are named as they are pointed at.
+const LEGEND_MOST = 8;
+const NEAR_PX = 18;
 const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 
 const X_LABELS = { step: "step", epoch: "epoch", relative: "time since start", wall: "time" };
@@ -38,8 +42,10 @@ function roomFor(_plot, words) {
 
 export class CurveChart {
   // series: Map name -> {label, points: [{step, epoch, time_s, value}] in order of step, start_s, source, key}
-  constructor(host, { title, toolsHost, unit = "", note = "", height = 240, id = "chart", zero = false }) {
-    Object.assign(this, { title, unit, height, id, zero });
+  // link: `{mark(name), open(name)}` where a line stands for something of its own: called with its name or null as it is
+  // pointed at, and with its name as it is clicked.
+  constructor(host, { title, toolsHost, unit = "", note = "", height = 240, id = "chart", zero = false, link = null }) {
+    Object.assign(this, { title, unit, height, id, zero, link, marked: null, shown: null });
     this.series = new Map();
     this.settings = { x: "step", smoothing: 0, log: false };
     this.plot = null;
@@ -49,7 +55,8 @@ export class CurveChart {
     this.summary = el("p", { class: "text-secondary mb-1 small", role: "status" });
     this.dataBox = el("details", { class: "data-table mt-1" }, el("summary", {}, "Show data"), el("div", { class: "scroll-y", tabindex: "0" }));
     this.dataBox.addEventListener("toggle", () => this.drawTable());
-    host.replaceChildren(this.canvas, this.summary, ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []), this.dataBox);
+    this.pointed = el("p", { class: "small mb-1 run-tip", "aria-hidden": "true", hidden: !link });
+    host.replaceChildren(this.canvas, this.pointed, this.summary, ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []), this.dataBox);
     this.reset = el("button", { type: "button", class: "btn btn-sm", hidden: true, "aria-label": `Reset zoom of ${title}`, onclick: () => this.resetZoom() }, "Reset zoom");
     this.csv = el("a", { class: "btn btn-sm", href: "#", download: `${id}.csv`, "aria-label": `Download ${title} as CSV`, onclick: (event) => this.download(event) }, "CSV");
     toolsHost.append(this.reset, this.csv);
@@ -134,26 +141,65 @@ export class CurveChart {
         sync: { key: `dlh-${x}`, filters: { pub: (type) => !NOT_SHARED.has(type) } },
         drag: { x: true, y: false, setScale: false },
         bind: { dblclick: () => () => this.resetZoom() },
+        ...(this.link ? { focus: { prox: NEAR_PX } } : {}),
       },
-      hooks: { setSelect: [(plot) => this.selected(plot)] },
+      ...(this.link ? { focus: { alpha: 0.2 } } : {}),
+      hooks: { setSelect: [(plot) => this.selected(plot)], ...(this.link ? this.linkHooks() : {}) },
       scales: { x: { time: x === "wall" }, y: { distr: this.settings.log ? 3 : 1, range: this.settings.log || !this.zero ? undefined : (_plot, _low, high) => [0, (high || 1) * 1.08] } },
       axes: [
         { ...axis, size: x === "wall" ? 48 : 34, label: X_LABELS[x], labelSize: 18, labelGap: 0, labelFont: "12px sans-serif", ...along },
         { ...axis, size: roomFor, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
       ],
-      legend: { live: true },
+      legend: { live: true, show: this.series.size <= LEGEND_MOST },
       series: [{ label: X_LABELS[x], value: (_plot, raw) => (raw === null ? "–" : shownX(raw)) }, ...this.lines()],
     };
   }
 
+  linkHooks() {
+    const names = () => [...this.series.keys()].flatMap((name) => (this.settings.smoothing ? [name, name] : [name]));
+    return {
+      setCursor: [() => this.namePointed()],
+      setSeries: [(_plot, at, { focus }) => { if (focus) this.link.mark(at ? names()[at - 1] : null); }],
+      ready: [(plot) => plot.over.addEventListener("click", () => { if (this.marked !== null) this.link.open(this.marked); })],
+    };
+  }
+
+  // The line of this name stands out; none does with null.
+  mark(name) {
+    this.marked = this.series.has(name) ? name : null;
+    this.plot?.setSeries(this.lineOf(this.marked), { focus: true }, false);
+    this.namePointed();
+  }
+
+  // Where its line is among those of the plot: of a raw and a smooth one the latter.
+  lineOf(name) {
+    const at = [...this.series.keys()].indexOf(name);
+    if (at < 0) return null;
+    return this.settings.smoothing ? 2 * at + 2 : at + 1;
+  }
+
+  namePointed() {
+    const entry = this.series.get(this.marked);
+    const value = entry && this.plot?.data[this.lineOf(this.marked)]?.[this.plot.cursor.idx];
+    const words = typeof value === "number" ? `${entry.label}: ${number(value)}${this.unit}` : entry?.label ?? "";
+    if (this.pointed.textContent !== words) this.pointed.textContent = words;
+  }
+
+  // Only lines of these names are drawn; all with null.
+  show(names) {
+    this.shown = names;
+    this.rebuild();
+  }
+
   lines() {
     const entries = [...this.series.values()];
+    const hidden = new Set([...this.series].filter(([name]) => this.shown && !this.shown.has(name)).map(([, entry]) => entry));
     const free = Array.from({ length: LATE }, (_, hue) => hue).filter((hue) => !entries.some((entry) => entry.hue === hue));
     return entries.flatMap((entry) => {
       const hue = entry.hue ?? free.shift() ?? 0; // a rank, a part or a job keeps its own, also where others have no such values
       const stroke = color(hue);
       const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
-      const line = { label: entry.label, stroke, width: 2, dash: dash(hue), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
+      const line = { label: entry.label, stroke, width: 2, dash: dash(hue), show: !hidden.has(entry), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
       return this.settings.smoothing ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line] : [line];
     });
   }
@@ -220,16 +266,10 @@ export class CurveChart {
   }
 
   describe() {
-    const parts = [...this.series.values()].map(({ label, points }) => {
-      const diverged = points.find((point) => point.value === null && !point.gap);
-      const last = points.findLast((point) => point.value !== null);
-      const name = /\d$/.test(label) ? `${label}:` : label; // else "rank 0" and 3100 read as one number
-      const words = last ? `${name} ${number(last.value)}${this.unit}` : `${name} –`;
-      return diverged ? `${words}, not finite at step ${diverged.step}` : words;
-    });
-    const text = parts.length ? `Last: ${parts.join(" · ")}` : "No values yet.";
+    const all = [...this.series.values()];
+    const text = all.length > LEGEND_MOST ? manyWords(all, this.unit) : fewWords(all, this.unit);
     if (this.summary.textContent !== text) this.summary.textContent = text;
-    this.csv.setAttribute("href", csvAddress([...this.series.values()]) ?? "#");
+    this.csv.setAttribute("href", csvAddress(all) ?? "#");
   }
 
   drawTable() {

@@ -16,7 +16,7 @@ const SHAPES = {
   arrow: ["path", { d: "M11 1 L15.5 11 L11 8.5 L6.5 11 Z" }],
 };
 
-function drawn(name, attributes) {
+export function drawn(name, attributes) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
   return node;

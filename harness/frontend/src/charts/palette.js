@@ -13,7 +13,8 @@ export function color(index) {
 }
 
 export function dash(index) {
-  return DASHES[index % DASHES.length];
+  // A second line of a colour has another dash than the first.
+  return DASHES[(index + Math.floor(index / LIGHT.length)) % DASHES.length];
 }
 
 export function ink() {

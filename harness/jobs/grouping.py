@@ -1,0 +1,140 @@
+"""A list of jobs by groups: how many there are of each, and mean, spread and best of a figure."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from statistics import fmean, stdev
+from typing import Any
+
+from django.db.models import F
+from django.http import QueryDict
+
+from harness.accounts.access import visible_projects
+from harness.accounts.models import User
+from harness.errors import Invalid
+from harness.jobs.columns import FIELDS, METRIC, SPEC, Column, column_get
+from harness.jobs.models import Job
+from harness.jobs.selectors import JobFilters, job_order
+from worker.merit import larger_is_better
+
+GROUPS = ("dataset", "family", "task", "owner", "project", "state", "tags")
+"""Columns that jobs are grouped by, beside any field of the spec; a job is in the group of each of its tags."""
+FIGURES = ("metric_best", "metric_test", "run_s", "energy_j", "samples_per_s")
+"""Columns of which groups have mean, spread and best, beside any `metric:KEY`."""
+DEFAULT_FIGURE = "metric_best"
+_JUDGED = {"metric_best", "metric_test"}
+"""Their values mean something only beside those of the same metric: a group has a line for each."""
+_LESS_IS_BETTER = {"run_s", "energy_j"}
+_READ_AT_ONCE = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouping:
+    """What the address says of groups."""
+
+    by: Column
+    of: Column
+    opened: str
+    """Key of the group whose jobs are listed; empty: of none."""
+
+
+@dataclass(kw_only=True)
+class JobGroup:
+    """Jobs with the same value, and judged by the same metric where the figure is one of several."""
+
+    value: Any
+    metric: str
+    less_is_better: bool
+    count: int = 0
+    figures: list[tuple[float, str, str]] = field(default_factory=list)
+    """(figure, id, name) of each job that has one."""
+    jobs: list[str] = field(default_factory=list)
+    """Ids in the order of the list; of the opened group alone."""
+
+    @property
+    def key(self) -> str:
+        """Its name in an address."""
+        return json.dumps([self.value, self.metric])
+
+    @property
+    def mean(self) -> float | None:
+        """Of the jobs that have the figure."""
+        return fmean(entry[0] for entry in self.figures) if self.figures else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation of a sample; None below two jobs."""
+        return stdev(entry[0] for entry in self.figures) if len(self.figures) > 1 else None
+
+    @property
+    def best(self) -> tuple[float, str, str] | None:
+        """(figure, id, name) of the best job."""
+        choose = min if self.less_is_better else max
+        return choose(self.figures, key=lambda entry: entry[0]) if self.figures else None
+
+
+def grouping_read(given: QueryDict) -> Grouping | None:
+    """Out of an address; None where it names no group. Raises `Invalid`."""
+    by, of = given.get("group", ""), given.get("of", "") or DEFAULT_FIGURE
+    if not by:
+        return None
+    if by not in GROUPS and not by.startswith(SPEC):
+        hint = f"Use {', '.join(GROUPS)} or spec:FIELD."
+        raise Invalid(f"Jobs cannot be grouped by {by[:80]!r}.", field="group", hint=hint)
+    if of not in FIGURES and not of.startswith(METRIC):
+        hint = f"Use {', '.join(FIGURES)} or metric:KEY."
+        raise Invalid(f"Groups have no mean of {of[:80]!r}.", field="of", hint=hint)
+    return Grouping(by=column_get(by), of=column_get(of), opened=given.get("open", ""))
+
+
+def job_groups(*, user: User, filters: JobFilters, sort: str, grouping: Grouping) -> list[JobGroup]:
+    """Groups of all jobs that the filter lets through, whatever page shows them, in one query and the roles.
+
+    The best mean comes first, groups without the figure last, of several metrics one after the other.
+    """
+    rows = (
+        Job.objects.filter(filters.where(), project__in=visible_projects(user))
+        .annotate(group_value=_source(grouping.by), group_figure=_source(grouping.of))
+        .order_by(job_order(sort), "-created_at", "pk")
+        .values_list("pk", "name", "metric_name", "group_value", "group_figure")
+    )
+    found: dict[str, JobGroup] = {}
+    for pk, name, metric_name, value, figure in rows.iterator(chunk_size=_READ_AT_ONCE):
+        metric = metric_name if grouping.of.key in _JUDGED else ""
+        for one in _values(grouping.by, value):
+            fresh = JobGroup(value=one, metric=metric, less_is_better=_less_is_better(grouping.of, metric))
+            group = found.setdefault(fresh.key, fresh)
+            group.count += 1
+            if fresh.key == grouping.opened:
+                group.jobs.append(pk)
+            if _is_told(grouping.of, figure):
+                group.figures.append((float(figure), pk, name))
+    return sorted(found.values(), key=_place)
+
+
+def _source(column: Column) -> Any:
+    return column.expression or F(FIELDS[column.key].replace(".", "__"))
+
+
+def _values(by: Column, value: Any) -> list[Any]:
+    if by.key != "tags":
+        return [None if value == "" else value]
+    return list(dict.fromkeys(value)) or [None]
+
+
+def _is_told(of: Column, figure: Any) -> bool:
+    if isinstance(figure, bool) or not isinstance(figure, int | float) or not math.isfinite(figure):
+        return False
+    return figure > 0 or of.key != "run_s"  # that of a job which never ran is no time
+
+
+def _less_is_better(of: Column, metric: str) -> bool:
+    name = metric or of.key.removeprefix(METRIC).rpartition("/")[2]
+    return of.key in _LESS_IS_BETTER or not larger_is_better(name)
+
+
+def _place(group: JobGroup) -> tuple[bool, str, float, str]:
+    mean = group.mean
+    return (mean is None, group.metric, 0.0 if mean is None else mean * (1 if group.less_is_better else -1), group.key)

@@ -1,0 +1,88 @@
+"""What compared jobs can be drawn by: the spec fields in which they differ, and every figure that they told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from codegen.spec import Metric
+from harness.jobs.columns import SPEC, Column, columns_values
+from harness.jobs.comparing import COLUMNS
+from harness.jobs.models import Job
+from harness.pages.figures import is_number
+from harness.pages.job_columns import column_head
+from harness.pages.spec_diff import spec_differences
+from harness.pages.templatetags.dlh import plain, task_word, words
+from worker.merit import SMALLER_IS_BETTER, larger_is_better
+
+_OWN = {"data.dataset"}
+"""Told by a field of its own, in words."""
+_IN_WORDS: dict[str, Callable[[Any], str]] = {"task": task_word, "model.family": words}
+_SCORES = {str(metric) for metric in Metric} | SMALLER_IS_BETTER
+_COSTS = (("run_s", "Run time (s)", -1), ("energy_j", "Energy (J)", -1), ("samples_per_s", "Rows/s", 1))
+Field = dict[str, Any]
+
+
+def compare_specs(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """The spec of each job, as it was resolved where it was."""
+    return [job.resolved.get("spec") or job.spec for job in jobs]
+
+
+def compare_fields(jobs: Sequence[Job]) -> list[Field]:
+    """`{key, label, is_number, is_figure, better, values}`, a value for each job, None where it has none.
+
+    `better` is 1 where more is better, -1 where less is, 0 where neither is known. Spec fields come first, each only
+    where the jobs differ in it; of figures, each that at least one job told.
+    """
+    return [*_settings(jobs), *_figures(jobs)]
+
+
+def _settings(jobs: Sequence[Job]) -> Iterable[Field]:
+    datasets = [job.dataset.name for job in jobs]
+    if len({job.dataset_id for job in jobs}) > 1:
+        yield _category("dataset", "Dataset", datasets)
+    for row in spec_differences(compare_specs(jobs)):
+        path, values = row["field"], row["values"]
+        if path in _OWN:
+            continue
+        label = column_head(Column(f"{SPEC}{path}")).label
+        if all(value is None or is_number(value) for value in values):
+            yield _numbers(path, label, values)
+        else:
+            write = _IN_WORDS.get(path, plain)
+            yield _category(path, label, [None if value is None else write(value) for value in values])
+
+
+def _figures(jobs: Sequence[Job]) -> Iterable[Field]:
+    named = dict.fromkeys(job.metric_name for job in jobs if job.metric_name)
+    for part, title, column in (("best", "Best {} (validation)", "metric_best"), ("test", "Test {}", "metric_test")):
+        for name in sorted(named):
+            values = [getattr(job, column) if job.metric_name == name else None for job in jobs]
+            yield from _told(f"{part}:{name}", title.format(words(name)), values, 1 if larger_is_better(name) else -1)
+    for key in sorted({key for job in jobs for key in job.last_values if not key.startswith("rank")}):
+        yield from _told(f"last:{key}", f"Newest {key}", [job.last_values.get(key) for job in jobs], _better(key))
+    computed = [columns_values(job, COLUMNS) for job in jobs]
+    for key, label, better in _COSTS:
+        values = [row[key] if key in row else getattr(job, key) for job, row in zip(jobs, computed, strict=True)]
+        yield from _told(key, label, [value or None for value in values], better)
+
+
+def _better(key: str) -> int:
+    name = key.rpartition("/")[2]
+    if name not in _SCORES:
+        return 0
+    return 1 if larger_is_better(name) else -1
+
+
+def _told(key: str, label: str, values: Sequence[Any], better: int) -> Iterable[Field]:
+    if any(is_number(value) for value in values):
+        yield _numbers(key, label, values) | {"is_figure": True, "better": better}
+
+
+def _numbers(key: str, label: str, values: Sequence[Any]) -> Field:
+    finite = [value if is_number(value) else None for value in values]
+    return {"key": key, "label": label, "is_number": True, "is_figure": False, "better": 0, "values": finite}
+
+
+def _category(key: str, label: str, values: Sequence[str | None]) -> Field:
+    return {"key": key, "label": label, "is_number": False, "is_figure": False, "better": 0, "values": list(values)}
