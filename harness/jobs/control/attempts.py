@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -42,11 +42,14 @@ def attempt_end(
     figures: Figures | None = None,
     *,
     forgiven: bool = False,
+    ended_s: float | None = None,
 ) -> bool:
     """End an attempt and move its job on. Returns False where it had ended already.
 
     `figures`: of its results, from whoever calls this in a transaction; else they are read here, before one begins.
     `forgiven`: that it was lost does not count towards the most restarts.
+    `ended_s`: when its run ended, by its node's clock. Control may hear of it much later, and the devices did nothing
+    for it in between.
     """
     if figures is None and outcome == Outcome.SUCCEEDED:
         figures = figures_read(attempt.job_id)
@@ -60,10 +63,11 @@ def attempt_end(
         rows = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None)
         if not rows.update(ended_at=now, outcome=str(outcome), failure=told):
             return False
-        uses_write(attempt, now)
+        used_until = now if ended_s is None else _within(ended_s, attempt.created_at, now)
+        uses_write(attempt, used_until)
         Allocation.objects.filter(attempt=attempt).delete()
         job_size_due(attempt.job_id)
-        held_s = max(0.0, (now - attempt.created_at).total_seconds())
+        held_s = max(0.0, (used_until - attempt.created_at).total_seconds())
         Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
         job = Job.objects.select_related("project").get(pk=attempt.job_id)
         if job.token == attempt.number:
@@ -71,6 +75,12 @@ def attempt_end(
         publish_pool("released", {"job_id": job.pk, "token": attempt.number})
         task_send_on_commit("control.tick")
     return True
+
+
+def _within(moment_s: float, earliest: datetime, latest: datetime) -> datetime:
+    """The moment, or the nearer end of the span where a node's clock lies outside it."""
+    moment_s = min(max(moment_s, earliest.timestamp()), latest.timestamp())
+    return max(earliest, datetime.fromtimestamp(moment_s, tz=UTC))
 
 
 def _job_move_on(

@@ -128,7 +128,7 @@ def _exited(attempt: JobAttempt, events: list[Event], figures: Figures | None) -
     if is_spread(attempt):
         ends_take(attempt, events, figures)
         return
-    attempt_end(attempt, *end_told(events[-1]), figures)
+    attempt_end(attempt, *end_told(events[-1]), figures, ended_s=events[-1].time_s)
 
 
 _EFFECTS: dict[EventKind, Callable[[Job, JobAttempt, list[Event]], None]] = {

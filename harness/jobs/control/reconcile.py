@@ -95,7 +95,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
         events_apply(job.pk, [event])
         if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
             # Its number was seen, its effect was not: the mark is from events that came after it in another order.
-            attempt_end(attempt, *end_told(event))
+            attempt_end(attempt, *end_told(event), ended_s=event.time_s)
         return
     if job.state in {JobState.CANCELLING, JobState.PAUSING}:
         _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause")

@@ -71,7 +71,7 @@ def ends_take(attempt: JobAttempt, events: Sequence[Event], figures: Figures | N
     for event in events:
         saved = offered_read(event.data.get("rescue"))
         _add(attempt, str(event.data.get("node", "")), *end_told(event), saved)
-    _conclude(attempt, figures)
+    _conclude(attempt, figures, ended_s=max((event.time_s for event in events), default=None))
 
 
 @transaction.atomic
@@ -104,24 +104,26 @@ def _ends(attempt: JobAttempt) -> dict[str, dict[str, Any]]:
     return {str(row.data["node"]): row.data for row in rows}
 
 
-def _conclude(attempt: JobAttempt, figures: Figures | None = None) -> None:
-    """End the attempt where every node has told; stop the others where one ended badly."""
+def _conclude(attempt: JobAttempt, figures: Figures | None = None, *, ended_s: float | None = None) -> None:
+    """End the attempt where every node has told; stop the others where one ended badly. `ended_s`: the newest end."""
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
-        _end(attempt, ends, figures)
+        _end(attempt, ends, figures, ended_s)
     elif _ended_badly(attempt, ends):
         for node in missing:
             _stop(attempt, node, _how(attempt, ended_badly=True))
 
 
 @transaction.atomic
-def _end(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]], figures: Figures | None) -> None:
+def _end(
+    attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]], figures: Figures | None, ended_s: float | None
+) -> None:
     """End it, once; what its nodes saved when they lost the first one becomes the job's with that."""
     job = Job.objects.select_for_update().get(pk=attempt.job_id)
     if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
         rescue_take(job, attempt, {node: end.get("rescue", ()) for node, end in ends.items()})
-        attempt_end(attempt, *verdict(_counted(attempt, ends)), figures)
+        attempt_end(attempt, *verdict(_counted(attempt, ends)), figures, ended_s=ended_s)
 
 
 def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.utils import timezone
 
 from harness.jobs.control.attempts import attempt_end
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
-from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.models import Allocation, Checkpoint, DeviceUse, Job, JobAttempt
 from harness.pool.services import node_leave
 from tests.harness.jobs.helpers import event, place_now, run_now, tick_later
 from worker.events import FailureCode, Outcome
@@ -118,3 +120,28 @@ def test_a_restart_after_a_fault_waits_a_little_and_longer_each_time(job, node_m
         assert tick_later() == 1
     assert waits[1] > 1.5 * waits[0] > 0
     assert Job.objects.get(pk=job.pk).retry_at is None
+
+
+def test_devices_are_charged_until_the_run_ended_not_until_control_heard_of_it(job: Job, node_make) -> None:
+    node_make()
+    attempt = run_now(job)
+    began = timezone.now() - timedelta(hours=1)
+    JobAttempt.objects.update(created_at=began)
+    Allocation.objects.update(created_at=began)
+    told = event(job, "exited", 99, time_s=began.timestamp() + 60, outcome="cancelled")
+    events_apply(job.pk, [told])
+    use = DeviceUse.objects.get(job=job, token=attempt.number)
+    assert (use.ended_at - use.started_at).total_seconds() == pytest.approx(60)
+    assert Job.objects.get(pk=job.pk).run_s == pytest.approx(60)
+
+
+@pytest.mark.parametrize(("ended_s", "held_s"), [(0.0, 0.0), (4e9, 3600.0)])
+def test_a_clock_that_is_wrong_charges_no_more_than_the_devices_were_held(
+    ended_s: float, held_s: float, job: Job, node_make
+) -> None:
+    node_make()
+    attempt = run_now(job)
+    JobAttempt.objects.update(created_at=timezone.now() - timedelta(hours=1))
+    attempt.refresh_from_db()
+    attempt_end(attempt, Outcome.CANCELLED, None, ended_s=ended_s)
+    assert Job.objects.get(pk=job.pk).run_s == pytest.approx(held_s, abs=60)
