@@ -15,6 +15,7 @@ from codegen.words import counted
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.control.wanted import width_of
+from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints, job_logs, program_files
@@ -80,6 +81,7 @@ def header(job: Job) -> dict[str, Any]:
         "finish_spreads": _finish_spreads(job),
         "mode": mode_of(job),
         "energy": energy_of(job),
+        "emulated": emulated_words(job),
     }
 
 

@@ -23,6 +23,7 @@ from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import COMPUTED, FIELDS, columns_get, columns_values
 from harness.jobs.control.expectations import slack_s
+from harness.jobs.emulated import emulated_words
 from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
 from harness.saved_views.selectors import view_find
@@ -90,6 +91,7 @@ def job_detail(job: Job) -> dict[str, Any]:
         **_out(job),
         **{name: getattr(job, name) for name in _DETAIL},
         "queue_position": selectors.queue_position(job),
+        "emulated": emulated_words(job),
     }
 
 
