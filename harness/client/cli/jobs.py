@@ -105,7 +105,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             (f"Test {job['metric_name']}", number(job["metric_test"])),
             ("Checkpoints", ", ".join(f"{item['name']}{' (best)' if item['best'] else ''}" for item in kept)),
             ("Program", "edited" if job["program_edited"] else "own model" if job["program_own"] else "generated"),
-            ("Mode", _mode(job)),
+            ("Mode", f"{job['mode']} ({job['mode_why']})"),
             ("Emulated devices", job["emulated"]),
             ("Sandbox", f"L{job['sandbox_level']}" if job["sandbox_level"] is not None else ""),
             ("Created", when(job["created_at"])),
@@ -116,14 +116,6 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Page", url),
         ]
     )
-
-
-def _mode(job: Json) -> str:
-    """How its devices work together, and why where the spec left that open."""
-    resolved: Json = job["resolved"]
-    guesses = (guess for guess in resolved.get("guesses", ()) if guess.get("field") == "mode")
-    why = next((f" ({guess['reason']})" for guess in guesses), "")
-    return f"{(resolved.get('spec') or {}).get('mode', '')}{why}"
 
 
 def _do(context: typer.Context, job: str, verb: str, body: Json | None, as_json: bool) -> None:

@@ -57,6 +57,12 @@ def test_results_of_emulated_devices_are_named_so(dlh: Dlh, ended_job: Any) -> N
         assert "Emulated devices n1 cpu:0 3 times" in " ".join(dlh(command, ended_job.pk).out.split())
 
 
+def test_the_mode_of_the_run_is_told_where_the_scheduler_gave_it_another(dlh: Dlh, ended_job: Any) -> None:
+    plan = {"mode": "sync", "ranks": [{"rank": 0}, {"rank": 1}]}
+    JobAttempt.objects.create(job=ended_job, number=1, plan=plan, world_size=2)
+    assert "Mode sync (the scheduler gave it 2 ranks)" in " ".join(dlh("show", ended_job.pk).out.split())
+
+
 def test_results_tell_how_rows_were_split(dlh: Dlh, ended_job: Any) -> None:
     assert "Split" not in dlh("results", ended_job.pk).out
     path = django_settings.STORE.job(ended_job.pk).results / "results.json"
