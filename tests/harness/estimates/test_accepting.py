@@ -134,6 +134,18 @@ def test_a_draft_of_any_mode_takes_a_line_of_mode_async_at_once(job, node_make, 
     assert job.spec["mode"] == "async" and job.resolved["spec"]["training"]["staleness"] == 8
 
 
+@pytest.mark.parametrize("rule", ["auto", "linear", "range", "trials"])
+def test_a_draft_with_a_batch_of_its_own_takes_a_line_at_once_and_keeps_its_rate_rule(job, node_make, offered, rule):
+    node_make("node-1", cpus=2)
+    wish = {"training": {"batch_size": 37, "epochs": 3, "rate_rule": rule}}
+    job = job_spec_update(user=job.owner, job=job, spec=job.spec | wish)
+    before = job.resolved["spec"]["training"]
+    job = offer_accept(user=job.owner, offer=offered(job, count=2, kind="cpu"))
+    after = job.resolved["spec"]["training"]
+    assert job.spec["resources"]["count"] == 2
+    assert (after["learning_rate"], after["rate_rule"]) == (before["learning_rate"], before["rate_rule"])
+
+
 def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
     node_make("node-1", cpus=2)
     job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
