@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from codegen.catalog.base import Cost, Facts
 from codegen.catalog.training import BYTES_PER_PARAMETER, MEMORY_SHARE
+from codegen.spec import TaskSpec
 
 ONE_PROCESS = frozenset({"single", "replicated"})
 """One process drives all devices."""
@@ -34,3 +37,16 @@ def pick_mode(count: int, facts: Facts, cost: Cost) -> tuple[str, str]:
 def staleness(count: int) -> tuple[int, str]:
     """(most updates between a pull and its push, why) for so many ranks."""
     return STALENESS_PER_RANK * count, f"{STALENESS_PER_RANK} per rank: a slow rank may lag, but not without end"
+
+
+def without_effect(spec: TaskSpec, mode: str) -> Iterator[tuple[str, str]]:
+    """(field, what to do) for each wish that would do nothing in this mode: better refused than quietly dropped."""
+    training = spec.training
+    if mode != "async":
+        for name in ("staleness", "backup"):
+            if getattr(training, name) != "auto":
+                yield f"training.{name}", f"does nothing in mode {mode}; choose mode async, or use auto"
+    if mode in STAGED and training.accumulate not in ("auto", 1):
+        yield "training.accumulate", "stages have micro-batches of their own: set pipeline.micro_batches, and auto here"
+    if mode in STAGED | {"async"} and training.compression not in ("auto", "none"):
+        yield "training.compression", f"messages are not rounded in mode {mode}; choose mode sync, or use auto"

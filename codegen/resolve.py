@@ -9,7 +9,7 @@ from codegen.catalog.base import Facts
 from codegen.catalog.training import CPU_FLOPS_PER_S, memory_bytes, train_flops
 from codegen.choice import Choice, choose_model, pick_device
 from codegen.elastic import resolve_elastic
-from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness
+from codegen.modes import FEWEST_DEVICES, SEVERAL, STAGED, pick_mode, staleness, without_effect
 from codegen.notes import Notes
 from codegen.pipelines import fewest_devices, resolve_pipeline, staged_devices
 from codegen.profile.types import DatasetProfile
@@ -66,6 +66,9 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
         fewest = fewest_devices(spec) if spec.mode in STAGED else FEWEST_DEVICES
         notes.problem("mode", f"{spec.mode} needs {fewest} devices or more; raise resources.count or use auto")
         notes.stop_if_wrong()
+    for field, words in without_effect(spec, body["mode"]):
+        notes.problem(field, words)
+    notes.stop_if_wrong()
     batch = choice.training["batch_size"]
     if body["mode"] in SEVERAL - STAGED and batch < count:
         rows, ranks = counted(batch, "row"), counted(count, "rank")
@@ -73,7 +76,7 @@ def _resolve_mode(spec: TaskSpec, body: dict[str, Any], facts: Facts, choice: Ch
             "training.batch_size", f"a step of {rows} has none for some of {ranks}; use a larger batch or fewer devices"
         )
         notes.stop_if_wrong()
-    if spec.training.staleness != "auto" or body["mode"] == "async":
+    if body["mode"] == "async":
         body["training"]["staleness"] = notes.choose("training.staleness", spec.training.staleness, *staleness(count))
     if spec.training.backup != "auto":
         body["training"]["backup"] = spec.training.backup

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from codegen.modes import STAGED
+from codegen.modes import STAGED, without_effect
 from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
@@ -135,15 +135,24 @@ def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
 
 
 def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
-    """The job's spec with the devices, the mode and the deadline of the offer; what was priced is pinned."""
+    """The job's spec with the devices, the mode and the deadline of the offer; what was priced is pinned.
+
+    What the mode has no use for is left open again. A rate that follows a rule, or waits for its test, still does.
+    """
     spec = TaskSpec.model_validate(job.spec).model_dump(mode="json")
     resolved = job.resolved.get("spec") or {}
     way = chosen.allocation
     spec["resources"] |= {"device": way.kind, "count": way.count}
     spec["mode"] = way.mode
     spec["budget"]["deadline"] = offer.deadline_at.isoformat() if offer.deadline_at else "auto"
+    wished = {name: spec["training"][name] for name in ("learning_rate", "rate_rule")}
     for part in ("training", "model"):
         spec[part] |= {key: value for key, value in resolved.get(part, {}).items() if key in spec[part]}
+    if wished["learning_rate"] == "auto":
+        spec["training"] |= wished
+    for field, _ in without_effect(TaskSpec.model_validate(spec), way.mode):
+        part, _, name = field.partition(".")
+        spec[part][name] = "auto"
     return spec
 
 

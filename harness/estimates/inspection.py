@@ -31,6 +31,8 @@ ANSWER_LIMIT_S = 120.0
 """An inspection without an answer for this long has failed; it takes a few seconds."""
 _COSTS_NOTHING = ("name", "mode", "pipeline", "resources", "budget", "checkpoints")
 """Parts of spec.yaml that change where and when a program runs, not what a step of it does."""
+_OF_A_MODE = ("staleness", "backup")
+"""Of its part `training`, the same: they come and go with mode async."""
 _LATE = {
     "code": "no_answer",
     "message": "No node answered in time.",
@@ -53,7 +55,10 @@ def _spec_told(text: str) -> str:
         body = None if _has_alias(text) else yaml.safe_load(text)
         if not isinstance(body, dict):
             return text
-        return json.dumps({key: value for key, value in body.items() if key not in _COSTS_NOTHING}, default=str)
+        told = {key: value for key, value in body.items() if key not in _COSTS_NOTHING}
+        if isinstance(training := told.get("training"), dict):
+            told["training"] = {key: value for key, value in training.items() if key not in _OF_A_MODE}
+        return json.dumps(told, default=str)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         return text
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
 from harness.pages.compare_fields import compare_fields
 from harness.pages.job_view import curves_source
@@ -16,13 +17,16 @@ from worker.merit import larger_is_better
 
 
 def compare_rows(jobs: Sequence[Job]) -> list[dict[str, Any]]:
-    """A row for each job; `best` and `best_test` mark the best where they differ and judge alike."""
+    """A row for each job; `best` and `best_test` mark the best where they differ and judge alike, `emulated` tells
+    which of its devices were declared slower than they are."""
+    slowed = emulated_devices(jobs)
     winners = {field: _winner(jobs, field) for field in ("metric_best", "metric_test")}
     return [
         {
             "job": job,
             "best": job.pk == winners["metric_best"],
             "best_test": job.pk == winners["metric_test"],
+            "emulated": slowed.get(job.pk, ""),
             "without": "?" + urlencode({"job": [other.pk for other in jobs if other is not job]}, doseq=True),
         }
         for job in jobs

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.jobs.columns import COMPUTED, FIELDS, METRIC, PREDICTED, SPEC, Column, columns_values, spec_fields
+from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
 from harness.pages.spec_fields import spec_label
 
@@ -109,12 +110,14 @@ def _kind(key: str) -> str:
 
 
 def columns_shown(jobs: Iterable[Job], columns: Sequence[Column]) -> dict[str, Any]:
-    """`heads`, `lines`: (job, its cells), whether there is a column of tags; for jobs read with these columns."""
-    heads = [column_head(column) for column in columns]
+    """`heads`, `lines`: (job, its cells, its emulated devices), whether there is a column of tags; for jobs read with
+    these columns."""
+    heads, jobs = [column_head(column) for column in columns], list(jobs)
+    slowed = emulated_devices(jobs)
     lines = []
     for job in jobs:
         values = columns_values(job, columns)
-        lines.append((job, [Cell(head=head, value=values[head.key]) for head in heads]))
+        lines.append((job, [Cell(head=head, value=values[head.key]) for head in heads], slowed.get(job.pk, "")))
     return {"heads": heads, "lines": lines, "has_tags": any(head.kind == "tags" for head in heads)}
 
 

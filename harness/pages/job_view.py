@@ -11,11 +11,11 @@ from django.utils import timezone
 from codegen.catalog import OWN
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
-from codegen.words import counted
 from harness.datasets.selectors import dataset_profile
 from harness.jobs.control.expectations import slack_s
-from harness.jobs.control.wanted import width_of
+from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
+from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints, job_logs, program_files
 from harness.jobs.services import minimum_sandbox_level
@@ -71,6 +71,7 @@ def elapsed_s(job: Job) -> float:
 def header(job: Job) -> dict[str, Any]:
     """What the top of the job page says."""
     state = JobState(job.state)
+    mode, why = job_mode(job)
     return {
         "share": progress_share(job),
         "elapsed_s": elapsed_s(job),
@@ -78,8 +79,9 @@ def header(job: Job) -> dict[str, Any]:
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "slack_s": slack_s(job),
         "finish_spreads": _finish_spreads(job),
-        "mode": mode_of(job),
+        "mode": {"name": mode, "why": why},
         "energy": energy_of(job),
+        "emulated": emulated_words(job),
     }
 
 
@@ -98,18 +100,6 @@ def energy_of(job: Job) -> dict[str, str] | None:
         return None
     power = f"{figure(took.power_w, 3)} W now, " if took.power_w else ""
     return {"energy": energy_words(took.energy_j), "note": f"{power}{took.basis}"}
-
-
-def mode_of(job: Job) -> dict[str, str]:
-    """In which mode it runs, or will, and why."""
-    resolved = str(spec_value(job, "mode") or "")
-    guesses = job.resolved.get("guesses", ())
-    why = next((str(guess["reason"]) for guess in guesses if guess.get("field") == "mode"), "the spec names it")
-    attempt = job.attempts.order_by("-number").only("plan", "width").first()
-    placed = str(attempt.plan.get("mode", "")) if attempt else ""
-    if placed and placed != resolved:
-        why = f"the scheduler gave it {counted(len(width_of(attempt)) if attempt else 0, 'rank')}"
-    return {"name": placed or resolved, "why": why}
 
 
 def curves_source(job: Job) -> dict[str, Any]:

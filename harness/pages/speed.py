@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_results
 from worker.states import JobState
@@ -25,6 +26,15 @@ def _same_work(job: Job) -> list[Any]:
     return found
 
 
+def _way(job: Job) -> tuple[int, str]:
+    """(ranks, mode) of all its attempts; 0 where they differ. One rank alone has no mode."""
+    ways = {(0 if each.width else each.world_size, str(each.plan.get("mode", "sync"))) for each in job.attempts.all()}
+    if len(ways) != 1:
+        return 0, ""
+    ranks, mode = ways.pop()
+    return ranks, mode if ranks > 1 else ""
+
+
 def throughput(job: Job) -> float | None:
     """Rows per second over all ranks, as the run itself measured it; None without results."""
     try:
@@ -38,19 +48,21 @@ def throughput(job: Job) -> float | None:
 def speedup_rows(job: Job) -> list[dict[str, Any]]:
     """One row per number of ranks, smallest first; empty unless two numbers were tried, one of them 1.
 
-    Compared are runs of the same program on the same data in the same project. For each number of ranks the newest
-    counts, but this job for its own. A run that was interrupted may have changed its ranks and does not count.
+    Compared are runs of the same program on the same data in the same project, several ranks in the mode of this job
+    (sync, if it has one rank). For each number of ranks the newest counts, but this job for its own. A run that was
+    interrupted may have changed its ranks and does not count, nor does one on emulated devices.
     """
     relatives = Job.objects.filter(
         project_id=job.project_id, dataset_id=job.dataset_id, family=job.family, state=JobState.SUCCEEDED,
         deleted_at=None,
     )  # fmt: skip
     chosen: dict[int, Job] = {}
-    for other in relatives.prefetch_related("attempts").order_by("-created_at")[:RELATIVES_MAX]:
-        sizes = {0 if attempt.width else attempt.world_size for attempt in other.attempts.all()}
-        if len(sizes) != 1 or 0 in sizes or _same_work(other) != _same_work(job):
+    others = list(relatives.prefetch_related("attempts").order_by("-created_at")[:RELATIVES_MAX])
+    slowed, mode = emulated_devices(others), _way(job)[1] or "sync"
+    for other in others:
+        ranks, other_mode = _way(other)
+        if not ranks or other_mode not in ("", mode) or other.pk in slowed or _same_work(other) != _same_work(job):
             continue
-        ranks = sizes.pop()
         if ranks not in chosen or other.pk == job.pk:
             chosen[ranks] = other
     rates = {ranks: rate for ranks, other in chosen.items() if (rate := throughput(other))}

@@ -17,6 +17,7 @@ from harness.pages.views import (
     home,
     job,
     jobs,
+    modes,
     notifications,
     offer,
     pool,
@@ -142,6 +143,8 @@ urlpatterns = [
     path("pool/use/", queue.pool_use, name="pool_use"),
     path("queue/", queue.queue, name="queue"),
     path("queue/<str:job_id>/", queue.queue_act, name="queue_act"),
+    path("modes/", modes.modes, name="modes"),
+    path("modes/charts/<str:name>.csv", modes.modes_chart, name="modes_chart"),
     path("audit/", audit.audit, name="audit"),
     path("trash/", jobs.trash, name="trash"),
 ]

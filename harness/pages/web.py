@@ -15,8 +15,10 @@ from django.views.decorators.http import require_http_methods
 from harness.accounts.access import projects_with_role, require, role_of, role_rank
 from harness.accounts.models import Project, Role, User
 from harness.accounts.selectors import project_get
+from harness.csv import csv_chunks
 from harness.errors import Forbidden, HarnessError, NotFound
 from harness.pages.undo import undo_tag
+from harness.responses import chunks_response
 
 View = Callable[..., HttpResponseBase]
 
@@ -114,6 +116,15 @@ def change(
     if done:
         messages.success(request, done, extra_tags=undo_tag(undo) if undo else "")
     return redirect(to)
+
+
+def chart_csv(request: HttpRequest, charts: list[dict[str, Any]], name: str) -> HttpResponseBase:
+    """The figures of one of a page's charts (`chart_card`). Raises `NotFound`."""
+    chart = next((chart for chart in charts if chart["id"] == name), None)
+    if chart is None:
+        raise NotFound("There is no such chart here.")
+    chunks = csv_chunks(chart["columns"], chart["data"]["rows"])
+    return chunks_response(request, chunks, content_type="text/csv; charset=utf-8", filename=f"{name}.csv")
 
 
 def can(user: User, project: Project, role: Role) -> bool:

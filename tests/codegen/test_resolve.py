@@ -110,6 +110,32 @@ def test_a_named_mode_for_several_devices_takes_several(mode):
     assert spec["training"].get("staleness") == (8 if mode == "async" else None)
 
 
+@pytest.mark.parametrize(
+    ("wish", "field"),
+    [
+        ("mode: sync\ntraining: {backup: 1}", "training.backup"),
+        ("mode: auto\nresources: {count: 2}\ntraining: {staleness: 3}", "training.staleness"),
+        ("mode: async\ntraining: {compression: fp16}", "training.compression"),
+        ("mode: pipeline\ntraining: {accumulate: 2, compression: bf16}", "training.accumulate"),
+    ],
+)
+def test_a_wish_that_the_mode_would_quietly_drop_is_refused_by_field(wish, field):
+    assert "auto" in problems(wish, table())[field]
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        "mode: async\ntraining: {backup: 1, staleness: 3, accumulate: 2}",
+        "mode: sync\ntraining: {compression: fp16, accumulate: 2}",
+        "resources: {count: 1}\ntraining: {compression: fp16}",
+        "mode: pipeline\ntraining: {accumulate: 1, compression: none}\npipeline: {micro_batches: 4}",
+    ],
+)
+def test_wishes_that_the_mode_knows_pass(wish):
+    assert resolved(wish, table())
+
+
 def test_the_mode_that_is_picked_has_a_reason_and_never_changes_the_result_unasked():
     small = Facts(task=Task.IMAGE_CLASSIFICATION, rows=10, train_rows=8, outputs=2, device="cuda", memory_bytes=8 << 30)
     model = Cost(parameters=10**6, flops=1e6, activation_bytes=1e3)

@@ -139,6 +139,7 @@ def addresses(ids: dict[str, str]) -> dict[str, str]:
         "storage": "/pool/storage/",
         "use": "/pool/use/",
         "accuracy": "/accuracy/",
+        "modes": "/modes/",
         "project": "/projects/orchard/",
         "project storage": "/projects/orchard/storage/",
         "account": "/account/",

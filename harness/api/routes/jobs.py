@@ -23,7 +23,9 @@ from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
 from harness.jobs.columns import COMPUTED, FIELDS, columns_get, columns_values
 from harness.jobs.control.expectations import slack_s
+from harness.jobs.emulated import emulated_words
 from harness.jobs.listing import Listing, listing_read
+from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.saved_views.selectors import view_find
 from worker.states import JobState
@@ -86,10 +88,14 @@ def _out(job: Job) -> dict[str, Any]:
 
 def job_detail(job: Job) -> dict[str, Any]:
     """A job as `JobDetail`."""
+    mode, why = job_mode(job)
     return {
         **_out(job),
         **{name: getattr(job, name) for name in _DETAIL},
+        "mode": mode,
+        "mode_why": why,
         "queue_position": selectors.queue_position(job),
+        "emulated": emulated_words(job),
     }
 
 

@@ -171,3 +171,6 @@ class JobDetail(JobOut):
     queue_position: int | None = Field(description="From 1 while it waits.")
     promise: dict[str, Any] = Field(description="What admission said: text, finish_at, admitted_at.")
     options: list[dict[str, Any]] = Field(description="Ways to run it that the scheduler may choose from.")
+    mode: str = Field(description="How its devices work together: of the newest attempt, else of the spec.")
+    mode_why: str = Field(description="Why it is that mode.")
+    emulated: str = Field(description="Its devices that were declared slower than they are; empty: none.")

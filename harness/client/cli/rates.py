@@ -65,6 +65,8 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     if trials not in ("auto", "always", "never"):
         raise BadInput(f"There is no --trials {trials}.", hint="Take auto, always or never.")
     folder = Path(target).expanduser()
+    if not folder.is_dir() and (os.sep in target or data is not None):
+        raise BadInput(f"There is no folder {target}.", hint="Name one with train.py, or the id of a job.")
     if folder.is_dir():
         if use:
             raise BadInput("--use is for jobs.", hint="Put the rate into training.learning_rate of spec.yaml.")

@@ -20,6 +20,7 @@ def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False)
     with open_client(context) as client:
         body = client.job_part(job, "results")
         url = f"{client.transport.url}/jobs/{segment(job)}"
+        emulated = "" if as_json else client.job(job)["emulated"]
     if as_json:
         json_print(body)
         return
@@ -34,7 +35,7 @@ def results(context: typer.Context, job: JobArgument, as_json: JsonFlag = False)
     for chart in charts:
         _weakest_print(chart)
     split = [("Split", str(body["split"]))] if body.get("split") else []
-    pairs_print([*split, *shown, ("Charts", titles), ("Page", url)])
+    pairs_print([*split, *shown, ("Emulated devices", emulated), ("Charts", titles), ("Page", url)])
 
 
 _TIMING_WORDS = {"train_s": "Training time", "samples_per_s": "Throughput", "peak_bytes": "Memory per rank"}

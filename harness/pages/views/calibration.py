@@ -12,10 +12,10 @@ from harness.accounts.access import require_admin
 from harness.calibration import exchange, selectors, services
 from harness.calibration.models import DeviceModelRow
 from harness.csv import csv_chunks
-from harness.errors import Invalid, NotFound, TooLarge
+from harness.errors import Invalid, TooLarge
 from harness.pages.calibration_view import accuracy_charts, accuracy_rows, model_charts, run_line
 from harness.pages.forms import CalibrationForm
-from harness.pages.web import asks_part, change, page, person, show
+from harness.pages.web import asks_part, change, chart_csv, page, person, show
 from harness.pool.models import Node, NodeState
 from harness.responses import chunks_response
 
@@ -118,7 +118,7 @@ def calibration_chart(request: HttpRequest, name: str) -> HttpResponseBase:
     """Figures of one chart of the calibration page."""
     require_admin(person(request))
     row = _model(request, list(selectors.model_list()))
-    return _chart_csv(request, model_charts(row) if row else [], name)
+    return chart_csv(request, model_charts(row) if row else [], name)
 
 
 @page("GET", "HEAD")
@@ -141,12 +141,4 @@ def accuracy_chart(request: HttpRequest, name: str) -> HttpResponseBase:
     if name == "jobs":
         columns, lines = selectors.finished_table(rows)
         return chunks_response(request, csv_chunks(columns, lines), content_type=_CSV, filename="estimates.csv")
-    return _chart_csv(request, accuracy_charts(rows), name)
-
-
-def _chart_csv(request: HttpRequest, charts: list[dict[str, Any]], name: str) -> HttpResponseBase:
-    chart = next((chart for chart in charts if chart["id"] == name), None)
-    if chart is None:
-        raise NotFound("There is no such chart here.")
-    chunks = csv_chunks(chart["columns"], chart["data"]["rows"])
-    return chunks_response(request, chunks, content_type=_CSV, filename=f"{name}.csv")
+    return chart_csv(request, accuracy_charts(rows), name)

@@ -136,6 +136,7 @@ def test_jobs_are_listed_filtered_and_shown(dlh: Dlh, ended_job: Any) -> None:
     assert ended_job.pk in dlh("jobs").out
     assert dlh("show", ended_job.pk, "--json").json["metric_best"] == 0.9
     assert "succeeded" in dlh("show", ended_job.pk).out
+    assert "Mode single (one device needs one process)" in " ".join(dlh("show", ended_job.pk).out.split())
 
 
 def test_a_job_is_cancelled_paused_and_resumed(dlh: Dlh, job: Any) -> None:

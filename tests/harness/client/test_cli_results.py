@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from harness.client.client import Client
+from harness.jobs.models import JobAttempt
 from tests.harness.api.conftest import RESULTS
 from tests.harness.client.conftest import Dlh
 
@@ -47,6 +48,20 @@ def test_results_are_rounded_and_have_units(dlh: Dlh, ended_job: Any) -> None:
     assert "Training time 1 min 23 s" in words and "Throughput 27,105 rows/s" in words
     assert "Parameters 184,394" in words and "Memory per rank 3.0 MiB" in words
     assert dlh("results", ended_job.pk, "--json").json["timing"]["train_s"] == 83.24567
+
+
+def test_results_of_emulated_devices_are_named_so(dlh: Dlh, ended_job: Any) -> None:
+    assert "Emulated" not in dlh("results", ended_job.pk).out
+    plan = {"ranks": [{"node": "n1", "device": "cpu:0", "slowdown": 3.0}]}
+    JobAttempt.objects.create(job=ended_job, number=1, plan=plan)
+    for command in ("results", "show"):
+        assert "Emulated devices n1 cpu:0 3 times" in " ".join(dlh(command, ended_job.pk).out.split())
+
+
+def test_the_mode_of_the_run_is_told_where_the_scheduler_gave_it_another(dlh: Dlh, ended_job: Any) -> None:
+    plan = {"mode": "sync", "ranks": [{"rank": 0}, {"rank": 1}]}
+    JobAttempt.objects.create(job=ended_job, number=1, plan=plan, world_size=2)
+    assert "Mode sync (the scheduler gave it 2 ranks)" in " ".join(dlh("show", ended_job.pk).out.split())
 
 
 def test_results_tell_how_rows_were_split(dlh: Dlh, ended_job: Any) -> None:

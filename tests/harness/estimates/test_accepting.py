@@ -13,6 +13,7 @@ from harness.estimates.models import JobEstimate
 from harness.estimates.offers import job_key
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
+from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_pause, job_resume
@@ -116,6 +117,33 @@ def test_accepting_fixes_devices_in_the_spec_and_gives_the_scheduler_its_options
     kept = JobEstimate.objects.get(job=accepted)
     assert kept.offer == offer
     assert kept.estimate["allocation"]["count"] == 2
+
+
+def test_what_only_the_mode_before_knew_is_left_open_in_the_one_that_is_taken(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    wish = {"mode": "async", "resources": {"count": 2}, "training": {"backup": 1, "epochs": 3}}
+    job = job_spec_update(user=job.owner, job=job, spec=job.spec | wish)
+    job = offer_accept(user=job.owner, offer=offered(job, count=2, kind="cpu", mode="sync"))
+    assert job.spec["mode"] == "sync" and job.spec["training"]["epochs"] == 3
+    assert job.spec["training"]["backup"] == job.spec["training"]["staleness"] == "auto"
+
+
+def test_a_draft_of_any_mode_takes_a_line_of_mode_async_at_once(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    job = offer_accept(user=job.owner, offer=offered(job, count=2, kind="cpu", mode="async"))
+    assert job.spec["mode"] == "async" and job.resolved["spec"]["training"]["staleness"] == 8
+
+
+@pytest.mark.parametrize("rule", ["auto", "linear", "range", "trials"])
+def test_a_draft_with_a_batch_of_its_own_takes_a_line_at_once_and_keeps_its_rate_rule(job, node_make, offered, rule):
+    node_make("node-1", cpus=2)
+    wish = {"training": {"batch_size": 37, "epochs": 3, "rate_rule": rule}}
+    job = job_spec_update(user=job.owner, job=job, spec=job.spec | wish)
+    before = job.resolved["spec"]["training"]
+    job = offer_accept(user=job.owner, offer=offered(job, count=2, kind="cpu"))
+    after = job.resolved["spec"]["training"]
+    assert job.spec["resources"]["count"] == 2
+    assert (after["learning_rate"], after["rate_rule"]) == (before["learning_rate"], before["rate_rule"])
 
 
 def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):

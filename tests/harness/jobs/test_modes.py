@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
-from harness.pages.job_view import mode_of
 from tests.harness.jobs.helpers import place_now
 from worker.plan import RunPlan
 
@@ -27,15 +27,15 @@ def test_one_process_has_all_cores_and_ranks_one_each(job_make, node_make, mode,
     job, plan = placed(job_make, mode)
     assert plan.mode == mode
     assert [rank.threads for rank in plan.ranks] == threads
-    assert mode_of(job) == {"name": mode, "why": "the spec names it"}
+    assert job_mode(job) == (mode, "the spec names it")
 
 
 def test_the_page_tells_why_a_mode_was_picked(job_make, node_make):
     node_make(cpus=2)
     job, plan = placed(job_make, "auto")
     assert plan.mode == "sync"
-    assert mode_of(job)["name"] == "sync"
-    assert "gradients averaged" in mode_of(job)["why"]
+    assert job_mode(job)[0] == "sync"
+    assert "gradients averaged" in job_mode(job)[1]
 
 
 def test_a_plan_survives_json_with_the_gpus_of_a_process(job_make, node_make):

@@ -148,6 +148,8 @@ ROWS: dict[str, Row] = {
     "calibration_end": Row({403}, {403}, {403}, ("nosuchrun123",), {}),
     "accuracy": own(),
     "accuracy_chart": own("run_s"),
+    "modes": own(),
+    "modes_chart": own("speedup"),
     "queue": own(),
     "queue_act": Row({403}, {403}, {403}, ("queued",), {"to": "first"}),
     "reservations": own(),

@@ -28,7 +28,7 @@ from worker.runtime.modes.base import Batch, Criterion
 from worker.runtime.pipeline.blocks import Chain
 from worker.runtime.pipeline.costs import measured_blocks
 from worker.runtime.pipeline.place import keep_only, stages_of, whole_again
-from worker.runtime.pipeline.stage import Pipeline, message_s
+from worker.runtime.pipeline.stage import Pipeline, least_rows, message_s
 from worker.runtime.pipeline.state import Shares, restricted
 from worker.stages import StagePlan, Wanted, plan_stages
 from worker.words import counted
@@ -90,6 +90,7 @@ class Staged:
         self._names = [name for name, _ in net.named_parameters()]
         self._net = chain.stage(first, end)
         self._net.train(net.training)
+        rows_needed = least_rows(net)
         self._skeleton = keep_only(net, self._net)
         self._net.to(run.device)
         lines = [run.group.among(range(at, at + self.stages)) for at in range(0, run.world_size, self.stages)]
@@ -97,7 +98,7 @@ class Staged:
         ranks = range(self.replica * self.stages, (self.replica + 1) * self.stages)
         self._pipeline = Pipeline(
             self.plan, (before, chain.pieces[end - 1].boundary), self.stage, ranks,
-            lines[self.replica].members, run.device, run.autocast,
+            lines[self.replica].members, run.device, run.autocast, rows_needed,
         )  # fmt: skip
         self._alike, self._averager = alike[self.stage], None
         if self.replicas > 1:

@@ -41,12 +41,14 @@ class Pipeline:
         members: dist.ProcessGroup | None,
         device: torch.device,
         autocast: AbstractContextManager[Any],
+        least_rows: int = 1,
     ) -> None:
-        """`boundaries`: what comes in (None: the model's inputs) and what goes out; `ranks`: those of the stages."""
+        """`boundaries`: what comes in (None: the model's inputs) and what goes out; `ranks`: those of the stages;
+        `least_rows`: of a micro-batch (see `least_rows`)."""
         self.plan, self.stage, self.stages = plan, stage, len(ranks)
         self._comes_in, self._goes_out = boundaries
         self._ranks, self._members = ranks, members
-        self._device, self._autocast = device, autocast
+        self._device, self._autocast, self._least_rows = device, autocast, least_rows
         self._schedules: dict[tuple[int, int], ScheduleGPipe | Schedule1F1B] = {}
         self._criterion: Criterion | None = None
         self._rows, self._losses = 0, 0
@@ -62,8 +64,7 @@ class Pipeline:
         Micro-batches are of one size: the last is filled up with rows from the front, which do not count in the loss.
         """
         self._rows, self._losses, self._criterion = len(targets), 0, criterion
-        rows = -(-self._rows // self.plan.micro_batches)
-        count = -(-self._rows // rows)
+        rows, count = micro_rows(self._rows, self.plan.micro_batches, self._least_rows)
         filled = [_filled(tensor, rows * count) for tensor in (inputs if self.stage == 0 else ())]
         schedule = self._schedule(net, rows, count, filled)
         losses: list[Tensor] = []
@@ -138,6 +139,20 @@ class Pipeline:
         self._losses += 1
         with self._autocast:
             return self._criterion(output[:real], target[:real]) * (real / self._rows)
+
+
+def micro_rows(rows: int, micro_batches: int, least: int) -> tuple[int, int]:
+    """(rows of a micro-batch, how many there are) of a batch: as many as wished, but for `least` rows in each.
+
+    The last batch of an epoch may be half as large as the others.
+    """
+    each = max(-(-rows // micro_batches), min(least, rows))
+    return each, -(-rows // each)
+
+
+def least_rows(net: nn.Module) -> int:
+    """Rows that the model takes at once while training: batch normalisation cannot do with one."""
+    return 2 if any(isinstance(module, _BatchNorm) for module in net.modules()) else 1
 
 
 class _Shell(nn.Module):

@@ -20,6 +20,7 @@ from tests.worker.runtime.test_resume import assert_same, final_state
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST, EXIT_REPORTED
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.pipeline.blocks import Chain
+from worker.runtime.pipeline.stage import least_rows, micro_rows
 from worker.stages import cut
 
 pytestmark = pytest.mark.ranks
@@ -272,6 +273,16 @@ def test_a_model_that_is_no_chain_is_refused_with_the_reason(net: nn.Module, wor
     with pytest.raises(ProgramFailure, match="cannot be cut into stages") as error:
         Chain(net, (torch.randn(3, 4),))
     assert words in error.value.message
+
+
+def test_a_short_batch_leaves_batch_normalisation_two_rows_at_once() -> None:
+    normalised = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4))
+    assert (least_rows(normalised), least_rows(normalised[0])) == (2, 1)
+    assert micro_rows(32, 16, 2) == (2, 16)
+    assert micro_rows(16, 16, 2) == (2, 8)  # half of the others: the last batch of an epoch
+    assert micro_rows(16, 16, 1) == (1, 16)
+    assert micro_rows(22, 4, 2) == (6, 4)
+    assert micro_rows(1, 4, 2) == (1, 1)
 
 
 def test_recomputing_moves_batch_statistics_once() -> None:

@@ -1,0 +1,25 @@
+"""Which jobs ran on devices that were declared slower than they are: their times and speeds are no machine's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.jobs.models import Job, JobAttempt
+
+
+def emulated_devices(jobs: Iterable[Job]) -> dict[str, str]:
+    """Job id -> its slowed devices in words ("node-1 cpu 3 times"), over all attempts; other jobs are left out."""
+    ids = [job.pk for job in jobs]
+    found: dict[str, dict[str, None]] = {}
+    for job_id, ranks in JobAttempt.objects.filter(job__in=ids).order_by("pk").values_list("job_id", "plan__ranks"):
+        for rank in ranks or ():
+            factor = float(rank.get("slowdown") or 1.0)
+            if factor > 1.0:
+                device = f"{rank.get('node', '')} {rank.get('device', '')}".strip()
+                found.setdefault(job_id, {})[f"{device} {factor:g} times"] = None
+    return {job_id: ", ".join(words) for job_id, words in found.items()}
+
+
+def emulated_words(job: Job) -> str:
+    """The same of one job; empty where all its devices were as fast as they are."""
+    return emulated_devices([job]).get(job.pk, "")

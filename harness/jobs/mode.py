@@ -1,0 +1,19 @@
+"""In which mode a job runs, and why."""
+
+from __future__ import annotations
+
+from codegen.words import counted
+from harness.jobs.control.wanted import width_of
+from harness.jobs.models import Job
+
+
+def job_mode(job: Job) -> tuple[str, str]:
+    """(mode, why): of its newest attempt, else the one that its spec was resolved to; empty before that."""
+    resolved = str((job.resolved.get("spec") or job.spec).get("mode") or "")
+    guesses = job.resolved.get("guesses", ())
+    why = next((str(guess["reason"]) for guess in guesses if guess.get("field") == "mode"), "the spec names it")
+    attempt = job.attempts.order_by("-number").only("plan", "width").first()
+    placed = str(attempt.plan.get("mode", "")) if attempt else ""
+    if placed and placed != resolved:
+        why = f"the scheduler gave it {counted(len(width_of(attempt)) if attempt else 0, 'rank')}"
+    return placed or resolved, why
