@@ -182,7 +182,7 @@ def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
         assert process.popen.poll() is None
         monkeypatch.setenv("DLH_HOME", str(tmp_path / "var"))
         sandbox.remove_leftovers("job1-1")
-        assert process.popen.wait(30) != 0
+        process.popen.wait(30)  # of the 600 s that it would take by itself
     finally:
         process.kill()
         process.close()

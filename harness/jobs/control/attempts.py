@@ -57,17 +57,17 @@ def attempt_end(
     fallback = FailureCode.NODE_LOST if lost else FailureCode.PROGRAM_ERROR
     told = failure_of(failure, fallback=fallback) if outcome in {Outcome.LOST, Outcome.FAILED} else None
     now = timezone.now()
+    ended_at = now if ended_s is None else _within(ended_s, attempt.created_at, now)
     with transaction.atomic():
         # the job before its attempt, as everybody who locks both
         Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
         rows = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None)
-        if not rows.update(ended_at=now, outcome=str(outcome), failure=told):
+        if not rows.update(ended_at=ended_at, outcome=str(outcome), failure=told):
             return False
-        used_until = now if ended_s is None else _within(ended_s, attempt.created_at, now)
-        uses_write(attempt, used_until)
+        uses_write(attempt, ended_at)
         Allocation.objects.filter(attempt=attempt).delete()
         job_size_due(attempt.job_id)
-        held_s = max(0.0, (used_until - attempt.created_at).total_seconds())
+        held_s = max(0.0, (ended_at - attempt.created_at).total_seconds())
         Job.objects.filter(pk=attempt.job_id).update(run_s=F("run_s") + held_s, samples_per_s=None, eta_s=None)
         job = Job.objects.select_related("project").get(pk=attempt.job_id)
         if job.token == attempt.number:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import timedelta
@@ -67,7 +68,7 @@ def ended(job_make: Callable[..., Any], node_make: Callable[..., Any]) -> Callab
             )
         started = timezone.now() - timedelta(seconds=run_s)
         JobAttempt.objects.filter(pk=attempt.pk).update(started_at=started)
-        events_apply(job.pk, [event(job, "exited", 9, outcome="succeeded", failure=None)])
+        events_apply(job.pk, [event(job, "exited", 9, time_s=time.time(), outcome="succeeded", failure=None)])
         job.refresh_from_db()
         assert job.state == "succeeded"
         return job

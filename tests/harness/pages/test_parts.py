@@ -172,6 +172,7 @@ def test_families_are_called_alike_in_lists_and_in_names_of_jobs() -> None:
     assert _job_name("", Dataset(name="wine"), "mlp") == "wine · MLP"
 
 
+@pytest.mark.django_db
 def test_the_best_of_compared_jobs_is_marked_where_they_judge_alike() -> None:
     def job(key: str, best: float | None, test: float | None, metric: str = "mae") -> Job:
         return Job(pk=key, metric_name=metric, metric_best=best, metric_test=test)
