@@ -18,7 +18,8 @@ from harness.accounts.selectors import project_get, project_list, token_list
 from harness.accounts.services import token_create, token_revoke, user_update
 from harness.accounts.sessions import session_end, session_list, session_moved, sessions_end
 from harness.errors import Invalid
-from harness.pages.forms import SignInForm, TokenForm
+from harness.pages.forms import TokenForm
+from harness.pages.signin_forms import SignInForm
 from harness.pages.views.second_factor import half_way
 from harness.pages.web import change, page, person, show
 

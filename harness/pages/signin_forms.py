@@ -1,0 +1,88 @@
+"""Forms by which people show who they are: what they type is checked here, and wrong passwords are counted."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm
+from django.http import HttpRequest
+
+from harness.accounts.models import User
+from harness.accounts.second_factor import second_factor_get
+from harness.accounts.signin import client_address, signin_failed, signin_succeeded, signin_wait
+from harness.pages.forms import Tabler
+
+
+def _minutes(wait: timedelta) -> int:
+    return max(1, math.ceil(wait.total_seconds() / 60))
+
+
+class SignInForm(AuthenticationForm):
+    """Name and password; after too many refusals a name must wait, right password or not."""
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse without asking for the password while the name must wait; count what is refused."""
+        name = str(self.cleaned_data.get("username") or "")
+        address = client_address(self.request) if self.request else ""
+        wait = signin_wait(name=name, address=address)
+        if wait is not None:
+            raise forms.ValidationError(f"{_minutes(wait)} min", code="wait")
+        try:
+            cleaned = dict(super().clean())
+        except forms.ValidationError:
+            signin_failed(name=name, address=address)
+            raise
+        user = self.get_user()
+        if not (isinstance(user, User) and second_factor_get(user)):  # else after the code, or guesses start anew
+            signin_succeeded(name=name, address=address)
+        return cleaned
+
+    @property
+    def wait(self) -> str:
+        """How long the name must wait; empty: it need not."""
+        return next((str(error.message) for error in self.non_field_errors().as_data() if error.code == "wait"), "")
+
+
+class CodeForm(Tabler):
+    """The second step of a sign-in."""
+
+    code = forms.CharField(max_length=40)
+
+
+class PasswordForm(Tabler):
+    """The person's password once more, before something that a found open browser must not do; guesses are counted."""
+
+    password = forms.CharField(
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}), max_length=200, strip=False
+    )
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._request = request
+
+    def clean_password(self) -> str:
+        """Refuse a wrong one, and any while too many were wrong."""
+        user, password = self._request.user, str(self.cleaned_data["password"])
+        name, address = user.get_username(), client_address(self._request)
+        wait = signin_wait(name=name, address=address)
+        if wait is not None:
+            raise forms.ValidationError(f"Too many wrong attempts. Try again in {_minutes(wait)} min.")
+        if not user.check_password(password):
+            signin_failed(name=name, address=address)
+            raise forms.ValidationError("That is not your password.")
+        return password
+
+
+class SecondFactorForm(PasswordForm):
+    """A first code of a new app."""
+
+    code = forms.CharField(
+        max_length=10,
+        label="Code",
+        help_text="The six digits that the app shows now.",
+        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric"}),
+    )
+    field_order = ("code", "password")
