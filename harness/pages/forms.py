@@ -9,7 +9,6 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
-from django.http import HttpRequest
 
 from harness.accounts.models import Project, Role, Scope, User
 from harness.accounts.second_factor import second_factor_get
@@ -18,7 +17,8 @@ from harness.pages.words import SCOPE_WORDS
 from harness.pool.models import DeviceKind, Policy
 
 
-def _minutes(wait: timedelta) -> int:
+def minutes_of(wait: timedelta) -> int:
+    """Whole minutes, as people are told to wait."""
     return max(1, math.ceil(wait.total_seconds() / 60))
 
 
@@ -31,7 +31,7 @@ class SignInForm(AuthenticationForm):
         address = client_address(self.request) if self.request else ""
         wait = signin_wait(name=name, address=address)
         if wait is not None:
-            raise forms.ValidationError(f"{_minutes(wait)} min", code="wait")
+            raise forms.ValidationError(f"{minutes_of(wait)} min", code="wait")
         try:
             cleaned = dict(super().clean())
         except forms.ValidationError:
@@ -56,48 +56,6 @@ class Tabler(forms.Form):
         for field in self.fields.values():
             kind = "form-select" if isinstance(field.widget, forms.Select) else "form-control"
             field.widget.attrs.setdefault("class", kind)
-
-
-class CodeForm(Tabler):
-    """The second step of a sign-in."""
-
-    code = forms.CharField(max_length=40)
-
-
-class PasswordForm(Tabler):
-    """The person's password once more, before something that a found open browser must not do; guesses are counted."""
-
-    password = forms.CharField(
-        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}), max_length=200, strip=False
-    )
-
-    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._request = request
-
-    def clean_password(self) -> str:
-        """Refuse a wrong one, and any while too many were wrong."""
-        user, password = self._request.user, str(self.cleaned_data["password"])
-        name, address = user.get_username(), client_address(self._request)
-        wait = signin_wait(name=name, address=address)
-        if wait is not None:
-            raise forms.ValidationError(f"Too many wrong attempts. Try again in {_minutes(wait)} min.")
-        if not user.check_password(password):
-            signin_failed(name=name, address=address)
-            raise forms.ValidationError("That is not your password.")
-        return password
-
-
-class SecondFactorForm(PasswordForm):
-    """A first code of a new app."""
-
-    code = forms.CharField(
-        max_length=10,
-        label="Code",
-        help_text="The six digits that the app shows now.",
-        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric"}),
-    )
-    field_order = ("code", "password")
 
 
 class TokenForm(Tabler):

@@ -31,7 +31,7 @@ from harness.accounts.second_factor import (
 )
 from harness.accounts.signin import client_address, signin_succeeded
 from harness.errors import Conflict, Invalid, NotFound
-from harness.pages.forms import CodeForm, PasswordForm, SecondFactorForm
+from harness.pages.second_factor_forms import CodeForm, PasswordForm, SecondFactorForm
 from harness.pages.second_factor_wanted import SHOWN
 from harness.pages.web import page, person, show
 
