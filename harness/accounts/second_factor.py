@@ -101,9 +101,9 @@ def recovery_codes_renew(*, user: User) -> list[str]:
     """New recovery codes; those of before no longer work. Raises `Forbidden`, `NotFound`."""
     if token_of(user) is not None:
         raise Forbidden("A token cannot change how its person signs in.", hint="Use the page Account.")
-    if second_factor_get(user) is None:
-        raise NotFound("There is no second factor yet.", hint="Set one up first.")
     with transaction.atomic():
+        if second_factor_get(User.objects.select_for_update().get(pk=user.pk)) is None:
+            raise NotFound("There is no second factor yet.", hint="Set one up first.")
         audit_write(user, "recovery_codes_renew", user.username)
         return _codes_make(user)
 

@@ -239,15 +239,22 @@ def offer_compute(
         deadline_s=deadline_s, wish=wish, epochs=workload.epochs if left == 1.0 else 1,
         epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
-    offer = replace(offer, left=left)
-    if not groups and (until_s := _reserved_until_s(project)) is not None:
-        offer = reserved_offer(offer, until_s)
-    if only is not None and not wish.allows(only):
-        offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
+    offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
     notes += _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
     notes += _reserved_note(project) + _looks_notes(probes or {})
     return offer, ([_ONLY] if only is not None else []) + notes
+
+
+def _explained(
+    offer: Offer, groups: Sequence[DeviceGroup], *, project: Project | None, only: Allocation | None
+) -> Offer:
+    """The offer in other words where what it lacks has another reason than the pool itself."""
+    if not groups and (until_s := _reserved_until_s(project)) is not None:
+        offer = reserved_offer(offer, until_s)
+    if only is not None and not offer.wish.allows(only):
+        offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
+    return offer
 
 
 def _notes(estimates: list[Estimate], openings: Openings) -> list[str]:

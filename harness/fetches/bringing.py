@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from django.conf import settings
 
@@ -47,11 +48,18 @@ class Bringing:
             claims.write(self._fetch)
             answer = source.answer
             self._same_check(answer, had_bytes)
-            read: Read = Unpacked(source.read).read if answer.is_gzipped else source.read
+            arrive: Read = partial(self._arrive, source)
+            read: Read = Unpacked(arrive).read if answer.is_gzipped else arrive
             if not answer.offset:
                 read = self._begin(answer, read)
             self._pour(read)
         self._end()
+
+    def _arrive(self, source: Source) -> bytes:
+        """The next bytes as they are sent. Raises `FetchTrouble` also where hardly any come and none of the file's."""
+        if piece := source.read():
+            self._pace.add(len(piece))
+        return piece
 
     def _same_check(self, answer: Answer, had_bytes: int) -> None:
         """Pass where it is the file of which bytes have arrived. Raises `FetchChanged`."""
@@ -93,7 +101,6 @@ class Bringing:
         ends_s = time.monotonic() + SEGMENT_S
         room_bytes = min(self._upload.size_bytes - self._upload.offset_bytes, SEGMENT_BYTES)
         while piece:
-            self._pace.add(len(piece))
             room_bytes -= len(piece)
             yield piece
             if room_bytes < PIECE_BYTES or time.monotonic() >= ends_s:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ HOPS_MAX = 6
 """Requests in a row, the redirects among them."""
 ANSWER_S = 30.0
 """From the connection to the answer's headers, however slowly they come."""
+HOPS_S = 45.0
+"""For all requests in a row: who fetches must say that they are still at it before `claims.STALE` has passed."""
 SILENT_S = 30.0
 """For the next piece, however little it is."""
 PAUSE_S = 600.0
@@ -55,6 +58,7 @@ class Source:
     def __init__(self, asked: Asked) -> None:
         """Ask, and follow where it leads. Raises `FetchTrouble`."""
         self._stack = ExitStack()
+        self._answer_by_s = time.monotonic() + HOPS_S
         url = asked.url
         for _ in range(HOPS_MAX):
             response = self._ask(asked, url)
@@ -84,7 +88,7 @@ class Source:
     def _exchange(self, asked: Asked, addresses: Sequence[IPAddress]) -> http.client.HTTPResponse:
         target = self._target
         raw = self._stack.enter_context(connected(addresses, target.port, silent_s=SILENT_S))
-        self._cut = self._stack.enter_context(cut_after(raw, ANSWER_S))
+        self._cut = self._stack.enter_context(cut_after(raw, min(ANSWER_S, self._answer_by_s - time.monotonic())))
         connection = http.client.HTTPConnection(target.host, target.port)
         self._stack.callback(connection.close)
         with self._in_time():

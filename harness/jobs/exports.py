@@ -43,6 +43,7 @@ TEXT_BYTES_MAX, REPORT_CHARS_MAX = 64 << 20, 64 << 10
 ANSWER_LIMIT_S = 600.0
 """A request without an answer for this long has failed: a node makes one at a time."""
 _REPORTED = ("inputs", "outputs", "opset", "check", "versions", "script", "model_bytes")
+_LISTS = {"inputs", "outputs"}
 _WORDS_MAX = 600
 _NO_ANSWER = {"message": "No node answered in time.", "hint": "See whether a node is up, and ask again."}
 
@@ -124,7 +125,10 @@ def export_done(report: dict[str, Any]) -> None:
 
 def _report(told: Any) -> dict[str, Any]:
     """What is kept of a report; nothing of one that is none."""
-    kept = {name: told[name] for name in _REPORTED if name in told} if isinstance(told, dict) else {}
+    given = told if isinstance(told, dict) else {}
+    kept = {name: given[name] for name in _REPORTED if name in given}
+    if not all(isinstance(kept.get(name, []), list) for name in _LISTS):
+        return {}
     return kept if len(json.dumps(kept)) <= REPORT_CHARS_MAX else {}
 
 

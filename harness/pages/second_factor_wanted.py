@@ -29,9 +29,14 @@ class SecondFactorMiddleware(MiddlewareMixin):
         for_programs = request.path.startswith(("/api/", "/live"))
         if not user.is_authenticated or (settings.SECOND_FACTOR == "admins" and not user.is_superuser):
             return None
-        if (match and match.url_name in _OPEN) or (for_programs and "Authorization" in request.headers):
+        if (match and match.url_name in _OPEN) or (for_programs and _is_by_token(request)):
             return None
         error = Forbidden("Here people sign in with a second factor.", hint="Set one up on the page Second factor.")
         if for_programs:
             return error_response(error)
         return error_answer(request, error) if asks_part(request) else redirect("second_factor")
+
+
+def _is_by_token(request: HttpRequest) -> bool:
+    """Whether the session counts for nothing: the API looks at it where the header is of any other scheme."""
+    return request.headers.get("Authorization", "").lower().startswith("bearer ")

@@ -70,17 +70,23 @@ def ends_take(attempt: JobAttempt, events: Sequence[Event], figures: Figures | N
     """Take in EXITED events of a spread attempt. `figures`: as in `attempt_end`."""
     for event in events:
         saved = offered_read(event.data.get("rescue"))
-        _add(attempt, str(event.data.get("node", "")), *end_told(event), saved)
-    _conclude(attempt, figures, ended_s=max((event.time_s for event in events), default=None))
+        _add(attempt, str(event.data.get("node", "")), *end_told(event), saved, ended_s=event.time_s)
+    _conclude(attempt, figures)
 
 
 @transaction.atomic
 def _add(
-    attempt: JobAttempt, node: str, outcome: Outcome, failure: dict[str, Any] | None, saved: Sequence[str] = ()
+    attempt: JobAttempt,
+    node: str,
+    outcome: Outcome,
+    failure: dict[str, Any] | None,
+    saved: Sequence[str] = (),
+    *,
+    ended_s: float,
 ) -> None:
     """Note how one node's part ended, once; where the others go on without it, what it held is given back with that.
 
-    `saved`: names of checkpoints that it has made of its copies of the run.
+    `saved`: names of checkpoints that it has made of its copies of the run. `ended_s`: when, by its own clock.
     """
     Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
     if node not in nodes_of(attempt) or node in _ends(attempt):
@@ -91,7 +97,7 @@ def _add(
         kind=END_KIND,
         token=attempt.number,
         message=f"The part on {node} {_WORDS[outcome]}{told}"[:4000],
-        data={"node": node, "outcome": str(outcome), "failure": failure, "rescue": list(saved)},
+        data={"node": node, "outcome": str(outcome), "failure": failure, "rescue": list(saved), "ended_s": ended_s},
     )
     if not node_leave(attempt, node, outcome):
         first_lose(attempt, node, outcome)
@@ -104,25 +110,26 @@ def _ends(attempt: JobAttempt) -> dict[str, dict[str, Any]]:
     return {str(row.data["node"]): row.data for row in rows}
 
 
-def _conclude(attempt: JobAttempt, figures: Figures | None = None, *, ended_s: float | None = None) -> None:
-    """End the attempt where every node has told; stop the others where one ended badly. `ended_s`: the newest end."""
+def _conclude(attempt: JobAttempt, figures: Figures | None = None) -> None:
+    """End the attempt where every node has told; stop the others where one ended badly."""
     ends = _ends(attempt)
     missing = [node for node in nodes_of(attempt) if node not in ends]
     if not missing:
-        _end(attempt, ends, figures, ended_s)
+        _end(attempt, ends, figures)
     elif _ended_badly(attempt, ends):
         for node in missing:
             _stop(attempt, node, _how(attempt, ended_badly=True))
 
 
 @transaction.atomic
-def _end(
-    attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]], figures: Figures | None, ended_s: float | None
-) -> None:
-    """End it, once; what its nodes saved when they lost the first one becomes the job's with that."""
+def _end(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]], figures: Figures | None) -> None:
+    """End it, once, as of the last part's end, whichever was heard last; what its nodes saved when they lost the first
+    one becomes the job's with that."""
     job = Job.objects.select_for_update().get(pk=attempt.job_id)
     if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
         rescue_take(job, attempt, {node: end.get("rescue", ()) for node, end in ends.items()})
+        known_s = [end["ended_s"] for end in ends.values() if "ended_s" in end]
+        ended_s = max(known_s) if len(known_s) == len(ends) else None
         attempt_end(attempt, *verdict(_counted(attempt, ends)), figures, ended_s=ended_s)
 
 
@@ -192,7 +199,7 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         return  # it stood still meanwhile: leases may have run out for want of a broker
     lost = [node for node in silent if stopping or ended_badly or _is_down(node, nodes) or attempt.sends >= SENDS_MAX]
     for node in lost:
-        _add(attempt, node, *_lost_end(attempt, node, stopping=stopping))
+        _add(attempt, node, *_lost_end(attempt, node, stopping=stopping), ended_s=now.timestamp())
     if lost:
         _conclude(attempt)
     elif silent:

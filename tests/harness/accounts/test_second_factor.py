@@ -225,6 +225,9 @@ def test_who_should_have_one_gets_no_further_than_to_its_page(
         assert client.get("/jobs/").status_code == (302 if held else 200)
         assert client.get("/api/v1/me").status_code == (403 if held else 200)
         assert client.get("/api/v1/me", headers={"Authorization": "Bearer nonsense"}).status_code == 401
+        for no_token in ("Basic nonsense", "nonsense", "Bearer\tnonsense"):  # then the API would take the session
+            told = client.get("/api/v1/me", headers={"Authorization": no_token})
+            assert told.status_code == (403 if held else 200)
         assert client.get("/jobs/", headers={"HX-Request": "true"}).status_code == (403 if held else 200)
         assert client.get("/jobs/", headers={"Authorization": "Bearer nonsense"}).status_code == (302 if held else 200)
         assert client.get(reverse("second_factor")).status_code == 200

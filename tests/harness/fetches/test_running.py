@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from django.utils import timezone
 
 from harness.datasets.content import content_source
 from harness.datasets.models import Dataset, Upload
-from harness.fetches import bringing, claims, source
+from harness.fetches import bringing, claims, pace, source
 from harness.fetches.models import Fetch
 from harness.fetches.running import fetch_next
 from harness.fetches.services import fetch_again, fetch_cancel, fetch_create
@@ -230,3 +231,22 @@ def test_who_is_put_out_of_the_project_meanwhile_adds_nothing_to_it(files, waiti
     fetch_next()
     fetch.refresh_from_db()
     assert (fetch.state, fetch.problem["code"]) == ("failed", "forbidden") and files.asked == []
+
+
+def test_whoever_drips_bytes_of_which_nothing_is_unpacked_is_left(
+    files, people, loopback_allowed, tasks_sent, monkeypatch
+):
+    monkeypatch.setattr(pace, "SLOW_S", 0.1)
+
+    def act(handler):
+        handler.say(200, Content_Length="", Content_Encoding="gzip")
+        handler.wfile.write(b"\x1f\x8b\x08\x08" + bytes(6))  # a name follows, which does not end
+        for _ in range(50):
+            handler.wfile.write(b"x")
+            time.sleep(0.02)
+
+    files.acts["/t.csv"] = act
+    fetch = fetch_create(user=people.owner, project=people.project, url=files.url("/t.csv"))
+    assert fetch_next()
+    fetch.refresh_from_db()
+    assert fetch.problem["code"] == "too_slow"

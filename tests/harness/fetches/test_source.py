@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import ssl
 import subprocess
+import time
 
 import pytest
 
@@ -169,6 +170,20 @@ def test_whoever_says_nothing_any_more_is_left_and_not_taken_for_the_end(files, 
     monkeypatch.setattr(source, "SILENT_S", 0.3)
     files.acts["/t.csv"] = drips(HEAD + b"\r\nab", b"")
     assert refused(files.url("/t.csv")).code == "too_slow"
+
+
+def test_redirects_one_after_the_other_take_no_longer_than_one_answer_may(files, monkeypatch):
+    monkeypatch.setattr(source, "HOPS_S", 0.3)
+
+    def slow(location):
+        def act(handler):
+            time.sleep(0.2)
+            redirect(location)(handler)
+
+        return act
+
+    files.acts |= {"/a": slow("/b"), "/b": slow("/c"), "/c": slow("/d"), "/d": whole()}
+    assert refused(files.url("/a")).code == "too_slow"
 
 
 @pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, br"])

@@ -97,7 +97,7 @@ def test_new_weights_need_a_new_export(asked, trained, people):
     assert services.export_create(user=people.mate, job=trained).pk != asked.pk
 
 
-@pytest.mark.parametrize("report", [None, {}, "x", {"opset": "y" * 200_000}])
+@pytest.mark.parametrize("report", [None, {}, "x", {"opset": "y" * 200_000}, {"inputs": 5}])
 def test_an_answer_without_a_model_or_with_nonsense_is_a_failure(asked, trained, report):
     if report and isinstance(report, dict):
         written(asked)

@@ -267,3 +267,16 @@ def test_what_devices_did_is_told_by_the_samples_of_their_own_node(attempt):
     for name, expected in (("node-1", watts.busy_w), ("node-2", watts.idle_w)):
         assert DeviceUse.objects.get(node_name=name).energy_j == pytest.approx(3600 * expected, rel=0.02)
         assert running[f"{name} CPU 0"] == pytest.approx(3600 * expected, rel=0.02)
+
+
+@pytest.mark.parametrize("heard", [("node-1", "node-2"), ("node-2", "node-1")])
+def test_devices_are_charged_until_the_last_part_ended_whichever_was_heard_last(attempt, heard):
+    began = timezone.now() - timedelta(hours=1)
+    JobAttempt.objects.update(created_at=began)
+    Allocation.objects.update(created_at=began)
+    after_s = {"node-1": 50, "node-2": 100}
+    for node in heard:
+        told = {"outcome": "succeeded", "node": node, "time_s": began.timestamp() + after_s[node]}
+        events_apply(attempt.job_id, [event(attempt.job, "exited", 9, rank=-int(node[-1]), **told)])
+    used = [(use.ended_at - use.started_at).total_seconds() for use in DeviceUse.objects.all()]
+    assert used == pytest.approx([100, 100])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -47,3 +51,15 @@ def test_what_cannot_be_read_is_told_with_row_and_column() -> None:
     day = {**entry, "kind": "dates", "feature": "age: days"}
     with pytest.raises(ValueError, match="not a date; write it like 2020-01-31"):
         predict_table.encode({"numeric": [day], "categorical": []}, [{"age": "31/1/2020"}])
+
+
+def test_rows_are_numbered_through_all_chunks(tmp_path, monkeypatch) -> None:
+    entry = {"column": "age", "kind": "numeric", "feature": "age", "scaling": "quartiles", "median": 1.0, "scale": 2.0}
+    for name, body in (("onnx", {"inputs": []}), ("preprocess", {"numeric": [entry], "categorical": []})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(body | {"classes": []}))
+    session = SimpleNamespace(run=lambda *_: [np.zeros(predict_table.CHUNK)])
+    fake = SimpleNamespace(InferenceSession=lambda *_, **__: session)
+    monkeypatch.setitem(sys.modules, "onnxruntime", fake)
+    rows = [{"age": "3"}] * predict_table.CHUNK + [{"age": "old"}]
+    with pytest.raises(ValueError, match=f"row {len(rows)}: column 'age'"):
+        predict_table.predict(rows, tmp_path)

@@ -51,15 +51,18 @@ def written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def encode(preprocess: dict[str, Any], rows: list[dict[str, str]]) -> list[np.ndarray]:
-    """[numeric float32 [N, F], categorical int64 [N, C]] of rows. Raises `ValueError` that names row and column."""
+def encode(preprocess: dict[str, Any], rows: list[dict[str, str]], first: int = 1) -> list[np.ndarray]:
+    """[numeric float32 [N, F], categorical int64 [N, C]] of rows, of which the first has the number `first`.
+
+    Raises `ValueError` that names row and column.
+    """
     columns = [entry["column"] for entry in preprocess["numeric"] + preprocess["categorical"]]
     for row in rows[:1]:
         if lacking := sorted(set(columns) - set(row)):
             raise ValueError(f"the rows lack: {', '.join(lacking)}")
     texts = {name: [plain(row.get(name, "")) for row in rows] for name in columns}
     spelling = preprocess.get("spelling", {})
-    numeric = [encode_number(entry, texts[entry["column"]], spelling) for entry in preprocess["numeric"]]
+    numeric = [encode_number(entry, texts[entry["column"]], spelling, first) for entry in preprocess["numeric"]]
     categorical = [encode_category(entry["values"], texts[entry["column"]]) for entry in preprocess["categorical"]]
     return [stacked(numeric, len(rows), np.float32), stacked(categorical, len(rows), np.int64)]
 
@@ -84,12 +87,12 @@ def encode_category(values: list[str], texts: list[str]) -> np.ndarray:
     return np.array([places.get(text, 0) for text in texts], np.int64)
 
 
-def encode_number(entry: dict[str, Any], texts: list[str], spelling: dict[str, str]) -> np.ndarray:
-    """One column [N] of the model's numbers."""
+def encode_number(entry: dict[str, Any], texts: list[str], spelling: dict[str, str], first: int) -> np.ndarray:
+    """One column [N] of the model's numbers; `first`: number of its first row."""
     name, kind, feature = entry["column"], entry["kind"], entry["feature"].removeprefix(f"{entry['column']}: ")
     read = {"numeric": number, "dates": date_number, "texts": text_number}[kind]
     values = np.array(
-        [value_of(read, text, feature, spelling.get(name, ""), name, at) for at, text in enumerate(texts)]
+        [value_of(read, text, feature, spelling.get(name, ""), name, row) for row, text in enumerate(texts, first)]
     )
     if entry["scaling"] == "missing":
         missing: np.ndarray = ~np.isfinite(values)
@@ -97,12 +100,12 @@ def encode_number(entry: dict[str, Any], texts: list[str], spelling: dict[str, s
     return scaled(entry, np.where(np.isfinite(values), values, entry["median"]))
 
 
-def value_of(read: Any, text: str, feature: str, spelled: str, name: str, at: int) -> float:
+def value_of(read: Any, text: str, feature: str, spelled: str, name: str, row: int) -> float:
     """What `read` makes of one text; NaN where it is missing."""
     try:
         return read(text, feature, spelled) if text else math.nan
     except ValueError as error:
-        raise ValueError(f"row {at + 1}: column {name!r}: {error}") from None
+        raise ValueError(f"row {row}: column {name!r}: {error}") from None
 
 
 def number(text: str, _feature: str, spelled: str) -> float:
@@ -162,7 +165,7 @@ def predict(rows: list[dict[str, str]], folder: Path = HERE) -> list[dict[str, A
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
     answers: list[dict[str, Any]] = []
     for start in range(0, len(rows), CHUNK):
-        tensors = encode(preprocess, rows[start : start + CHUNK])
+        tensors = encode(preprocess, rows[start : start + CHUNK], start + 1)
         outputs = session.run(None, {given["name"]: tensors[given["place"]] for given in about["inputs"]})
         answers += answers_of(about["classes"], outputs)
     return answers
