@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
+
+from django.db.models import QuerySet
 
 from harness.estimates.models import JobEstimate
+from harness.jobs.models import Job
 from scheduler.estimation.values import Estimate
 from scheduler.offers.values import Hindrance, Offer, estimate_from
 from scheduler.simulate.traces import Way
 
+ROWS_AT_ONCE = 200
+"""Of offers, which have hundreds of lines each."""
 _NO_WAY = frozenset({Hindrance.MEMORY, Hindrance.NOT_WISHED})
 """Lines that the job could not be run by, or that its owner did not want; a quota or a deadline says neither."""
 
 
-def ways_told(job_ids: Collection[str]) -> dict[str, list[Way]]:
-    """Job -> the ways to run it, the one that it was submitted with first; mixtures of unlike devices left out."""
-    rows = JobEstimate.objects.filter(job__in=job_ids).select_related("offer")
-    return {row.job_id: list(dict.fromkeys(map(_way, _estimates(row)))) for row in rows}
+def ways_told(jobs: QuerySet[Job]) -> dict[str, list[Way]]:
+    """Id of a job -> the ways to run it, the submitted one first; mixtures of unlike devices are left out."""
+    rows = JobEstimate.objects.filter(job__in=jobs.values("pk")).select_related("offer")
+    return {row.job_id: list(dict.fromkeys(map(_way, _estimates(row)))) for row in rows.iterator(ROWS_AT_ONCE)}
 
 
 def _estimates(row: JobEstimate) -> Iterator[Estimate]:

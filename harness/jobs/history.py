@@ -30,10 +30,10 @@ def trace_rows(*, user: User, window: Window) -> list[TraceRow]:
     Only those of projects the person sees.
     """
     first_queued_at = Min("events__at", filter=Q(events__new_state=JobState.QUEUED.value))
+    ended = Job.objects.filter(project__in=visible_projects(user), state__in=[state.value for state in TERMINAL])
+    ended = ended.filter(finished_at__gt=window.since, finished_at__lte=window.until)
     jobs = (
-        Job.objects.filter(project__in=visible_projects(user), state__in=[state.value for state in TERMINAL])
-        .filter(finished_at__gt=window.since, finished_at__lte=window.until)
-        .annotate(submitted_at=Coalesce(first_queued_at, "created_at"))
+        ended.annotate(submitted_at=Coalesce(first_queued_at, "created_at"))
         .order_by("submitted_at", "pk")
         .values_list("pk", "submitted_at", "deadline_at", "project__slug", "priority")
     )
@@ -41,7 +41,7 @@ def trace_rows(*, user: User, window: Window) -> list[TraceRow]:
     # What its attempts held may reach back before the window.
     for use in DeviceUse.objects.filter(job__finished_at__gt=window.since, ended_at__gt=F("started_at")):
         uses[str(use.job_id)].append(use)
-    told = ways_told(uses)
+    told = ways_told(ended)
     return [
         (
             pk,
