@@ -37,7 +37,7 @@ from worker.plan import RunPaths
 from worker.sandbox import tree_remove
 
 MODEL_FILE = "model.onnx"
-TEXT_FILES = ("README.md", "predict_onnx.py", "onnx.json", "preprocess.json")
+TEXT_FILES = ("README.md", "predict_onnx.py", "pictures.py", "onnx.json", "preprocess.json")
 """Beside the model; predict_onnx.py only where the program prepares rows as it was generated to."""
 TEXT_BYTES_MAX, REPORT_CHARS_MAX = 16 << 20, 64 << 10
 ANSWER_LIMIT_S = 600.0

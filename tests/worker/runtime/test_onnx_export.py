@@ -20,6 +20,7 @@ import runpy, sys
 for name in ("torch", "pyarrow", "worker"):
     sys.modules[name] = None  # whoever imports it fails
 sys.argv = ["predict_onnx.py", *sys.argv[1:]]
+sys.path.insert(0, "onnx")  # as Python does for a script
 runpy.run_path("onnx/predict_onnx.py", run_name="__main__")
 """
 CASES = [

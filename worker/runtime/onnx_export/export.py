@@ -26,12 +26,12 @@ from worker.runtime.onnx_export.loaded import Loaded, load
 from worker.runtime.onnx_export.portable import AXIS, Portable
 from worker.runtime.onnx_export.readme import readme
 from worker.runtime.onnx_export.reasons import CannotExport, why_not
-from worker.runtime.onnx_export.scripts import script_for
+from worker.runtime.onnx_export.scripts import PICTURES_FILE, SCRIPT_FILE, scripts_for
 
 OPSET = 20
 """Of the standard operators; onnxruntime 1.17 and newer know it."""
 EXAMPLE_ROWS = 4
-MODEL_FILE, ABOUT_FILE, SCRIPT_FILE = "model.onnx", "onnx.json", "predict_onnx.py"
+MODEL_FILE, ABOUT_FILE = "model.onnx", "onnx.json"
 MAKING_FILE = f".{MODEL_FILE}"
 
 
@@ -147,11 +147,12 @@ def _write(out: Path, report: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
     """All beside the model, then the model under its name."""
     names_known = bool(loaded.classes) or not loaded.portable.is_classification
     arrays = [tensor.numpy() for tensor in loaded.tensors]
-    script = script_for(loaded.preprocess, loaded.rows, arrays) if names_known else None
-    (out / SCRIPT_FILE).unlink(missing_ok=True)
-    if script is not None:
-        (out / SCRIPT_FILE).write_text(script, encoding="utf-8")
-    report = {**report, "script": script is not None, "model_bytes": (out / MAKING_FILE).stat().st_size}
+    scripts = scripts_for(loaded.preprocess, loaded.rows, arrays) if names_known else {}
+    for name in (SCRIPT_FILE, PICTURES_FILE):
+        (out / name).unlink(missing_ok=True)
+    for name, text in scripts.items():
+        (out / name).write_text(text, encoding="utf-8")
+    report = {**report, "script": bool(scripts), "model_bytes": (out / MAKING_FILE).stat().st_size}
     (out / "preprocess.json").write_text(json.dumps(loaded.preprocess, indent=1), encoding="utf-8")
     (out / ABOUT_FILE).write_text(json.dumps(report, indent=1), encoding="utf-8")
     (out / "README.md").write_text(readme(report), encoding="utf-8")

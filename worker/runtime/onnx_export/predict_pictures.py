@@ -16,31 +16,10 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
+from worker.runtime.pictures import plain_picture
+
 HERE = Path(__file__).parent
-MAX_SIDE = 512  # longer sides are scaled down to this first, as they were for training
 CHUNK = 64  # pictures predicted at once
-
-
-def plain_picture(picture: Image.Image) -> Image.Image:
-    """A picture upright, grey or RGB with 8 bits, transparency on white, no side above `MAX_SIDE`."""
-    picture.draft(None, (2 * MAX_SIDE, 2 * MAX_SIDE))  # a large JPEG is decoded at a fraction of its size
-    picture.load()
-    plain = eight_bits(ImageOps.exif_transpose(picture))
-    if max(plain.size) > MAX_SIDE:
-        plain.thumbnail((MAX_SIDE, MAX_SIDE), Image.Resampling.LANCZOS)
-    return plain
-
-
-def eight_bits(picture: Image.Image) -> Image.Image:
-    """Grey or RGB with 8 bits per colour."""
-    if picture.mode.startswith("I") or picture.mode == "F":
-        levels = np.asarray(picture).astype(np.float64) / 257  # of 16 bits
-        return Image.fromarray(np.clip(levels, 0, 255).round().astype(np.uint8))
-    if picture.mode in ("LA", "PA", "RGBA", "La", "RGBa") or "transparency" in picture.info:
-        layered = picture.convert("RGBA")
-        ground = Image.new("RGBA", layered.size, (255, 255, 255, 255))
-        return Image.alpha_composite(ground, layered).convert("RGB")
-    return picture.convert("L" if picture.mode in ("1", "L") else "RGB")
 
 
 def encode(preprocess: dict[str, Any], pictures: list[Image.Image]) -> list[np.ndarray]:

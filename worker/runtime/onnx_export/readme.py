@@ -13,7 +13,8 @@ Rows are encoded before the model sees them: numbers scaled, categories numbered
 """
 _PICTURES = """\
 Pictures go in as bytes (0 to 255), cut to a square in their middle and scaled; their mean and deviation are taken off
-inside the model. `predict_onnx.py` reads and prepares them; it gave the inputs of the training program in the check.
+inside the model. `predict_onnx.py`, with pictures.py beside it, reads and prepares them; it gave the inputs of the
+training program in the check.
 
     pip install numpy onnxruntime pillow
     python predict_onnx.py --output predictions.csv picture.png

@@ -1,30 +1,41 @@
-"""The script that goes with the model, and whether it prepares rows exactly as the program's data.py does."""
+"""The scripts that go with the model, and whether they prepare rows exactly as the program's data.py does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from worker.runtime import pictures
 from worker.runtime.onnx_export import predict_pictures, predict_table
 
+SCRIPT_FILE, PICTURES_FILE = "predict_onnx.py", "pictures.py"
 EXACT = 1e-5
 """Numbers may differ by so much: the last digits of a float32."""
 
 
-def script_for(preprocess: dict[str, Any], rows: Any, tensors: Sequence[np.ndarray]) -> str | None:
-    """Text of predict_onnx.py; None where it does not make `tensors` of `rows`: a data.py of a person's own."""
+def scripts_for(preprocess: dict[str, Any], rows: Any, tensors: Sequence[np.ndarray]) -> dict[str, str]:
+    """Name -> text; none where they do not make `tensors` of `rows`: a data.py of a person's own."""
     is_table = isinstance(rows, pa.Table)
     module = predict_table if is_table else predict_pictures
     try:
         made = module.encode(preprocess, _plain_rows(rows) if is_table else rows)
     except Exception:  # whatever it meets in a preprocess.json that is not of our making
-        return None
+        return {}
     if len(made) != len(tensors) or not all(map(_same, made, tensors)):
-        return None
+        return {}
+    if is_table:
+        return {SCRIPT_FILE: _text(module)}
+    # There they lie side by side.
+    script = _text(module).replace("from worker.runtime.pictures import", "from pictures import")
+    return {SCRIPT_FILE: script, PICTURES_FILE: _text(pictures)}
+
+
+def _text(module: ModuleType) -> str:
     return Path(str(module.__file__)).read_text(encoding="utf-8")
 
 
