@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from scheduler.simulate.report import ticks
+
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640, 320, 60, 44, 16, 140
 COLOURS = ("#2f80ed", "#e07b00", "#27ae60", "#c0392b", "#8e44ad")
-TICKS = 5
 BAR, BAR_LEFT, BAR_TOP = 30, 230, 28
 
 
@@ -21,35 +22,35 @@ class Curve:
     points: Sequence[tuple[float, float]]
 
 
-def draw(path: Path, curves: Sequence[Curve], *, x: str, y: str) -> None:
+def draw(path: Path, curves: Sequence[Curve], *, x_name: str, y_name: str) -> None:
     """Write the chart. Raises `ValueError` without points."""
     places = [point for curve in curves for point in curve.points]
     if not places:
         raise ValueError("there is nothing to draw")
-    low_x, high_x = min(0.0, *(place[0] for place in places)), max(place[0] for place in places)
-    low_y, high_y = min(place[1] for place in places), max(place[1] for place in places)
-    wide, high = high_x - low_x or 1.0, high_y - low_y or 1.0
+    marks_x = _axis([0.0, *(place[0] for place in places)])
+    marks_y = _axis([place[1] for place in places])
 
     def across(value: float) -> float:
-        return LEFT + (value - low_x) / wide * (WIDTH - LEFT - RIGHT)
+        return LEFT + (value - marks_x[0]) / (marks_x[-1] - marks_x[0]) * (WIDTH - LEFT - RIGHT)
 
     def up(value: float) -> float:
-        return HEIGHT - BOTTOM - (value - low_y) / high * (HEIGHT - BOTTOM - TOP)
+        return HEIGHT - BOTTOM - (value - marks_y[0]) / (marks_y[-1] - marks_y[0]) * (HEIGHT - BOTTOM - TOP)
 
-    parts = [_opening(HEIGHT, f"{y} by {x}")]
-    for tick in range(TICKS):
-        at_x, at_y = low_x + wide * tick / (TICKS - 1), low_y + high * tick / (TICKS - 1)
-        line = f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{up(at_y):.1f}" y2="{up(at_y):.1f}" stroke="#8084"/>'
-        label_y = f'<text x="{LEFT - 6}" y="{up(at_y) + 4:.1f}" text-anchor="end">{at_y:.3g}</text>'
-        label_x = f'<text x="{across(at_x):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{at_x:.3g}</text>'
-        parts += [line, label_y, label_x]
+    parts = [_opening(HEIGHT, f"{y_name} by {x_name}")]
+    for mark in marks_y:
+        level = f'y1="{up(mark):.1f}" y2="{up(mark):.1f}"'
+        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" {level} stroke="#8084"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{up(mark) + 4:.1f}" text-anchor="end">{mark:.4g}</text>')
+    for mark in marks_x:
+        parts.append(f'<text x="{across(mark):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{mark:.4g}</text>')
     middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x)}</text>')
-    parts.append(f'<text x="{LEFT}" y="{TOP - 4}">{escape(y)}</text>')
+    parts.append(f'<text x="{middle}" y="{HEIGHT - 8}" text-anchor="middle">{escape(x_name)}</text>')
+    parts.append(f'<text x="{LEFT}" y="{TOP - 4}">{escape(y_name)}</text>')
     for number, curve in enumerate(curves):
         colour = COLOURS[number % len(COLOURS)]
-        points = " ".join(f"{across(left):.1f},{up(right):.1f}" for left, right in curve.points)
+        points = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in curve.points)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{across(x):.1f}" cy="{up(y):.1f}" r="3" fill="{colour}"/>' for x, y in curve.points]
         parts.append(
             f'<text x="{WIDTH - RIGHT + 8}" y="{TOP + 16 + 18 * number}" fill="{colour}">{escape(curve.name)}</text>'
         )
@@ -70,6 +71,18 @@ def draw_bars(path: Path, values: Sequence[tuple[str, float]], *, what: str) -> 
         parts.append(f'<rect x="{BAR_LEFT}" y="{top}" width="{wide:.1f}" height="{BAR * 2 // 3}" fill="{COLOURS[0]}"/>')
         parts.append(f'<text x="{BAR_LEFT + wide + 8:.1f}" y="{middle:.1f}">{value:,.4g}</text>')
     _write(path, parts)
+
+
+def _axis(values: Sequence[float]) -> list[float]:
+    """Round marks around the values; from 0, unless all of them lie in the upper half."""
+    low, high = min(values), max(values)
+    if 0 < low < high / 2 or low == high:
+        low = 0.0
+    inner = ticks(low, high or 1.0)
+    step = inner[1] - inner[0]
+    below = [inner[0] - step] if inner[0] > low else []
+    above = [inner[-1] + step] if inner[-1] < high else []
+    return [*below, *inner, *above]
 
 
 def _opening(height: int, words: str) -> str:

@@ -115,7 +115,7 @@ def _drawn(path: Path, chart: Chart) -> None:
         return
     names = list(dict.fromkeys(row[0] for row in chart["rows"]))
     curves = [Curve(name, [(row[1], row[2]) for row in chart["rows"] if row[0] == name]) for name in names]
-    draw(path, curves, x=chart["columns"][1], y=chart["columns"][2])
+    draw(path, curves, x_name=chart["columns"][1], y_name=chart["columns"][2])
 
 
 def _processes(count: int) -> str:

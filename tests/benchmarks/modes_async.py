@@ -110,7 +110,7 @@ def main() -> None:
     curves = {mode: rounds[0][mode, SLOWDOWN]["accuracy"] for mode in ("sync", "async")}
     if options.draw:
         named = [Curve(name, points) for name, points in curves.items()]
-        draw(options.draw, named, x="seconds of training", y="accuracy on validation rows")
+        draw(options.draw, named, x_name="seconds of training", y_name="accuracy on validation rows")
     body = {
         "ratio": ratio, "ratio_like_ranks": like, "accuracy_by_s": curves,
         "rows_per_s": {f"{mode} x{slowdown:g}": rate for (mode, slowdown), rate in rates.items()},
