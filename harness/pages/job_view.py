@@ -12,6 +12,7 @@ from codegen.catalog import OWN
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
+from harness.jobs.admission import is_being_measured
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
@@ -78,6 +79,7 @@ def header(job: Job) -> dict[str, Any]:
         "has_devices": has_devices(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "slack_s": slack_s(job),
+        "is_being_measured": is_being_measured(job),
         "finish_spreads": _finish_spreads(job),
         "mode": {"name": mode, "why": why},
         "energy": energy_of(job),
