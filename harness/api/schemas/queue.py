@@ -36,6 +36,7 @@ class QueueRowOut(Schema):
     promised_at: datetime | None
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str
+    borrows: bool = Field(description="Above its project's quota: put back when the lender needs its devices.")
 
 
 class QueueOut(Schema):

@@ -68,6 +68,7 @@ def _running(row: Json) -> tuple[object, ...]:
     late = row["slack_s"] is not None and row["slack_s"] < 0
     slack = "" if row["slack_s"] is None else ("-" if late else "") + duration(abs(row["slack_s"]))
     finish = when(row["expected_finish_at"]) or "no estimate"
+    finish += ", on borrowed devices" if row.get("borrows") and row["expected_finish_at"] else ""
     return (*_name(row), row["state"], row["devices"], finish, _range(row), when(row["promised_at"]), slack)
 
 
