@@ -32,7 +32,7 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, history, queueing, timelines, use_timeline
+from harness.jobs import drain, history, keeping, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.selectors import job_get
@@ -140,10 +140,10 @@ def _reserved_for(user: User, body: ReservationIn) -> Project | None:
 
 @pool_router.post("/reservations/consequences", response=Items[DrainDelayed], summary="What a reservation would do")
 def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, Any]:
-    """Who would wait longer; nothing is kept. For admins."""
+    """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
     user = person(request)
     project = _reserved_for(user, body)
-    found = drain.reservation_consequences(
+    found = keeping.reservation_consequences(
         user=user, project=project, **body.model_dump(exclude={"project", "purpose"})
     )
     return {"items": list(map(_delayed_out, found))}
@@ -203,8 +203,8 @@ def drain_preview(request: HttpRequest, name: str) -> DrainOut:
     return DrainOut(node=found.node.name, running=running, idle_at=found.idle_at, delayed=delayed)
 
 
-def _delayed_out(row: drain.Delayed) -> DrainDelayed:
-    same = {name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise")}
+def _delayed_out(row: drain.Affected) -> DrainDelayed:
+    same = {name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise", "gains")}
     return DrainDelayed(job_id=row.job.pk, name=row.job.name, **same)
 
 

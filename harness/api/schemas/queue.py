@@ -110,7 +110,7 @@ class DrainRunning(Schema):
 
 
 class DrainDelayed(Schema):
-    """A waiting job that would be held back."""
+    """A waiting job that would be held back, or would end sooner."""
 
     job_id: str
     name: str
@@ -118,6 +118,7 @@ class DrainDelayed(Schema):
     finish_after: datetime | None = Field(description="Null with `why`: it would not start at all.")
     why: str
     breaks_promise: bool
+    gains: bool = Field(description="It would end sooner.")
 
 
 class DrainOut(Schema):
