@@ -99,7 +99,7 @@ def _add(
         message=f"The part on {node} {_WORDS[outcome]}{told}"[:4000],
         data={"node": node, "outcome": str(outcome), "failure": failure, "rescue": list(saved), "ended_s": ended_s},
     )
-    if not node_leave(attempt, node, outcome):
+    if not node_leave(attempt, node, outcome, ended_s=ended_s):
         first_lose(attempt, node, outcome)
 
 
