@@ -236,7 +236,7 @@ def use_over_time(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> 
     """Devices at work, kWh and CO2 of each device, job, person or project, oldest first."""
     points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
-    fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh")
+    fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh", "basis")
     items = [
         UsePointOut(**{name: getattr(point, name) for name in fields}, co2_g=point.kwh * factor) for point in points
     ]
@@ -263,8 +263,10 @@ def timeline(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> dict
 def timeline_csv(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> HttpResponseBase:
     """The same as CSV."""
     person(request)
-    rows = timelines.pool_timeline(timelines.window_of(query.span))
-    return _csv(request, timelines.BUCKET_COLUMNS, map(timelines.bucket_cells, rows), f"pool-{query.span}.csv")
+    window, factor = timelines.window_of(query.span), pool_setting_get().co2_g_per_kwh
+    buckets = timelines.pool_timeline(window)
+    rows = (timelines.bucket_cells(bucket, window.bucket_s, factor) for bucket in buckets)
+    return _csv(request, timelines.BUCKET_COLUMNS, rows, f"pool-{query.span}.csv")
 
 
 @pool_router.get("/history.csv", summary="Ended jobs as a trace")

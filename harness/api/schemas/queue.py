@@ -151,6 +151,7 @@ class UsePointOut(Schema):
     device_hours: float
     kwh: float
     co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
+    basis: str = Field(description="Where most of the energy's figure comes from: measured, modelled or assumed.")
 
 
 class BucketOut(Schema):
@@ -163,3 +164,4 @@ class BucketOut(Schema):
     utilisation: float = Field(description="Share of the devices, 0-1.")
     busy_w: float
     idle_w: float = Field(description="Of devices that did nothing, by the power table.")
+    basis: str = Field(description="Where most of the power's figure comes from: measured, modelled or assumed.")

@@ -212,7 +212,7 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     context = {
         "rows": use_lines(rows, factor),
         "unit": energy_unit(rows),
-        "charts": use_charts(buckets, rows, series, span, by),
+        "charts": use_charts(buckets, rows, series, span, by, co2_g_per_kwh=factor),
         "totals": use_totals(buckets, window, factor),
         "factor": factor,
         "span": span,
