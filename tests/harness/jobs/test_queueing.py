@@ -20,7 +20,7 @@ from harness.jobs.drain import drain_consequences
 from harness.jobs.models import DeviceUse, Job, ResourceSample
 from harness.jobs.options import job_options_set
 from harness.jobs.queueing import job_priority_set, job_reorder, job_shift, options_words, queue_rows, ranks_of
-from harness.jobs.quota_use import borrowers, quota_rows
+from harness.jobs.quota_use import quota_rows
 from harness.jobs.timelines import HIDDEN, bucket_cells, pool_timeline, use_rows, window_of
 from harness.pages.use_view import use_totals
 from harness.pool.quotas import quota_set
@@ -273,23 +273,6 @@ def test_a_device_does_not_count_before_it_was_there(job, people, node_make):
     assert [bucket.devices for bucket in pool_timeline(window)][:-3] == [0] * 45
     totals = use_totals(pool_timeline(window), window, 400.0)
     assert totals["utilisation"] == pytest.approx(1.0, abs=0.35), "of the hour that it was there, not of the day"
-
-
-@pytest.mark.django_db
-def test_who_borrows_is_told_so_and_a_promised_job_is_not(job_make, people, node_make):
-    node_make(cpus=2)
-    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1)
-    place_now(job_make(name="within"))
-    waits = queue(job_make(name="waits"))
-    assert borrowers([waits]) == set(), "it starts within the quota when the other has ended"
-    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=0)
-    waiting, running = queue_rows(user=people.viewer)
-    assert [row.borrows for row in (*waiting, *running)] == [True, True]
-    Job.objects.update(promised_at=NOW)
-    assert not any(row.borrows for rows in queue_rows(user=people.viewer) for row in rows)
-    quota_set(user=people.admin, project=people.project, device_kind="cpu", devices=1, may_borrow=False)
-    Job.objects.update(promised_at=None)
-    assert not any(row.borrows for rows in queue_rows(user=people.viewer) for row in rows)
 
 
 @pytest.mark.django_db

@@ -238,23 +238,6 @@ def test_a_project_stays_in_its_quota_but_borrows_what_is_free():
     assert "b" not in counts(planned([*jobs, owner], quotas=lent))
 
 
-def test_who_waits_to_borrow_is_told_when_as_everybody_is():
-    lent = {"p": Quota(devices={"cuda": 1})}
-    owner = view("owner", 1000.0, widths=(4,), submitted_s=-1.0)
-    wide = [view(name, 500.0, widths=(4,), project="p", submitted_s=at) for at, name in enumerate(("a", "b"))]
-    expected = planned([owner, *wide], quotas=lent).expected
-    assert expected["a"][0] == expected["owner"][1]
-    assert expected["b"][0] >= expected["a"][1] > expected["a"][0]
-    assert "a" not in planned([owner, *wide], quotas={"p": Quota(devices={"cuda": 1}, may_borrow=False)}).expected
-
-
-def test_what_is_told_to_a_borrower_keeps_nothing_for_it():
-    lent = {"p": Quota(devices={"cuda": 0})}
-    jobs = [view("owner", 1000.0, widths=(3,), submitted_s=-1.0), view("a", 500.0, widths=(4,), project="p")]
-    later = view("later", 5000.0, widths=(1,), submitted_s=5.0)
-    assert counts(planned([*jobs, later], quotas=lent)) == {"owner": 3, "later": 1}
-
-
 JOBS = st.lists(
     st.tuples(
         st.floats(50, 5_000),

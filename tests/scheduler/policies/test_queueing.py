@@ -116,18 +116,6 @@ def test_owners_go_before_borrowers_whoever_came_first():
     assert started(decide(jobs, view, quotas=quotas)) == {"owner"}
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fair_share"])
-def test_who_waits_to_borrow_is_told_when_as_everybody_is(policy):
-    view = pool(node(cpus=2))
-    old = runs(job("old", way(2, run_s=100), project="q"), "n1", "cpu0", "cpu1")
-    quotas = {"p": Quota(devices={"cpu": 1})}
-    waiting = [job(f"p{at}", way(2, run_s=50), project="p", at=float(at)) for at in (1, 2)]
-    decision = decide([old, *waiting], view, policy=policy, quotas=quotas)
-    assert decision.expected["p1"] == (110.0, 160.0)
-    assert decision.expected["p2"] == (160.0, 210.0)
-    assert "put back" in decision.waits["p1"].remedy
-
-
 def test_fair_share_gives_the_next_device_to_who_holds_least():
     view = pool(node(cpus=4))
     rich = [job(f"rich{at}", project="rich", at=float(at)) for at in range(4)]
