@@ -54,16 +54,15 @@ def place(
     chosen = policy_of(policy) if isinstance(policy, str) else policy
     view = shown(jobs, pool, now_s, quotas)
     plan = _guarded(chosen.plan(view.jobs, view.capacity, now_s, quotas), view.jobs)
-    done = assign(_as_planned(jobs, view.jobs), pool, plan, now_s)
+    done = assign(_as_planned(jobs, view.jobs), pool, plan, now_s, limited=quotas)
     running = {placement.job_id for placement in done.placements}.union(done.running)
     waiting = [job for job in jobs if job.job_id not in running]
-    unplaced = set(done.unplaced)
     return Decision(
         placements=tuple(done.placements),
         running=tuple(done.running),
         changes=tuple(done.changes),
         waits=_waits(waiting, jobs, pool, now_s, quotas, plan, done),
-        expected={job_id: times for job_id, times in plan.expected.items() if job_id not in unplaced},
+        expected=_expected(jobs, plan, done, now_s),
         warnings=plan.warnings,
         promised=plan.promised,
     )
@@ -93,6 +92,19 @@ def _as_planned(jobs: Sequence[JobView], planned: Sequence[JobView]) -> list[Job
     """All jobs with what the pool knows of them: those that leave still hold their devices."""
     by_id = {job.job_id: job for job in planned}
     return [job if job.running and job.running.leaving else by_id.get(job.job_id, job) for job in jobs]
+
+
+def _expected(jobs: Sequence[JobView], plan: Plan, done: Assignment, now_s: float) -> dict[str, tuple[float, float]]:
+    """As the plan says; who would have been paused for nobody goes on instead."""
+    unplaced = set(done.unplaced)
+    expected = {job_id: times for job_id, times in plan.expected.items() if job_id not in unplaced}
+    kept = set(done.running).difference(plan.allotments)
+    for job in jobs:
+        if job.job_id in kept and job.running is not None:
+            end_s = now_s + job.left_s(job.running.option)
+            if math.isfinite(end_s):
+                expected[job.job_id] = (job.running.started_s, end_s)
+    return expected
 
 
 def _waits(

@@ -34,6 +34,12 @@ def second_factor_get(user: User) -> TOTPDevice | None:
     return TOTPDevice.objects.filter(user=user, confirmed=True).first()
 
 
+def second_factor_id(user: User) -> str:
+    """Tells the person's app from every other one they had or will have; empty without one."""
+    device = second_factor_get(user)
+    return str(device.persistent_id) if device else ""
+
+
 def with_second_factor(users: QuerySet[User]) -> QuerySet[User]:
     """Each with `has_second_factor`."""
     return users.annotate(has_second_factor=Exists(TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)))

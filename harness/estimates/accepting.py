@@ -23,7 +23,7 @@ from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
-from scheduler.estimation.values import Estimate
+from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
@@ -210,10 +210,10 @@ def option_of(estimate: Estimate, memory_bytes: int = 0) -> Option:
     )
 
 
-def estimate_fixed(job: Job, workload: Workload) -> JobEstimate | None:
-    """Estimate a job on the devices its spec fixes; None where the pool has none of them.
+def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> JobEstimate | None:
+    """Estimate a job on the devices its spec fixes; None where the pool has none of them, or none that is `only`.
 
-    Of several models of device that fit, the fastest is named first.
+    Of several models of device that fit, the fastest is named first. `only`: the one way of which anything is known.
     """
     spec = job.resolved.get("spec") or {}
     resources, mode = spec.get("resources") or {}, spec.get("mode")
@@ -224,6 +224,7 @@ def estimate_fixed(job: Job, workload: Workload) -> JobEstimate | None:
     )  # fmt: skip
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
     ways = tuple(way for way in candidates(workload, groups, wish=wish) if wish.allows(way.allocation))
+    ways = ways if only is None else tuple(way for way in ways if way.allocation == only)
     found = Inspection.objects.filter(key=job_key(job)).first()
     probes = probes_of(found) if found else None
     estimates = estimates_of(workload, ways, probes, even=wish.even)

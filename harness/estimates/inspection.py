@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from harness.broker import task_send_on_commit
 from harness.errors import Unavailable
-from harness.estimates.models import AskState, Inspection
+from harness.estimates.models import AskState, Inspection, ProbeRow
 from harness.jobs.programs import files_replace
 from harness.plain import plain
 from harness.pool.models import Node, NodeState
@@ -79,7 +79,7 @@ def inspection_request(
     found = Inspection.objects.filter(key=key).first()
     if found is not None and found.state != AskState.FAILED and not is_late(found):
         return found
-    if found is not None and not again and not _may_pass(found):
+    if found is not None and not again and not may_pass(found):
         return found
     node = _inspector(minimum_sandbox_level)
     with transaction.atomic():
@@ -89,7 +89,7 @@ def inspection_request(
     return made
 
 
-def _may_pass(found: Inspection) -> bool:
+def may_pass(found: Inspection | ProbeRow) -> bool:
     """A failure that lies with the pool, not with the program: asked again without being told to."""
     return (found.problem or {}).get("code") in {"no_answer", "start_failed", "sandbox_too_weak"}
 

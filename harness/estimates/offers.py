@@ -201,7 +201,7 @@ def offer_settle(offer: OfferRow) -> OfferRow:
         offer.inspection.refresh_from_db()
         workload = offer.inspection.workload
         if workload is None:
-            workload, only = _probed_workload(offer.inspection)
+            workload, only = probed_workload(offer.inspection)
     if workload is not None:
         return _priced(offer, Workload.from_dict(workload), only)
     if offer.inspection is None or offer.inspection.state == AskState.FAILED:
@@ -209,7 +209,7 @@ def offer_settle(offer: OfferRow) -> OfferRow:
     return offer
 
 
-def _probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allocation | None]:
+def probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allocation | None]:
     """What the run on a device told of a program that cannot be read without running it, and where alone it holds."""
     probe = inspection.probes.filter(state=AskState.DONE).exclude(workload=None).order_by("-sent_at").first()
     if probe is None or probe.workload is None:

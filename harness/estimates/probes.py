@@ -51,6 +51,11 @@ def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "
     require(user, job.project, Role.MEMBER)
     if kind and kind not in DeviceKind.values:
         raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint="Take cpu or cuda.")
+    return probe_begin(by=user, job=job, inspection=inspection, kind=kind, model_name=model_name)
+
+
+def probe_begin(*, by: User, job: Job, inspection: Inspection, kind: str, model_name: str = "") -> ProbeRow:
+    """The same without asking who may: for a job that was submitted. Raises `Conflict`, `Unavailable`."""
     running = inspection.probes.filter(state=AskState.WAITING).first()
     if running is not None and not is_late(running):
         return running
@@ -69,7 +74,7 @@ def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "
         )
         held = reservation_hold(
             target=device, ends_at=timezone.now() + timedelta(seconds=ANSWER_LIMIT_S),
-            purpose=PURPOSE, by=user,
+            purpose=PURPOSE, by=by,
         )  # fmt: skip
         probe = ProbeRow.objects.create(
             inspection=inspection, project=job.project, kind=device.kind, model_name=device.model_name,

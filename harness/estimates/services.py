@@ -11,6 +11,7 @@ from harness.broker import task_send_on_commit
 from harness.errors import HarnessError, Invalid
 from harness.estimates.accepting import estimate_fixed, offer_accept, offer_again
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
+from harness.estimates.measuring import is_measured_instead, job_measure
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, OfferState, ProbeRow
 from harness.estimates.offers import (
     OFFERABLE,
@@ -54,8 +55,6 @@ __all__ = [
 
 
 JOBS_AT_ONCE = 20
-MEASURE_INSTEAD = frozenset({"cannot_trace", "time_limit"})
-"""Problems of a reading after which a few real steps tell what a program takes."""
 _STILL_OPEN = (JobState.QUEUED, JobState.PLACED, JobState.RUNNING)
 """On an idle pool a job begins before its program is read; its estimate is kept all the same, to be learnt from."""
 
@@ -65,11 +64,10 @@ def inspection_answer(report: dict[str, Any]) -> None:
     inspection = inspection_done(report)
     if inspection is None:
         return
-    if (inspection.problem or {}).get("code") in MEASURE_INSTEAD:
+    if is_measured_instead(inspection):
         _probe_instead(inspection)
     offers_settle(inspection)
-    if inspection.workload:
-        _estimate_waiting(inspection)
+    _estimate_waiting(inspection)
 
 
 def _probe_instead(inspection: Inspection) -> None:
@@ -91,12 +89,19 @@ def _probe_instead(inspection: Inspection) -> None:
 
 
 def _estimate_waiting(inspection: Inspection) -> None:
-    """Jobs that were submitted without an offer, while their program was being read: some have begun by now."""
+    """Jobs that were submitted without an offer, while their program was read or tried: some have begun by now."""
     for job in Job.objects.filter(
         state__in=_STILL_OPEN, deleted_at=None, estimate=None, dataset_sha256=inspection.dataset_sha256
     ):
         if job_key(job) == inspection.key:
-            estimate_fixed(job, Workload.from_dict(inspection.workload or {}))
+            _estimate_read(job, inspection)
+
+
+def _estimate_read(job: Job, inspection: Inspection) -> JobEstimate | None:
+    """Estimate a job from what a node read off its program, else from a few steps of it."""
+    if inspection.workload:
+        return estimate_fixed(job, Workload.from_dict(inspection.workload))
+    return job_measure(job, inspection) if is_measured_instead(inspection) else None
 
 
 def job_estimate(job_id: str) -> JobEstimate | None:
@@ -115,7 +120,7 @@ def job_estimate(job_id: str) -> JobEstimate | None:
         )
     except HarnessError:
         return None
-    return estimate_fixed(job, Workload.from_dict(inspection.workload)) if inspection.workload else None
+    return _estimate_read(job, inspection)
 
 
 def jobs_estimate() -> int:
@@ -204,6 +209,7 @@ def measure_answer(report: dict[str, Any]) -> None:
             offer.refresh_from_db()
             offer_settle(offer)
         probe_told(probe, offer.job)
+    _estimate_waiting(probe.inspection)
 
 
 def offer_refresh(offer: OfferRow) -> OfferRow:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from harness.database import DATABASE_AWAY
@@ -27,6 +27,19 @@ from worker.states import JobState
 
 NO_ESTIMATE = (
     "Nobody has estimated how long it takes, so its finish cannot be promised; it is tried as well as it goes."
+)
+TO_BE_MEASURED = (
+    "Its program cannot be read without running it: as soon as a device is idle, a few of its steps are made there. "
+    "Then its finish is promised, or you are told here why not."
+)
+BEING_MEASURED = (
+    "Its time is being measured: an idle device makes a few of its steps. "
+    "Then its finish is promised, or you are told here why not."
+)
+NOT_MEASURED = "Its time could not be measured, so its finish cannot be promised; it is tried as well as it goes."
+STARTED_UNMEASURED = (
+    "It started before its time was measured. As soon as its own pace tells how long it takes, its finish is promised "
+    "if it can be."
 )
 _log = logging.getLogger(__name__)
 
@@ -80,11 +93,11 @@ def job_admit_again(job: Job) -> dict[str, Any]:
 
 def promises_catch_up() -> int:
     """Ask again for jobs whose estimate came after they were queued; returns how many now have a promise."""
-    late = Job.objects.filter(
-        state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False, promise__text=NO_ESTIMATE
-    )
+    unknown = Q(promise__text__in=[NO_ESTIMATE, TO_BE_MEASURED, BEING_MEASURED])
+    unknown |= Q(promise__text__startswith=NOT_MEASURED)
+    late = Job.objects.filter(state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False)
     promised = 0
-    for job in late.exclude(options=[]).select_related("project", "dataset"):
+    for job in late.filter(unknown).exclude(options=[]).select_related("project", "dataset"):
         try:
             promised += _catch_up(job)
         except DATABASE_AWAY:
@@ -102,6 +115,24 @@ def _catch_up(job: Job) -> bool:
             return False
         job_note(job, "note", fields["promise"].get("text") or "Its deadline is not promised: it has passed.")
     return fields["promised_at"] is not None
+
+
+def unpromised_tell(job: Job, text: str) -> None:
+    """Say of a waiting job without an estimate what becomes of its wished finish; the same is said once."""
+    waiting = Job.objects.filter(pk=job.pk, state=JobState.QUEUED, promised_at=None, options=[])
+    if job.promise.get("text") != text and waiting.update(promise={"text": text}):
+        job.promise = {"text": text}
+        job_note(job, "note", text)
+
+
+def is_being_measured(job: Job) -> bool:
+    """Whether a measurement will tell how long it takes."""
+    return job.promise.get("text") in {TO_BE_MEASURED, BEING_MEASURED}
+
+
+def unmeasured_start(job: Job) -> dict[str, Any]:
+    """Fields of a job that starts: what is measured of it from now on is the run itself."""
+    return {"promise": {"text": STARTED_UNMEASURED}} if is_being_measured(job) else {}
 
 
 def promise_give(job: Job) -> bool:

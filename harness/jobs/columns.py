@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args
 
-from django.db.models import FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum, Value
+from django.db.models import FloatField, IntegerField, OuterRef, QuerySet, Subquery, Sum, TextField, Value
 from django.db.models.expressions import Combinable
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, NullIf
@@ -50,9 +50,11 @@ FIELDS = {
 """Columns that are in the job's row or beside it -> where."""
 PREDICTED = {"predicted_run_s": "run_s", "predicted_energy_j": "energy_j"}
 """Columns of what was foretold at submit -> which figure of the estimate; its middle is shown."""
-COMPUTED = ("energy_j", "device", "devices", *PREDICTED)
-"""Columns of what its attempts used: energy of the ended ones, kind and number of devices of the newest one; and of
-what was foretold."""
+BASES = {"energy_j": "energy_basis", "predicted_energy_j": "predicted_energy_basis"}
+"""Columns of energy -> those of what it rests on; of an energy used, where most of its figure comes from."""
+COMPUTED = ("energy_j", "device", "devices", *PREDICTED, *BASES.values())
+"""Columns of what its attempts used: energy of the ended ones, kind and number of devices of the newest one; of what
+was foretold; and of what energies rest on."""
 DEFAULT = ("state", "dataset", "family", "metric_best", "metric_test", "run_s", "owner", "created_at")
 """What is shown where nothing is chosen; the name always is."""
 _KEY_LETTERS_MAX = 80
@@ -111,6 +113,12 @@ def _computed(key: str) -> Combinable:
     if key == "energy_j":
         uses = DeviceUse.objects.filter(job=OuterRef("pk")).order_by().values("job")
         return Subquery(uses.annotate(sum=Sum("energy_j")).values("sum"), output_field=FloatField())
+    if key == "energy_basis":
+        parts = DeviceUse.objects.filter(job=OuterRef("pk")).order_by().values("energy_basis")
+        most = parts.annotate(sum=Sum("energy_j")).order_by("-sum").values("energy_basis")[:1]
+        return Subquery(most, output_field=TextField())
+    if key == "predicted_energy_basis":
+        return Cast(KeyTextTransform("energy_basis", "estimate__estimate"), TextField())
     if key in PREDICTED:
         return Cast(KeyTextTransform("mid", KeyTransform(PREDICTED[key], "estimate__estimate")), FloatField())
     newest = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
@@ -140,6 +148,11 @@ def columns_get(keys: Sequence[str]) -> tuple[Column, ...]:
     if len(wanted) > COLUMNS_MAX:
         raise Invalid(f"A list has at most {COLUMNS_MAX} columns.", field="column", hint="Take some away.")
     return tuple(column_get(key) for key in wanted)
+
+
+def with_bases(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """The same columns, and after them what each energy among them rests on."""
+    return (*columns, *(Column(BASES[column.key]) for column in columns if column.key in BASES))
 
 
 def columns_annotate(rows: QuerySet[Job], columns: Sequence[Column]) -> QuerySet[Job]:

@@ -1,20 +1,20 @@
-"""What draining a node or keeping devices would do: which jobs are there, until when, and who would wait longer."""
+"""What draining a node would do: which jobs are there, until when, and who would wait longer."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from harness.accounts.access import require_admin
-from harness.accounts.models import Project, User
+from harness.accounts.models import User
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
-from harness.pool.models import Device, Node
+from harness.pool.models import Node
 from harness.pool.naming import node_named
-from harness.pool.reservations import reservation_span, reservation_target
 from scheduler.place import place
-from scheduler.types import Decision, DeviceView, NodeView, PoolView, Reserved, WaitCode
+from scheduler.types import Decision, PoolView, WaitCode, WaitReason
 
 STUCK = frozenset(
     {
@@ -41,8 +41,8 @@ class RunningThere:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delayed:
-    """A waiting job that would be held back."""
+class Affected:
+    """A waiting job that would be held back, or would end sooner."""
 
     job: Job
     finish_before: datetime | None
@@ -50,6 +50,25 @@ class Delayed:
     """None with `why`: it would not start meanwhile, or nobody can tell when."""
     why: str
     breaks_promise: bool
+    gains: bool = False
+    """It would end sooner."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What becomes of the jobs."""
+
+    expected: Mapping[str, tuple[float, float]]
+    """Job id -> (start, finish), unix time."""
+    waits: Mapping[str, WaitReason]
+    starting: Set[str]
+    """Ids of those that start now."""
+
+    @staticmethod
+    def of(decision: Decision) -> Outlook:
+        """By one decision alone."""
+        starting = {placement.job_id for placement in decision.placements}
+        return Outlook(expected=decision.expected, waits=decision.waits, starting=starting)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +79,7 @@ class Consequences:
     running: tuple[RunningThere, ...]
     idle_at: datetime | None
     """When the last of its jobs is expected to be done; None where that cannot be told, or nothing runs."""
-    delayed: tuple[Delayed, ...]
+    delayed: tuple[Affected, ...]
 
 
 def drain_consequences(*, user: User, name: str) -> Consequences:
@@ -71,36 +90,14 @@ def drain_consequences(*, user: User, name: str) -> Consequences:
     running = _running_on(node)
     finishes = [there.finish_at for there in running]
     known = [finish for finish in finishes if finish is not None]
+    drained = _drained(facts.pool, name)
+    found = affected(facts, Outlook.of(_decide(facts, facts.pool)), Outlook.of(_decide(facts, drained)))
     return Consequences(
         node=node,
         running=running,
         idle_at=max(known) if known and len(known) == len(finishes) else None,
-        delayed=_delayed(facts, _drained(facts.pool, name)),
+        delayed=tuple(row for row in found if not row.gains),
     )
-
-
-def reservation_consequences(
-    *,
-    user: User,
-    node: str,
-    device: str = "",
-    starts_at: datetime | None = None,
-    ends_at: datetime,
-    project: Project | None = None,
-) -> tuple[Delayed, ...]:
-    """Waiting jobs that it would hold back; keeps nothing. Jobs of `project` may use the devices meanwhile.
-
-    Raises `Forbidden`, `NotFound`, `Invalid`.
-    """
-    require_admin(user)
-    target = reservation_target(node, device)
-    starts_at, ends_at = reservation_span(starts_at, ends_at)
-    facts = facts_read(with_delayed=True)
-    kept = Reserved(
-        start_s=starts_at.timestamp(), end_s=ends_at.timestamp(), project=project.pk if project else "", purpose=""
-    )
-    delayed = _delayed(facts, _kept(facts.pool, target, kept))
-    return tuple(row for row in delayed if project is None or row.job.project_id != project.pk)
 
 
 def _running_on(node: Node) -> tuple[RunningThere, ...]:
@@ -120,54 +117,49 @@ def _drained(pool: PoolView, name: str) -> PoolView:
     return replace(pool, nodes=nodes)
 
 
-def _kept(pool: PoolView, target: Node | Device, kept: Reserved) -> PoolView:
-    def now_kept(node: NodeView, device: DeviceView) -> bool:
-        return node.name == target.name if isinstance(target, Node) else device.device_id == target.pk
-
-    nodes = []
-    for node in pool.nodes:
-        devices = (
-            replace(device, reserved=(*device.reserved, kept)) if now_kept(node, device) else device
-            for device in node.devices
-        )
-        nodes.append(replace(node, devices=tuple(devices)))
-    return replace(pool, nodes=tuple(nodes))
-
-
 def _decide(facts: Facts, pool: PoolView) -> Decision:
     return place(facts.views, pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
 
 
-def _delayed(facts: Facts, changed: PoolView) -> tuple[Delayed, ...]:
-    """Waiting jobs that would finish later on the changed pool, or not start at all."""
-    before, after = _decide(facts, facts.pool), _decide(facts, changed)
-    starting = {placement.job_id for placement in before.placements}
-    found = []
-    for view in facts.views:
-        if view.is_running:
-            continue
-        was, will = before.expected.get(view.job_id), after.expected.get(view.job_id)
-        reason = after.waits.get(view.job_id)
-        stuck = reason is not None and reason.code in STUCK
-        was_stuck = (old := before.waits.get(view.job_id)) is not None and old.code in STUCK
-        later = was is not None and will is not None and will[1] - was[1] > LATER_S
-        # It would wait behind jobs of which nobody knows when they end.
-        lost = reason is not None and will is None and (was is not None or view.job_id in starting)
-        if not later and not lost and not (stuck and not was_stuck):
-            continue
-        job = facts.jobs[view.job_id]
-        finish = _time(will) if not stuck else None
-        late = job.promised_at is not None and (finish is None or finish > job.promised_at)
-        found.append(
-            Delayed(
-                job=job,
-                finish_before=_time(was),
-                finish_after=finish,
-                why=reason.text if finish is None and reason else "",
-                breaks_promise=late,
-            )
-        )
-    return tuple(found)
+def affected(facts: Facts, before: Outlook, after: Outlook) -> tuple[Affected, ...]:
+    """Waiting jobs that would finish later or sooner, or would not start at all."""
+    waiting = [view.job_id for view in facts.views if not view.is_running]
+    found = (_held_back(facts, job_id, before, after) or _gaining(facts, job_id, before, after) for job_id in waiting)
+    return tuple(row for row in found if row is not None)
+
+
+def _held_back(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affected | None:
+    was, will = before.expected.get(job_id), after.expected.get(job_id)
+    reason, old = after.waits.get(job_id), before.waits.get(job_id)
+    stuck = reason is not None and reason.code in STUCK
+    was_stuck = old is not None and old.code in STUCK
+    later = was is not None and will is not None and will[1] - was[1] > LATER_S
+    # It would wait behind jobs of which nobody knows when they end.
+    lost = reason is not None and will is None and (was is not None or job_id in before.starting)
+    if not later and not lost and not (stuck and not was_stuck):
+        return None
+    job = facts.jobs[job_id]
+    finish = _time(will) if not stuck else None
+    return Affected(
+        job=job,
+        finish_before=_time(was),
+        finish_after=finish,
+        why=reason.text if finish is None and reason else "",
+        breaks_promise=job.promised_at is not None and (finish is None or finish > job.promised_at),
+    )
+
+
+def _gaining(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affected | None:
+    was, will = before.expected.get(job_id), after.expected.get(job_id)
+    sooner = will is not None and (was[1] - will[1] > LATER_S if was else job_id not in before.starting)
+    starts = will is None and job_id in after.starting and job_id not in before.starting
+    if not sooner and not starts:
+        return None
+    why = "It starts at once." if starts else ""
+    return Affected(
+        job=facts.jobs[job_id], finish_before=_time(was), finish_after=_time(will), why=why, breaks_promise=False,
+        gains=True,
+    )  # fmt: skip
 
 
 def _time(told: tuple[float, float] | None) -> datetime | None:

@@ -18,6 +18,7 @@ from harness.jobs.control.expectations import slack_s
 from harness.jobs.control.turn import facts_change
 from harness.jobs.models import Job
 from harness.jobs.options import option_read, option_words, options_of
+from harness.jobs.quota_use import borrowers
 from harness.jobs.states import job_note
 from scheduler.types import Option
 from worker.states import HOLDS_DEVICES, JobState
@@ -45,6 +46,8 @@ class QueueRow:
     promised_at: datetime | None
     slack_s: float | None
     warning: str
+    borrows: bool
+    """Its devices are, or would be, borrowed: it may be put back when the lender needs them."""
 
 
 def queue_rows(*, user: User) -> tuple[list[QueueRow], list[QueueRow]]:
@@ -54,9 +57,10 @@ def queue_rows(*, user: User) -> tuple[list[QueueRow], list[QueueRow]]:
     waiting = sorted(rows.filter(state=JobState.QUEUED, deleted_at=None), key=_shown_order)
     busy = rows.filter(state__in=[state.value for state in HOLDS_DEVICES]).prefetch_related("attempts")
     running = sorted(busy, key=lambda job: (job.expected_finish_at is None, job.expected_finish_at, job.pk))
+    borrow = borrowers(job for job in (*waiting, *running) if job.project_id in seen)
     return (
-        [_row(job, place, job.project_id in seen) for place, job in enumerate(waiting, start=1)],
-        [_row(job, None, job.project_id in seen) for job in running],
+        [_row(job, place, job.project_id in seen, job.pk in borrow) for place, job in enumerate(waiting, start=1)],
+        [_row(job, None, job.project_id in seen, job.pk in borrow) for job in running],
     )
 
 
@@ -66,7 +70,7 @@ def _shown_order(job: Job) -> tuple[float, int, int, datetime, str]:
     return (place, -job.priority, job.rank, job.queued_at or timezone.now(), job.pk)
 
 
-def _row(job: Job, place: int | None, visible: bool) -> QueueRow:
+def _row(job: Job, place: int | None, visible: bool, borrows: bool) -> QueueRow:
     return QueueRow(
         job=job if visible else None,
         state=job.state,
@@ -81,6 +85,7 @@ def _row(job: Job, place: int | None, visible: bool) -> QueueRow:
         promised_at=job.promised_at if visible else None,
         slack_s=slack_s(job) if visible else None,
         warning=job.warning if visible else "",
+        borrows=borrows,
     )
 
 

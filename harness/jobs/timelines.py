@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -18,6 +18,7 @@ from harness.jobs.models import Allocation, DeviceUse, Job
 from harness.pool.models import Device, PoolSetting
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_get
+from scheduler.estimation.values import Basis
 
 SPANS = {"day": timedelta(days=1), "week": timedelta(days=7), "month": timedelta(days=30), "year": timedelta(days=365)}
 BUCKETS = {"day": 48, "week": 84, "month": 60, "year": 73}
@@ -26,7 +27,7 @@ GROUPS = ("device", "job", "person", "project")
 KWH_J = 3.6e6
 HIDDEN = "of other projects"
 USE_COLUMNS = ("name", "job", "device hours", "kWh", "CO2 g", "basis")
-BUCKET_COLUMNS = ("from", "kind", "devices", "busy devices", "utilisation", "working W", "idle W")
+BUCKET_COLUMNS = ("from", "kind", "devices", "busy devices", "utilisation", "working W", "idle W", "CO2 g", "basis")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ class UseRow:
     @property
     def basis(self) -> str:
         """Where most of the energy's figure comes from."""
-        return max(self.bases, key=lambda name: self.bases[name], default="")
+        return basis_of(self.bases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +96,23 @@ class Bucket:
     """Mean power of those."""
     idle_w: float
     """Mean power of the others, by the power table."""
+    bases: Mapping[str, float] = field(default_factory=dict)
+    """Joules by basis, of the idle ones, too."""
+
+    @property
+    def basis(self) -> str:
+        """Where most of the power's figure comes from."""
+        return basis_of(self.bases)
 
     @property
     def utilisation(self) -> float:
         """Share of the devices that worked, 0-1."""
         return self.busy / self.devices if self.devices else 0.0
+
+
+def basis_of(bases: Mapping[str, float]) -> str:
+    """The basis with most joules; empty where there are none."""
+    return max(bases, key=lambda name: bases[name]) if any(bases.values()) else ""
 
 
 def window_of(span: str, now: datetime | None = None) -> Window:
@@ -140,7 +153,7 @@ def job_energy(job: Job) -> JobEnergy:
     return JobEnergy(
         energy_j=sum(use.energy_j for use in uses),
         power_w=sum(energy_j / span_s for energy_j, span_s in spans if span_s > 0),
-        basis=max(bases, key=lambda name: bases[name], default=""),
+        basis=basis_of(bases),
     )
 
 
@@ -216,11 +229,14 @@ def _bucket(
 ) -> Bucket:
     since = window.since + timedelta(seconds=number * window.bucket_s)
     until = since + timedelta(seconds=window.bucket_s)
-    shares = [(use.device_id, *use_share(use, since, until)) for use in uses]
     worked: dict[str | None, float] = defaultdict(float)
-    for device_id, seconds, _ in shares:
+    bases: dict[str, float] = defaultdict(float)
+    for use in uses:
+        seconds, joules = use_share(use, since, until)
         if seconds:
-            worked[device_id] += seconds
+            worked[use.device_id] += seconds
+            bases[use.energy_basis] += joules
+    busy_j = sum(bases.values())
     busy = sum(worked.values()) / window.bucket_s
     idle_j = 0.0
     there = [device for device in devices if device.node.created_at < until]
@@ -228,14 +244,16 @@ def _bucket(
         present_s = (until - max(since, device.node.created_at)).total_seconds()
         idle_s = max(0.0, present_s - worked.get(device.pk, 0.0))
         idle_j += device_power(kind, device.model_name, setting.power_table).idle_w * idle_s
+    bases[str(Basis.ASSUMED)] += idle_j
     return Bucket(
         starts_at=since,
         device_kind=kind,
         # A node may have left the pool and come back since: who worked was there.
         devices=len({device.pk for device in there}.union(worked)),
         busy=busy,
-        busy_w=sum(joules for _, _, joules in shares) / window.bucket_s,
+        busy_w=busy_j / window.bucket_s,
         idle_w=idle_j / window.bucket_s,
+        bases=bases,
     )
 
 
@@ -244,7 +262,9 @@ def use_cells(row: UseRow, co2_g_per_kwh: float) -> tuple[str | float, ...]:
     return (row.name, row.job_id, row.device_hours, row.kwh, row.kwh * co2_g_per_kwh, row.basis)
 
 
-def bucket_cells(bucket: Bucket) -> tuple[str | float, ...]:
+def bucket_cells(bucket: Bucket, bucket_s: float, co2_g_per_kwh: float) -> tuple[str | float, ...]:
     """A row of `BUCKET_COLUMNS`."""
     at = bucket.starts_at.isoformat(timespec="seconds")
-    return (at, bucket.device_kind, bucket.devices, bucket.busy, bucket.utilisation, bucket.busy_w, bucket.idle_w)
+    worked = (bucket.devices, bucket.busy, bucket.utilisation)
+    co2_g = (bucket.busy_w + bucket.idle_w) * bucket_s / KWH_J * co2_g_per_kwh
+    return (at, bucket.device_kind, *worked, bucket.busy_w, bucket.idle_w, co2_g, bucket.basis)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from harness.accounts.models import User
 from harness.jobs.models import DeviceUse
-from harness.jobs.timelines import KWH_J, Window, use_grouped, use_share
+from harness.jobs.timelines import KWH_J, Window, basis_of, use_grouped, use_share
 
-USE_POINT_COLUMNS = ("from", "name", "job", "devices", "device hours", "kWh", "CO2 g")
+USE_POINT_COLUMNS = ("from", "name", "job", "devices", "device hours", "kWh", "CO2 g", "basis")
 OTHERS = "all others"
 
 
@@ -26,6 +26,13 @@ class UsePoint:
     bucket_s: float
     device_s: float = 0.0
     energy_j: float = 0.0
+    bases: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """Joules by basis."""
+
+    @property
+    def basis(self) -> str:
+        """Where most of the energy's figure comes from."""
+        return basis_of(self.bases)
 
     @property
     def devices(self) -> float:
@@ -55,6 +62,7 @@ def use_timeline(*, user: User, window: Window, by: str) -> list[UsePoint]:
                 points[number, key] = point
             point.device_s += seconds
             point.energy_j += joules
+            point.bases[use.energy_basis] += joules
     return sorted(points.values(), key=lambda point: (point.starts_at, point.name, point.job_id))
 
 
@@ -75,6 +83,8 @@ class UseSeries:
     name: str
     devices: Sequence[float]
     kwh: Sequence[float]
+    basis: str
+    """Where most of the energy's figure comes from."""
 
 
 def use_series(points: Sequence[UsePoint], window: Window, most: int) -> list[UseSeries]:
@@ -88,17 +98,20 @@ def use_series(points: Sequence[UsePoint], window: Window, most: int) -> list[Us
     label = {key: f"{key[0]} ({key[1]})" if alike[key[0]] > 1 and key[1] else key[0] for key in own}
     devices: dict[str, list[float]] = defaultdict(lambda: [0.0] * window.buckets)
     kwh: dict[str, list[float]] = defaultdict(lambda: [0.0] * window.buckets)
+    bases: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for point in points:
         name = label.get((point.name, point.job_id), OTHERS)
+        for basis, joules in point.bases.items():
+            bases[name][basis] += joules
         number = round((point.starts_at - window.since).total_seconds() / window.bucket_s)
         devices[name][number] += point.devices
         kwh[name][number] += point.kwh
     names = [label[key] for key in own] + ([OTHERS] if len(own) < len(ranked) else [])
-    return [UseSeries(name=name, devices=devices[name], kwh=kwh[name]) for name in names]
+    return [UseSeries(name=name, devices=devices[name], kwh=kwh[name], basis=basis_of(bases[name])) for name in names]
 
 
 def use_point_cells(point: UsePoint, co2_g_per_kwh: float) -> tuple[str | float, ...]:
     """A row of `USE_POINT_COLUMNS`."""
     at = point.starts_at.isoformat(timespec="seconds")
-    used = (point.devices, point.device_hours, point.kwh, point.kwh * co2_g_per_kwh)
+    used = (point.devices, point.device_hours, point.kwh, point.kwh * co2_g_per_kwh, point.basis)
     return (at, point.name, point.job_id, *used)

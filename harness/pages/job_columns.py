@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.jobs.columns import COMPUTED, FIELDS, METRIC, PREDICTED, SPEC, Column, columns_values, spec_fields
+from harness.jobs.columns import (
+    BASES,
+    COMPUTED,
+    FIELDS,
+    METRIC,
+    PREDICTED,
+    SPEC,
+    Column,
+    columns_values,
+    spec_fields,
+    with_bases,
+)
 from harness.jobs.emulated import emulated_devices
 from harness.jobs.models import Job
 from harness.pages.spec_fields import spec_label
@@ -16,7 +27,7 @@ _NUMBERS = {
     "energy_j", "devices", "predicted_run_s", "predicted_energy_j",
 }  # fmt: skip
 _MOMENTS = {"created_at", "queued_at", "running_at", "finished_at", "deadline_at"}
-_WORDS = {"family", "metric_name", "device"}
+_WORDS = {"family", "metric_name", "device", *BASES.values()}
 _LABELS = {
     "id": "Id",
     "family": "Model",
@@ -37,6 +48,8 @@ _LABELS = {
     "energy_j": "Energy",
     "predicted_run_s": "Run time (predicted)",
     "predicted_energy_j": "Energy (predicted)",
+    "energy_basis": "Energy rests on",
+    "predicted_energy_basis": "Energy (predicted) rests on",
     "device": "Ran on",
     f"{SPEC}resources.device": "Device (spec)",
     f"{SPEC}objective.metric": "Metric (spec)",
@@ -79,6 +92,8 @@ class Cell:
 
     head: Head
     value: Any
+    basis: str = ""
+    """What an energy rests on."""
 
     @property
     def is_nothing(self) -> bool:
@@ -111,14 +126,18 @@ def _kind(key: str) -> str:
 
 def columns_shown(jobs: Iterable[Job], columns: Sequence[Column]) -> dict[str, Any]:
     """`heads`, `lines`: (job, its cells, its emulated devices), whether there is a column of tags; for jobs read with
-    these columns."""
+    `with_bases` of these columns."""
     heads, jobs = [column_head(column) for column in columns], list(jobs)
     slowed = emulated_devices(jobs)
     lines = []
     for job in jobs:
-        values = columns_values(job, columns)
-        lines.append((job, [Cell(head=head, value=values[head.key]) for head in heads], slowed.get(job.pk, "")))
+        values = columns_values(job, with_bases(columns))
+        lines.append((job, [_cell(head, values) for head in heads], slowed.get(job.pk, "")))
     return {"heads": heads, "lines": lines, "has_tags": any(head.kind == "tags" for head in heads)}
+
+
+def _cell(head: Head, values: Mapping[str, Any]) -> Cell:
+    return Cell(head=head, value=values[head.key], basis=values.get(BASES.get(head.key, "")) or "")
 
 
 def column_groups(chosen: Sequence[Column], metric_keys: Iterable[str]) -> list[tuple[str, list[Head], bool]]:

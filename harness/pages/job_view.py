@@ -12,11 +12,13 @@ from codegen.catalog import OWN
 from codegen.spec import TaskSpec
 from codegen.spec_yaml import dump
 from harness.datasets.selectors import dataset_profile
+from harness.jobs.admission import is_being_measured
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.emulated import emulated_words
 from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.jobs.quota_use import borrowers
 from harness.jobs.selectors import job_checkpoints, job_logs, program_files
 from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.timelines import job_energy
@@ -78,7 +80,9 @@ def header(job: Job) -> dict[str, Any]:
         "has_devices": has_devices(job),
         "is_live": state not in TERMINAL and state not in {JobState.DRAFT, JobState.PAUSED},
         "slack_s": slack_s(job),
+        "is_being_measured": is_being_measured(job),
         "finish_spreads": _finish_spreads(job),
+        "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),
         "mode": {"name": mode, "why": why},
         "energy": energy_of(job),
         "emulated": emulated_words(job),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.jobs.timelines import KWH_J, Bucket, UseRow, Window
+from harness.jobs.timelines import KWH_J, Bucket, UseRow, Window, basis_of
 from harness.jobs.use_timeline import UseSeries
 from harness.pages.charts import chart_card
 from harness.pages.figures import figure
@@ -34,7 +35,13 @@ _KIND_WORDS = {"cpu": "CPU cores", "cuda": "GPUs"}
 
 
 def use_charts(
-    buckets: Sequence[Bucket], rows: Sequence[UseRow], series: Sequence[UseSeries], span: str, by: str
+    buckets: Sequence[Bucket],
+    rows: Sequence[UseRow],
+    series: Sequence[UseSeries],
+    span: str,
+    by: str,
+    *,
+    co2_g_per_kwh: float,
 ) -> list[dict[str, Any]]:
     """Utilisation and power of the pool over time; work and energy of what is asked for, over time and in all."""
     kinds = list(dict.fromkeys(bucket.device_kind for bucket in buckets))
@@ -42,29 +49,38 @@ def use_charts(
     at = {(bucket.starts_at, bucket.device_kind): bucket for bucket in buckets}
     moments = list(dict.fromkeys(bucket.starts_at for bucket in buckets))
     shares = [[m.isoformat(), *(100 * at[m, kind].utilisation for kind in kinds)] for m in moments]
-    power = [
-        [m.isoformat(), sum(at[m, kind].busy_w for kind in kinds), sum(at[m, kind].idle_w for kind in kinds)]
-        for m in moments
-    ]
+    power = [_power_row(m, [at[m, kind] for kind in kinds], co2_g_per_kwh) for m in moments]
     timeline_csv = f"/api/v1/pool/timeline.csv?span={span}"
     unit = energy_unit(rows)
-    energy = [[row.name, row.kwh * unit.per_kwh] for row in rows[:ROWS_DRAWN]]
+    lines = use_lines(rows[:ROWS_DRAWN], co2_g_per_kwh, unit)
+    energy = [[line["row"].name, line["energy"], line["co2"], line["row"].basis] for line in lines]
     return [
         chart_card(
             "utilisation", "Utilisation", "timeline", ["from", *words], shares, csv=timeline_csv, unit="%", top=100,
             note="Share of the devices that worked for jobs. Numbers of devices are those of today's nodes.",
         ),
         chart_card(
-            "power", "Power", "timeline", ["from", "working", "idle"], power, csv=timeline_csv, unit="W", stacked=True,
+            "power", "Power", "timeline", ["from", "working", "idle", "CO₂ (g/h)", "basis"], power, csv=timeline_csv,
+            unit="W", stacked=True, lines=2,
             note="Read from the devices where they tell; else by the table of watts and the load that was measured.",
         ),
         *_series_charts(series, moments, unit, span, by),
         chart_card(
-            "energy", f"Energy by {by}", "bars", [by, unit.energy], energy,
+            "energy", f"Energy by {by}", "bars", [by, unit.energy, f"CO₂ ({unit.mass})", "basis"], energy,
             csv=f"/api/v1/pool/use.csv?span={span}&by={by}",
             note="Only of devices while they worked for a job.",
         ),
     ]  # fmt: skip
+
+
+def _power_row(moment: datetime, kinds: Sequence[Bucket], co2_g_per_kwh: float) -> list[Any]:
+    """The whole pool over one stretch: W working and idle, CO2 in g per hour, where most of the figure comes from."""
+    busy_w, idle_w = sum(bucket.busy_w for bucket in kinds), sum(bucket.idle_w for bucket in kinds)
+    bases: dict[str, float] = defaultdict(float)
+    for bucket in kinds:
+        for basis, joules in bucket.bases.items():
+            bases[basis] += joules
+    return [moment.isoformat(), busy_w, idle_w, (busy_w + idle_w) / 1000 * co2_g_per_kwh, basis_of(bases)]
 
 
 def _series_charts(
@@ -82,7 +98,8 @@ def _series_charts(
         ),
         chart_card(
             "energy-over-time", f"Energy by {by} over time", "timeline", columns, energy, csv=csv, unit=unit.energy,
-            stacked=True, note="In each stretch of time, of devices while they worked. The CSV has the CO₂, too.",
+            stacked=True, bases=[one.basis for one in series],
+            note="In each stretch of time, of devices while they worked. The CSV has the CO₂, too.",
         ),
     ]  # fmt: skip
 
@@ -92,9 +109,9 @@ def energy_unit(rows: Sequence[UseRow]) -> EnergyUnit:
     return SMALL if max((row.kwh for row in rows), default=0.0) < SMALL_KWH else LARGE
 
 
-def use_lines(rows: Sequence[UseRow], co2_g_per_kwh: float) -> list[dict[str, Any]]:
-    """The rows with their energy and CO2 in the unit of all of them."""
-    unit = energy_unit(rows)
+def use_lines(rows: Sequence[UseRow], co2_g_per_kwh: float, unit: EnergyUnit | None = None) -> list[dict[str, Any]]:
+    """The rows with their energy and CO2 in the unit of all of them, where none is given."""
+    unit = unit or energy_unit(rows)
     return [
         {"row": row, "energy": row.kwh * unit.per_kwh, "co2": row.kwh * unit.per_kwh * co2_g_per_kwh / 1000}
         for row in rows

@@ -53,21 +53,26 @@ def same_gang(left: Option, right: Option) -> bool:
     )
 
 
-def assign(jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float) -> Assignment:
-    """Find devices for everything that the plan allots."""
+def assign(
+    jobs: Sequence[JobView], pool: PoolView, plan: Plan, now_s: float, *, limited: Collection[str] = ()
+) -> Assignment:
+    """Find devices for everything that the plan allots; who would be paused for nobody goes on for now.
+
+    `limited`: projects with a quota.
+    """
     paused = {job.job_id for job in jobs if job.is_running and job.job_id not in plan.allotments}
     found = _Assigner(jobs, pool, plan, now_s, paused).run()
-    if not (found.unplaced and paused):
+    if not paused:
         return found
     used = {name for placement in found.placements for name in placement.waits_for}
     used |= {name for change in found.changes for name in change.waits_for}
     by_id = {job.job_id: job for job in jobs}
     # Who makes room within the quota of his own project need not give devices to anybody.
     getting = [start.job_id for start in found.placements] + [move.job_id for move in found.changes if move.option]
-    projects = {by_id[job_id].project for job_id in getting}
+    projects = {by_id[job_id].project for job_id in getting}.intersection(limited)
     idle = {name for name in paused - used if by_id[name].project not in projects}
     if idle:
-        # Nobody is paused for a job that cannot start even so.
+        # Nobody is paused for a job that cannot start even so, nor long before somebody needs the devices.
         found = _Assigner(jobs, pool, plan, now_s, paused - idle).run()
     return found
 

@@ -117,7 +117,7 @@ def quota(held: int, limit: int, option: Option, project: str, *, borrows: bool)
         return None
     may = f"may hold {device_words(limit, option.kind)}{' without borrowing' if borrows else ''}"
     if option.count > limit:
-        remedy = "It starts while other projects leave theirs unused."
+        remedy = "It starts while other projects leave theirs unused, and may be put back when they need them again."
     else:
         or_borrow = ", or while other projects leave theirs unused" if borrows else ""
         remedy = f"It starts when jobs of the project give {over} back{or_borrow}."

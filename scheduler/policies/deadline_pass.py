@@ -58,6 +58,8 @@ class DeadlinePass:
                 self._serve(job)
         self._lend([job for job in (*dated, *others) if job.job_id not in stays])
         self._widen()
+        if self._quotas:
+            self._foretell([job for job in (*dated, *others) if job.job_id not in stays])
         return plan_of(self._jobs, [*promised, *dated, *others], self._out, self._now_s)
 
     @property
@@ -243,6 +245,17 @@ class DeadlinePass:
             planned = self._out.slots.get(job.job_id)
             if job.project in self._quotas and (planned is None or planned.start_s > self._now_s):
                 self._start_now(job, self._ways[job.job_id].options or job.options, borrow=True)
+
+    def _foretell(self, jobs: Sequence[JobView]) -> None:
+        """When those start that can only borrow, after all that is planned. Nothing is planned after this."""
+        for job in jobs:
+            if job.project not in self._quotas or job.job_id in self._out.slots:
+                continue
+            options = [option for option in self._ways[job.job_id].options if self._rooms.may_borrow(job, option)]
+            slot = self._soonest(job, options, borrow=True)
+            if slot and slot.start_s > self._now_s:
+                self._rooms.take(job, slot)
+                self._out.foretold[job.job_id] = slot
 
     def _widen(self) -> None:
         """Free devices where they are used best, until they are used too badly."""

@@ -24,6 +24,8 @@ class Found:
     """Running jobs that keep what they have -> until when at least."""
     resumes: dict[str, Slot] = field(default_factory=dict)
     """The same jobs -> where they go on after that."""
+    foretold: dict[str, Slot] = field(default_factory=dict)
+    """Jobs that wait to borrow -> when they start if nobody else comes: told, and kept for them by nothing."""
 
 
 def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now_s: float) -> Plan:
@@ -49,6 +51,9 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now
 
 def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:
     running, slot = job.running, found.slots.get(job.job_id)
+    borrowed = found.foretold.get(job.job_id)
+    if borrowed is not None:
+        return borrowed.start_s, borrowed.start_s + job.left_s(borrowed.option)
     if running and job.is_running and (slot is None or slot.start_s <= now_s):
         if slot is None and job.can_pause and job.job_id not in found.stays:
             return math.inf, math.inf

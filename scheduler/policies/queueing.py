@@ -93,8 +93,9 @@ class Queueing:
         """Serve all; those above their quota come last, with what the owners leave."""
         queue = self._rules.queue(self._now_s)
         later = [job for job in queue if not self._serve(job)]
-        for job in later:
-            self._borrow(job)
+        waiting = [job for job in later if not self._borrow(job)]
+        for job in waiting:
+            self._foretell(job)
         out = self._out
         return Plan(
             allotments=out.allotments,
@@ -219,6 +220,19 @@ class Queueing:
                 self._start(job, option, place, end_s)
                 return True
         return False
+
+    def _foretell(self, job: JobView) -> None:
+        """When a job starts that can only borrow, after all that is planned. Nothing is planned after this."""
+        starts = []
+        for number, option in enumerate(job.options):
+            if self._ledger.fits_ever(job, option) and self._quotas.borrows(job, option):
+                start_s, place = self._ledger.soonest(job, option)
+                starts.append((start_s + job.left_s(option), start_s, number, place))
+        finish_s, start_s, number, place = min(starts, key=itemgetter(0, 1, 2), default=(math.inf, math.inf, 0, None))
+        if job.job_id not in self._out.expected and place is not None and math.isfinite(finish_s):
+            option = job.options[number]
+            self._ledger.reserve(job, option, place, start_s, start_s + max(LEAST_LEFT_S, job.left_high_s(option)))
+            self._expect(job, option, start_s)
 
     def _end_s(self, job: JobView, option: Option) -> float:
         """Upper end of the finish if it starts now."""

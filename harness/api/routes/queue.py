@@ -32,7 +32,7 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, history, queueing, timelines, use_timeline
+from harness.jobs import drain, history, keeping, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.selectors import job_get
@@ -140,10 +140,10 @@ def _reserved_for(user: User, body: ReservationIn) -> Project | None:
 
 @pool_router.post("/reservations/consequences", response=Items[DrainDelayed], summary="What a reservation would do")
 def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, Any]:
-    """Who would wait longer; nothing is kept. For admins."""
+    """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
     user = person(request)
     project = _reserved_for(user, body)
-    found = drain.reservation_consequences(
+    found = keeping.reservation_consequences(
         user=user, project=project, **body.model_dump(exclude={"project", "purpose"})
     )
     return {"items": list(map(_delayed_out, found))}
@@ -203,8 +203,8 @@ def drain_preview(request: HttpRequest, name: str) -> DrainOut:
     return DrainOut(node=found.node.name, running=running, idle_at=found.idle_at, delayed=delayed)
 
 
-def _delayed_out(row: drain.Delayed) -> DrainDelayed:
-    same = {name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise")}
+def _delayed_out(row: drain.Affected) -> DrainDelayed:
+    same = {name: getattr(row, name) for name in ("finish_before", "finish_after", "why", "breaks_promise", "gains")}
     return DrainDelayed(job_id=row.job.pk, name=row.job.name, **same)
 
 
@@ -236,7 +236,7 @@ def use_over_time(request: HttpRequest, query: Annotated[UseQuery, Query()]) -> 
     """Devices at work, kWh and CO2 of each device, job, person or project, oldest first."""
     points = use_timeline.use_timeline(user=person(request), window=timelines.window_of(query.span), by=query.by)
     factor = pool_setting_get().co2_g_per_kwh
-    fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh")
+    fields = ("starts_at", "name", "job_id", "devices", "device_hours", "kwh", "basis")
     items = [
         UsePointOut(**{name: getattr(point, name) for name in fields}, co2_g=point.kwh * factor) for point in points
     ]
@@ -263,8 +263,10 @@ def timeline(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> dict
 def timeline_csv(request: HttpRequest, query: Annotated[SpanQuery, Query()]) -> HttpResponseBase:
     """The same as CSV."""
     person(request)
-    rows = timelines.pool_timeline(timelines.window_of(query.span))
-    return _csv(request, timelines.BUCKET_COLUMNS, map(timelines.bucket_cells, rows), f"pool-{query.span}.csv")
+    window, factor = timelines.window_of(query.span), pool_setting_get().co2_g_per_kwh
+    buckets = timelines.pool_timeline(window)
+    rows = (timelines.bucket_cells(bucket, window.bucket_s, factor) for bucket in buckets)
+    return _csv(request, timelines.BUCKET_COLUMNS, rows, f"pool-{query.span}.csv")
 
 
 @pool_router.get("/history.csv", summary="Ended jobs as a trace")

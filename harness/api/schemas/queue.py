@@ -36,6 +36,7 @@ class QueueRowOut(Schema):
     promised_at: datetime | None
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str
+    borrows: bool = Field(description="Above its project's quota: put back when the lender needs its devices.")
 
 
 class QueueOut(Schema):
@@ -109,7 +110,7 @@ class DrainRunning(Schema):
 
 
 class DrainDelayed(Schema):
-    """A waiting job that would be held back."""
+    """A waiting job that would be held back, or would end sooner."""
 
     job_id: str
     name: str
@@ -117,6 +118,7 @@ class DrainDelayed(Schema):
     finish_after: datetime | None = Field(description="Null with `why`: it would not start at all.")
     why: str
     breaks_promise: bool
+    gains: bool = Field(description="It would end sooner.")
 
 
 class DrainOut(Schema):
@@ -149,6 +151,7 @@ class UsePointOut(Schema):
     device_hours: float
     kwh: float
     co2_g: float = Field(description="By the pool's setting `co2_g_per_kwh`.")
+    basis: str = Field(description="Where most of the energy's figure comes from: measured, modelled or assumed.")
 
 
 class BucketOut(Schema):
@@ -161,3 +164,4 @@ class BucketOut(Schema):
     utilisation: float = Field(description="Share of the devices, 0-1.")
     busy_w: float
     idle_w: float = Field(description="Of devices that did nothing, by the power table.")
+    basis: str = Field(description="Where most of the power's figure comes from: measured, modelled or assumed.")

@@ -13,6 +13,8 @@ _HEADS = {
     "energy_j": "Energy (J)",
     "predicted_run_s": "Run time (predicted)",
     "predicted_energy_j": "Energy (predicted, J)",
+    "energy_basis": "Energy rests on",
+    "predicted_energy_basis": "Energy (predicted) rests on",
     "samples_per_s": "Rows/s",
     "metric_best": "Best",
 }

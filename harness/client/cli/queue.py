@@ -68,6 +68,7 @@ def _running(row: Json) -> tuple[object, ...]:
     late = row["slack_s"] is not None and row["slack_s"] < 0
     slack = "" if row["slack_s"] is None else ("-" if late else "") + duration(abs(row["slack_s"]))
     finish = when(row["expected_finish_at"]) or "no estimate"
+    finish += ", on borrowed devices" if row.get("borrows") and row["expected_finish_at"] else ""
     return (*_name(row), row["state"], row["devices"], finish, _range(row), when(row["promised_at"]), slack)
 
 
@@ -134,7 +135,9 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     device: Annotated[str, typer.Option("--device", help="One device, like cuda:0; else the whole node.")] = "",
     start: Annotated[str, typer.Option("--from", help="A time, or a span from now; else at once.")] = "",
     project: Annotated[str, typer.Option("--for", help="Slug of the project whose jobs may use it.")] = "",
-    look: Annotated[bool, typer.Option("--look", help="Tell who would wait longer, and keep nothing.")] = False,
+    look: Annotated[
+        bool, typer.Option("--look", help="Tell who would wait longer or end sooner; keep nothing.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Keep a node or a device for a purpose; running jobs are not stopped."""
@@ -271,9 +274,16 @@ def consequences(
 
 
 def _delayed_print(delayed: list[Json]) -> None:
-    rows = (
+    rows = [
         (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"],
          "broken" if row["breaks_promise"] else "")
-        for row in delayed
-    )  # fmt: skip
-    _section("Waits longer", ("Job", "Name", "Finish now", "Finish then", "Promise"), rows, "Nobody waits longer.")
+        for row in delayed if not row["gains"]
+    ]  # fmt: skip
+    columns = ("Job", "Name", "Finish now", "Finish then")
+    _section("Waits longer", (*columns, "Promise"), rows, "Nobody waits longer.")
+    sooner = [
+        (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"])
+        for row in delayed if row["gains"]
+    ]  # fmt: skip
+    if sooner:
+        _section("Ends sooner", columns, sooner, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import HarnessError
+from harness.jobs.control.clock import moment_within
 from harness.jobs.control.reading import event_read
 from harness.jobs.control.telemetry import count_of
 from harness.jobs.control.usage import uses_write
@@ -57,7 +58,7 @@ def attempt_end(
     fallback = FailureCode.NODE_LOST if lost else FailureCode.PROGRAM_ERROR
     told = failure_of(failure, fallback=fallback) if outcome in {Outcome.LOST, Outcome.FAILED} else None
     now = timezone.now()
-    ended_at = now if ended_s is None else _within(ended_s, attempt.created_at, now)
+    ended_at = now if ended_s is None else moment_within(ended_s, attempt.created_at, now)
     with transaction.atomic():
         # the job before its attempt, as everybody who locks both
         Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
@@ -75,12 +76,6 @@ def attempt_end(
         publish_pool("released", {"job_id": job.pk, "token": attempt.number})
         task_send_on_commit("control.tick")
     return True
-
-
-def _within(moment_s: float, earliest: datetime, latest: datetime) -> datetime:
-    """The moment, or the nearer end of the span where a node's clock lies outside it."""
-    moment_s = min(max(moment_s, earliest.timestamp()), latest.timestamp())
-    return max(earliest, datetime.fromtimestamp(moment_s, tz=UTC))
 
 
 def _job_move_on(

@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 JUMP_S = 5.0
 """A step of the wall clock against the monotonic one that is no mere correction."""
@@ -58,3 +59,9 @@ class Steady:
             self.steady = False
         self._asked_s = now_s
         return self.steady
+
+
+def moment_within(moment_s: float, earliest: datetime, latest: datetime) -> datetime:
+    """The moment, or the nearer end of the span where a node's clock lies outside it."""
+    moment_s = min(max(moment_s, earliest.timestamp()), latest.timestamp())
+    return max(earliest, datetime.fromtimestamp(moment_s, tz=UTC))

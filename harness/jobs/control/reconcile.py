@@ -98,7 +98,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
             attempt_end(attempt, *end_told(event), ended_s=event.time_s)
         return
     if job.state in {JobState.CANCELLING, JobState.PAUSING}:
-        _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause")
+        _stop_again(attempt, "cancel" if job.state == JobState.CANCELLING else "pause", nodes)
     elif job.state == JobState.RUNNING:
         width_again(attempt, now)
     alive = _is_alive(attempt, nodes)
@@ -151,9 +151,11 @@ def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, ste
         attempt_end(attempt, outcome, None)
 
 
-def _stop_again(attempt: JobAttempt, how: str) -> None:
+def _stop_again(attempt: JobAttempt, how: str, nodes: dict[str, Node]) -> None:
+    """Tell it again to whom can be heard. For others it waits in their queue since it was first told."""
     for name in _nodes_of(attempt):
-        task_send("node.stop", stop_message(attempt, how), queue=node_queue(name))
+        if name in nodes and nodes[name].state != NodeState.DOWN:
+            task_send("node.stop", stop_message(attempt, how), queue=node_queue(name))
 
 
 def _lost_words(attempt: JobAttempt, nodes: dict[str, Node]) -> dict[str, str]:

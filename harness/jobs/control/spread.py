@@ -99,7 +99,7 @@ def _add(
         message=f"The part on {node} {_WORDS[outcome]}{told}"[:4000],
         data={"node": node, "outcome": str(outcome), "failure": failure, "rescue": list(saved), "ended_s": ended_s},
     )
-    if not node_leave(attempt, node, outcome):
+    if not node_leave(attempt, node, outcome, ended_s=ended_s):
         first_lose(attempt, node, outcome)
 
 
@@ -189,7 +189,9 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     missing = [node for node in nodes_of(attempt) if node not in ends]
     stopping = attempt.job.state in {JobState.CANCELLING, JobState.PAUSING}
     ended_badly = _ended_badly(attempt, ends)
-    for node in missing if stopping or ended_badly else ():
+    # For a node that is down it waits in its queue since it was first told.
+    heard = [node for node in missing if not _is_down(node, nodes)]
+    for node in heard if stopping or ended_badly else ():
         _stop(attempt, node, _how(attempt, ended_badly=ended_badly))
     waited = abs(now - (attempt.sent_at or attempt.created_at))
     if not steady or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
+from harness.jobs.control.clock import moment_within
 from harness.jobs.control.parts import first_lost_at, left_nodes, nodes_of, ranks_on
 from harness.jobs.control.usage import uses_write
 from harness.jobs.control.wanted import Wanted, wanted_read, width_of
@@ -22,8 +23,11 @@ from scheduler.types import Option
 from worker.events import Outcome
 
 
-def node_leave(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
-    """Go on without a node whose part has ended so; False where the attempt cannot, and nothing was done."""
+def node_leave(attempt: JobAttempt, node: str, outcome: Outcome, *, ended_s: float) -> bool:
+    """Go on without a node whose part has ended so; False where the attempt cannot, and nothing was done.
+
+    `ended_s`: when, by its own clock: what it held did nothing for the run since.
+    """
     with transaction.atomic():
         # the job before its attempt, as everybody who locks both
         job = Job.objects.select_for_update().get(pk=attempt.job_id)
@@ -32,7 +36,7 @@ def node_leave(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
             return False
         now, ranks = timezone.now(), ranks_on(row, node)
         slots = tuple(slot for slot in width_of(row) if slot not in ranks)
-        uses_write(row, now, ranks=ranks)
+        uses_write(row, moment_within(ended_s, row.created_at, now), ranks=ranks)
         Allocation.objects.filter(attempt=row, rank__in=ranks).delete()
         before = wanted_read(row.width)
         changes = before.changes + 1 if before else 1

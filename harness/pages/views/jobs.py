@@ -15,7 +15,7 @@ from harness.accounts.selectors import project_list
 from harness.csv import csv_chunks
 from harness.datasets.selectors import dataset_list
 from harness.errors import NotFound
-from harness.jobs.columns import Column, columns_get, columns_values
+from harness.jobs.columns import Column, columns_get, columns_values, with_bases
 from harness.jobs.grouping import JobGroup, job_groups
 from harness.jobs.listing import Listing, listing_read
 from harness.jobs.models import Job
@@ -104,7 +104,7 @@ def _rows(user: User, listing: Listing, number: int, groups: Sequence[JobGroup])
         sort=listing.sort,
         page=number if opened is None else 1,
         page_size=PAGE_SIZE,
-        columns=listing.columns,
+        columns=with_bases(listing.columns),
         without=("last_values",),
     )
     return found if opened is None else replace(found, total=len(opened), page=number)

@@ -14,7 +14,8 @@ from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
 from harness.errors import HarnessError, Invalid, NotFound
-from harness.jobs.drain import Delayed, drain_consequences, reservation_consequences
+from harness.jobs.drain import Affected, drain_consequences
+from harness.jobs.keeping import reservation_consequences
 from harness.jobs.models import Job
 from harness.jobs.queueing import job_priority_set, job_shift, queue_rows
 from harness.jobs.quota_use import quota_rows
@@ -79,7 +80,9 @@ def reservations(request: HttpRequest) -> HttpResponseBase:
     return _reservations(request, ReservationForm(), None)
 
 
-def _reservations(request: HttpRequest, form: ReservationForm, delayed: tuple[Delayed, ...] | None) -> HttpResponseBase:
+def _reservations(
+    request: HttpRequest, form: ReservationForm, delayed: tuple[Affected, ...] | None
+) -> HttpResponseBase:
     user = person(request)
     form.set_choices(_targets(), project_list(user=user))
     context = {"reservations": reservation_list(), "form": form, "is_admin": user.is_superuser, "part": "reservations"}
@@ -99,7 +102,7 @@ def _targets() -> list[tuple[str, str]]:
 
 @page("POST")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices; with `look` only tell who would wait longer."""
+    """Keep devices; with `look` only tell who would wait longer or end sooner."""
     user = person(request)
     require_admin(user)
     if "look" in request.POST:
@@ -209,7 +212,7 @@ def pool_use(request: HttpRequest) -> HttpResponseBase:
     context = {
         "rows": use_lines(rows, factor),
         "unit": energy_unit(rows),
-        "charts": use_charts(buckets, rows, series, span, by),
+        "charts": use_charts(buckets, rows, series, span, by, co2_g_per_kwh=factor),
         "totals": use_totals(buckets, window, factor),
         "factor": factor,
         "span": span,

@@ -24,6 +24,7 @@ from harness.accounts.second_factor import (
     recovery_codes_left,
     recovery_codes_renew,
     second_factor_get,
+    second_factor_id,
     second_factor_remove,
     second_factor_set,
     second_factor_verify,
@@ -75,7 +76,7 @@ def login_code(request: HttpRequest) -> HttpResponse:
     del request.session[_HALF]
     signin_succeeded(name=user.username, address=client_address(request))
     login(request, user, backend=BACKEND)
-    request.session[SHOWN] = True
+    request.session[SHOWN] = second_factor_id(user)
     to = request.GET.get("next", "")
     known = url_has_allowed_host_and_scheme(to, allowed_hosts={request.get_host()}, require_https=request.is_secure())
     return redirect(to if known else reverse("home"))
@@ -135,7 +136,7 @@ def second_factor_add(request: HttpRequest) -> HttpResponseBase:
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("second_factor")
     del session[_KEY]
-    session[SHOWN] = True
+    session[SHOWN] = second_factor_id(person(request))
     return _shown(request, codes=codes)
 
 

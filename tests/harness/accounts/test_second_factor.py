@@ -249,6 +249,19 @@ def test_who_sets_it_up_where_it_is_asked_for_goes_on(ann: User, client: Client,
     assert other.get("/jobs/").status_code == 200
 
 
+def test_a_code_that_was_shown_counts_for_no_later_app(guarded: SimpleNamespace, client: Client, settings: Any) -> None:
+    settings.SECOND_FACTOR = "all"
+    password_given(client)
+    code_given(client, guarded.codes[0])
+    assert client.get("/jobs/").status_code == 200
+    factor.second_factor_remove(actor=None, user=guarded.user)
+    assert client.get("/jobs/").url == reverse("second_factor")  # type: ignore[attr-defined]
+    factor.second_factor_set(user=guarded.user, key=KEY, code=code_of(), keep_session=client.session.session_key)
+    assert client.get("/api/v1/me").status_code == 403
+    assert client.get("/jobs/").url == reverse("login")  # type: ignore[attr-defined]
+    assert not client.session.get("_auth_user_id")
+
+
 def test_a_new_password_made_on_the_machine_removes_the_second_factor_of_the_first_admin(db: None) -> None:
     boss = User.objects.create_superuser("boss", password=PASSWORD)
     factor.second_factor_set(user=boss, key=KEY, code=code_of())

@@ -68,7 +68,7 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     assert target.read_text().splitlines()[0] == "name,job,device hours,kWh,CO2 g,basis"
     assert dlh("pool", "use", "--over-time", "--by", "device", "--json").json == []
     assert dlh("pool", "use", "--over-time", "--csv", str(target)).code == 0
-    assert target.read_text().splitlines()[0] == "from,name,job,devices,device hours,kWh,CO2 g"
+    assert target.read_text().splitlines()[0] == "from,name,job,devices,device hours,kWh,CO2 g,basis"
     found = dlh("pool", "consequences", "node-1", "--json").json
     assert (found["node"], found["running"], found["delayed"]) == ("node-1", [], [])
     assert "Nothing runs there" in dlh("pool", "consequences", "node-1").out

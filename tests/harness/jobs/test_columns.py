@@ -20,11 +20,12 @@ from harness.jobs.columns import (
     columns_get,
     columns_values,
     spec_fields,
+    with_bases,
 )
 from harness.jobs.listing import listing_query, listing_read
 from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.jobs.selectors import job_list, job_metric_keys
-from harness.pages.job_columns import column_head
+from harness.pages.job_columns import column_head, columns_shown
 
 pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
 EVERY = (*FIELDS, *COMPUTED, "metric:val/loss", "spec:training.epochs")
@@ -80,6 +81,19 @@ def test_what_was_foretold_stands_beside_what_came_true_and_sorts(job_make, peop
     found = shown(people, *keys, sort="predicted_run_s")
     assert found == [("b", 9.0, 2.0, 5.5), ("a", 100.0, 2.0, 5.5), ("c", None, 2.0, None)]
     assert column_head(column_get("predicted_run_s")).kind == "run_s"
+
+
+def test_an_energy_is_told_with_what_most_of_its_figure_rests_on(job_make, people):
+    a, b = job_make(name="a"), job_make(name="b")
+    used(a, here=40.0, there=2.5)
+    DeviceUse.objects.filter(node_name="here").update(energy_basis="measured")
+    estimate = {"energy_j": {"mid": 5.5}, "energy_basis": "modelled"}
+    JobEstimate.objects.create(job=b, inspection_key="k", estimate=estimate)
+    assert shown(people, "energy_basis", "predicted_energy_basis") == [("a", "measured", None), ("b", None, "modelled")]
+    columns = columns_get(("energy_j", "predicted_energy_j"))
+    jobs = job_list(user=people.owner, columns=with_bases(columns), sort="name").items
+    cells = [(cell.value, cell.basis) for _, line, _ in columns_shown(jobs, columns)["lines"] for cell in line]
+    assert cells == [(42.5, "measured"), (None, ""), (None, ""), (5.5, "modelled")]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from harness.errors import Forbidden, Invalid, NotFound
 from harness.jobs.control.tick import tick
-from harness.jobs.drain import reservation_consequences
+from harness.jobs.keeping import reservation_consequences
+from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
 from harness.pool.models import Reservation
 from scheduler.types import Option
@@ -47,6 +48,39 @@ def test_what_is_kept_for_its_own_project_or_later_delays_nobody(waiting, people
     keep = {"user": people.admin, "node": "node-1", "ends_at": now + timedelta(hours=9)}
     assert reservation_consequences(**keep, project=people.project) == ()
     assert reservation_consequences(**keep, starts_at=now + timedelta(hours=8)) == ()
+
+
+@pytest.fixture
+def rivals(job_make, node_make, people):
+    """Two jobs of the project wait behind an older one of another project, half an hour each on one core."""
+    node_make("node-1", cpus=1)
+    jobs = [job_make(name=name) for name in ("theirs", "ours", "also ours")]
+    Job.objects.filter(pk=jobs[0].pk).update(project=people.elsewhere)
+    for job in jobs:
+        job_options_set(job, [Option(kind="cpu", count=1, rate_per_s=1 / 1800)], slowdown=1.0)
+        queue(job)
+    return jobs
+
+
+@pytest.mark.parametrize("starts_in", [timedelta(0), timedelta(minutes=2)])
+def test_jobs_of_the_project_are_told_too_where_they_gain(rivals, people, starts_in):
+    now = timezone.now()
+    keep = {"user": people.admin, "node": "node-1", "ends_at": now + timedelta(hours=5), "project": people.project}
+    found = {row.job: row for row in reservation_consequences(**keep, starts_at=now + starts_in)}
+    theirs, ours, also = rivals
+    assert found[ours].gains and found[ours].finish_after < found[ours].finish_before - timedelta(minutes=20)
+    assert found[also].gains and not found[theirs].gains
+    assert found[ours].finish_after >= now + starts_in + timedelta(minutes=29)
+
+
+def test_a_job_of_the_project_that_starts_on_the_kept_device_is_not_held_back(job_make, node_make, people):
+    for name in ("node-1", "node-2"):
+        node_make(name, cpus=1)
+    keeps = {"user": people.admin, "ends_at": timezone.now() + timedelta(hours=5)}
+    job = job_make(resources={"device": "cpu", "count": 1})
+    job_options_set(job, [Option(kind="cpu", count=1, rate_per_s=1 / 1800)], slowdown=1.0)
+    queue(job)
+    assert reservation_consequences(**keeps, node="node-1", project=people.project) == ()
 
 
 def test_only_admins_look_and_only_at_what_could_be_kept(waiting, people):

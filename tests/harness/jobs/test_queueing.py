@@ -21,7 +21,7 @@ from harness.jobs.models import DeviceUse, Job, ResourceSample
 from harness.jobs.options import job_options_set
 from harness.jobs.queueing import job_priority_set, job_reorder, job_shift, options_words, queue_rows, ranks_of
 from harness.jobs.quota_use import quota_rows
-from harness.jobs.timelines import HIDDEN, pool_timeline, use_rows, window_of
+from harness.jobs.timelines import HIDDEN, bucket_cells, pool_timeline, use_rows, window_of
 from harness.pages.use_view import use_totals
 from harness.pool.quotas import quota_set
 from scheduler.types import Option
@@ -257,6 +257,10 @@ def test_the_timeline_adds_up_to_the_use(job, people, node_make):
     idle_s = 2 * 24 * 3600 - 5 * 3600
     assert sum(bucket.idle_w * window.bucket_s for bucket in buckets) == pytest.approx(idle_s * 1.5, rel=0.01)
     assert all(0 <= bucket.utilisation <= 0.5 + 1e-9 for bucket in buckets)
+    assert {bucket.basis for bucket in buckets if bucket.busy > 0.9} == {"measured"}
+    assert {bucket.basis for bucket in buckets if not bucket.busy} == {"assumed"}
+    grams = [bucket_cells(bucket, window.bucket_s, 400.0)[-2] for bucket in buckets]
+    assert sum(grams) == pytest.approx((3.6e6 + idle_s * 1.5) / 3.6e6 * 400, rel=0.01)
 
 
 @pytest.mark.django_db

@@ -205,6 +205,20 @@ def test_a_cancel_that_was_lost_is_sent_again(job, people, node_make, tasks_sent
     assert stops(tasks_sent) == [([job.pk, 1, "cancel"], "node.node-1")]
 
 
+def test_stops_do_not_pile_up_for_a_node_whose_agent_is_down(job, people, node_make, tasks_sent):
+    node_make("node-1")
+    attempt = run_now(job)
+    services.job_cancel(user=people.owner, job=job)
+    node_down()
+    tasks_sent.clear()
+    for _ in range(3):
+        reconcile()
+    assert stops(tasks_sent) == []
+    node_make("node-1", running=[{"job_id": job.pk, "token": attempt.number}])
+    reconcile()
+    assert stops(tasks_sent) == [([job.pk, 1, "cancel"], "node.node-1")]
+
+
 def test_a_node_that_comes_back_with_an_old_attempt_is_told_to_stop_it(job, node_make, tasks_sent):
     node_make("node-1")
     attempt = run_now(job)

@@ -15,6 +15,7 @@ from harness.jobs.control import reconcile as module
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
+from harness.jobs.control.spread import spread_check
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.timelines import use_rows, window_of
@@ -248,6 +249,11 @@ def test_a_cancelled_job_is_cancelled_when_both_nodes_have_let_go(
     with django_capture_on_commit_callbacks(execute=True):
         reconcile()
     assert {queue_name for _, queue_name in stops(tasks_sent)} == {"node.node-1", "node.node-2"}
+    Node.objects.filter(name="node-2").update(state="down")
+    tasks_sent.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        spread_check(attempt, {node.name: node for node in Node.objects.all()}, timezone.now(), clock.Steady(True, 0.0))
+    assert {queue_name for _, queue_name in stops(tasks_sent)} == {"node.node-1"}
     ended(attempt, "node-1", "cancelled")
     assert attempt.job.state == "cancelling"
     ended(attempt, "node-2", "cancelled")

@@ -96,6 +96,16 @@ def test_a_lost_node_gives_its_device_back_and_the_attempt_goes_on(
     assert not Allocation.objects.exists() and DeviceUse.objects.count() == 2
 
 
+def test_what_a_lost_node_held_is_charged_until_it_was_lost_not_until_control_heard_of_it(attempt):
+    began = timezone.now() - timedelta(hours=1)
+    JobAttempt.objects.update(created_at=began)
+    Allocation.objects.update(created_at=began)
+    told = {"outcome": "lost", "failure": KILLED, "node": "node-2", "time_s": began.timestamp() + 60}
+    events_apply(attempt.job_id, [event(attempt.job, "exited", 9, rank=-2, **told)])
+    use = DeviceUse.objects.get()
+    assert (use.ended_at - use.started_at).total_seconds() == pytest.approx(60)
+
+
 def test_a_silent_node_is_survived_when_it_is_called_lost(attempt, node_make, tasks_sent):
     then = timezone.now() - timedelta(seconds=40)
     JobAttempt.objects.update(sent_at=then, seen_at=then)

@@ -71,5 +71,8 @@ def test_a_row_of_the_csv_has_the_co2_by_the_factor(job, people, node_make):
     use_make(people, job, node_make(cpus=1).devices.get(), hours_ago=2, hours=0.4)
     points = use_timeline(user=people.owner, window=window_of("day"), by="project")
     rows = [use_point_cells(point, 250.0) for point in points]
-    assert sum(row[-1] for row in rows) == pytest.approx(250.0)
-    assert sum(row[-2] for row in rows) == pytest.approx(1.0)
+    assert sum(row[-2] for row in rows) == pytest.approx(250.0)
+    assert sum(row[-3] for row in rows) == pytest.approx(1.0)
+    assert {row[-1] for row in rows} == {"measured"}
+    (series,) = use_series(points, window_of("day"), 3)
+    assert series.basis == "measured"

@@ -15,11 +15,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
+from harness.jobs.admission import BEING_MEASURED
 from harness.jobs.models import DeviceUse, Job, JobAttempt
+from harness.jobs.options import options_of
 from harness.jobs.timelines import job_energy
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.results_view import INTERVALS_DRAWN
 from harness.pages.speed import speedup_rows
+from harness.pool.models import Quota
 
 
 @pytest.fixture
@@ -187,6 +190,30 @@ def test_the_off_by_of_a_prediction_carries_a_plus_or_a_minus(world: SimpleNames
 
 def header_of(owner: Client, job: Job) -> str:
     return owner.get(reverse("job_header", args=[job.pk])).content.decode()
+
+
+@pytest.mark.parametrize(("text", "told"), [(BEING_MEASURED, "its time is being measured"), ("", "not promised")])
+def test_a_wished_finish_says_whether_its_time_is_still_being_measured(
+    world: SimpleNamespace, owner: Client, text: str, told: str
+) -> None:
+    job = world.jobs["queued"]
+    Job.objects.filter(pk=job.pk).update(
+        deadline_at=timezone.now() + timedelta(hours=1), promised_at=None, promise={"text": text}
+    )
+    page = owner.get(reverse("job_page", args=[job.pk])).content.decode()
+    assert told in " ".join(page.split())
+
+
+def test_what_borrows_says_that_it_may_be_put_back(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["queued"]
+    now = timezone.now()
+    Job.objects.filter(pk=job.pk).update(
+        promised_at=None, expected_start_at=now, expected_finish_at=now, expected_low_at=now, expected_high_at=now
+    )
+    kind = options_of(job)[0].kind
+    Quota.objects.update_or_create(project=job.project, device_kind=kind, defaults={"devices": 0, "may_borrow": True})
+    for address in (reverse("job_page", args=[job.pk]), reverse("queue")):
+        assert "it may be put back when the lender needs them" in owner.get(address).content.decode()
 
 
 def test_a_job_that_waits_shows_no_clock_and_no_step_of_none(world: SimpleNamespace, owner: Client) -> None:

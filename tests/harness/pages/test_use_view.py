@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from harness.jobs.timelines import KWH_J, UseRow
+from harness.jobs.timelines import KWH_J, Bucket, UseRow
 from harness.pages.use_view import energy_unit, mass_words, use_charts, use_lines
 
 
@@ -16,8 +18,22 @@ def test_the_energy_of_short_jobs_is_told_in_watt_hours_and_their_co2_in_grams()
     (line,) = use_lines([row(0.000204)], 400.0)
     assert (line["energy"], line["co2"]) == (pytest.approx(0.204), pytest.approx(0.0816))
     assert (energy_unit([row(0.000204)]).energy, energy_unit([row(0.000204)]).mass) == ("Wh", "g")
-    energy = use_charts([], [row(0.000204)], [], "week", "job")[-1]
-    assert energy["columns"] == ["job", "Wh"] and energy["rows"] == [["a job", pytest.approx(0.204)]]
+    energy = use_charts([], [row(0.000204)], [], "week", "job", co2_g_per_kwh=400.0)[-1]
+    assert energy["columns"] == ["job", "Wh", "CO₂ (g)", "basis"]
+    assert energy["rows"] == [["a job", pytest.approx(0.204), pytest.approx(0.0816), ""]]
+
+
+def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    buckets = [
+        Bucket(starts_at=at, device_kind="cpu", devices=2, busy=1, busy_w=30.0, idle_w=20.0, bases={"assumed": 1.0}),
+        Bucket(
+            starts_at=at, device_kind="cuda", devices=1, busy_w=400.0, busy=1, idle_w=50.0, bases={"measured": 45.0}
+        ),
+    ]
+    _, power, *_ = use_charts(buckets, [], [], "day", "job", co2_g_per_kwh=400.0)
+    assert power["columns"][1:] == ["working", "idle", "CO₂ (g/h)", "basis"] and power["data"]["lines"] == 2
+    assert power["rows"] == [[at.isoformat(), 430.0, 70.0, pytest.approx(200.0), "measured"]]
 
 
 def test_one_large_use_puts_all_into_kilowatt_hours() -> None:

@@ -7,6 +7,14 @@ from scheduler.placing.assign import assign
 from scheduler.types import ChangeKind, Plan, Reserved
 from tests.scheduler.pools import GIB, held_by, job, node, pool, runs, way
 
+NAMES_ON = (("a", "n1"), ("b", "n2"))
+
+
+def cores(counts, at):
+    """Names of the cores that the job at this place has, of jobs that hold so many each."""
+    first = sum(counts[:at])
+    return [f"cpu{index}" for index in range(first, first + counts[at])]
+
 
 def placed(decision):
     return {start.job_id: start for start in decision.placements}
@@ -91,6 +99,35 @@ def test_nobody_is_paused_for_a_job_that_finds_no_place_even_so():
     old = runs(job("old", way(1), can_pause=True), "n1", "cpu0")
     done = assign([old, job("new", way(4))], held_by([old], view), Plan(allotments={"new": way(4)}), 0.0)
     assert (done.running, done.changes, done.unplaced) == (["old"], [], ["new"])
+
+
+def test_nobody_is_paused_whose_devices_nobody_takes():
+    view = pool(node("n1", cpus=2), node("n2", cpus=2))
+    old = [runs(job(name, way(2), can_pause=True, project="p"), where, "cpu0", "cpu1") for name, where in NAMES_ON]
+    jobs, plan = [*old, job("new", way(2), project="p")], Plan(allotments={"new": way(2)})
+    done = assign(jobs, held_by(old, view), plan, 0.0)
+    assert ([change.job_id for change in done.changes], done.running) == (["a"], ["b"])
+    assert done.placements[0].waits_for == ("a",)
+    # Within a quota it is the number of its devices that counts, wherever they are.
+    limited = assign(jobs, held_by(old, view), plan, 0.0, limited={"p"})
+    assert [change.job_id for change in limited.changes] == ["a", "b"]
+
+
+def test_a_narrow_job_has_one_wide_run_paused_and_not_the_runs_beside_it_too():
+    """The policy plans with numbers of devices: that they lie apart made it pause three."""
+    view = pool(*(node(name, cpus=4) for name in ("n0", "n1", "n2")))
+    held = {"n0": (1, 1, 2), "n1": (1, 3), "n2": (1, 1, 1, 1)}
+    known = iter(((3, 4083), (0, 5781), (1, 5368), (1, 3811), (4, 4920), (1, 737), (5, 760), (1, 2517), (5, 1238)))
+    running = [
+        runs(job(f"{name}.{at}", way(count, run_s=run_s), at=at_s, can_pause=True), name, *cores(counts, at))
+        for name, counts in held.items()
+        for at, (count, (at_s, run_s)) in enumerate(zip(counts, known, strict=False))
+    ]
+    new = job("new", way(3, run_s=1200), at=9900.0, deadline_s=11230.0, promised=True, can_pause=True)
+    decision = place([*running, new], held_by(running, view), 10000.0, policy="deadline_energy")
+    assert [change.job_id for change in decision.changes] == ["n1.1"]
+    assert placed(decision)["new"].waits_for == ("n1.1",)
+    assert decision.expected["n2.1"] == (0.0, 10760.0)
 
 
 def test_a_start_on_devices_of_somebody_who_leaves_says_whom_it_waits_for():

@@ -138,13 +138,15 @@ function scatter(chart) {
   };
 }
 
+// Columns: name, its bar; what further columns hold is told of the bar.
 function bars(chart) {
+  const beside = (row) => chart.columns.slice(2).map((name, index) => `\n${name} ${typeof row[index + 2] === "number" ? number(row[index + 2], 3) : row[index + 2]}`).join("");
   return {
     ...base(),
     grid: { left: 16, right: 24, top: 8, bottom: 32, containLabel: true },
     xAxis: axis(chart.columns[1] ?? "", { type: chart.scale === "log" ? "log" : "value", axisLabel: { color: ink().faint, hideOverlap: true, formatter: short } }),
     yAxis: axis("", { type: "category", data: chart.rows.map((row) => String(row[0])), inverse: true, nameGap: 0, axisLabel: { color: ink().faint, formatter: clip } }),
-    tooltip: { ...base().tooltip, formatter: ({ name, value }) => `${name}\n${number(value)}` },
+    tooltip: { ...base().tooltip, formatter: ({ name, value, dataIndex }) => `${name}\n${number(value)}${beside(chart.rows[dataIndex])}` },
     series: [{ type: "bar", data: chart.rows.map((row) => row[1]), barMaxWidth: 18, itemStyle: { color: color(0) } }],
   };
 }

@@ -1,0 +1,39 @@
+"""Who can only start above the quota of its project is told when, and nothing is kept for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.types import Quota
+from tests.scheduler.policies.test_deadline_energy import counts, planned, view
+from tests.scheduler.policies.test_queueing import decide
+from tests.scheduler.pools import job, node, pool, runs, way
+
+
+def test_who_waits_to_borrow_is_told_when_as_everybody_is():
+    lent = {"p": Quota(devices={"cuda": 1})}
+    owner = view("owner", 1000.0, widths=(4,), submitted_s=-1.0)
+    wide = [view(name, 500.0, widths=(4,), project="p", submitted_s=at) for at, name in enumerate(("a", "b"))]
+    expected = planned([owner, *wide], quotas=lent).expected
+    assert expected["a"][0] == expected["owner"][1]
+    assert expected["b"][0] >= expected["a"][1] > expected["a"][0]
+    assert "a" not in planned([owner, *wide], quotas={"p": Quota(devices={"cuda": 1}, may_borrow=False)}).expected
+
+
+def test_what_is_told_to_a_borrower_keeps_nothing_for_it():
+    lent = {"p": Quota(devices={"cuda": 0})}
+    jobs = [view("owner", 1000.0, widths=(3,), submitted_s=-1.0), view("a", 500.0, widths=(4,), project="p")]
+    later = view("later", 5000.0, widths=(1,), submitted_s=5.0)
+    assert counts(planned([*jobs, later], quotas=lent)) == {"owner": 3, "later": 1}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fair_share"])
+def test_so_is_who_waits_in_a_queue(policy):
+    there = pool(node(cpus=2))
+    old = runs(job("old", way(2, run_s=100), project="q"), "n1", "cpu0", "cpu1")
+    quotas = {"p": Quota(devices={"cpu": 1})}
+    waiting = [job(f"p{at}", way(2, run_s=50), project="p", at=float(at)) for at in (1, 2)]
+    decision = decide([old, *waiting], there, policy=policy, quotas=quotas)
+    assert decision.expected["p1"] == (110.0, 160.0)
+    assert decision.expected["p2"] == (160.0, 210.0)
+    assert "put back" in decision.waits["p1"].remedy
