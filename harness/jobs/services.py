@@ -26,6 +26,7 @@ from harness.jobs.drafts import (
 )
 from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.states import job_move, job_note
 from harness.jobs.stopping import stop_message
@@ -67,11 +68,14 @@ def job_submit(*, user: User, job: Job, promised: bool = True) -> Job:
 
     One whose learning rate is left to a range test stays a draft until the test is over, and is queued by itself then.
     Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `Invalid` (a file that
-    does not parse; a deadline that cannot be kept: field `budget.deadline`, the earliest finish in `details`).
+    does not parse, a spec.yaml with other devices; a deadline that cannot be kept: field `budget.deadline`, the
+    earliest finish in `details`).
     """
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
-    programs.program_syntax_check(programs.program_of(settings.STORE.job(job.pk)).files)
+    paths = settings.STORE.job(job.pk)
+    programs.program_syntax_check(programs.program_of(paths).files)
+    program_places_check(paths)
     _sandbox_check(job)
     storage_check(job.project)
     with transaction.atomic():
