@@ -8,7 +8,7 @@ from typing import Any
 
 from codegen.catalog import FAMILIES, OWN, families_for
 from codegen.catalog.base import SIZES, Cost, Facts, Family
-from codegen.catalog.rates import rate_defaults, sgd_defaults
+from codegen.catalog.rates import rate_defaults, rows_that_count, sgd_defaults
 from codegen.catalog.training import (
     LEAST_MICRO_ROWS,
     Defaults,
@@ -16,6 +16,7 @@ from codegen.catalog.training import (
     memory_bytes,
     micro_batches,
     training_defaults,
+    usual_batch,
     weights_average,
 )
 from codegen.modes import ONE_PROCESS, SEVERAL
@@ -164,7 +165,7 @@ def _training(
     optimizer = defaults["optimizer"][0] if wishes["optimizer"] == "auto" else wishes["optimizer"]
     if optimizer == "sgd":
         defaults |= sgd_defaults(defaults)
-    defaults |= _rate_defaults(wishes, defaults, facts, optimizer)
+    defaults |= _rate_defaults(spec, wishes, defaults, facts, optimizer)
     batch, epochs = (defaults[name][0] if wishes[name] == "auto" else wishes[name] for name in ("batch_size", "epochs"))
     defaults["ema"] = weights_average(facts, min(batch, facts.train_rows), epochs)
     if wishes["rate_rule"] != "auto" and wishes["rate_rule"] != defaults["rate_rule"][0]:
@@ -199,10 +200,15 @@ def _check_task(values: dict[str, Any], facts: Facts, notes: Notes) -> None:
         notes.problem("training.class_weights", "only classes can be weighted; set none or auto")
 
 
-def _rate_defaults(wishes: dict[str, Any], defaults: Defaults, facts: Facts, optimizer: str) -> Defaults:
-    reference = min(defaults["batch_size"][0], facts.train_rows)
-    batch = reference if wishes["batch_size"] == "auto" else min(wishes["batch_size"], facts.train_rows)
-    return rate_defaults(wishes, defaults["learning_rate"], batch, reference, optimizer)
+def _rate_defaults(
+    spec: TaskSpec, wishes: dict[str, Any], defaults: Defaults, facts: Facts, optimizer: str
+) -> Defaults:
+    """The rate of the rows that make a step: fewer than the batch where those of backup ranks are dropped."""
+    wished = defaults["batch_size"][0] if wishes["batch_size"] == "auto" else wishes["batch_size"]
+    batch = min(wished, facts.train_rows)
+    if spec.mode == "async" and wishes["backup"] != "auto":
+        batch = rows_that_count(batch, facts.devices, wishes["backup"])
+    return rate_defaults(wishes, defaults["learning_rate"], batch, min(usual_batch(facts), facts.train_rows), optimizer)
 
 
 def _accumulate(spec: TaskSpec, facts: Facts, cost: Cost, batch: int, notes: Notes) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from codegen.catalog.training import Defaults
+from codegen.words import counted
 
 RateRule = Literal["none", "linear", "sqrt", "range", "trials"]
 MOST_FACTOR = 8.0
@@ -25,6 +26,11 @@ def rate_factor(rule: str, batch: int, reference_batch: int) -> float:
     power = {"linear": 1.0, "sqrt": 0.5}.get(rule, 0.0)
     factor = (batch / reference_batch) ** power
     return float(min(MOST_FACTOR, max(1.0 / MOST_FACTOR, factor)))
+
+
+def rows_that_count(batch: int, ranks: int, backup: int) -> int:
+    """Rows of a step of `ranks` like ranks whose last `backup` gradients are dropped; at least one rank counts."""
+    return max(1, round(batch * max(1, ranks - backup) / max(1, ranks)))
 
 
 def usual_rule(optimizer: str) -> RateRule:
@@ -57,7 +63,9 @@ def rate_defaults(
     if batch == reference_batch:
         return {"rate_rule": ("none", "the batch is the one that the usual rate is for"), "learning_rate": rate}
     rule = usual_rule(optimizer) if wish == "auto" else wish
-    told = f"the batch is {batch}, not {reference_batch}: usual for {optimizer}"
+    told = f"a step has {counted(batch, 'row')}, not the usual {reference_batch}"
+    if wish == "auto":
+        told += f": usual for {optimizer}, until a range test before the run finds a better rate in little time"
     if rule == "range":
         why = "of the family, until a range test has found one for this batch"
         return {"rate_rule": ("range", told), "learning_rate": (rate[0], why)}

@@ -73,12 +73,18 @@ def class_weights(facts: Facts) -> tuple[str, str]:
     return "none", f"no class is rare, or {facts.metric} does not ask for weights"
 
 
-def batch_size(facts: Facts, cost: Cost) -> tuple[int, str]:
-    """Rows per step: more where there are more rows, fewer where memory is short."""
+def usual_batch(facts: Facts) -> int:
+    """Rows per step that the data suggest, and that the usual rate of a family is for: more where there are more."""
     low, high, share = (32, 128, 64) if facts.images else (32, 1024, 64)
     batch = low
     while batch * 2 <= high and batch * 2 * share <= facts.train_rows:
         batch *= 2
+    return batch
+
+
+def batch_size(facts: Facts, cost: Cost) -> tuple[int, str]:
+    """Rows per step: as usual, fewer where memory is short."""
+    batch = usual_batch(facts)
     reason = f"about {max(1, facts.train_rows // batch):,} steps per epoch of {facts.train_rows:,} training rows"
     while batch > 8 and facts.memory_bytes and memory_bytes(facts, cost, batch) > MEMORY_SHARE * facts.memory_bytes:
         batch //= 2

@@ -169,11 +169,11 @@ def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
         for line in offer.lines
         if line != chosen and takes(line) and (line.allocation.kind, line.allocation.model_name) == key
     ]
-    return [chosen, *sorted(others, key=lambda line: line.estimate.energy_j.mid)]
+    return [chosen, *sorted(others, key=lambda line: line.energy_j.mid)]
 
 
 def _line_words(line: OfferLine) -> str:
-    return f"{devices_words(line.allocation)}, {energy_told(line.estimate)}"
+    return f"{devices_words(line.allocation)}, {energy_told(line)}"
 
 
 def estimate_keep(
@@ -211,10 +211,14 @@ def option_of(estimate: Estimate, memory_bytes: int = 0) -> Option:
 
 
 def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> JobEstimate | None:
-    """Estimate a job on the devices its spec fixes; None where the pool has none of them, or none that is `only`.
+    """Estimate a job on the devices its spec fixes, and keep it; None where the pool has none of them, or none that is
+    `only`: the one way of which anything is known."""
+    priced = estimates_fixed(job, workload, only)
+    return estimate_keep(job, priced[0], priced[1:]) if priced else None
 
-    Of several models of device that fit, the fastest is named first. `only`: the one way of which anything is known.
-    """
+
+def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> list[Estimate]:
+    """What a job costs on the devices its spec fixes (or `only` there): of several models that fit, the fastest first."""
     spec = job.resolved.get("spec") or {}
     resources, mode = spec.get("resources") or {}, spec.get("mode")
     stages = (spec.get("pipeline") or {}).get("stages") if mode in STAGED else None
@@ -230,5 +234,4 @@ def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None)
     estimates = estimates_of(workload, ways, probes, even=wish.even)
     # Where some devices have the memory for it, the scheduler must not take others.
     fitting = [item for item in estimates.values() if item.fits] or estimates.values()
-    priced = sorted(fitting, key=lambda item: item.run_s.mid)
-    return estimate_keep(job, priced[0], priced[1:]) if priced else None
+    return sorted(fitting, key=lambda item: item.run_s.mid)

@@ -31,8 +31,8 @@ ANSWER_LIMIT_S = 120.0
 """An inspection without an answer for this long has failed; it takes a few seconds."""
 _COSTS_NOTHING = ("name", "mode", "pipeline", "resources", "budget", "checkpoints")
 """Parts of spec.yaml that change where and when a program runs, not what a step of it does."""
-_OF_A_MODE = ("staleness", "backup")
-"""Of its part `training`, the same: they come and go with mode async."""
+_NO_WORK = ("staleness", "backup", "learning_rate", "rate_rule")
+"""Of its part `training`, the same: two come and go with mode async, and a step takes as long at any rate."""
 _LATE = {
     "code": "no_answer",
     "message": "No node answered in time.",
@@ -57,7 +57,7 @@ def _spec_told(text: str) -> str:
             return text
         told = {key: value for key, value in body.items() if key not in _COSTS_NOTHING}
         if isinstance(training := told.get("training"), dict):
-            told["training"] = {key: value for key, value in training.items() if key not in _OF_A_MODE}
+            told["training"] = {key: value for key, value in training.items() if key not in _NO_WORK}
         return json.dumps(told, default=str)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         return text

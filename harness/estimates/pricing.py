@@ -14,6 +14,7 @@ from django.utils import timezone
 from codegen.words import counted
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
+from harness.estimates.before import tests_told, with_tests
 from harness.estimates.openings import Key, Openings, device_key, openings_read, reservations_now
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
 from harness.jobs.models import Job
@@ -225,7 +226,7 @@ def offer_compute(
     if only is not None:
         ways = tuple(way for way in ways if way.allocation == only)
     estimates = estimates_of(workload, ways, probes, even=wish.even)
-    ways = tuple(way for way in ways if way.allocation in estimates)
+    ways = with_tests(job, tuple(way for way in ways if way.allocation in estimates), estimates)
     left = max(LEFT_LEAST, work_left(job)) if job else 1.0
     now_s = timezone.now().timestamp()
 
@@ -242,7 +243,7 @@ def offer_compute(
     offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
     notes += _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
-    notes += _reserved_note(project) + _looks_notes(probes or {})
+    notes += _reserved_note(project) + _looks_notes(probes or {}) + tests_told(offer)
     return offer, ([_ONLY] if only is not None else []) + notes
 
 

@@ -112,7 +112,7 @@ def _cells(view: LineView, now_s: float) -> list[Any]:
         line.start_s - now_s if line.start_s is not None else None, *ends,
         cost.step_s.mid, cost.step_s.low, cost.step_s.high, cost.run_s.mid, cost.run_s.low, cost.run_s.high,
         cost.peak_bytes.mid, cost.peak_bytes.high, line.memory_limit_bytes, cost.power_w,
-        cost.energy_j.mid, cost.energy_j.low, cost.energy_j.high,
+        line.energy_j.mid, line.energy_j.low, line.energy_j.high,
         str(cost.time_basis), str(cost.memory_basis), str(cost.energy_basis),
         "yes" if line.feasible else "no", line.why, ", ".join(line.marks), "yes" if line.frontier else "no", cost.note,
     ]  # fmt: skip

@@ -26,8 +26,9 @@ from harness.jobs.drafts import (
 )
 from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
-from harness.jobs.states import job_move, job_note
+from harness.jobs.states import job_move
 from harness.jobs.stopping import stop_message
 from harness.jobs.trash import job_delete, job_purge, job_restore
 from harness.pool.models import Node, NodeState
@@ -61,32 +62,30 @@ _TAGS_MAX = 20
 _TAG_LENGTH_MAX = 60
 
 
-def job_submit(*, user: User, job: Job, promised: bool = True) -> Job:
+def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: bool = False) -> Job:
     """Queue a draft; one with a deadline gets it promised, or stays a draft; without `promised` it is queued all the
     same, and a deadline that cannot be promised is tried.
 
-    One whose learning rate is left to a range test stays a draft until the test is over, and is queued by itself then.
+    One whose learning rate a range test finds first stays a draft until the test is over, and is queued by itself then;
+    not where the rate is `rate_settled`.
     Raises `NotFound`, `Forbidden`, `Conflict` (state, trash, quota), `NoSpace` (storage quota), `Invalid` (a file that
-    does not parse; a deadline that cannot be kept: field `budget.deadline`, the earliest finish in `details`).
+    does not parse, a spec.yaml with other devices; a deadline that cannot be kept: field `budget.deadline`, the
+    earliest finish in `details`).
     """
     require(user, job.project, Role.MEMBER)
     _not_in_trash(job)
-    programs.program_syntax_check(programs.program_of(settings.STORE.job(job.pk)).files)
+    paths = settings.STORE.job(job.pk)
+    programs.program_syntax_check(programs.program_of(paths).files)
+    program_places_check(paths)
     _sandbox_check(job)
     storage_check(job.project)
     with transaction.atomic():
         job.refresh_from_db(fields=["state", "spec", "resolved", "deadline_at", "options", "slowdown"])
         if job.state != JobState.DRAFT:
             raise _wrong_state(job, "submitted")
-        if rate_is_open(job):
-            from harness.rates.services import rate_want  # it imports this
-
-            Job.objects.filter(pk=job.pk).update(promise={} if promised else UNPROMISED)
-            job_note(job, "person", "A range test finds the learning rate first; then it is submitted", actor=user)
-            rate_want(user=user, job=job)
-            task_send_on_commit("control.rate_first", [job.pk, user.pk])
-            return job
         promise = job_admit(job, promised=promised)
+        if not rate_settled and _rate_first(user, job, promised=promised):
+            return job
         text = "Submitted" + (f". {told}" if (told := promise["promise"].get("text")) else "")
         moved = job_move(
             job.pk, JobState.DRAFT, JobState.QUEUED, actor=user, message=text, queued_at=timezone.now(), **promise
@@ -99,11 +98,15 @@ def job_submit(*, user: User, job: Job, promised: bool = True) -> Job:
     return _moved(job)
 
 
-def rate_is_open(job: Job) -> bool:
-    """Whether the spec leaves the learning rate to a range test that has not been made."""
-    resolved = (job.resolved.get("spec") or {}).get("training", {})
-    is_auto = job.spec.get("training", {}).get("learning_rate", "auto") == "auto"
-    return bool(is_auto and resolved.get("rate_rule") in ("range", "trials"))
+def _rate_first(user: User, job: Job, *, promised: bool) -> bool:
+    """Whether a range test comes first; then it is on its way."""
+    from harness.rates.services import rate_before  # it imports this
+
+    if not rate_before(user=user, job=job):
+        return False
+    Job.objects.filter(pk=job.pk).update(promise={} if promised else UNPROMISED)
+    task_send_on_commit("control.rate_first", [job.pk, user.pk])
+    return True
 
 
 def minimum_sandbox_level(job: Job) -> int:

@@ -26,6 +26,7 @@ from harness.pages.figures import figure
 from harness.pages.spec_fields import spec_groups
 from harness.pages.words import JOB_ACTIONS
 from harness.pool.selectors import PoolOverview
+from harness.rates.selectors import job_rate, rate_test_first
 from scheduler.offers.words import energy_words
 from worker.states import TERMINAL, JobState
 
@@ -74,6 +75,7 @@ def header(job: Job) -> dict[str, Any]:
     """What the top of the job page says."""
     state = JobState(job.state)
     mode, why = job_mode(job)
+    rate, rate_why = job_rate(job)
     return {
         "share": progress_share(job),
         "elapsed_s": elapsed_s(job),
@@ -84,6 +86,8 @@ def header(job: Job) -> dict[str, Any]:
         "finish_spreads": _finish_spreads(job),
         "borrows": job.expected_finish_at is not None and job.pk in borrowers([job]),
         "mode": {"name": mode, "why": why},
+        "rate": {"peak": rate, "why": rate_why},
+        "is_tested_first": state == JobState.DRAFT and rate_test_first(job),
         "energy": energy_of(job),
         "emulated": emulated_words(job),
     }

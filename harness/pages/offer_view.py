@@ -119,7 +119,7 @@ def _may_try(offer: OfferRow, priced: Offer) -> bool:
 def shown_lines(offer: Offer) -> list[Shown]:
     """The table, in the offer's order and one unit of energy; lines that neither stand out nor come first are minor."""
     views = offer_lines(offer)
-    most_j = max((view.line.estimate.energy_j.high for view in views), default=0.0)
+    most_j = max((view.line.energy_j.high for view in views), default=0.0)
     return [
         _shown(view, most_j=most_j, minor=index >= LINES_SHOWN and not _stands_out(view.line))
         for index, view in enumerate(views)
@@ -139,8 +139,8 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
         memory=memory_size_words(cost.peak_bytes.mid),
         memory_range=_range(cost.peak_bytes, memory_size_words),
         room=memory_size_words(view.line.memory_limit_bytes),
-        energy=energy_words(cost.energy_j.mid, beside_j=most_j),
-        energy_range=energy_range_words(cost.energy_j.low, cost.energy_j.high, beside_j=most_j),
+        energy=energy_words(view.line.energy_j.mid, beside_j=most_j),
+        energy_range=energy_range_words(view.line.energy_j.low, view.line.energy_j.high, beside_j=most_j),
         basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == cost.energy_basis else "",
         selected=Mark.RECOMMENDED in view.line.marks,
         is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
@@ -159,7 +159,7 @@ def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
     """Energy against finish time, with intervals; what is not offered is there too, and why."""
     drawn = [view for view in offer_lines(priced) if view.line.finish_s is not None]
     latest = max((view.line.finish_s.high - priced.now_s for view in drawn if view.line.finish_s), default=1.0)
-    most = max((view.line.estimate.energy_j.high for view in drawn), default=1.0)
+    most = max((view.line.energy_j.high for view in drawn), default=1.0)
     time_size, time_unit = next((size, unit) for least, size, unit in _TIME_UNITS if latest >= least)
     energy_size, energy_unit = next((size, unit) for least, size, unit in _ENERGY_UNITS if most >= least)
     rows = [_point(view, priced.now_s, time_size, energy_size) for view in drawn]
@@ -176,7 +176,7 @@ def offer_chart(job: Job, offer: OfferRow, priced: Offer) -> dict[str, Any]:
 
 def _point(view: LineView, now_s: float, time_size: float, energy_size: float) -> list[Any]:
     line = view.line
-    finish, energy = line.finish_s, line.estimate.energy_j
+    finish, energy = line.finish_s, line.energy_j
     ends = [(value - now_s) / time_size for value in (finish.low, finish.mid, finish.high)] if finish else [None] * 3
     what = ", ".join(line.marks) or ("frontier" if line.frontier else "possible" if line.feasible else "")
     what = what or ("too late" if takes(line) else "not possible")

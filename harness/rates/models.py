@@ -20,7 +20,7 @@ class RateTest(models.Model):
     progress = models.FloatField(default=0.0)
     """Share that is done."""
     wish = models.JSONField(default=dict, blank=True)
-    """What was asked: `{kind, low, high, trials}`."""
+    """What was asked: `{kind, low, high, trials}`, and `automatic` where nobody did."""
     program_key = models.CharField(max_length=64, blank=True)
     """`harness.rates.keys.rate_key` of what was tested."""
     batch_size = models.PositiveIntegerField(default=1)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from codegen.catalog.rates import rate_factor
 from harness.datasets.selectors import dataset_profile
 from harness.errors import HarnessError
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.pool.selectors import hardware
-
-RULES = ("linear", "sqrt")
+from harness.rates.wishes import RULES, step_rows
 
 
 def rates_by_rules(job: Job) -> dict[str, float]:
@@ -18,13 +19,16 @@ def rates_by_rules(job: Job) -> dict[str, float]:
     open_fields = {"batch_size": "auto", "learning_rate": "auto", "rate_rule": "none"}
     model = job.spec.get("model", {})
     params = {name: value for name, value in model.get("params", {}).items() if name != "batch_size"}
-    spec = {**job.spec, "training": {**given, **open_fields}, "model": {**model, "params": params}}
+    resources = {**job.spec.get("resources", {}), "memory_gib": "auto"}
+    changed = {"training": {**given, **open_fields}, "model": {**model, "params": params}, "resources": resources}
+    # What memory has room for changes the batch, but not the one that the rate is for.
+    boundless = replace(hardware(), cpu_memory_bytes=0, gpu_memory_bytes=0)
     try:
-        resolved = programs.resolve_spec(programs.spec_read(spec), dataset_profile(job.dataset), hardware())
+        wish = programs.spec_read({**job.spec, **changed})
+        resolved = programs.resolve_spec(wish, dataset_profile(job.dataset), boundless)
     except HarnessError:
         return {}
     usual = resolved.spec["training"]
-    batch = int((job.resolved.get("spec") or {}).get("training", {}).get("batch_size") or usual["batch_size"])
     rate, reference = float(usual["learning_rate"]), int(usual["batch_size"])
-    rates = {rule: rate * rate_factor(rule, batch, reference) for rule in RULES}
+    rates = {rule: rate * rate_factor(rule, step_rows(job), reference) for rule in RULES}
     return {**rates, "reference": rate, "reference_batch": reference}

@@ -12,11 +12,30 @@ from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.rates.keys import rate_key, run_setting
 from harness.rates.models import RateTest
+from harness.rates.wishes import rate_of, spec_file_is_edited
 from scheduler.rates.interval import RateRange
 
 CURVE_COLUMNS = ("learning rate", "loss", "loss fit", "score", "logarithmic fit")
 ENDS = ("low", "high", "centre")
 SUGGESTED = ("best", *ENDS)
+
+
+def job_rate(job: Job) -> tuple[float | None, str]:
+    """(peak learning rate, where it comes from) of a job as resolved; None where a person's spec.yaml says it."""
+    rate = rate_of(job)
+    if rate is None or (job.program_edited and spec_file_is_edited(job)):
+        return None, "spec.yaml was edited by hand"
+    told = job.events.filter(data__learning_rate=rate).order_by("-pk").values_list("data", flat=True).first()
+    if told:
+        return rate, str(told.get("why", ""))
+    guesses = job.resolved.get("guesses", ())
+    why = next((str(one["reason"]) for one in guesses if one.get("field") == "training.learning_rate"), "")
+    return rate, why or "the spec names it"
+
+
+def rate_test_first(job: Job) -> bool:
+    """Whether a draft is submitted as soon as its range test is over."""
+    return RateTest.objects.filter(job=job, submit=True).exists()
 
 
 def rate_tests(job: Job) -> QuerySet[RateTest]:

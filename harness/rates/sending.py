@@ -14,7 +14,7 @@ from django.utils import timezone
 from harness.broker import publish_job, task_send_on_commit
 from harness.errors import HarnessError, Invalid
 from harness.estimates.models import AskState
-from harness.estimates.probes import batch_size, idle_device
+from harness.estimates.probes import idle_device
 from harness.jobs import programs
 from harness.jobs.control.turn import facts_change
 from harness.jobs.models import Job
@@ -26,20 +26,23 @@ from harness.pool.services import node_queue
 from harness.rates.keys import rate_key
 from harness.rates.models import RateTest
 from harness.rates.trials import trials_answered, trials_failed, trials_plan
+from harness.rates.wishes import step_rows
 from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
+from scheduler.rates.worth import BUDGET_S, STEPS, SWEEPS
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove
 
 PURPOSE = "A learning-rate range test"
 """Everybody reads it, also who does not see the job."""
-BUDGET_S = 60.0
 ANSWER_LIMIT_S = 240.0
 ANSWER_SPARE_S = 180.0
 """Beside the time that trials are given: to start, to read the data, and for what the node measures before."""
 WAIT_LIMIT_S = 600.0
 """For a device to fall idle, where a job is to be submitted afterwards."""
+UNASKED_WAIT_LIMIT_S = 60.0
+"""The same for a test that nobody asked for by name: the job could be queued meanwhile."""
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
-_NO_DEVICE = {"code": "no_device", "message": "No device fell idle in time.", "hint": "Ask again when one is."}
+_NO_DEVICE = {"code": "no_device", "message": "No device was idle for it in time.", "hint": "Ask again when one is."}
 
 
 def rate_test_send(test: RateTest) -> None:
@@ -61,13 +64,14 @@ def rate_test_send(test: RateTest) -> None:
         )
         fields: dict[str, Any] = {
             "kind": device.kind, "model_name": device.model_name, "node_name": device.node.name,
-            "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": batch_size(job),
+            "reservation": str(held.pk), "sent_at": timezone.now(), "batch_size": step_rows(job),
             "program_key": rate_key(files, sha256),
         }  # fmt: skip
         RateTest.objects.filter(pk=test.pk).update(**fields)
         test.refresh_from_db()
         programs.files_replace(_paths(test).program, files)
-        request = _request(test, device) | {"low": test.wish.get("low"), "high": test.wish.get("high")}
+        asked = {"low": test.wish.get("low"), "high": test.wish.get("high"), "steps": STEPS, "sweeps": SWEEPS}
+        request = _request(test, device) | asked
         task_send_on_commit("node.rate_range", [request], queue=node_queue(device.node.name), expires_s=ANSWER_LIMIT_S)
 
 
@@ -195,7 +199,8 @@ def _failed(problem: dict[str, str]) -> dict[str, Any]:
 def rate_test_expire(test: RateTest) -> None:
     """Let one fail that nobody answers, or that no device fell idle for."""
     plan = trials_waiting(test)
-    since, limit_s = (test.sent_at, ANSWER_LIMIT_S) if test.sent_at else (test.created_at, WAIT_LIMIT_S)
+    wait_s = UNASKED_WAIT_LIMIT_S if test.wish.get("automatic") else WAIT_LIMIT_S
+    since, limit_s = (test.sent_at, ANSWER_LIMIT_S) if test.sent_at else (test.created_at, wait_s)
     limit_s = _trials_limit_s(plan) if plan else limit_s
     if test.state != AskState.WAITING or abs(timezone.now() - since) <= timedelta(seconds=limit_s):
         return

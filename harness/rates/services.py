@@ -12,20 +12,26 @@ from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.errors import Conflict, HarnessError, Invalid, Unavailable
 from harness.estimates.models import AskState
+from harness.estimates.offers import job_key
 from harness.jobs import services as jobs
 from harness.jobs.models import Job
+from harness.jobs.options import job_options_set, options_of, wanted_devices
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
+from harness.rates.automatic import Way, changed_words, program_read, rate_verdict
 from harness.rates.models import RateTest
 from harness.rates.reference import rates_by_rules
-from harness.rates.selectors import rate_by_name, rate_names
+from harness.rates.selectors import rate_by_name, rate_found, rate_names, rate_test_is_current
 from harness.rates.sending import rate_test_expire, rate_test_send
 from harness.rates.trials import WISHES
+from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_is_open, rate_of, rule_of, step_rows
 from worker.states import JobState
 
 KEPT = 5
 """Tests of a job that are kept, the newest."""
 LOWEST, HIGHEST = 1e-12, 1e6
+NOT_WORTH = "not_worth"
+"""Code of an automatic test that would take too long beside the run, as was found when its program had been read."""
 
 
 def rate_test_start(
@@ -100,21 +106,73 @@ def rate_use(*, user: User, job: Job, test: RateTest, rate: str | float = "best"
     if not (math.isfinite(value) and LOWEST <= value <= HIGHEST):
         raise Invalid("A learning rate is a number above 0.", field="rate", hint="Give the centre, or 0.001.")
     value = float(f"{value:.3g}")
-    training = {**job.spec.get("training", {}), "learning_rate": value}
-    job = jobs.job_spec_update(user=user, job=job, spec={**job.spec, "training": training})
+    job = _with_training(user, job, learning_rate=value)
     RateTest.objects.filter(pk=test.pk).update(used_rate=value)
     test.used_rate = value
     return job
 
 
+def _with_training(user: User, job: Job, **fields: Any) -> Job:
+    """The draft with other fields of `training`; what was estimated stays where neither work nor devices change."""
+    options, slowdown = options_of(job) if job.options else (), job.slowdown
+    before = job_key(job), wanted_devices(job)
+    training = {**job.spec.get("training", {}), **fields}
+    job = jobs.job_spec_update(user=user, job=job, spec={**job.spec, "training": training})
+    if options and before == (job_key(job), wanted_devices(job)):
+        job_options_set(job, options, slowdown=slowdown)
+    return job
+
+
 # ---- a test before a job is submitted ------------------------------------------------------------------------------
+def rate_before(*, user: User, job: Job) -> bool:
+    """Tell how the rate of a draft is found that is being submitted. True: a test comes first, or may; it is noted.
+
+    Raises what `rate_want` does.
+    """
+    if rate_is_asked(job):
+        told = "A range test finds the learning rate first; then it is submitted"
+    elif rate_is_automatic(job):
+        verdict = rate_verdict(job)
+        if verdict.way is Way.RULE:
+            _note_rule(job, verdict.why)
+            return False
+        verb = "finds" if verdict.way is Way.TEST else "may find"
+        told = f"A range test {verb} the learning rate first, since {changed_words(job)}; {verdict.why}"
+    else:
+        if told := _stands(job):
+            job_note(job, "note", told)
+        return False
+    job_note(job, "person", told, actor=user)
+    rate_want(user=user, job=job)
+    return True
+
+
+def _stands(job: Job) -> str:
+    """That a rate stays though a step may have other rows than it is for; empty where there is nothing to say."""
+    if rate_is_open(job):
+        return "spec.yaml was edited by hand: the learning rate in it stands" if rule_of(job) != "none" else ""
+    rows, rate = step_rows(job), rate_of(job)
+    found = RateTest.objects.filter(job__in=[job.pk, job.parent_id], used_rate=rate).order_by("-created_at")
+    tested = list(found.values_list("batch_size", flat=True))
+    if not tested or rows in tested:
+        return ""
+    return (
+        f"Learning rate {rate:g} stays, since the spec names it, but a range test found it for steps of {tested[0]:,} "
+        f"rows, and now a step has {rows:,}; with auto it is found anew"
+    )
+
+
 def rate_want(*, user: User, job: Job) -> RateTest:
     """Note that a draft is to be tested and then submitted: a row, which outlives every message. Asked twice, one test.
 
     Raises `NotFound`, `Forbidden`, `Conflict`.
     """
-    rule = (job.resolved.get("spec") or {}).get("training", {}).get("rate_rule")
-    test, _ = _test_of(user, job, _wish("", None, None, "always" if rule == "trials" else "auto"))
+    if rate_is_automatic(job):
+        # A share of the run is what it may take: on a device of the run's own kind, and without trials.
+        wish = _wish(wanted_devices(job)[0], None, None, "never") | {"automatic": True}
+    else:
+        wish = _wish("", None, None, "always" if rule_of(job) == "trials" else "auto")
+    test, _ = _test_of(user, job, wish)
     with transaction.atomic():
         # It takes the place of one that has ended and whose job was not submitted yet.
         job.rate_tests.exclude(pk=test.pk).filter(submit=True).update(submit=False)
@@ -140,8 +198,13 @@ def rate_first(job_id: str, user_id: int) -> None:
 
 
 def rate_test_try(test: RateTest) -> None:
-    """Send a test that waits for a device; it goes on waiting where none is idle."""
+    """Send a test that waits for a device; it goes on waiting where none is idle.
+
+    One that nobody asked for waits until the program is read, and is made if it is worth its time then.
+    """
     try:
+        if test.wish.get("automatic") and not _is_due(test):
+            return
         rate_test_send(test)
     except Unavailable:
         rate_test_expire(test)
@@ -152,6 +215,23 @@ def rate_test_try(test: RateTest) -> None:
         RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(state=AskState.FAILED, problem=problem)
         test.refresh_from_db()
         rate_after(test)
+
+
+def _is_due(test: RateTest) -> bool:
+    """Whether an automatic test is to be made now; one that is not worth it fails. Raises `HarnessError`."""
+    verdict = rate_verdict(test.job)
+    if verdict.way is Way.TEST:
+        return True
+    rate_test_expire(test)
+    if verdict.way is Way.READ and test.state == AskState.WAITING:
+        program_read(test.job)
+        return False
+    RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(
+        state=AskState.FAILED, problem={"code": NOT_WORTH, "message": f"No test: {verdict.why}.", "hint": ""}
+    )
+    test.refresh_from_db()
+    rate_after(test)
+    return False
 
 
 def rate_after(test: RateTest) -> None:
@@ -168,23 +248,48 @@ def rate_after(test: RateTest) -> None:
 
 
 def _submit_after(test: RateTest, job: Job) -> None:
+    settled = False
     try:
-        if test.state == AskState.DONE:
-            job = rate_use(user=test.by, job=job, test=test)
-            how = "a range test and trials" if "trials" in rate_names(test) else "a range test"
-            job_note(job, "person", f"Learning rate {test.used_rate:g} by {how}", actor=test.by)
-        else:
-            job = _by_usual_rule(test, job)
-        jobs.job_submit(user=test.by, job=job, promised=job.promise != jobs.UNPROMISED)
+        # A draft may have been changed meanwhile: a rate that its person has fixed stays, another program is tested.
+        is_open = rate_is_asked(job) or rate_is_automatic(job)
+        if is_open and test.state == AskState.DONE and rate_test_is_current(test, job):
+            job = _by_test(test, job)
+        elif is_open and test.state == AskState.FAILED:
+            job, settled = _by_rule(test, job), True
+        promised = job.promise != jobs.UNPROMISED
+        jobs.job_submit(user=test.by, job=job, promised=promised, rate_settled=settled)
     except HarnessError as error:
         job_note(job, "person", f"Not submitted: {error.message}", actor=test.by)
 
 
-def _by_usual_rule(test: RateTest, job: Job) -> Job:
-    training = job.spec.get("training", {})
+def _by_test(test: RateTest, job: Job) -> Job:
+    job = rate_use(user=test.by, job=job, test=test)
+    how = "a range test and trials" if "trials" in rate_names(test) else "a range test"
+    told = f"Learning rate {test.used_rate:g} by {how} with steps of {test.batch_size:,} rows"
+    if found := rate_found(test):
+        told += f"; {found.low:.2g} to {found.high:.2g} are usable"
+    found_by = {"learning_rate": test.used_rate, "why": told.partition(" by ")[2]}
+    job_note(job, "person", told, actor=test.by, data=found_by)
+    return job
+
+
+def _note_rule(job: Job, why: str) -> None:
+    """That the rate in the program, by its rule, is the one that the job is submitted with."""
+    told = f"by the rule {rule_of(job)}: {changed_words(job)}; {why}"
+    job_note(job, "note", f"Learning rate {rate_of(job):g} {told}", data={"learning_rate": rate_of(job), "why": told})
+
+
+def _by_rule(test: RateTest, job: Job) -> Job:
+    """With the rate of the usual rule: of a test that came by itself it stands in the program already."""
+    problem = test.problem or {}
+    why = (problem.get("message") or "no reason was told").rstrip(".")
+    if rate_is_automatic(job):
+        told = f"the range test told none ({why})"
+        if problem.get("code") == NOT_WORTH:
+            told = why.removeprefix("No test: ")
+        _note_rule(job, told)
+        return job
     rule = usual_rule(str((job.resolved.get("spec") or {}).get("training", {}).get("optimizer", "")))
-    spec = {**job.spec, "training": {**training, "rate_rule": rule}}
-    job = jobs.job_spec_update(user=test.by, job=job, spec=spec)
-    why = (test.problem or {}).get("message") or "no reason was told"
+    job = _with_training(test.by, job, rate_rule=rule)
     job_note(job, "person", f"The range test told no learning rate ({why}); the rule {rule} is used", actor=test.by)
     return job

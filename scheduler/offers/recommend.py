@@ -166,10 +166,13 @@ def _line(way: Candidate, estimate_of: EstimateOf, start_of: StartOf, now_s: flo
     start_s = start_of(way.allocation, estimate.run_s.high)
     finish = None
     if start_s is not None:
-        start_s = max(start_s, now_s)
+        start_s = max(start_s, now_s + way.before.time_s)
         run = estimate.run_s
         finish = Interval(low=start_s + run.low, mid=start_s + run.mid, high=start_s + run.high, level=run.level)
-    return OfferLine(estimate=estimate, memory_limit_bytes=way.memory_limit_bytes, start_s=start_s, finish_s=finish)
+    return OfferLine(
+        estimate=estimate, memory_limit_bytes=way.memory_limit_bytes, start_s=start_s, finish_s=finish,
+        before_s=way.before.time_s, before_j=way.before.energy_j,
+    )  # fmt: skip
 
 
 def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wish) -> OfferLine:
@@ -194,7 +197,7 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
 
 def _cost(line: OfferLine) -> tuple[float, float]:
     """(energy, upper finish): what ways are compared by."""
-    return line.estimate.energy_j.mid, line.latest_s
+    return line.energy_j.mid, line.latest_s
 
 
 def _name(line: OfferLine) -> tuple[int, str, str, str]:
@@ -231,4 +234,4 @@ def _frontier(points: list[tuple[int, tuple[float, float]]]) -> set[int]:
 
 
 def _reading_order(line: OfferLine) -> tuple[bool, bool, float, tuple[int, str, str, str]]:
-    return not line.feasible, not takes(line), line.estimate.energy_j.mid, _name(line)
+    return not line.feasible, not takes(line), line.energy_j.mid, _name(line)

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
+from scheduler.rates.worth import NOTHING, RangeCost
 
 
 class Hindrance(StrEnum):
@@ -122,6 +123,8 @@ class Candidate:
     within_quota: bool = True
     part_limits_bytes: tuple[int, ...] = ()
     """Of a mixture: the same for the ranks on each model."""
+    before: RangeCost = NOTHING
+    """A range test that comes before the run."""
 
 
 def finish_told_s(earliest_s: float) -> float:
@@ -149,6 +152,17 @@ class OfferLine:
     frontier: bool = False
     """No other way that could be taken costs less energy and finishes no later, or the other way round."""
     marks: tuple[Mark, ...] = ()
+    before_s: float = 0.0
+    """Of a range test that comes before the run: `start_s` is no earlier than its end ..."""
+    before_j: float = 0.0
+    """... and `energy_j` holds its energy, which `estimate` does not."""
+
+    @property
+    def energy_j(self) -> Interval:
+        """Of the run, and of the range test before it."""
+        run = self.estimate.energy_j
+        ends = (run.low + self.before_j, run.mid + self.before_j, run.high + self.before_j)
+        return Interval(low=ends[0], mid=ends[1], high=ends[2], level=run.level)
 
     @property
     def feasible(self) -> bool:
@@ -175,7 +189,7 @@ def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferL
     late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
     if deadline_s is None or not late:
         return None
-    best = max(late, key=lambda line: (line.chance(deadline_s), -line.estimate.energy_j.mid))
+    best = max(late, key=lambda line: (line.chance(deadline_s), -line.energy_j.mid))
     return best if best.chance(deadline_s) >= LEAST_CHANCE else None
 
 

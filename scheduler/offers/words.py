@@ -95,14 +95,14 @@ def way_words(line: OfferLine) -> str:
     estimate = line.estimate
     return (
         f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high)} of its start "
-        f"({estimate.time_basis}), {energy_told(estimate)}."
+        f"({estimate.time_basis}), {energy_told(line)}."
     )
 
 
-def energy_told(estimate: Estimate) -> str:
+def energy_told(line: OfferLine) -> str:
     """`about 44.7 J (assumed)`: never without what it rests on."""
-    energy_j = estimate.energy_j
-    return f"about {energy_words(energy_j.mid, beside_j=energy_j.high)} ({estimate.energy_basis})"
+    energy_j = line.energy_j
+    return f"about {energy_words(energy_j.mid, beside_j=energy_j.high)} ({line.estimate.energy_basis})"
 
 
 def chance_words(chance: float) -> str:
@@ -237,5 +237,5 @@ def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: W
     ]
     if not kept:
         return []
-    best = min(kept, key=lambda line: line.estimate.energy_j.mid)
+    best = min(kept, key=lambda line: line.energy_j.mid)
     return [f"Leave the devices open: {devices_words(best.allocation)} would do."]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from codegen.catalog.rates import MOST_FACTOR, rate_factor
 from codegen.resolve import resolve
 from codegen.spec import TaskSpec
 from codegen.types import Resolved
-from tests.codegen.model_profiles import TWO_CORES, table
+from tests.codegen.model_profiles import TWO_CORES, pictures, table
 
 
 def resolved(**training: object) -> Resolved:
@@ -53,6 +55,29 @@ def test_another_batch_has_its_rate_by_the_rule(training: dict, rule: str, facto
     assert got["rate_rule"] == rule
     assert got["learning_rate"] == pytest.approx(factor * usual["learning_rate"], rel=1e-2)
     assert "training.learning_rate" in {guess.field for guess in told.guesses}
+
+
+def test_a_batch_that_memory_keeps_small_has_its_rate_by_the_rule() -> None:
+    spec = TaskSpec.model_validate({"model": {"family": "convnext", "size": "medium"}})
+    tight = replace(TWO_CORES, cpu_memory_bytes=2**29)
+    usual, small = (resolve(spec, pictures(12_000), pool).spec["training"] for pool in (TWO_CORES, tight))
+    assert (usual["batch_size"], usual["rate_rule"]) == (128, "none")
+    assert (small["batch_size"], small["rate_rule"]) == (64, "sqrt")
+    assert small["learning_rate"] == pytest.approx(usual["learning_rate"] * 0.5**0.5, rel=1e-2)
+
+
+def test_a_rate_that_is_left_open_says_that_a_test_may_replace_it() -> None:
+    usual = values()
+    told = {guess.field: guess.reason for guess in resolved(batch_size=4 * usual["batch_size"]).guesses}
+    assert "until a range test" in told["training.rate_rule"]
+    assert "not the usual" in told["training.rate_rule"]
+
+
+@pytest.mark.parametrize(("backup", "factor"), [(0, 1.0), (1, 0.75**0.5), (2, 0.5**0.5), ("auto", 1.0)])
+def test_rows_that_backup_ranks_drop_do_not_count(backup: object, factor: float) -> None:
+    body = {"mode": "async", "resources": {"device": "cpu", "count": 4}, "training": {"backup": backup}}
+    got = resolve(TaskSpec.model_validate(body), table(), replace(TWO_CORES, cpu_cores=4)).spec["training"]
+    assert got["learning_rate"] == pytest.approx(values()["learning_rate"] * factor, rel=1e-2)
 
 
 def test_sgd_has_a_rate_and_a_decay_of_its_own() -> None:

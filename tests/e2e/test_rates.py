@@ -10,7 +10,7 @@ import pytest
 
 from harness.datasets.samples import sample_file
 from tests.e2e.people import client_environment, dlh
-from tests.e2e.stack import JOB_TIMEOUT_S, wait_for
+from tests.e2e.stack import JOB_TIMEOUT_S, items, wait_for
 
 pytestmark = pytest.mark.stack
 
@@ -35,3 +35,27 @@ def test_a_rate_is_found_before_a_job_runs_and_again_on_demand(stack: Any, tmp_p
     assert found["low"] < found["centre"] < found["high"] and found["batch_size"] == 16
     assert found["trials"]["state"] == "none"
     assert stack.job(job)["state"] == "succeeded"
+
+
+def test_a_long_job_of_two_ranks_has_the_rate_of_its_batch_tested_by_itself(stack: Any, tmp_path: Path) -> None:
+    dataset = stack.upload(sample_file("wine", tmp_path), "wine for two ranks")
+    spec = {
+        "name": "rate by itself", "model": {"family": "mlp"}, "mode": "sync",
+        "resources": {"device": "cpu", "count": 2},
+        "training": {"epochs": 100_000, "batch_size": 16, "patience": 0},
+    }  # fmt: skip
+    job = stack.job_submit(dataset, spec)
+    wait_for(lambda: stack.job(job)["state"] != "draft", timeout_s=JOB_TIMEOUT_S, what="the test ends")
+    body = stack.job_wait_step(job, 1)
+    (test,) = stack.get(f"/jobs/{job}/rates")["items"]
+    assert test["state"] == "done", test["problem"]
+    assert (test["batch_size"], test["trials"]["state"]) == (16, "none")
+    assert body["learning_rate"] == body["spec"]["training"]["learning_rate"] == test["used_rate"]
+    assert "range test" in body["learning_rate_why"] and "are usable" in body["learning_rate_why"]
+    log = stack.request("GET", f"/jobs/{job}/logs.txt").text
+    assert "2 ranks on cpu" in log
+    assert f"peak learning rate {test['used_rate']:g}, steps of 16 rows over all ranks" in log
+    history = " | ".join(event["message"] for event in items(stack.get(f"/jobs/{job}/events")))
+    assert "A range test may find the learning rate first, since a step has 16 rows" in history
+    stack.post(f"/jobs/{job}/cancel")
+    stack.job_wait(job, "cancelled")

@@ -26,6 +26,7 @@ from worker.runtime.evaluation import train_sample
 from worker.runtime.loss_curve import check_losses
 from worker.runtime.metrics import part_metrics, told_values
 from worker.runtime.modes.whole import Whole
+from worker.runtime.opening import opening_notes, rate_line
 from worker.runtime.outcome.results import write_preprocess, write_results
 from worker.runtime.pace import Pace
 from worker.runtime.position import Position
@@ -119,6 +120,7 @@ class Run:
         self.trial.make(net, dataset)
         self.group = self._joined(self.trial.step_s)
         parameters, self.sample = sum(weight.numel() for weight in net.parameters()), dataset.train
+        notes = (*dataset.notes, *self.trial.notes, *opening_notes(self, net))
         net = self.mode.place(net)
         evaluated = len(dataset.val) + len(train_sample(dataset.train, dataset.val))
         self.teller.plan(plan.steps, evaluated / len(dataset.train))
@@ -127,11 +129,13 @@ class Run:
             write_preprocess(self, dataset)
             if dataset.split:
                 self.reporter.say(dataset.split)
-            for note in (*dataset.notes, *self.trial.notes):
+            for note in notes:
                 self.reporter.note(note)
         ranks, threads = counted(self.world_size, "rank"), counted(torch.get_num_threads(), "thread")
         place = f"{ranks} on {self.device}, {threads} each"
         self.reporter.say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")
+        if told := rate_line(self):
+            self.reporter.say(told)
         return net
 
     def restore(self, **parts: Any) -> None:

@@ -27,6 +27,7 @@ from harness.jobs.emulated import emulated_words
 from harness.jobs.listing import Listing, listing_read
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
+from harness.rates.selectors import job_rate
 from harness.saved_views.selectors import view_find
 from worker.states import JobState
 
@@ -89,11 +90,14 @@ def _out(job: Job) -> dict[str, Any]:
 def job_detail(job: Job) -> dict[str, Any]:
     """A job as `JobDetail`."""
     mode, why = job_mode(job)
+    rate, rate_why = job_rate(job)
     return {
         **_out(job),
         **{name: getattr(job, name) for name in _DETAIL},
         "mode": mode,
         "mode_why": why,
+        "learning_rate": rate,
+        "learning_rate_why": rate_why,
         "queue_position": selectors.queue_position(job),
         "emulated": emulated_words(job),
     }

@@ -31,6 +31,7 @@ from harness.jobs import services as job_services
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
 from harness.responses import chunks_response
+from scheduler.estimation.values import values_of
 
 router = Router()
 jobs_router = Router()
@@ -154,6 +155,7 @@ def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
     finish = line.finish_s
     return {
         **{key: body[key] for key in _ESTIMATE_FIELDS},
+        "energy_j": values_of(line.energy_j), "test_s": line.before_s,
         "place": view.place, "words": view.words, "device": way.kind, "device_model": way.model_name,
         "count": way.count, "mode": way.mode, "batch_split": list(way.batch_split), "start": _time(line.start_s),
         "finish_low": _time(finish.low if finish else None), "finish": _time(finish.mid if finish else None),
@@ -164,7 +166,7 @@ def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
 
 
 _ESTIMATE_FIELDS = (
-    "step_s", "run_s", "peak_bytes", "power_w", "energy_j", "time_basis", "memory_basis", "energy_basis", "note",
+    "step_s", "run_s", "peak_bytes", "power_w", "time_basis", "memory_basis", "energy_basis", "note",
 )  # fmt: skip
 
 

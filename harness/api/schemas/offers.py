@@ -111,7 +111,8 @@ class LineOut(Schema):
     peak_bytes: IntervalOut = Field(description="Of one rank, above an idle process.")
     memory_limit_bytes: int = Field(description="What a rank gets there.")
     power_w: float = Field(description="All devices while it runs, their idle share included.")
-    energy_j: IntervalOut
+    energy_j: IntervalOut = Field(description="Of the run, and of the range test before it.")
+    test_s: float = Field(description="Of a range test that finds the learning rate before the run; 0: there is none.")
     time_basis: str = Field(description="`measured`, `modelled` or `assumed`.")
     memory_basis: str
     energy_basis: str

@@ -106,6 +106,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             ("Checkpoints", ", ".join(f"{item['name']}{' (best)' if item['best'] else ''}" for item in kept)),
             ("Program", "edited" if job["program_edited"] else "own model" if job["program_own"] else "generated"),
             ("Mode", f"{job['mode']} ({job['mode_why']})"),
+            ("Learning rate", f"{job['learning_rate'] or 'as the program says'} ({job['learning_rate_why']})"),
             ("Emulated devices", job["emulated"]),
             ("Sandbox", f"L{job['sandbox_level']}" if job["sandbox_level"] is not None else ""),
             ("Created", when(job["created_at"])),

@@ -25,6 +25,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NAP_S, GLOO_LIMIT_S = 9, 5
+NORMED_NET = samples.EXACT_NET.replace("nn.Tanh()", "nn.BatchNorm1d(16)")
 
 
 def weights(work: Path) -> dict[str, torch.Tensor]:
@@ -92,6 +93,17 @@ def test_rounded_messages_change_what_is_learnt_by_little(
         torch.cat([tensor.flatten() for tensor in some.values()]) for some in (weights(tmp_path / "work"), alone)
     )
     assert 0 < float((mine - exact).norm() / exact.norm()) < 1e-2
+
+
+def test_two_ranks_of_a_model_with_batch_normalisation_say_whose_rows_it_sees(program: Path, tmp_path: Path) -> None:
+    normed = tmp_path / "program"
+    shutil.copytree(program, normed, ignore=shutil.ignore_patterns("work", "alone"))
+    (normed / "model.py").write_text(NORMED_NET)
+    ranks = Ranks(normed, 2, DLH_WORK=str(tmp_path / "work"))
+    assert ranks.wait() == [0, 0], ranks.log()
+    notes = [event["data"]["message"] for event in events(tmp_path / "work", 0) if event["kind"] == "note"]
+    assert any("batch normalisation: each of 2 ranks" in note for note in notes), notes
+    assert "peak learning rate 0.05, steps of 37 rows over all ranks" in ranks.log()
 
 
 def test_both_ranks_tell_their_pace_and_the_first_one_the_rest(program: Path, tmp_path: Path) -> None:

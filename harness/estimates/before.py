@@ -1,0 +1,42 @@
+"""The range test that comes by itself before the run of a draft, as its offer counts it. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from harness.jobs.models import Job
+from harness.rates.wishes import rate_is_automatic
+from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.values import Candidate, Offer
+from scheduler.offers.words import duration_words, energy_words
+from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of
+from worker.states import JobState
+
+
+def with_tests(
+    job: Job | None, ways: tuple[Candidate, ...], estimates: Mapping[Allocation, Estimate]
+) -> tuple[Candidate, ...]:
+    """The ways to run the job with what comes before them."""
+    if job is None or job.state != JobState.DRAFT or not rate_is_automatic(job):
+        return ways
+    costs = {kind: range_cost_of(estimates.values(), kind) for kind in {way.allocation.kind for way in ways}}
+    return tuple(
+        replace(way, before=cost)
+        if (cost := costs[way.allocation.kind]) and is_worth(cost, estimates[way.allocation].run_s.mid)
+        else way
+        for way in ways
+    )
+
+
+def tests_told(offer: Offer) -> list[str]:
+    """What comes before a run, and is counted."""
+    costs = [RangeCost(time_s=line.before_s, energy_j=line.before_j) for line in offer.lines if line.before_s]
+    if not costs:
+        return []
+    most = max(costs, key=lambda cost: cost.time_s)
+    return [
+        f"The batch is not the usual one: a range test finds the learning rate before each run of which that takes "
+        f"{MOST_SHARE:.0%} at most, about {duration_words(most.time_s)} and {energy_words(most.energy_j)}. Starts, "
+        "finishes and energy include it."
+    ]

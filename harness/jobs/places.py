@@ -1,0 +1,62 @@
+"""What an edited spec.yaml may not change: where and in which mode the pool runs a job, which its own spec decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from harness.errors import Invalid
+from harness.jobs.programs import files_read
+from worker.plan import RunPaths
+
+PLACED_BY = (
+    "mode",
+    "resources.device",
+    "resources.count",
+    "resources.memory_gib",
+    "resources.split",
+    "resources.least",
+)
+"""Fields that control reads off the job's spec, and no node off the program's."""
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def program_places_check(paths: RunPaths) -> None:
+    """Pass if a job's spec.yaml, which parses, names the same devices and mode as its spec. Raises `Invalid` with file
+    and line: it would be placed by the other one."""
+    written, generated = (files_read(folder).get("spec.yaml", "") for folder in (paths.program, paths.generated))
+    if written == generated:
+        return
+    here, there = (yaml.compose(text, Loader=_LOADER) for text in (written, generated))
+    for field in PLACED_BY:
+        found, own = _entry(here, field), _entry(there, field)
+        if found is not None and _told(found[1]) != (_told(own[1]) if own else "auto"):
+            raise _fault(field, found, _told(own[1]) if own else "auto")
+
+
+def _fault(field: str, found: tuple[yaml.Node, yaml.Node], own: str) -> Invalid:
+    line = found[0].start_mark.line + 1
+    return Invalid(
+        f"spec.yaml, line {line}: {field} is {_told(found[1])} here, but {own} in the job's spec, which places it.",
+        field="spec.yaml",
+        code="program_places",
+        hint=f"Change {field} on the tab Spec, or write {own} here again.",
+        details={"file": "spec.yaml", "line": line, "name": field},
+    )
+
+
+def _entry(node: Any, field: str) -> tuple[yaml.Node, yaml.Node] | None:
+    """(key, value) of a dotted name; None where there is none."""
+    found = None
+    for name in field.split("."):
+        entries = node.value if isinstance(node, yaml.MappingNode) else ()
+        found = next(((key, value) for key, value in entries if key.value == name), None)
+        if found is None:
+            return None
+        node = found[1]
+    return found
+
+
+def _told(node: yaml.Node) -> str:
+    return str(node.value)[:40] if isinstance(node, yaml.ScalarNode) else "a list or mapping"

@@ -1,0 +1,68 @@
+"""What a run tells when it begins: its learning rate, and whose rows batch normalisation sees."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from torch import nn
+
+from worker.runtime.opening import backup_notes, rate_line, statistics_notes
+from worker.runtime.spec import as_spec
+
+NORMED = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+
+
+def run(mode: str = "sync", ranks: int = 2, training: dict[str, Any] | None = None, **more: int) -> Any:
+    own_mode = SimpleNamespace(name=mode, **more)
+    return SimpleNamespace(mode=own_mode, world_size=ranks, batch_size=64, spec=as_spec({"training": training or {}}))
+
+
+@pytest.mark.parametrize(
+    ("made", "who"),
+    [
+        (run(), "each of 2 ranks"),
+        (run("async", ranks=3), "each of 3 ranks"),
+        (run("replicated", ranks=1, replicas=4), "each of 4 replicas"),
+        (run("single", ranks=1, micro_batches=2), "each micro-batch"),
+        (run("pipeline", ranks=2), "each micro-batch"),
+    ],
+)
+def test_a_person_is_told_whose_rows_batch_normalisation_sees(made: Any, who: str) -> None:
+    (note,) = statistics_notes(made, NORMED)
+    assert who in note and "not from all 64" in note
+
+
+def test_nothing_is_said_where_statistics_are_those_of_the_whole_batch() -> None:
+    assert statistics_notes(run("single", ranks=1, micro_batches=1, replicas=1), NORMED) == []
+    assert statistics_notes(run(), nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))) == []
+    assert statistics_notes(run(), nn.Sequential(nn.Linear(4, 4), nn.SyncBatchNorm(4))) == []
+
+
+def test_backup_ranks_out_of_another_number_are_told_with_the_rows_that_count() -> None:
+    def told(ranks: int, count: int, backup: int | None) -> list[str]:
+        made = run("async", ranks=ranks, backup=backup)
+        made.spec = as_spec({"training": {}, "resources": {"count": count}})
+        return backup_notes(made)
+
+    (note,) = told(2, 4, 1)
+    assert "32 of 64 rows of a step count, not 48" in note and "stays" in note
+    assert told(4, 4, 1) == told(2, 4, 0) == told(2, 4, None) == []
+
+
+@pytest.mark.parametrize(
+    ("training", "told"),
+    [
+        ({"learning_rate": 0.0031}, "peak learning rate 0.0031, steps of 64 rows over all ranks"),
+        ({"learning_rate": 0.002, "rate_rule": "none"}, "peak learning rate 0.002, steps of 64 rows over all ranks"),
+        (
+            {"learning_rate": 0.001, "rate_rule": "sqrt"},
+            "peak learning rate 0.001, by the rule sqrt from the usual batch, steps of 64 rows over all ranks",
+        ),
+        ({}, ""),
+        ({"learning_rate": "mine"}, ""),
+    ],
+)
+def test_the_log_names_the_rate_and_the_rows_of_a_step(training: dict[str, Any], told: str) -> None:
+    assert rate_line(run(training=training)) == told

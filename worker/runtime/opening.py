@@ -1,0 +1,69 @@
+"""What the log and the job page are told of a run when it begins: its learning rate, and what its mode changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from worker.words import counted
+
+if TYPE_CHECKING:
+    from worker.runtime.run import Run
+
+_RULES = ("linear", "sqrt")
+
+
+def rate_line(run: Run) -> str:
+    """The peak learning rate of spec.yaml and how many rows make a step; empty where it names none."""
+    training = run.spec.training
+    rate, rule = training.get("learning_rate"), training.get("rate_rule")
+    if not isinstance(rate, int | float):
+        return ""
+    how = f", by the rule {rule} from the usual batch" if rule in _RULES else ""
+    return f"peak learning rate {rate:g}{how}, steps of {counted(run.batch_size, 'row')} over all ranks"
+
+
+def opening_notes(run: Run, net: nn.Module) -> list[str]:
+    """What a person should read on the job page; `net` is the whole model."""
+    return statistics_notes(run, net) + backup_notes(run)
+
+
+def backup_notes(run: Run) -> list[str]:
+    """That a step has other rows than the rate is for, since mode async drops backup ranks out of another number."""
+    backup, planned = getattr(run.mode, "backup", None), run.spec.get("resources", {}).get("count")
+    if not backup or not isinstance(planned, int) or planned in (0, run.world_size):
+        return []
+    here, there = (round(run.batch_size * (1.0 - min(backup, n - 1) / n)) for n in (run.world_size, planned))
+    if here == there:
+        return []
+    return [
+        f"{counted(run.world_size, 'rank')} instead of {planned}: {here} of {run.batch_size} rows of a step count, not "
+        f"{there}. The learning rate stays as it is for {there}."
+    ]
+
+
+def statistics_notes(run: Run, net: nn.Module) -> list[str]:
+    """That batch normalisation sees other rows than one device would: none where it sees whole batches.
+
+    `net` is the whole model. Layers that share their statistics among ranks by themselves do not count.
+    """
+    who = _who_normalises(run)
+    own = (type(module).__name__ != "SyncBatchNorm" for module in net.modules() if isinstance(module, _BatchNorm))
+    if not who or not any(own):
+        return []
+    return [
+        f"The model has batch normalisation: {who} takes mean and variance from its own rows of a step, not from all "
+        f"{run.batch_size}. Results differ a little from those of one device, the more the fewer rows it has."
+    ]
+
+
+def _who_normalises(run: Run) -> str:
+    parts = getattr(run.mode, "micro_batches", 1)
+    if run.mode.name in ("pipeline", "pipeline+sync") or parts > 1:
+        return "each micro-batch"
+    if run.world_size > 1:
+        return f"each of {run.world_size} ranks"
+    replicas = getattr(run.mode, "replicas", 1)
+    return f"each of {replicas} replicas" if replicas > 1 else ""
