@@ -13,7 +13,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ from worker.home import node_name, redis_url, run_dir
 from worker.launch import CANCEL_FILE
 from worker.plan import RunPaths, RunPlan
 from worker.queues import node_queue_name
-from worker.scratch import tidy
 from worker.telemetry.forward import Forwarder
 from worker.transfer.depot import depot_here
 
@@ -245,7 +243,6 @@ def main() -> int:
         stop_all()
         return 0
     name = node_name()
-    threading.Thread(target=tidy, name="tidy", daemon=True).start()
     app.worker_main(
         ["worker", "-Q", node_queue_name(name), "-n", f"node@{name}", "--without-gossip", "--without-mingle",
          "--loglevel", os.environ.get("DLH_LOG_LEVEL", "INFO")],

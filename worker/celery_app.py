@@ -92,9 +92,10 @@ def answer_to_control(task: str, answer: dict[str, Any]) -> None:
 
 @worker_ready.connect
 def _start_heartbeat(**_: Any) -> None:
-    from worker import heartbeat
+    from worker import chores, heartbeat
 
     heartbeat.heartbeat().start()
+    chores.begin()
 
 
 @worker_shutdown.connect

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from worker.programs import (
     module_argv,
     program_run,
 )
+from worker.telemetry.tail import open_below
 
 EXPORT_S = 240.0
 _AS_BEFORE = "The weights and the program can be downloaded as before."
@@ -28,7 +31,7 @@ def queue() -> ProgramQueue:
 
 
 def export(request: dict[str, Any]) -> dict[str, Any]:
-    """Run the export. `{export_id, report}` or `{export_id, problem}`; the files lie in the export's folder."""
+    """Run the export. `{export_id, report, weights_sha256}` or `{export_id, problem}`; the files lie in its folder."""
     answer: dict[str, Any] = {"export_id": request["export_id"]}
     try:
         return answer | _export(request)
@@ -45,9 +48,11 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
     paths = RunPaths(Path(request["job_dir"]).resolve())
     folder, data = paths.export(str(request["export_id"])), Path(request["dataset_dir"]).resolve()
     weights = paths.results / "model.safetensors"
-    if not folder.is_dir() or not weights.exists():
+    sha256 = _sha256(paths, weights)
+    if not folder.is_dir() or not sha256:
         raise ProgramProblem("The weights of this job are not there any more.", "Ask for it again.")
-    arguments = ("--program", str(paths.program), "--data", str(data), "--weights", str(weights), "--out", str(folder))
+    arguments = ("--program", str(paths.program), "--data", str(data), "--weights", str(weights), "--out", str(folder),
+                 "--weights-sha256", sha256)  # fmt: skip
     call = ProgramCall(
         name=f"export-{folder.name}", argv=module_argv("worker.runtime.onnx_export.export", *arguments),
         workdir=paths.program, timeout_s=EXPORT_S, writable=(folder,),
@@ -61,5 +66,22 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             continue
         if isinstance(body, dict) and "ok" in body:
-            return {"report": body.get("report")} if body["ok"] else {"problem": body.get("problem")}
+            return _answer(body, paths, weights, sha256)
     raise ProgramProblem(last_words(done), _AS_BEFORE)
+
+
+def _answer(body: dict[str, Any], paths: RunPaths, weights: Path, sha256: str) -> dict[str, Any]:
+    if not body["ok"]:
+        return {"problem": body.get("problem")}
+    if _sha256(paths, weights) != sha256:  # another attempt wrote its own meanwhile: which ones were read?
+        raise ProgramProblem("The weights of this job changed while they were exported.", "Ask for it again.")
+    return {"report": body.get("report"), "weights_sha256": sha256}
+
+
+def _sha256(paths: RunPaths, weights: Path) -> str:
+    """Of the weights, where they are a file and no link leads to it; else nothing."""
+    fd = open_below(paths.work, weights.relative_to(paths.work))
+    if fd is None:
+        return ""
+    with os.fdopen(fd, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

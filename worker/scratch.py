@@ -1,4 +1,5 @@
-"""Scratch folders of sandboxes whose process was killed: below level L2 they hold what programs wrote to `/tmp`.
+"""What sandboxes whose process was killed left: control groups, and scratch folders, which below level L2 hold what
+programs wrote to `/tmp`.
 
 Those of attempts are known by the registry. Short runs (a reading, a prediction, a check) are in none.
 """
@@ -9,7 +10,7 @@ import logging
 import time
 
 from worker.home import run_dir
-from worker.sandbox import tree_remove
+from worker.sandbox import cgroup, remove_leftovers, tree_remove
 
 ABANDONED_AFTER_S = 24 * 3600.0
 """No run that is in no registry lasts so long."""
@@ -29,6 +30,10 @@ def abandoned_remove() -> int:
             continue
         if is_old and not is_attempt:
             tree_remove(folder)
+            count += 1
+    for name in cgroup.older(ABANDONED_AFTER_S):
+        if not any(name == attempt or name.startswith(f"{attempt}-") for attempt in attempts):
+            remove_leftovers(name)
             count += 1
     return count
 

@@ -1,5 +1,7 @@
 """`python -m harness.backup make FILE [--with-secrets] | restore FILE [--json]`; `dlh` and `make` call it.
 
+`make FOLDER --keep N` names the file by the time and keeps the newest N: for whoever backs up by the clock.
+
 The installation is the one named by `DLH_HOME` (and `DLH_STORE`, `DLH_DATABASE_URL`), as for the stack.
 """
 
@@ -10,10 +12,13 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harness.backup.archive import BackupError
+from harness.backup.ending import term_interrupts
+from harness.backup.keeping import backup_name, older_remove
 from harness.env import SettingsError, env_path, env_text
 from harness.errors import EXIT_INTERRUPTED, refusal_write
 from harness.progress import Tell, Teller
@@ -25,8 +30,13 @@ _LOUD = """
   Keep it as you keep a password. Without --with-secrets people only have to sign in again."""
 
 
-def make(path: Path, home: StackHome, tell: Tell, *, with_secrets: bool) -> tuple[str, dict[str, Any]]:
+def make(path: Path, home: StackHome, tell: Tell, *, with_secrets: bool, keep: int) -> tuple[str, dict[str, Any]]:
     """Back up; (what to tell a person, the same as values)."""
+    folder = path
+    if keep:
+        if not folder.is_dir():
+            raise BackupError(f"there is no folder {folder}; --keep takes one, not a file")
+        path = folder / backup_name(datetime.now(UTC))
     if not env_text("DLH_DATABASE_URL") and not (home.root / "db.sqlite3").is_file():
         raise BackupError(f"there is no installation in {home.root}; name its folder by DLH_HOME")
     os.environ["DLH_HOME"] = str(home.root)
@@ -39,7 +49,10 @@ def make(path: Path, home: StackHome, tell: Tell, *, with_secrets: bool) -> tupl
     made = backup_make(path, with_secrets=with_secrets, tell=tell)
     text = f"{made.path}: {made.size_bytes / 2**20:.1f} MiB, {made.files} files, {made.rows} rows. It holds people's\n"
     text += "  data and the hashes of their passwords; only you can read it (mode 0600)."
-    return text + (_LOUD if made.secrets else ""), asdict(made)
+    removed = older_remove(folder, keep) if keep else []
+    if removed:
+        text += f"\n  Older ones removed: {', '.join(removed)}."
+    return text + (_LOUD if made.secrets else ""), {**asdict(made), "removed": removed}
 
 
 def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any]]:
@@ -55,21 +68,30 @@ def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any
     return f"{text}\n  Start it: DLH_HOME={back.home} make run", asdict(back)
 
 
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise ValueError(text)
+    return count
+
+
 def main() -> int:
     """Command line; see the module."""
     parser = argparse.ArgumentParser(prog="python -m harness.backup", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     maker = commands.add_parser("make", help="back up the installation, which may be running")
     maker.add_argument("--with-secrets", action="store_true", help="also the secret key; keep such a file safe")
+    maker.add_argument("--keep", type=_count, default=0, metavar="N", help="FILE is a folder: keep the newest N there")
     for command in (maker, commands.add_parser("restore", help="restore into an empty home")):
         command.add_argument("file", type=Path)
         command.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    term_interrupts()
     try:
         home = home_from_environment()
         with Teller(quiet=given.json) as tell:
             if given.command == "make":
-                text, values = make(given.file, home, tell, with_secrets=given.with_secrets)
+                text, values = make(given.file, home, tell, with_secrets=given.with_secrets, keep=given.keep)
             else:
                 text, values = restore(given.file, home, tell)
     except (BackupError, SettingsError) as error:

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.backup.archive import MANIFEST, BackupError, archive_extract, archive_verify
+from harness.backup.ending import Terminated
 from harness.progress import Tell, nobody
 from harness.release import release
 
@@ -27,6 +29,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DATABASE = "database.jsonl"
 NO_BROKER = "redis://127.0.0.1:1/0"
 """Nobody listens there: what the rows' loading would tell others is for nobody."""
+EMPTIED_S = 20.0
+"""So long the database may take to be emptied again."""
 _HARMLESS = {"lost+found"}
 
 
@@ -147,9 +151,14 @@ def _database_load(staged: Path, store: Path, rows: int, tell: Tell) -> dict[str
         with subprocess.Popen(
             command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=trouble, text=True
         ) as loading:
-            for line in loading.stdout or ():
-                told = json.loads(line)
-                tell("Filling the database", int(told.get("done", rows)), rows)
+            try:
+                for line in loading.stdout or ():
+                    told = json.loads(line)
+                    tell("Filling the database", int(told.get("done", rows)), rows)
+            except Terminated:
+                loading.send_signal(signal.SIGINT)
+                loading.wait(EMPTIED_S)
+                raise
         if loading.returncode != 0:
             trouble.seek(0)
             tail = trouble.read().strip().splitlines()[-1:] or ["(it says nothing)"]

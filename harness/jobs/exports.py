@@ -6,6 +6,7 @@ The program that makes it is a person's, so that what it says and writes is read
 from __future__ import annotations
 
 import json
+import re
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
@@ -26,13 +27,14 @@ from harness.datasets.content import space_check
 from harness.errors import Conflict, NotFound, TooMany
 from harness.jobs.archive import Members, zip_body
 from harness.jobs.models import Job, ModelExport
-from harness.jobs.predictions import answering_node, node_request, weights_check
+from harness.jobs.predictions import WEIGHTS_FILE, answering_node, node_request, weights_check
 from harness.jobs.results import weights_open
 from harness.plain import plain
 from harness.pool.services import node_queue
 from harness.storage.room import storage_check
 from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, open_beneath
+from harness.transfer.hashes import Hashes
 from worker.plan import RunPaths
 from worker.sandbox import tree_remove
 
@@ -42,6 +44,8 @@ TEXT_FILES = ("README.md", "predict_onnx.py", "pictures.py", "onnx.json", "prepr
 TEXT_BYTES_MAX, REPORT_CHARS_MAX = 16 << 20, 64 << 10
 ANSWER_LIMIT_S = 600.0
 """A request without an answer for this long has failed: a node makes one at a time."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_hashes = Hashes()
 _REPORTED = ("inputs", "outputs", "opset", "check", "versions", "script", "model_bytes")
 _LISTS = {"inputs", "outputs"}
 _WORDS_MAX = 600
@@ -51,7 +55,18 @@ _NO_ANSWER = {"message": "No node answered in time.", "hint": "See whether a nod
 def export_get(job: Job) -> ModelExport | None:
     """The newest one of the weights there are now; None where nobody has asked, or its files were lost."""
     found = job.exports.filter(token=job.token).order_by("-created_at").first()
-    return None if found is not None and found.state == "done" and not _has_model(found) else found
+    if found is not None and found.state == "done" and (is_stale(found) or not _has_model(found)):
+        return None
+    return found
+
+
+def is_stale(export: ModelExport) -> bool:
+    """The weights are others than those it was made of. Weights that are lost for now may be the same."""
+    try:
+        with open_beneath(settings.STORE.job(export.job_id).root, WEIGHTS_FILE) as stream:
+            return _hashes.sha256(stream) != export.weights_sha256
+    except (OSError, UnsafePath):
+        return False
 
 
 def export_create(*, user: User, job: Job) -> ModelExport:
@@ -62,6 +77,7 @@ def export_create(*, user: User, job: Job) -> ModelExport:
     """
     require(user, job.project, Role.MEMBER)
     weights_check(job, "")
+    export_get(job)  # the weights are hashed now, if ever, and not while others wait for the database
     with ExitStack() as undo, transaction.atomic():
         job = Job.objects.select_for_update().get(pk=job.pk)  # two people who ask at once get one answer
         if (known := export_get(job)) is not None and known.state != "failed":
@@ -115,8 +131,9 @@ def export_done(report: dict[str, Any]) -> None:
     if export is None:
         return
     told, problem = _report(plain(report.get("report"))), plain(report.get("problem"))
-    if told and not problem and _has_model(export):
-        _export_end(export, report=told)
+    sha256 = str(report.get("weights_sha256") or "")
+    if told and not problem and _SHA256.fullmatch(sha256) and _has_model(export):
+        _export_end(export, report=told, weights_sha256=sha256)
         return
     said = problem if isinstance(problem, dict) else {"message": "The program wrote no model that can be offered."}
     words = {key: str(said.get(key) or "")[:_WORDS_MAX] for key in ("message", "hint")}
@@ -133,12 +150,20 @@ def _report(told: Any) -> dict[str, Any]:
 
 
 def _export_end(
-    export: ModelExport, *, report: dict[str, Any] | None = None, problem: dict[str, str] | None = None
+    export: ModelExport,
+    *,
+    report: dict[str, Any] | None = None,
+    weights_sha256: str = "",
+    problem: dict[str, str] | None = None,
 ) -> None:
     state = "failed" if problem else "done"
     with transaction.atomic():
         ended = ModelExport.objects.filter(pk=export.pk, state="waiting").update(
-            state=state, report=report or {}, problem=problem, finished_at=timezone.now()
+            state=state,
+            report=report or {},
+            weights_sha256=weights_sha256,
+            problem=problem,
+            finished_at=timezone.now(),
         )
         if ended:
             job_size_due(export.job_id)
@@ -192,4 +217,6 @@ def _ready(job: Job) -> ModelExport:
     if export.state == "failed":
         said = export.problem or {}
         raise Conflict(str(said.get("message", "It could not be exported.")), hint=str(said.get("hint", "")))
+    if is_stale(export):
+        raise NotFound("The ONNX model there is was made of other weights.", hint="Ask for it again.")
     return export

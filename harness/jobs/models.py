@@ -280,6 +280,8 @@ class ModelExport(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     token = models.PositiveIntegerField()
     """Newest attempt of the job when it was asked for: a later one writes other weights."""
+    weights_sha256 = models.CharField(max_length=64, blank=True, default="")
+    """Of the weights that it was made of: an attempt may find those of an older one, and write its own later."""
     state = models.CharField(max_length=10, default="waiting")
     """`waiting`, `done`, `failed`."""
     report = models.JSONField(default=dict, blank=True)

@@ -5,7 +5,7 @@
     node               becomes the agent of this host's node; with DLH_CACHE one that does not see the store
     health PART        exit 0 if that part works here
     store check|status|push|pull     the copy in an object store (DLH_S3_URL)
-    backup FILE [--with-secrets], restore FILE
+    backup FILE [--with-secrets], backup FOLDER --keep N, restore FILE
 
 Reads DLH_DATABASE_URL, DLH_REDIS_URL, DLH_SECRET_KEY, DLH_PUBLIC_URL, DLH_STORE; DLH_DATABASE_PASSWORD and
 DLH_REDIS_PASSWORD go into URLs that have none. Each may be read from a file, by NAME_FILE. Nothing is made up: what

@@ -27,8 +27,9 @@ def raw(host: str, port: str, size_bytes: str) -> tuple[int, int]:
 
 def preload(url: str, secret: str, folder: str, cache: str) -> tuple[int, int]:
     """As the supervisor does before a run."""
+    from worker.transfer.brought import Brought
     from worker.transfer.cache import Cache
-    from worker.transfer.depot import Brought, Depot
+    from worker.transfer.depot import Depot
     from worker.transfer.portal import Portal
 
     brought = Brought()

@@ -38,6 +38,17 @@ def lose(home: Path) -> None:
             process.kill()
 
 
+def node_lose(stack: RunningStack, job: str) -> None:
+    """Agent, supervisor and ranks at once; the stack starts the agent again, as a machine that comes back does."""
+    agent = psutil.Process(stack.child("node"))
+    doomed = [agent, *agent.children(recursive=True), *stack.run_processes(job)]
+    for act in (psutil.Process.suspend, psutil.Process.kill):  # none sees another one go
+        for process in doomed:
+            with suppress(psutil.NoSuchProcess):
+                act(process)
+    psutil.wait_procs(doomed)
+
+
 @contextmanager
 def second_node(
     first: RunningStack, folder: Path, before: Sequence[str] = (), *, beside: bool = False

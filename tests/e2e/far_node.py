@@ -81,6 +81,10 @@ class FarNode:
 
         wait_for(there, timeout_s=START_TIMEOUT_S, what=f"the far node is {state}")
 
+    def supervisors(self) -> list[psutil.Process]:
+        """Of attempts, on this machine."""
+        return [process for process in processes_of(self.home) if "worker.supervisor" in _command(process)]
+
     def cut(self) -> None:
         """Nothing gets through any more; neither side is told."""
         assert ip("link", "set", self.link, "down")
@@ -133,6 +137,13 @@ def _free(address: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:

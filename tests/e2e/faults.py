@@ -20,6 +20,10 @@ import redis
 from tests.e2e.stack import ENDED, START_TIMEOUT_S, RunningStack, items, processes_of, wait_for
 
 REST_TIMEOUT_S = 120.0
+_OF_RUNS = ("attempts/*/*.json", "sandbox/*-[0-9]*-*")
+"""Below `run`: whom the agent believes to run, and scratch folders of sandboxes."""
+_GROUPS = ("dlh/{}-{}-*", "*/dlh/{}-{}-*")
+"""Control groups of an attempt, in either version of them, by the home of its node: a lost machine keeps its own."""
 MARK = "dlh:test:memory"
 POLL_S = 0.0005
 """A checkpoint is written within milliseconds."""
@@ -131,7 +135,8 @@ def _suspend(rank: psutil.Process, there: Callable[[], bool], what: str) -> None
 
 
 def leftovers(stack: RunningStack, *jobs: str) -> list[str]:
-    """What is left of jobs that are over: processes, devices, leases; empty when all is at rest."""
+    """What is left of jobs that are over: processes, devices, leases, what sandboxes and supervisors keep on the host;
+    empty when all is at rest."""
     found = [f"{job} is still {state}" for job in jobs if (state := stack.job(job)["state"]) not in {*ENDED, "paused"}]
     for process in processes_of(stack.home):
         with contextlib.suppress(psutil.Error):
@@ -144,6 +149,10 @@ def leftovers(stack: RunningStack, *jobs: str) -> list[str]:
         for device in node["devices"]
         if device["busy"]
     ]
+    found += [f"{file} is kept" for place in _OF_RUNS for file in (stack.home / "run").glob(place)]
+    groups, mark = Path("/sys/fs/cgroup"), sha256(str(stack.home).encode()).hexdigest()[:12]
+    kept = (folder for job in jobs for place in _GROUPS for folder in groups.glob(place.format(mark, job)))
+    found += [f"{folder} is kept" for folder in kept]
     return found + [f"lease {key}" for key in broker_of(stack).scan_iter("dlh:lease:*")]
 
 
@@ -176,6 +185,23 @@ def never_at_once(stack: RunningStack, job: str) -> int:
     for (older, _, last_s), (newer, first_s, _) in zip(sorted(spans), sorted(spans)[1:], strict=False):
         assert last_s <= first_s, f"attempts {older} and {newer} of {job} ran at once for {last_s - first_s:.2f} s"
     return len(spans)
+
+
+def succeeded_after(stack: RunningStack, job: str, *outcomes: str) -> list[dict[str, object]]:
+    """That the job, which has succeeded, made all its steps in attempts that ended so before the last, one at a time,
+    each but the first from a checkpoint, and left nothing behind; its attempts."""
+    body, rows = stack.job(job), attempts(stack, job)
+    assert (body["state"], body["step"], body["epoch"]) == ("succeeded", body["steps_total"], body["epochs"]), body
+    assert [row["outcome"] for row in rows] == [*outcomes, "succeeded"], rows
+    assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
+    assert all(row["resume_from"] for row in rows[1:]), "it began anew"
+    # One that is lost while the scheduler has it pause does not count.
+    assert body["restarts"] <= outcomes.count("lost"), history(stack, job)
+    assert never_at_once(stack, job) == len(rows)
+    assert checkpoints_are_whole(stack, job)
+    assert stack.get(f"/jobs/{job}/results")["metric"]
+    at_rest(stack, job)
+    return rows
 
 
 def checkpoints_are_whole(stack: RunningStack, job: str) -> int:

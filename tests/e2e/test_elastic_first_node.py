@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
 
-import psutil
 import pytest
 
 from harness.datasets.samples import sample_file
-from tests.e2e.cache_node import second_node, words_of
-from tests.e2e.faults import attempts, checkpoints_are_whole, job_folder
+from tests.e2e.cache_node import node_lose, second_node, words_of
+from tests.e2e.faults import job_folder, succeeded_after
 from tests.e2e.held import job_hold, job_let_go
 from tests.e2e.stack import JOB_TIMEOUT_S, RunningStack, items, wait_for
 
@@ -29,17 +27,6 @@ SAVED = re.compile(r"The node first was lost; second has saved the run as it was
 def first(make_stack):
     """As in `test_elastic_nodes`: a stack whose node has one core."""
     return make_stack(DLH_NODE_NAME="first", DLH_NODE_ADDRESS="127.0.0.2", DLH_NODE_CORES="1").wait_running()
-
-
-def node_lose(stack: RunningStack, job: str) -> None:
-    """Agent, supervisor and ranks at once; the stack starts the agent again, as a machine that comes back does."""
-    agent = psutil.Process(stack.child("node"))
-    doomed = [agent, *agent.children(recursive=True), *stack.run_processes(job)]
-    for act in (psutil.Process.suspend, psutil.Process.kill):  # none sees another one go
-        for process in doomed:
-            with suppress(psutil.NoSuchProcess):
-                act(process)
-    psutil.wait_procs(doomed)
 
 
 def steps_told(stack: RunningStack, job: str) -> int:
@@ -68,8 +55,5 @@ def test_the_next_attempt_goes_on_from_the_last_copy_of_the_other_node(first, tm
             timeout_s=JOB_TIMEOUT_S, what="the next attempt goes on from what was saved",
         )  # fmt: skip
         assert max(row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))) >= step
-        ended = first.job_wait(job, "succeeded")
-    assert ended["epoch"] == ended["epochs"]
-    assert [attempt["outcome"] for attempt in attempts(first, job)] == ["lost", "succeeded"]
-    assert checkpoints_are_whole(first, job)
-    assert first.get(f"/jobs/{job}/results")["metric"]
+        first.job_wait(job, "succeeded")
+        succeeded_after(first, job, "lost")

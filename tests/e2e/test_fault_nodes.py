@@ -9,6 +9,7 @@ import pytest
 
 from harness.datasets.samples import sample_file
 from tests.e2e.far_node import NO_NAMESPACES, FarNode, reserve_near
+from tests.e2e.faults import at_rest, never_at_once
 from tests.e2e.held import LONG, NAPPING
 from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, RunningStack, all_gone, items, wait_for
 
@@ -40,7 +41,7 @@ def far(tmp_path_factory):
 @pytest.fixture
 def job(far):
     """A job that trains on the far machine and has saved once; the near one is kept for the time being."""
-    _, stack, wine = far
+    node, stack, wine = far
     reservation = reserve_near(stack)
     made = stack.job_submit(wine, SPEC, NAPPING)
     stack.job_wait_step(made, 1)
@@ -51,6 +52,8 @@ def job(far):
         stack.request("DELETE", f"/pool/reservations/{reservation}")
     stack.post(f"/jobs/{made}/cancel")
     stack.job_wait(made, "cancelled", timeout_s=END_TIMEOUT_S)
+    at_rest(stack, made)
+    assert not node.supervisors()
 
 
 def _attempts(stack, job):
@@ -119,6 +122,7 @@ def test_a_network_that_stays_away_moves_the_run_and_the_old_copy_ends_and_the_n
     node.wait_state(stack, "up")
     stack.job_wait_step(made, stack.job(made)["step"] + 20)
     assert len(_attempts(stack, made)) == 2
+    assert not node.supervisors(), "the old copy came back with its machine"
 
 
 def test_a_machine_that_is_rebooted_says_so_and_its_run_goes_on_from_its_checkpoint(far, job):
@@ -128,4 +132,5 @@ def test_a_machine_that_is_rebooted_says_so_and_its_run_goes_on_from_its_checkpo
     first, second = _second_attempt_runs(stack, made)
     assert (first["outcome"], first["failure"]["code"], second["nodes"]) == ("lost", "node_lost", ["far"])
     assert "was started anew" in first["failure"]["message"]
+    assert never_at_once(stack, made) == 2
     assert "Going on from checkpoint" in _history(stack, made)

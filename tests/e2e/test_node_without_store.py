@@ -26,6 +26,8 @@ from tests.e2e.stack import (
     clean_environment,
     wait_for,
 )
+from tests.worker.transfer.test_scrub import flip
+from worker.transfer.cache import Cache
 
 pytestmark = pytest.mark.stack
 SECRETS = REPOSITORY / "deploy" / "compose" / "secrets.sh"
@@ -100,6 +102,30 @@ def test_a_node_fetches_by_hash_returns_all_and_a_run_goes_on_elsewhere(first, s
         lambda: "Going on from checkpoint step-" in words_of(first, long), timeout_s=JOB_TIMEOUT_S,
         what="the first node goes on where the second was",
     )  # fmt: skip
+    first.post(f"/jobs/{long}/cancel")
+    wait_for(lambda: first.job(long)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="it is cancelled")
+
+
+def test_a_bit_that_flips_in_its_cache_is_found_before_a_run_and_during_one(first, second, tmp_path):
+    from harness.datasets.samples import sample_file
+
+    digits = first.upload(sample_file("digits", tmp_path), "digits")
+    job = first.job_submit(digits, SPEC)
+    first.job_wait(job, "succeeded")
+    (images,) = second.glob("cache/contents/*/images.parquet")
+    good = images.read_bytes()
+    flip(images)
+    long = first.job_submit(digits, {**SPEC, "training": {**SPEC["training"], "epochs": 500}})
+    first.job_wait_checkpoint(long)
+    assert images.read_bytes() == good, "found by the run, or by the reading of its program before it"
+    flip(images)
+    Cache(second / "cache", 0).want(images.parent.name)  # as a run does whose data are large
+    wait_for(lambda: first.job(long)["restarts"], timeout_s=JOB_TIMEOUT_S, what="the run ends and is queued again")
+    first.job_wait(long, "running")
+    assert "The data in the cache of second had become damaged" in words_of(first, long), words_of(first, long)
+    assert images.read_bytes() == good
+    told = wait_for(lambda: node_of(first, "second")["description"]["cache"].get("damages"), what="the pool is told")
+    assert told == 2
     first.post(f"/jobs/{long}/cancel")
     wait_for(lambda: first.job(long)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="it is cancelled")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.faults import cores_of
+from tests.e2e.faults import at_rest, checkpoints_are_whole, cores_of, never_at_once
 from tests.e2e.held import LONG, NAPPING
 from tests.e2e.stack import END_TIMEOUT_S, all_gone, items, wait_for
 
@@ -22,6 +22,9 @@ def test_a_paused_run_frees_its_devices_and_resumes_where_it_was(stack, wine):
     assert len(items(stack.get(f"/jobs/{job}/attempts"))) == 2
     stack.post(f"/jobs/{job}/cancel")
     stack.job_wait(job, "cancelled", timeout_s=END_TIMEOUT_S)
+    at_rest(stack, job)
+    assert never_at_once(stack, job) == 2
+    assert checkpoints_are_whole(stack, job)
 
 
 def test_cancel_leaves_no_process(stack, wine):
@@ -32,6 +35,7 @@ def test_cancel_leaves_no_process(stack, wine):
     stack.post(f"/jobs/{job}/cancel")
     stack.job_wait(job, "cancelled", timeout_s=END_TIMEOUT_S)
     wait_for(lambda: all_gone(running), timeout_s=END_TIMEOUT_S, what="every process of the run has ended")
+    at_rest(stack, job)
 
 
 def test_a_queued_job_is_cancelled_at_once_and_says_why_it_waits(stack, wine):
@@ -48,3 +52,5 @@ def test_a_queued_job_is_cancelled_at_once_and_says_why_it_waits(stack, wine):
     for job in (second, first):
         stack.post(f"/jobs/{job}/cancel")
         stack.job_wait(job, "cancelled", timeout_s=END_TIMEOUT_S)
+    at_rest(stack, first, second)
+    assert not items(stack.get(f"/jobs/{second}/attempts")), "it was started all the same"

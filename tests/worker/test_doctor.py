@@ -161,3 +161,12 @@ def test_an_interface_is_found_by_its_address():
         address.interface_of("192.0.2.77")
     assert address.address_towards("127.0.0.1", 6379) == "127.0.0.1"
     assert address.address_towards("", 1) == ""
+
+
+def test_a_cache_in_which_bits_flip_is_told_for_a_month():
+    row = {"digest": "ab", "files": ["table.parquet"], "bytes": 1 << 20, "at_s": 1_000_000.0}
+    soon, late = 1_000_060.0, 1_000_000.0 + 31 * 86400
+    found = machine.cache_contents([row, {**row, "files": []}], soon)
+    assert found.state is State.WARN and found.step and "2 became damaged" in found.text and "1 MiB" in found.text
+    assert "table.parquet" in machine.cache_contents([row], soon).text
+    assert machine.cache_contents([row], late).state is machine.cache_contents([], soon).state is State.OK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -34,6 +35,9 @@ def test_a_node_exports_in_its_sandbox(job: JobFixture, tmp_path: Path) -> None:
     answer = exporting.export(request(job))
     assert answer.get("problem") is None and answer["export_id"] == "e1"
     assert answer["report"]["check"]["rows"] == 64
+    weights = (job.paths.results / "model.safetensors").read_bytes()
+    assert answer["weights_sha256"] == answer["report"]["weights_sha256"] == hashlib.sha256(weights).hexdigest()
+    assert answer["weights_sha256"] in (job.paths.export("e1") / "README.md").read_text()
     names = {path.name for path in job.paths.export("e1").iterdir()}
     assert names == {"model.onnx", "onnx.json", "preprocess.json", "predict_onnx.py", "README.md"}
 
@@ -43,6 +47,28 @@ def test_what_the_program_says_of_itself_is_handed_on(job: JobFixture, monkeypat
     said = f"a word\n{json.dumps({'ok': False, 'report': None, 'problem': problem})}\n"
     monkeypatch.setattr(exporting, "program_run", lambda _: Completed(returncode=65, stdout=said, stderr="", level=0))
     assert exporting.export(request(job)) == {"export_id": "e1", "problem": problem}
+
+
+def test_weights_that_change_while_they_are_exported_name_no_model(
+    job: JobFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = job.paths.results / "model.safetensors"
+
+    def exported(_: Any) -> Completed:
+        weights.write_bytes(b"of the next attempt")
+        return Completed(returncode=0, stdout=json.dumps({"ok": True, "report": {}}), stderr="", level=0)
+
+    monkeypatch.setattr(exporting, "program_run", exported)
+    answer = exporting.export(request(job))
+    assert "changed while" in answer["problem"]["message"] and "weights_sha256" not in answer
+
+
+def test_weights_that_are_a_link_are_not_read(job: JobFixture, tmp_path: Path) -> None:
+    asked = request(job)
+    weights = job.paths.results / "model.safetensors"
+    weights.unlink()
+    weights.symlink_to("/etc/passwd")
+    assert "not there any more" in exporting.export(asked)["problem"]["message"]
 
 
 @pytest.mark.parametrize("code", ["time_limit", "out_of_memory"])

@@ -62,6 +62,7 @@ def test_a_rank_that_fails_is_named_and_not_its_sibling(job: JobFixture) -> None
     exited = job.run(body, ranks=2)
     assert exited.data["outcome"] == "failed"
     assert exited.data["failure"]["message"] == "Rank 1 ended with exit code 1: ValueError: the cause"
+    assert job.processes() == []
 
 
 def test_a_rank_that_never_comes_is_ended_by_the_watchdog(job: JobFixture) -> None:

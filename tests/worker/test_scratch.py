@@ -4,7 +4,9 @@ import os
 
 import pytest
 
+from worker import scratch as scratch_module
 from worker.home import run_dir
+from worker.sandbox import cgroup
 from worker.scratch import abandoned_remove
 
 
@@ -33,3 +35,19 @@ def test_what_a_killed_reading_left_goes_and_what_may_be_in_use_stays():
 
 def test_a_home_without_sandboxes_has_nothing_removed():
     assert abandoned_remove() == 0
+
+
+def test_a_control_group_of_a_killed_reading_goes_and_that_of_a_known_attempt_stays(monkeypatch):
+    (run_dir("attempts", "node-2") / "job1-3.json").write_text("{}")
+    names = ("inspect-abc", "job1-30", "job1-3", "job1-3-node-2")
+    groups = [cgroup.create(name, None, 10) for name in names]
+    if None in groups:
+        pytest.skip("NO CONTROL GROUPS: this process may make none")
+    try:
+        assert abandoned_remove() == 0
+        monkeypatch.setattr(scratch_module, "ABANDONED_AFTER_S", -1.0)
+        assert abandoned_remove() == 2
+        assert [group.folders[0].exists() for group in groups] == [False, False, True, True]
+    finally:
+        for group in groups:
+            group.remove()

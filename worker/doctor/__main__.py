@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 from worker.doctor.findings import Finding, State
-from worker.doctor.machine import disk, machine
+from worker.doctor.machine import cache_contents, disk, machine
 from worker.doctor.network import network
 from worker.doctor.portal import broker, portal
 from worker.home import cache_dir, home, redis_url
+from worker.transfer.cache import Cache
 
 TEXT_MAX = 600
 """Of one part of a line: what the portal takes."""
@@ -38,6 +40,7 @@ def _cache() -> Iterator[Finding]:
     if (folder := cache_dir()) is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield from disk("disk of the cache", folder)
+        yield cache_contents(Cache(folder, 0).damages(), time.time())
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -107,11 +108,26 @@ def named(name: str) -> Cgroup:
     without the mark of their homes the end of a run here would kill its twin there.
     """
     version, parents = hierarchies()
-    own = f"{hashlib.sha256(str(home()).encode()).hexdigest()[:12]}-{name}"
+    own = f"{_mark()}-{name}"
     network = parents[0] / own if version == 2 else None
     if version == 1 and os.access(BESIDE / "cgroup.procs", os.W_OK):
         network = BESIDE / PARENT / own
     return Cgroup(tuple(parent / own for parent in parents), version, network)
+
+
+def _mark() -> str:
+    return hashlib.sha256(str(home()).encode()).hexdigest()[:12]
+
+
+def older(age_s: float) -> list[str]:
+    """Names of this installation's sandboxes whose groups were made so long ago."""
+    _, parents = hierarchies()
+    found = []
+    for folder in parents[0].glob(f"{_mark()}-*") if parents else ():
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - folder.stat().st_mtime > age_s:
+                found.append(folder.name.removeprefix(f"{_mark()}-"))
+    return found
 
 
 def _makes(folder: Path) -> bool:

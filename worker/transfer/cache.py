@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from worker.sandbox import tree_remove
 from worker.transfer.portal import Stopped, TransferError
 
-KINDS = ("contents", "incoming", "jobs")
+KINDS = ("contents", "incoming", "jobs", "damaged")
+DAMAGES_MAX = 20
+"""So many of the newest damages are told."""
 YOUNG_S = 60.0
 """What was used so short a time ago stays: whoever asked for it may be about to lock it."""
 LOOK_S = 0.1
@@ -41,7 +45,7 @@ class Hold:
 
 
 class Cache:
-    """The folder `root`. Entries are named `contents/<digest>`, `incoming/<digest>` and `jobs/<id>`."""
+    """The folder `root`. Entries: `contents/<digest>`, `incoming/<digest>`, `jobs/<id>` and `damaged/<digest>.<n>`."""
 
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self.root, self.limit_bytes = root, limit_bytes
@@ -94,6 +98,59 @@ class Cache:
                 os.close(fd)
                 raise
             os.close(fd)
+
+    def contents(self) -> set[str]:
+        """Digests of what lies here."""
+        return {path.name for path in _children(self.root / "contents")}
+
+    def put_aside(self, digest: str, inode: int, files: Sequence[str]) -> bool:
+        """Take a content away that was found damaged, in use or not; False where another has done so (`inode`).
+
+        Who uses it keeps it under another name, and its hold goes with it. Call with its `incoming/` locked alone.
+        Raises `OSError`.
+        """
+        place, aside = self.path(f"contents/{digest}"), f"damaged/{digest}.{time.time_ns()}"
+        try:
+            if place.stat().st_ino != inode:
+                return False
+            self.path(aside).parent.mkdir(exist_ok=True, mode=0o700)
+            place.rename(self.path(aside))
+        except FileNotFoundError:
+            return False
+        with contextlib.suppress(FileNotFoundError):
+            self._lock_path(f"contents/{digest}").rename(self._lock_path(aside))
+        told = {"digest": digest, "files": list(files), "bytes": tree_bytes(self.path(aside)), "at_s": time.time()}
+        with contextlib.suppress(OSError), (self.root / "damages").open("a") as notes:
+            notes.write(json.dumps(told) + "\n")
+        return True
+
+    def aside_remove(self) -> None:
+        """Remove what was put aside and nobody uses any more."""
+        for path in _children(self.root / "damaged"):
+            self.remove(f"damaged/{path.name}")
+
+    def damages(self) -> list[dict[str, Any]]:
+        """The newest contents that were put aside: `digest`, `files` where known, `bytes`, `at_s` (Unix time)."""
+        try:
+            lines = (self.root / "damages").read_text().splitlines()[-DAMAGES_MAX:]
+            return [json.loads(line) for line in lines]
+        except (OSError, ValueError):
+            return []
+
+    def want(self, digest: str) -> None:
+        """Have a content looked through soon."""
+        mark = self.root / "wanted" / digest
+        with contextlib.suppress(OSError):  # it has its turn within a day anyway
+            mark.parent.mkdir(exist_ok=True, mode=0o700)
+            mark.touch()
+
+    def wanted(self) -> set[str]:
+        """Digests that somebody wants looked through."""
+        return {path.name for path in _children(self.root / "wanted")}
+
+    def wanted_drop(self, digest: str) -> None:
+        """It is being looked through."""
+        (self.root / "wanted" / digest).unlink(missing_ok=True)
 
     def used_bytes(self) -> int:
         """Of all entries."""

@@ -11,7 +11,9 @@ from typing import Any
 from worker.attempt import Attempt
 from worker.cause import failure
 from worker.events import Event, FailureCode, Outcome
-from worker.transfer.depot import Brought, Depot
+from worker.transfer.brought import Brought
+from worker.transfer.depot import Depot
+from worker.transfer.portal import Stopped
 from worker.transfer.returning import Returner
 
 RETURN_S = 900.0
@@ -19,6 +21,8 @@ RETURN_S = 900.0
 CANCELLED_S, HURRY_S = 20.0, 2.0
 RECORD_S = 5.0
 CHECKPOINT_KEYS = ("name", "step", "epoch", "metric", "bytes", "best", "removed")
+JUDGE_S = 5.0
+"""So long the data of a run that ended badly are hashed, before its program is blamed."""
 _NEEDED = frozenset({Outcome.SUCCEEDED, Outcome.PAUSED})
 """Ends that are true only if the store has what the run made."""
 
@@ -43,13 +47,40 @@ class Carrier:
         ranks = [rank.rank for rank in attempt.slots]
         self._returner = Returner(self._depot.portal, attempt.plan, paths, ranks, first=attempt.first)
         self._returner.start()
-        here = replace(attempt, plan=replace(attempt.plan, dataset_dir=str(self._brought.dataset_dir)))
+        assert self._brought.dataset is not None  # noqa: S101 - `run_bring` ended well
+        here = replace(attempt, plan=replace(attempt.plan, dataset_dir=str(self._brought.dataset.path)))
         return here, self._brought.told(attempt.node)
 
     @property
     def refused(self) -> bool:
         """Another attempt has taken over: the portal takes nothing of this one any more."""
         return self._returner is not None and self._returner.refused.is_set()
+
+    @property
+    def data_aside(self) -> bool:
+        """The data that the run reads were found damaged, and put aside."""
+        return self._brought is not None and self._brought.dataset is not None and self._brought.dataset.aside
+
+    def data_judge(
+        self, outcome: Outcome, cause: dict[str, Any] | None, stopped: Callable[[], bool]
+    ) -> tuple[Outcome, dict[str, Any] | None]:
+        """A run that ended badly over damaged data is not to blame for it, and starts again with good ones."""
+        if outcome is Outcome.FAILED:
+            damaged = self._data_damaged(stopped)
+        else:
+            damaged = outcome is Outcome.LOST and self.data_aside
+        if not damaged:
+            return outcome, cause
+        text = f"The data in the cache of {self._attempt.node} had become damaged. They are fetched again."
+        return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
+
+    def _data_damaged(self, stopped: Callable[[], bool]) -> bool:
+        if self._brought is None or self._brought.dataset is None:
+            return False
+        try:
+            return self._depot.is_damaged(self._brought.dataset, JUDGE_S, stopped)
+        except (OSError, Stopped):
+            return False
 
     def pass_on(self, events: list[Event]) -> list[Event]:
         """Events that may be told now."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,8 @@ from worker.home import cache_dir, cache_limit_bytes, node_name, node_secret, po
 from worker.plan import RunPaths, RunPlan
 from worker.sandbox import tree_remove
 from worker.telemetry.tail import open_below
-from worker.transfer.cache import Cache, Hold
+from worker.transfer.brought import Brought, Content
+from worker.transfer.cache import Cache
 from worker.transfer.fetch import AWAY_LIMIT_S, Damaged, Source, tree_fetch
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
@@ -25,9 +27,13 @@ from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, d
 
 LISTINGS_MAX = 3
 """A folder may change between its listing and its last file: so often it is listed anew."""
+CHECK_S = 0.3
+"""So long one content that is here already is hashed before a run starts on it: 100 to 400 MiB; `worker.transfer.scrub`
+reads the rest while the run goes on."""
 USE_FRESH_S = 60.0
 """So old the use of the cache may be in a report."""
 Stop = Callable[[], bool]
+_log = logging.getLogger(__name__)
 
 
 class Listed(NamedTuple):
@@ -40,41 +46,6 @@ class Listed(NamedTuple):
 def listed_read(rows: list[dict[str, Any]]) -> Listed:
     """Of the portal's answer. Raises `ValueError`."""
     return Listed(Tree.from_list(rows), {str(row["name"]): str(row["url"]) for row in rows if row.get("url")})
-
-
-@dataclass
-class Brought:
-    """What was brought for one run, and kept from being removed until `release`."""
-
-    fetched_bytes: int = 0
-    """Over the network."""
-    signed_bytes: int = 0
-    """So many of them from the object store, past the portal."""
-    cached_bytes: int = 0
-    """It was here already."""
-    began_s: float = field(default_factory=time.monotonic)
-    holds: list[Hold] = field(default_factory=list)
-    dataset_dir: Path | None = None
-
-    def release(self) -> None:
-        """Nothing of it is in use any more."""
-        for hold in self.holds:
-            hold.release()
-
-    def told(self, node: str) -> dict[str, Any]:
-        """Data of the note for the job's history."""
-        took_s = time.monotonic() - self.began_s
-        what = f"{_size(self.fetched_bytes)} fetched in {took_s:.1f} s" if self.fetched_bytes else "nothing to fetch"
-        what += f" ({_size(self.signed_bytes)} of it from the object store)" if self.signed_bytes else ""
-        message = f"Data and program on {node}: {what}, {_size(self.cached_bytes)} were in its cache."
-        return {
-            "message": message, "node": node, "fetched_bytes": self.fetched_bytes, "cached_bytes": self.cached_bytes,
-            "signed_bytes": self.signed_bytes, "preload_s": round(took_s, 3),
-        }  # fmt: skip
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count} bytes"
 
 
 @dataclass(frozen=True)
@@ -96,7 +67,7 @@ class Depot:
         if JOB_FOLDER.fullmatch(folder):
             self.cache.remove(folder)
 
-    def content(self, folder: str, brought: Brought, stopped: Stop) -> Path:
+    def content(self, folder: str, brought: Brought, stopped: Stop) -> Content:
         """A folder of the store as this cache has it, fetched if need be. Raises `TransferError`, `OSError`."""
         listed = self._listed(folder, stopped)
         for left in reversed(range(LISTINGS_MAX)):
@@ -114,19 +85,45 @@ class Depot:
         )
         return listed_read(body["files"])
 
-    def _content(self, folder: str, listed: Listed, brought: Brought, stopped: Stop) -> Path:
+    def _content(self, folder: str, listed: Listed, brought: Brought, stopped: Stop) -> Content:
         tree, addresses = listed
         name, making = f"contents/{tree.digest}", f"incoming/{tree.digest}"
         place = self.cache.path(name)
-        brought.holds.append(self.cache.hold(name))
         with self.cache.alone(making, stopped):
+            brought.holds.append(self.cache.hold(name))
             if place.is_dir():
-                brought.cached_bytes += tree.bytes
-                return place
+                here = Content(place, tree, place.stat().st_ino)
+                if self._is_good(here, brought):
+                    brought.cached_bytes += tree.bytes
+                    return here
+                brought.holds.pop().release()  # it went with what was put aside
+                self.cache.aside_remove()
+                brought.holds.append(self.cache.hold(name))
             kept = self._fetch(Source("/files", {"folder": folder}, addresses), tree, making, brought, stopped)
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
             kept.rename(place)
-        return place
+            return Content(place, tree, place.stat().st_ino)
+
+    def _is_good(self, here: Content, brought: Brought) -> bool:
+        """Whether a content is as it arrived, as far as that is soon told; else it is put aside."""
+        checked = here.check(CHECK_S)
+        if checked.bad:
+            _log.error("%s in the cache had become damaged: fetched again", ", ".join(checked.bad))
+            self.cache.put_aside(here.tree.digest, here.inode, checked.bad)
+            brought.damaged += checked.bad
+        elif not checked.whole:
+            self.cache.want(here.tree.digest)
+        return not checked.bad
+
+    def is_damaged(self, content: Content, limit_s: float, stopped: Stop) -> bool:
+        """Whether a content that a run used was not as it should be, now that it ended badly. Raises `OSError`."""
+        if content.aside:
+            return True
+        if not (bad := content.check(limit_s).bad):
+            return False
+        with self.cache.alone(f"incoming/{content.tree.digest}", stopped):
+            self.cache.put_aside(content.tree.digest, content.inode, bad)
+        return True
 
     def _fetch(self, source: Source, tree: Tree, making: str, brought: Brought, stopped: Stop) -> Path:
         """The tree in a folder that is ready to be renamed into its place."""
@@ -162,7 +159,7 @@ class Depot:
 
     def program(self, folder: str, target: Path, brought: Brought, stopped: Stop) -> None:
         """Make `target` hold the program of a job folder of the store. Raises as `content`."""
-        files_copy(self.content(f"{folder}/program", brought, stopped), target)
+        files_copy(self.content(f"{folder}/program", brought, stopped).path, target)
 
     def run_bring(self, plan: RunPlan, paths: RunPaths, *, first: bool, stopped: Stop) -> Brought:
         """All that this node's part of an attempt needs. Raises `TransferError`, `OSError`, `ValueError`.
@@ -174,7 +171,7 @@ class Depot:
         brought.holds.append(self.cache.hold(folder))
         try:
             self.program(folder, paths.program, brought, stopped)
-            brought.dataset_dir = self.content(dataset_folder(plan.dataset_dir), brought, stopped)
+            brought.dataset = self.content(dataset_folder(plan.dataset_dir), brought, stopped)
             if first:
                 self.checkpoints(plan, paths, brought, stopped)
         except BaseException:
@@ -199,7 +196,7 @@ class Depot:
                 here["job_dir"] = str(root)
             if request.get("dataset_dir"):
                 data = self.content(dataset_folder(str(request["dataset_dir"])), brought, lambda: False)
-                here["dataset_dir"] = str(data)
+                here["dataset_dir"] = str(data.path)
             yield here
 
 
@@ -264,7 +261,10 @@ def cache_report() -> dict[str, Any]:
     if depot is None:
         return {}
     used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
-    return {"cache": {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes}}
+    told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes}
+    if damages := depot.cache.damages():
+        told |= {"damages": len(damages), "damaged_at_s": damages[-1]["at_s"]}
+    return {"cache": told}
 
 
 @lru_cache(maxsize=1)

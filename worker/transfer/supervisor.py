@@ -63,12 +63,14 @@ class CarryingSupervisor(Supervisor):
         return self.carrier.pass_on(super()._accept(event))
 
     def _requests(self, now_s: float) -> None:
-        if self.carrier.refused:
+        if self.carrier.refused or self.carrier.data_aside:
             self.seen.shut_down = True
         super()._requests(now_s)
 
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
-        return super()._ended() if self.sandbox is not None else judge(self.seen)
+        if self.sandbox is None:
+            return judge(self.seen)
+        return self.carrier.data_judge(*super()._ended(), self._unwanted)
 
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         def hurried() -> bool:

@@ -203,3 +203,45 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{- define "dlh.backupClaim" -}}
+{{ .Values.backup.existingClaim | default (printf "%s-backups" (include "dlh.name" .)) }}
+{{- end -}}
+
+{{/* Replicas of portal and control: none while a backup is brought back. Call with (dict "root" $ "replicas" N). */}}
+{{- define "dlh.replicas" -}}
+{{ ternary .replicas 0 (empty .root.Values.backup.restore) }}
+{{- end -}}
+
+{{/* A pod that works on store, database and backups. Call with (dict "root" $ "part" "backup" "args" LIST "readOnly" false). */}}
+{{- define "dlh.backupPod" -}}
+metadata:
+  labels:
+    {{- include "dlh.selector" . | nindent 4 }}
+spec:
+  restartPolicy: Never
+  serviceAccountName: {{ include "dlh.name" .root }}
+  automountServiceAccountToken: false
+  {{- include "dlh.pull" .root | nindent 2 }}
+  securityContext:
+    {{- include "dlh.podSecurity" .root | nindent 4 }}
+  containers:
+    - name: {{ .part }}
+      image: {{ include "dlh.image" .root }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args: {{ toJson .args }}
+      env:
+        {{- include "dlh.webEnvironment" .root | nindent 8 }}
+      volumeMounts:
+        {{- include "dlh.mounts" .root | nindent 8 }}
+        - {name: backups, mountPath: /backups, readOnly: {{ .readOnly }}}
+      securityContext:
+        {{- include "dlh.containerSecurity" .root | nindent 8 }}
+      resources:
+        requests: {cpu: 250m, memory: 512Mi}
+        limits: {memory: 2Gi}
+  volumes:
+    {{- include "dlh.webVolumes" .root | nindent 4 }}
+    - name: backups
+      persistentVolumeClaim: {claimName: {{ include "dlh.backupClaim" .root }}}
+{{- end -}}

@@ -25,7 +25,7 @@ def _job(request: HttpRequest, job_id: str) -> Job:
 def _out(export: ModelExport | None) -> dict[str, Any]:
     if export is None:
         return {"state": "none"}
-    return {name: getattr(export, name) for name in ("state", "problem", "report", "created_at", "finished_at")}
+    return {name: getattr(export, name) for name in ExportOut.model_fields}
 
 
 @router.post(

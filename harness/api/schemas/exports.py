@@ -19,5 +19,6 @@ class ExportOut(Schema):
         description="When done: inputs and outputs (name, dtype, shape), opset, check against PyTorch (rows, largest "
         "difference, tolerances), versions, whether predict_onnx.py goes with it, model_bytes.",
     )
+    weights_sha256: str = Field("", description="When done: of the weights (safetensors) that it was made of.")
     created_at: datetime | None = None
     finished_at: datetime | None = None

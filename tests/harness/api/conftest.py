@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,7 +85,7 @@ def job_finish(job: Any) -> Any:
     paths = settings.STORE.job(job.pk)
     paths.results.mkdir(parents=True)
     (paths.results / "results.json").write_text(json.dumps(RESULTS))
-    (paths.results / "model.safetensors").write_bytes(bytes(range(200)))
+    (paths.results / "model.safetensors").write_bytes(weights := bytes(range(200)))
     log = paths.rank_log(1, 0)
     log.parent.mkdir(parents=True)
     log.write_text("hello\nError: no\n\x1b[31mred\x1b[0m\n")
@@ -98,7 +99,8 @@ def job_finish(job: Any) -> Any:
     Job.objects.filter(pk=job.pk).update(state="succeeded", token=1, metric_best=0.9)
     job.refresh_from_db()
     job.test_prediction = prediction.pk
-    export = ModelExport.objects.create(job=job, owner=job.owner, token=job.token, state="done", report={"opset": 20})
+    made = {"state": "done", "report": {"opset": 20}, "weights_sha256": sha256(weights).hexdigest()}
+    export = ModelExport.objects.create(job=job, owner=job.owner, token=job.token, **made)
     paths.export(export.pk).mkdir(parents=True)
     (paths.export(export.pk) / "model.onnx").write_bytes(b"model")
     return job

@@ -56,6 +56,18 @@ def users(home):
         return database.execute("SELECT username, password, date_joined FROM accounts_user").fetchall()
 
 
+def test_a_backup_by_the_clock_is_named_by_the_time_and_the_newest_stay(home, tmp_path):
+    for day in ("01", "02"):
+        (tmp_path / f"dlh-202001{day}-023000.dlh").touch()
+    done = call("harness.backup", "make", tmp_path, "--keep", "2", "--json", DLH_HOME=home)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["removed"] == ["dlh-20200101-023000.dlh"]
+    assert {path.name for path in tmp_path.iterdir()} == {"dlh-20200102-023000.dlh", Path(told["path"]).name}
+    refused = call("harness.backup", "make", tmp_path / "none", "--keep", "2", DLH_HOME=home)
+    assert refused.returncode == 2 and "there is no folder" in refused.stderr
+
+
 def test_a_restore_says_how_far_each_of_its_parts_is(backup, tmp_path):
     heard = []
     home = tmp_path / "new"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import zipfile
 from datetime import timedelta
@@ -17,6 +18,7 @@ from harness.jobs.models import Job, ModelExport
 from harness.store import ByteRange
 
 pytestmark = pytest.mark.django_db
+WEIGHTS = hashlib.sha256(b"weights").hexdigest()
 REPORT = {"opset": 20, "inputs": [], "check": {"rows": 64}, "model_bytes": 5, "task": "secret"}
 
 
@@ -62,7 +64,7 @@ def test_a_model_is_exported_once_and_kept(asked, trained, people, tasks_sent):
     with pytest.raises(NotFound, match="not been exported"):
         selectors.export_zip(trained)
     written(asked)
-    export_done({"export_id": asked.pk, "report": REPORT})
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
     export_done({"export_id": asked.pk, "problem": {"message": "late"}})
     found = selectors.export_get(trained)
     assert found.state == "done" and found.report == {name: REPORT[name] for name in REPORT if name != "task"}
@@ -90,31 +92,65 @@ def test_a_model_that_cannot_be_exported_says_why_and_may_be_tried_again(
 
 def test_new_weights_need_a_new_export(asked, trained, people):
     written(asked)
-    export_done({"export_id": asked.pk, "report": REPORT})
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
     Job.objects.filter(pk=trained.pk).update(token=trained.token + 1)
     trained.refresh_from_db()
     assert selectors.export_get(trained) is None
     assert services.export_create(user=people.mate, job=trained).pk != asked.pk
 
 
+def test_an_export_of_weights_that_the_same_attempt_replaced_is_not_offered(
+    asked, trained, people, tasks_sent, django_capture_on_commit_callbacks
+):
+    """An attempt was lost after it had written its weights; it was asked for when the next one had begun."""
+    written(asked)
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
+    assert selectors.export_get(trained).weights_sha256 == WEIGHTS
+    weights = settings.STORE.job(trained.pk).results / "model.safetensors"
+    weights.write_bytes(b"WEIGHTS")
+    assert selectors.export_get(trained) is None
+    for read in (selectors.export_zip, selectors.export_model_open):
+        with pytest.raises(NotFound, match="other weights"):
+            read(trained)
+    with django_capture_on_commit_callbacks(execute=True):
+        again = services.export_create(user=people.mate, job=trained)
+    assert again.pk != asked.pk and again.state == "waiting"
+    written(again)
+    export_done({"export_id": again.pk, "report": REPORT, "weights_sha256": WEIGHTS})
+    assert selectors.export_get(trained) is None, "the node read those of before"
+
+
+def test_weights_that_are_lost_for_now_take_no_export_away(asked, trained):
+    written(asked)
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
+    (settings.STORE.job(trained.pk).results / "model.safetensors").unlink()
+    assert selectors.export_get(trained).pk == asked.pk
+
+
+def test_an_answer_that_names_no_weights_is_a_failure(asked, trained):
+    written(asked)
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": "x"})
+    assert selectors.export_get(trained).state == "failed"
+
+
 @pytest.mark.parametrize("report", [None, {}, "x", {"opset": "y" * 200_000}, {"inputs": 5}])
 def test_an_answer_without_a_model_or_with_nonsense_is_a_failure(asked, trained, report):
     if report and isinstance(report, dict):
         written(asked)
-    export_done({"export_id": asked.pk, "report": report})
+    export_done({"export_id": asked.pk, "report": report, "weights_sha256": WEIGHTS})
     assert selectors.export_get(trained).state == "failed"
 
 
 def test_no_link_that_a_program_made_is_followed(asked, trained):
     folder = settings.STORE.job(trained.pk).export(asked.pk)
     (folder / "model.onnx").symlink_to("/etc/passwd")
-    export_done({"export_id": asked.pk, "report": REPORT})
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": WEIGHTS})
     assert selectors.export_get(trained).state == "failed"
     (folder / "model.onnx").unlink()
     written(asked)
     (folder / "README.md").unlink()
     (folder / "README.md").symlink_to("/etc/passwd")
-    ModelExport.objects.update(state="done")
+    ModelExport.objects.update(state="done", weights_sha256=WEIGHTS)
     assert f"onnx-{trained.pk}/README.md" not in names(trained)
 
 
@@ -122,7 +158,7 @@ def test_a_lost_file_and_a_silent_node_are_no_dead_end(asked, trained, people):
     ModelExport.objects.update(created_at=timezone.now() - timedelta(seconds=ANSWER_LIMIT_S + 1))
     assert exports_expire() == 1 and exports_expire() == 0
     assert "No node answered" in selectors.export_get(trained).problem["message"]
-    ModelExport.objects.update(state="done", problem=None)
+    ModelExport.objects.update(state="done", problem=None, weights_sha256=WEIGHTS)
     assert selectors.export_get(trained) is None  # its files are gone
     assert services.export_create(user=people.mate, job=trained).pk != asked.pk
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
@@ -25,8 +26,12 @@ def page(client: Client, job: Job) -> str:
 
 
 def export_of(job: Job, **fields: object) -> ModelExport:
-    export = ModelExport.objects.create(job=job, owner=job.owner, token=job.token, **fields)
-    folder = settings.STORE.job(job.pk).export(export.pk)
+    paths = settings.STORE.job(job.pk)
+    weights = sha256((paths.results / "model.safetensors").read_bytes()).hexdigest()
+    export = ModelExport.objects.create(
+        job=job, owner=job.owner, token=job.token, weights_sha256=weights, **fields,
+    )  # fmt: skip
+    folder = paths.export(export.pk)
     folder.mkdir(parents=True)
     (folder / "model.onnx").write_bytes(b"model")
     return export
@@ -56,9 +61,10 @@ def test_one_that_is_being_made_asks_again(world: SimpleNamespace, owner: Client
 
 def test_one_that_is_there_is_offered_with_size_and_check(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["succeeded"]
-    export_of(job, state="done", report=REPORT)
+    export = export_of(job, state="done", report=REPORT)
     told = page(owner, job)
     assert f'href="/api/v1/jobs/{job.pk}/onnx.zip"' in told and "(120.6 KB)" in told
+    assert f'title="{export.weights_sha256}"' in told and f">{export.weights_sha256[:12]}</code>" in told
     assert "64 real rows" in told and "2.50e-07 at most" in told
     assert "<code>numeric</code> float32 (batch, 13)" in told
     assert owner.get(f"/api/v1/jobs/{job.pk}/onnx.zip").status_code == 200

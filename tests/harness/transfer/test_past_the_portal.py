@@ -86,7 +86,7 @@ def sha(body):
 def test_data_comes_from_the_object_store_and_the_rest_by_the_portal(bucket, depot, plan, here, job):
     dataset_push(bucket, job)
     brought = bring(depot, plan, here)
-    assert (brought.dataset_dir / "extra.bin").read_bytes() == STATE
+    assert (brought.dataset.path / "extra.bin").read_bytes() == STATE
     assert len(STATE) <= brought.signed_bytes < brought.fetched_bytes
     assert "of it from the object store" in brought.told("node-1")["message"]
     assert bring(depot, plan, here).fetched_bytes == 0
@@ -94,13 +94,13 @@ def test_data_comes_from_the_object_store_and_the_rest_by_the_portal(bucket, dep
 
 def test_what_the_object_store_does_not_have_comes_by_the_portal(depot, plan, here):
     brought = bring(depot, plan, here)
-    assert brought.signed_bytes == 0 and (brought.dataset_dir / "extra.bin").read_bytes() == STATE
+    assert brought.signed_bytes == 0 and (brought.dataset.path / "extra.bin").read_bytes() == STATE
 
 
 def test_a_flipped_byte_in_the_object_store_is_found_and_the_portal_asked(bucket, depot, plan, here, job):
     dataset_push(bucket, job)
     bucket._fs.pipe_file(bucket._key(blob_name(sha(STATE))), STATE[:-1] + bytes([STATE[-1] ^ 1]))
-    assert (bring(depot, plan, here).dataset_dir / "extra.bin").read_bytes() == STATE
+    assert (bring(depot, plan, here).dataset.path / "extra.bin").read_bytes() == STATE
 
 
 def test_a_server_that_is_killed_in_the_middle_costs_no_run(bucket, depot, plan, here, job, object_server, monkeypatch):
@@ -120,7 +120,7 @@ def test_a_server_that_is_killed_in_the_middle_costs_no_run(bucket, depot, plan,
         brought = bring(depot, plan, here)
     finally:
         object_server.start()
-    assert (brought.dataset_dir / "extra.bin").read_bytes() == STATE
+    assert (brought.dataset.path / "extra.bin").read_bytes() == STATE
     assert brought.signed_bytes == 2 * fetch.CHUNK_BYTES
     assert len(asked) == 2 + signed.FAILURES_MAX  # then it is let be
 

@@ -45,7 +45,7 @@ def test_a_program_and_its_data_come_once_and_the_second_run_fetches_nothing(dep
     first = bring(depot, plan, here)
     packed = settings.STORE.dataset(job.dataset.sha256).packed
     assert first.fetched_bytes > (packed / "table.parquet").stat().st_size and first.cached_bytes == 0
-    assert (first.dataset_dir / "table.parquet").read_bytes() == (packed / "table.parquet").read_bytes()
+    assert (first.dataset.path / "table.parquet").read_bytes() == (packed / "table.parquet").read_bytes()
     assert whole(here.program) == whole(settings.STORE.job(plan.job_id).program)
     again = bring(depot, plan, here)
     assert (again.fetched_bytes, again.cached_bytes) == (0, first.fetched_bytes)

@@ -42,4 +42,12 @@ def test_the_pool_page_says_how_full_the_cache_of_a_node_is(people, node_make, c
     client.force_login(people.admin)
     page = client.get("/pool/").content.decode()
     assert page.count("Own cache") == 1
-    assert "3.0 GiB of 50.0 GiB" in page
+    assert "3.0 GiB of 50.0 GiB" in page and "became damaged" not in page
+
+
+def test_the_pool_page_names_a_node_whose_cache_was_damaged(people, node_make, client):
+    cache = {"used_bytes": 0, "limit_bytes": 50 << 30, "damages": 2, "damaged_at_s": 1.8e9}
+    node_make("node-1", description={"cache": cache})
+    client.force_login(people.admin)
+    page = " ".join(client.get("/pool/").content.decode().split())
+    assert "2 of its contents became damaged and were thrown away" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,6 +142,12 @@ def assert_same_end(left: Path, right: Path) -> None:
         assert value == pytest.approx(curves[1][place], rel=1e-3, abs=1e-5), place
 
 
+def went_back_to(work: Path) -> list[int]:
+    """Steps from which those that were left went on, loss by loss."""
+    told = [event["data"]["message"] for event in events(work) if event["kind"] == "note"]
+    return [int(found[1]) for text in told if (found := re.match(r"A rank was lost: .* from step (\d+)", text))]
+
+
 def test_the_last_and_then_the_first_rank_are_lost_and_come_back(undisturbed: Path, held: Held) -> None:
     held.reach(10)
     held.lose(RANKS - 1, 20)
@@ -151,6 +158,8 @@ def test_the_last_and_then_the_first_rank_are_lost_and_come_back(undisturbed: Pa
     assert held.ranks.wait() == 0, held.ranks.log()
     assert set(held.ranks.codes().values()) == {(0, True)}
     assert len(held.ranks.sizes()) > 2
+    for step, held_at in zip(went_back_to(held.work), (10, 31), strict=True):
+        assert held_at - COMMIT_STEPS < step <= held_at, "more is lost than was made since the last commit"
     assert_same_end(held.work, undisturbed)
 
 

@@ -35,8 +35,11 @@ MODEL_FILE, ABOUT_FILE = "model.onnx", "onnx.json"
 MAKING_FILE = f".{MODEL_FILE}"
 
 
-def export(program: Path, data: Path, weights: Path, out: Path) -> dict[str, Any]:
-    """`{ok, report, problem}`; the files lie in `out`, model.onnx last. Never raises for a fault of the program."""
+def export(program: Path, data: Path, weights: Path, out: Path, weights_sha256: str = "") -> dict[str, Any]:
+    """`{ok, report, problem}`; the files lie in `out`, model.onnx last. Never raises for a fault of the program.
+
+    `weights_sha256`, where it is known, is written into the model, so that it can be told which weights it has.
+    """
     try:
         loaded = load(program, data, weights)
     except (serving.InputError, CannotExport) as error:
@@ -45,7 +48,7 @@ def export(program: Path, data: Path, weights: Path, out: Path) -> dict[str, Any
         told = describe(error, program, lambda: None)
         return _failed(told["message"], told["hint"])
     try:
-        return {"ok": True, "report": _export(loaded, out), "problem": None}
+        return {"ok": True, "report": _export(loaded, out, weights_sha256), "problem": None}
     except Exception as error:
         (out / MAKING_FILE).unlink(missing_ok=True)
         reason = why_not(error, program)
@@ -56,10 +59,11 @@ def _failed(message: str, hint: str) -> dict[str, Any]:
     return {"ok": False, "report": None, "problem": {"message": message, "hint": hint}}
 
 
-def _export(loaded: Loaded, out: Path) -> dict[str, Any]:
+def _export(loaded: Loaded, out: Path, weights_sha256: str) -> dict[str, Any]:
     portable = loaded.portable
     _check_chance(loaded)
-    about = {"task": loaded.task, "classes": loaded.classes}
+    about: dict[str, Any] = {"task": loaded.task, "classes": loaded.classes}
+    about |= {"weights_sha256": weights_sha256} if weights_sha256 else {}
     versions = _convert(loaded, out / MAKING_FILE, about)
     report = {
         **about,
@@ -167,11 +171,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--weights", type=Path, default=Path("work/results/model.safetensors"))
     parser.add_argument("--out", type=Path, default=Path("onnx"))
+    parser.add_argument("--weights-sha256", default="", help="To be named in the model.")
     options = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("DLH_THREADS", "1")))
-    folders = [path.absolute() for path in (options.program, options.data, options.weights, options.out)]
-    folders[-1].mkdir(parents=True, exist_ok=True)
-    body = export(*folders)
+    given = (options.program, options.data, options.weights, options.out)
+    program, data, weights, out = (path.absolute() for path in given)
+    out.mkdir(parents=True, exist_ok=True)
+    body = export(program, data, weights, out, options.weights_sha256)
     print(json.dumps(body), flush=True)
     sys.exit(0 if body["ok"] else EXIT_REPORTED)
 
