@@ -211,6 +211,9 @@ def build_frontend() -> None:
 def missing_debian_packages(purpose: str) -> dict[str, str]:
     """Debian packages that are missing and what is lost without each."""
     wanted = {"bubblewrap": (shutil.which("bwrap"), "runs are fenced in by a weaker sandbox")}
+    if os.geteuid() == 0:  # only then can a node make networks for ranks
+        loss = "ranks on several nodes cannot have an encrypted network"
+        wanted |= {"wireguard-go": (shutil.which("wireguard-go"), loss), "wireguard-tools": (shutil.which("wg"), loss)}
     if purpose == "test":
         chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
         wanted["chromium"] = (chromium, "browser tests are skipped")

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from worker.registry import sandbox_name, write_json
 from worker.sandbox import (
     EPHEMERAL_PORTS,
     PORTS_ABI,
+    Encryption,
     Overlay,
     SandboxError,
     SandboxLevel,
@@ -31,13 +32,15 @@ from worker.sandbox import (
     tree_remove,
 )
 from worker.sandbox.overlay import INTERFACE, PORT, inside_address
+from worker.sandbox.wireguard import PORTS, Peer
 
 SPARE_PROCESSES = 64
 LOOPBACK = "127.0.0.1"
-NETWORK_HINT = (
-    f"The ranks have a network of their own: let UDP port {PORT} through between the nodes, or let an administrator "
-    "turn it off (Pool, Settings)."
-)
+_ENCRYPTED = {
+    Encryption.NONE: "not encrypted",
+    Encryption.PROGRAM: "encrypted by WireGuard (here in a process of its own)",
+    Encryption.KERNEL: "encrypted by WireGuard (here by the kernel)",
+}
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ class Attempt:
             hostname=host_name(self.node), address=self.address(self.plan.nodes[0]),
             interface=INTERFACE if self.plan.network else interface_of(self.address(self.node)), ranks=ranks,
             port_file=str(self.port_file) if self.several_nodes else None, least=self.plan.least,
-            started=len(self.local_ranks), word=self.plan.word, hint=NETWORK_HINT if self.plan.network else "",
+            started=len(self.local_ranks), word=self.plan.word, hint=network_hint(self.plan),
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:
@@ -221,8 +224,16 @@ class Attempt:
         others = tuple(self._host_address(node) for node in self.plan.nodes if node != self.node)
         return Overlay(
             number=self.plan.network, local=local, device=interface_of(local), inside=self.address(self.node),
-            peers=others,
+            peers=others, port=self.plan.network_port,
         )  # fmt: skip
+
+    def tunnel_peers(self, keys: Mapping[str, str]) -> list[Peer]:
+        """The other nodes, for this one's end of an encrypted network. `keys`: node -> public key, of each of them."""
+        return [
+            Peer(key=keys[node], address=self._host_address(node), inside=self.address(node))
+            for node in self.plan.nodes
+            if node != self.node
+        ]
 
     def _peers(self) -> tuple[str, ...]:
         """Where its ranks may connect to: the nodes, and what else this node's interface is called; empty: anywhere.
@@ -240,12 +251,24 @@ def host_name(node: str) -> str:
     return f"dlh-{node}"
 
 
+def network_hint(plan: RunPlan) -> str:
+    """What to look at when the ranks do not find the first node."""
+    if not plan.network:
+        return ""
+    ports = f"{PORTS.start}-{PORTS.stop - 1} (here {plan.network_port})" if plan.network_port else str(PORT)
+    return (
+        f"The ranks have a network of their own: let UDP port {ports} through between the nodes, or let an "
+        "administrator turn it off (Pool, Settings)."
+    )
+
+
 def network_note(nodes: Sequence[str], process: SandboxProcess) -> str:
     """What a person should know of a run on several nodes: how far its programs reach."""
     if process.network is not None:
+        tunnel = process.network.tunnel
         return (
-            f"The ranks run on {', '.join(nodes)}, in a network that they share with no other run: "
-            f"a tunnel by UDP port {PORT} between these hosts."
+            f"The ranks run on {', '.join(nodes)}, in a network that they share with no other run: a tunnel by UDP "
+            f"port {tunnel.port if tunnel else PORT} between these hosts, {_ENCRYPTED[process.network.encryption]}."
         )
     first = f"The ranks run on {', '.join(nodes)} and share the network of these hosts (sandbox L2 at most)."
     low, high = EPHEMERAL_PORTS

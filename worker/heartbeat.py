@@ -63,6 +63,8 @@ def report() -> dict[str, Any]:
             **devices.description(),
             "links": links(),
             "network_problem": sandbox.network_problem(),
+            "encryption_problem": sandbox.encryption_problem(),
+            "kernel_encryption_problem": sandbox.encryption_problem(by_kernel=True),
             **cache_report(),
         },
         "running": [{"job_id": entry.job_id, "token": entry.token} for entry in sweep()],

@@ -1,39 +1,49 @@
 """How the nodes of one attempt find each other before their ranks start: by a hash at the broker.
 
 Each supervisor enters its node; the first node's entry is the port of its rendezvous, which it chose itself. When all
-are there, `port` tells it. The key carries the fencing token, so an older attempt can mislead nobody. A broker that
-lost its memory is told again: entries are renewed until all nodes have been seen.
+are there, `port` tells it. The hash's name carries the fencing token, so an older attempt can mislead nobody. A broker
+that lost its memory is told again: entries are renewed until all nodes have been seen. Where their network is
+encrypted, an entry has the node's public key as well; the first node enters last, when it has let the others in, so
+that it answers those who see its entry.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping
 
 import redis
 
 from worker.plan import RunPlan
+from worker.sandbox import SandboxError
 
 MEETINGS = "dlh:meet:"
 """So begin the keys."""
 LOOK_S = 0.1
 KEEP_S = 600
+LetIn = Callable[[Mapping[str, str]], None]
+"""Takes each other node's public key."""
 READY = 0
 """Entry of a node that has no port to tell."""
 _log = logging.getLogger(__name__)
 
 
 def meeting_key(job_id: str, token: int) -> str:
-    """Redis key of the hash node -> port."""
+    """Redis key of the hash node -> port, and a public key after a space where there is one."""
     return f"{MEETINGS}{job_id}:{token}"
 
 
 class Meeting:
     """One node's part: a thread that enters it and looks for the others."""
 
-    def __init__(self, url: str, plan: RunPlan, node: str) -> None:
+    def __init__(self, url: str, plan: RunPlan, node: str, key: str = "", let_in: LetIn | None = None) -> None:
+        """`key`: the node's public key. `let_in`: called by the thread once those of the others are known."""
         self.port: int | None = None
         """Of the first node's rendezvous, once all nodes are there."""
+        self.problem: SandboxError | None = None
+        """Why the others could not be let in."""
+        self._key_entry, self._let_in = f" {key}" if key else "", let_in
         self._url, self._nodes, self._node = url, plan.nodes, node
         self._key = meeting_key(plan.job_id, plan.token)
         self._own: int | None = None if node == plan.nodes[0] else READY
@@ -54,18 +64,30 @@ class Meeting:
 
     def _run(self) -> None:
         client = redis.Redis.from_url(self._url, socket_timeout=5.0, socket_connect_timeout=2.0, decode_responses=True)
-        while self.port is None and not self._ended.wait(LOOK_S):
+        while self.port is None and self.problem is None and not self._ended.wait(LOOK_S):
             try:
                 self.port = self._look(client)
+            except SandboxError as error:
+                self.problem = error
             except redis.RedisError as error:
                 _log.warning("cannot look for the other nodes: %s", error)
 
     def _look(self, client: redis.Redis) -> int | None:
         if self._own is None:
             return None
-        client.hset(self._key, self._node, self._own)
-        client.expire(self._key, KEEP_S)
-        entries = {str(node): int(port) for node, port in client.hgetall(self._key).items()}
-        if not entries.keys() >= set(self._nodes):
+        is_first = self._node == self._nodes[0]
+        if not is_first:
+            self._enter(client, self._own)
+        others = {str(node): str(entry) for node, entry in client.hgetall(self._key).items() if node != self._node}
+        if not others.keys() >= set(self._nodes) - {self._node}:
             return None
-        return entries[self._nodes[0]]
+        if self._let_in is not None:
+            self._let_in({node: entry.partition(" ")[2] for node, entry in others.items()})
+        if is_first:
+            self._enter(client, self._own)
+            return self._own
+        return int(others[self._nodes[0]].partition(" ")[0])
+
+    def _enter(self, client: redis.Redis, port: int) -> None:
+        client.hset(self._key, self._node, f"{port}{self._key_entry}")
+        client.expire(self._key, KEEP_S)

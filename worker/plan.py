@@ -12,7 +12,7 @@ from worker.shares import Line, Planned
 
 PLAN_VERSION = 1
 
-_LATER = frozenset({"event_stream", "network"})
+_LATER = frozenset({"event_stream", "network", "network_port"})
 """Fields that nodes of an older release refuse."""
 
 EXIT_PAUSED = 75
@@ -98,6 +98,8 @@ class RunPlan:
     """What the nodes of a run that may lose one show each other; empty on one node."""
     network: int = 0
     """Number of the network that its ranks have for themselves, where they lie on several nodes; 0: the hosts'."""
+    network_port: int = 0
+    """UDP port of the hosts at which WireGuard encrypts that network; 0: nothing does."""
     event_stream: int = 0
     """Number of the stream that control reads its events from (`worker.events.control_stream`)."""
     version: int = PLAN_VERSION

@@ -103,8 +103,6 @@ class Supervisor:
 
     def _start(self) -> None:
         attempt, token, pipe = self.attempt, self.plan.token, self._channels.rank_pipe
-        if attempt.several_nodes:
-            self.meeting = Meeting(redis_url(), self.plan, attempt.node)
         attempt.make_folders()
         writers = {rank: (pipe("stdout", log), pipe("stderr", log)) for rank, log in self.logs.items()}
         status_writer, launcher_writer = self._channels.status_pipe(), self._channels.launcher_pipe()
@@ -121,10 +119,21 @@ class Supervisor:
             EventKind.STARTED, sandbox_level=int(self.sandbox.level), node=attempt.node, pid=os.getpid(),
             world_size=self.plan.world_size,
         )  # fmt: skip
-        if self.meeting is not None:
-            self.meeting.start()
-            if attempt.first:
-                self.emit(EventKind.NOTE, message=network_note(self.plan.nodes, self.sandbox))
+        if attempt.several_nodes:
+            self._look_for_others(self.sandbox)
+
+    def _look_for_others(self, sandbox: SandboxProcess) -> None:
+        network = sandbox.network
+        if network is None or not network.key:
+            self.meeting = Meeting(redis_url(), self.plan, self.attempt.node)
+        else:
+            self.meeting = Meeting(
+                redis_url(), self.plan, self.attempt.node, network.key,
+                lambda keys: network.join(self.attempt.tunnel_peers(keys)),
+            )  # fmt: skip
+        self.meeting.start()
+        if self.attempt.first:
+            self.emit(EventKind.NOTE, message=network_note(self.plan.nodes, sandbox))
 
     def _turn(self) -> None:
         """One round: output, events, requests, and once a second the rest."""
@@ -152,6 +161,8 @@ class Supervisor:
         """Let the ranks start once all nodes are there."""
         if self.meeting is None:
             return
+        if self.meeting.problem is not None:
+            raise self.meeting.problem
         if self.meeting.port is None:
             self.warden.waits(time.monotonic())  # others may be fetching their data still
             return
@@ -187,6 +198,8 @@ class Supervisor:
 
     def _each_second(self, now_s: float) -> None:
         assert self.sandbox  # noqa: S101
+        if self.sandbox.network is not None:
+            self.sandbox.network.check()
         sample = self.monitor.sample(self.sandbox.processes())
         self.emit(EventKind.SAMPLE, **sample, **({"node": self.attempt.node} if self.attempt.several_nodes else {}))
         if told := self.width.due(self.monitor.ranks):

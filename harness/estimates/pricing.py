@@ -59,7 +59,8 @@ def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[Devi
     for device in rows:
         (cores if device.kind == DeviceKind.CPU else gpus)[device.node_id] += 1
     quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
-    spans = pool_setting_get().span_nodes and not span_problem(node for node in up if node.devices.all())
+    setting, holding = pool_setting_get(), [node for node in up if node.devices.all()]
+    spans = setting.span_nodes and not span_problem(holding, setting.network_encryption)
     groups = [
         _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
     ]

@@ -9,7 +9,7 @@ from django import forms
 
 from harness.accounts.models import Project, Role, Scope
 from harness.pages.words import SCOPE_WORDS
-from harness.pool.models import DeviceKind, Policy
+from harness.pool.models import DeviceKind, NetworkEncryption, Policy
 
 
 class Tabler(forms.Form):
@@ -142,6 +142,11 @@ class PoolForm(Tabler):
         label="Its ranks have a network of their own",
         help_text="By UDP port 4789 between the nodes. Else they share the hosts' networks (sandbox L2 at most).",
         widget=forms.CheckboxInput(attrs={"class": "form-check-input"}),
+    )
+    network_encryption = forms.ChoiceField(
+        choices=NetworkEncryption.choices,
+        label="That network is encrypted",
+        help_text="By WireGuard, UDP ports 21820-21919 between the nodes.",
     )
     max_restarts = forms.IntegerField(
         min_value=0,

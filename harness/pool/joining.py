@@ -6,7 +6,6 @@ the password of the node's own user: `ACL SETUSER ... #<sha256>`.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import secrets
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.pool.broker_users import broker_user_renew
 from harness.pool.models import JoinToken, Node
+from harness.pool.networks import encryption_problem, is_loopback
 from harness.pool.services import HEARTBEAT_LIMIT, pool_setting_get
 from harness.pool.terms import CLOCK_LIMIT_S, SECRET_PREFIX, broker_user, digest_of
 from harness.release import release
@@ -184,14 +184,6 @@ def _clocks_agree(time_s: float, now: datetime) -> None:
         )
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address or host name means this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host in {"localhost", ""}
-
-
 def node_redis_url(caller: str) -> str:
     """The broker as nodes reach it. Raises `Conflict` where that is this machine only and the caller is another."""
     url = settings.NODE_REDIS_URL or settings.REDIS_URL
@@ -238,17 +230,20 @@ class Peer:
     state: str
     own_network: bool
     """By a network that they share with nobody else: through one port, instead of those that ranks listen on."""
+    encrypted: bool
+    """By one that WireGuard encrypts: other ports."""
 
 
 def node_peers(node: Node) -> list[Peer]:
     """The other nodes and where they are."""
-    wanted = pool_setting_get().own_network
+    setting = pool_setting_get()
     return [
         Peer(
             name=other.name,
             address=other.address,
             state=other.state,
-            own_network=wanted and other.description.get("network_problem") == "",
+            own_network=setting.ranks_apart and other.description.get("network_problem") == "",
+            encrypted=not encryption_problem((node, other), setting.network_encryption),
         )
         for other in Node.objects.exclude(pk=node.pk).order_by("name")
     ]

@@ -107,6 +107,15 @@ class Policy(models.TextChoices):
     DEADLINE_ENERGY = "deadline_energy", "Keep deadlines with the least energy"
 
 
+class NetworkEncryption(models.TextChoices):
+    """When the network that ranks on several nodes have for themselves is one of WireGuard."""
+
+    OFF = "off", "Never"
+    KERNEL = "kernel", "Where the kernels of its nodes can"
+    PREFERRED = "preferred", "Where its nodes can, by a process if need be"
+    REQUIRED = "required", "Always: no job over nodes that cannot"
+
+
 class PoolSetting(models.Model):
     """Settings of the pool; one row."""
 
@@ -125,6 +134,14 @@ class PoolSetting(models.Model):
     """Whether the ranks of one job may lie on several nodes, where one node has not devices enough."""
     own_network = models.BooleanField(default=True)
     """Whether such ranks have a network for themselves, where their nodes can make one."""
+    network_encryption = models.CharField(
+        max_length=10, choices=NetworkEncryption.choices, default=NetworkEncryption.KERNEL
+    )
+
+    @property
+    def ranks_apart(self) -> bool:
+        """Whether such a network is wished for: what must be encrypted cannot be the hosts'."""
+        return self.own_network or self.network_encryption == NetworkEncryption.REQUIRED
 
     def minimum_sandbox_level(self, *, own_code: bool) -> int:
         """Least level at which a program may run that people wrote or edited, or else one that was generated."""

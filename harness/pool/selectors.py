@@ -11,8 +11,8 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from codegen.types import Hardware
-from harness.pool.joining import is_loopback
-from harness.pool.models import Device, DeviceKind, Node, NodeState, PoolSetting
+from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, PoolSetting
+from harness.pool.networks import encryption_missing, is_loopback
 from harness.pool.reservations import reservation_list
 
 _DEFAULT_CORES = 2
@@ -150,8 +150,8 @@ def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:
     return by_node
 
 
-def span_problem(nodes: Iterable[Node]) -> str:
-    """Why no job can use several of these nodes; empty where one can."""
+def span_problem(nodes: Iterable[Node], encryption: str) -> str:
+    """Why no job can use several of these nodes; empty where one can. `encryption`: the pool's setting."""
     up = [node for node in nodes if node.state == NodeState.UP]
     if len(up) < 2:
         return "There is only one node."
@@ -161,29 +161,7 @@ def span_problem(nodes: Iterable[Node]) -> str:
     local = [node.name for node in up if is_loopback(node.address)]
     if local and (len(local) < len(up) or len({node.boot_id for node in up}) > 1):
         return f"The address of {', '.join(local)} means its own machine only; set DLH_NODE_ADDRESS there."
-    return ""
-
-
-def network_problem(nodes: Iterable[Node]) -> str:
-    """Why ranks on these nodes cannot have a network for themselves; empty where they can."""
-    at: dict[str, str] = {}
-    for node in sorted(nodes, key=lambda node: node.name):
-        if is_loopback(node.address):
-            return f"the address of {node.name} means its own machine only"
-        if node.address in at:
-            return f"{at[node.address]} and {node.name} are on one machine"
-        at[node.address] = node.name
-        problem = node.description.get("network_problem", "its release knows no such networks")
-        if problem:
-            return f"{node.name} cannot make one: {problem}"
-    return ""
-
-
-def networks_everywhere() -> bool:
-    """Whether ranks on any nodes that are up could have a network for themselves."""
-    up = Node.objects.filter(state=NodeState.UP)
-    able = up.filter(description__network_problem="").values_list("address", flat=True)
-    return not any(map(is_loopback, able)) and len(set(able)) == up.count()
+    return encryption_missing() if encryption == NetworkEncryption.REQUIRED else ""
 
 
 def hardware() -> Hardware:
@@ -202,7 +180,8 @@ def hardware() -> Hardware:
             cores, memory_bytes = cpu_devices, node.memory_bytes
         if (len(gpu_memory), min(gpu_memory, default=0)) > (gpus, gpu_memory_bytes):
             gpus, gpu_memory_bytes = len(gpu_memory), min(gpu_memory)
-    spans = len(nodes) > 1 and PoolSetting.objects.filter(span_nodes=True).exists() and not span_problem(nodes)
+    setting = PoolSetting.objects.filter(span_nodes=True).first() if len(nodes) > 1 else None
+    spans = setting is not None and not span_problem(nodes, setting.network_encryption)
     all_kinds = [device.kind for node in nodes for device in node.devices.all()] if spans else []
     return Hardware(
         most_cpu_cores=all_kinds.count(DeviceKind.CPU),

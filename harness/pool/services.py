@@ -18,7 +18,7 @@ from harness.errors import Conflict, Invalid, NotFound
 from harness.plain import INTEGER_MAX, plain
 from harness.pool.broker_users import broker_user_remove
 from harness.pool.devices import DeviceFields, device_find, devices_follow
-from harness.pool.models import Device, DeviceKind, Node, NodeState, Policy, PoolSetting
+from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, Policy, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
 from harness.pool.terms import CLOCK_LIMIT_S, NODE_NAME
@@ -63,7 +63,11 @@ def pool_setting_update(*, user: User, **changes: Any) -> PoolSetting:
 
 
 _SETTING_LIMITS = {"minimum_sandbox_level_own_code": 3, "minimum_sandbox_level_generated": 3, "max_restarts": 100}
-_SETTING_CHOICES = {"backend": ("horovod", "torch"), "policy": tuple(Policy.values)}
+_SETTING_CHOICES = {
+    "backend": ("horovod", "torch"),
+    "policy": tuple(Policy.values),
+    "network_encryption": tuple(NetworkEncryption.values),
+}
 
 
 def _setting_check(name: str, value: Any) -> None:

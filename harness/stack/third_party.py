@@ -21,6 +21,14 @@ PROJECT = "deep-learning-harness"
 BESIDES = ("horovod",)
 """Installed by deploy/setup.py from a wheel that it builds."""
 LICENSE_LENGTH_MAX = 60
+SYSTEM = (
+    ("bubblewrap", "sandbox from level 2 on", "LGPL-2.0-or-later"),
+    ("iproute2", "networks of ranks on several nodes", "GPL-2.0"),
+    ("util-linux", "the same (`nsenter`, `setpriv`, `unshare`)", "GPL-2.0-or-later"),
+    ("wireguard-go", "their encryption where the kernel has none", "MIT"),
+    ("wireguard-tools", "their encryption (`wg`)", "GPL-2.0"),
+)
+"""Debian packages whose programs a node starts where they are there: name, what for, licence."""
 
 
 def closure(project: str, extras: frozenset[str]) -> dict[str, Distribution]:
@@ -96,6 +104,12 @@ def table(rows: list[tuple[str, str, str]]) -> str:
     return "\n".join([*lines, *(f"| {name} | {version} | {text} |" for name, version, text in rows)])
 
 
+def system_table() -> str:
+    """The programs of the system as a Markdown table."""
+    lines = ["| Package | What for | Licence |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {name} | {purpose} | {text} |" for name, purpose, text in SYSTEM)])
+
+
 def page() -> str:
     """The whole page."""
     running = python_rows(frozenset({"", "postgres", "s3"}))
@@ -112,6 +126,10 @@ def page() -> str:
             table(tools),
             "## Front end (npm)",
             table(npm_rows(REPOSITORY)),
+            "## Programs of the system (Debian)",
+            "Started as programs of their own, where they are installed. `deploy/setup.sh` installs bubblewrap and,\n"
+            "as root, the two of WireGuard.",
+            system_table(),
         ]
     )
 

@@ -29,6 +29,7 @@ USUAL_S = {
     "profile": 120,
     "quality": 1500,
     "preload": 120,
+    "tunnel": 60,
     "offer": 180,
     "zeus": 30,
     "schedule": 1500,

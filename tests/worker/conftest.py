@@ -17,9 +17,11 @@ import redis
 
 from tests.broker import broker
 from tests.waiting import wait_for
-from tests.worker.pairs import BRIDGE, NODES, SPACES, TELL, Pair, ip
+from tests.worker.ends import Ends
+from tests.worker.pairs import SPACES, TELL, Pair, bridged, ip
 from worker.events import Event
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+from worker.sandbox import overlay
 
 NODE = "testnode"
 JOB_ID = "job1" + os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -150,22 +152,18 @@ def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
     """Two namespaces at a bridge of this machine: (address of the bridge, addresses of the nodes)."""
     if os.getuid() != 0 or shutil.which("ip") is None or not ip("netns", "add", SPACES["left"]):
         pytest.skip("NO NAMESPACES: needs root and `ip netns`; runs over several nodes are tried on loopback alone")
-    subnet = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
-    addresses = (f"{subnet}.11", f"{subnet}.12")
-    try:
-        assert ip("netns", "add", SPACES["right"]) and ip("link", "add", BRIDGE, "type", "bridge")
-        assert ip("addr", "add", f"{subnet}.1/24", "dev", BRIDGE) and ip("link", "set", BRIDGE, "up")
-        for node, address in zip(NODES, addresses, strict=True):
-            assert ip("link", "add", SPACES[node], "type", "veth", "peer", "name", "eth0", "netns", SPACES[node])
-            assert ip("link", "set", SPACES[node], "master", BRIDGE, "up")
-            inside = ("-n", SPACES[node])
-            assert ip(*inside, "addr", "add", f"{address}/24", "dev", "eth0") and ip(*inside, "link", "set", "lo", "up")
-            assert ip(*inside, "link", "set", "eth0", "up")
-        yield f"{subnet}.1", addresses
-    finally:
-        for node in NODES:
-            ip("netns", "del", SPACES[node])
-        ip("link", "del", BRIDGE)
+    with bridged() as found:
+        yield found
+
+
+@pytest.fixture
+def ends(bridge: tuple[str, tuple[str, str]]) -> Iterator[Ends]:
+    """Two nodes for networks of ranks."""
+    if overlay.problem():
+        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+    found = Ends(bridge[1])
+    yield found
+    found.close()
 
 
 @pytest.fixture

@@ -137,3 +137,24 @@ def cut(node: str) -> Iterator[None]:
         yield
     finally:
         ip("link", "set", SPACES[node], "up")
+
+
+@contextmanager
+def bridged() -> Iterator[tuple[str, tuple[str, str]]]:
+    """The second namespace beside that of the first node, which is there, at a bridge; takes all of it away again."""
+    subnet = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
+    addresses = (f"{subnet}.11", f"{subnet}.12")
+    try:
+        assert ip("netns", "add", SPACES["right"]) and ip("link", "add", BRIDGE, "type", "bridge")
+        assert ip("addr", "add", f"{subnet}.1/24", "dev", BRIDGE) and ip("link", "set", BRIDGE, "up")
+        for node, address in zip(NODES, addresses, strict=True):
+            assert ip("link", "add", SPACES[node], "type", "veth", "peer", "name", "eth0", "netns", SPACES[node])
+            assert ip("link", "set", SPACES[node], "master", BRIDGE, "up")
+            inside = ("-n", SPACES[node])
+            assert ip(*inside, "addr", "add", f"{address}/24", "dev", "eth0") and ip(*inside, "link", "set", "lo", "up")
+            assert ip(*inside, "link", "set", "eth0", "up")
+        yield f"{subnet}.1", addresses
+    finally:
+        for node in NODES:
+            ip("netns", "del", SPACES[node])
+        ip("link", "del", BRIDGE)

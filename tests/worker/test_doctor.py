@@ -92,6 +92,35 @@ def test_the_ports_are_tried_that_ranks_of_both_nodes_would_use(
     assert bool(line.step) is (state is not State.OK)
 
 
+@pytest.mark.parametrize(
+    ("silent", "state", "words"),
+    [
+        (set(), State.OK, "UDP ports 21820-21919 are open"),
+        ({21919}, State.WARN, "UDP port 21919 is silent"),
+        ({21820, 21919}, State.WARN, "UDP port 21820 and 21919 is silent"),
+    ],
+)
+def test_the_ports_of_wireguard_are_tried_where_it_encrypts_between_both_nodes(monkeypatch, silent, state, words):
+    monkeypatch.setattr(network, "refuses_datagrams", lambda host, port: port not in {*silent, 4789})
+    peer = {"name": "b", "address": "192.0.2.5", "state": "up", "own_network": True, "encrypted": True}
+    (line,) = network.reach("192.0.2.4", [peer], able=True)
+    assert line.state is state and words in line.text
+
+
+@pytest.mark.parametrize(
+    ("problem", "kernel_problem", "words"),
+    [
+        ("", "", "the kernel's WireGuard"),
+        ("", "this kernel has no WireGuard", "wireguard-go"),
+        ("`wg` is not installed", "this kernel has no WireGuard", "none: `wg` is not installed"),
+    ],
+)
+def test_it_is_told_what_encrypts_between_the_nodes_and_why_nothing_better_does(problem, kernel_problem, words):
+    line = network.encryption(problem, kernel_problem)
+    assert words in line.text and line.state is State.OK
+    assert problem or kernel_problem in line.meaning
+
+
 def test_an_address_of_another_machine_and_a_loopback_among_several_nodes_are_told(monkeypatch):
     assert network.own_address("", several=True).state is State.BAD
     assert network.own_address("192.0.2.77", several=True).state is State.BAD

@@ -2,14 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -17,39 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import wait_for
-from tests.worker.pairs import NODES, SPACES, SUM, Pair
+from tests.worker.ends import LISTEN, REACH, Ends
+from tests.worker.pairs import NODES, SUM, Pair
 from worker.sandbox import Overlay, SandboxError, overlay
 from worker.sandbox.overlay import inside_address
 
-OPEN = """
-import json, os, subprocess, sys
-from worker.sandbox import Overlay, overlay
-space = overlay.make(Overlay(**json.loads(sys.argv[1])))
-print("made", flush=True)
-subprocess.run(space.entered([sys.executable, "-u", "-c", sys.argv[2], *sys.argv[3:]]))
-"""
-LISTEN = """
-import socket
-with socket.create_server(("", 40000)) as server:
-    print("listens")
-    while True:
-        server.accept()[0].close()
-"""
-REACH = """
-import socket, sys
-for host in sys.argv[1:]:
-    try:
-        socket.create_connection((host, 40000), timeout=2.0).close()
-        print("reached")
-    except OSError as error:
-        print(type(error).__name__)
-"""
 
-
-def test_a_failure_to_make_a_network_passes_and_that_it_works_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_to_make_a_network_passes_and_that_it_works_is_remembered() -> None:
     answers = iter(["resource temporarily unavailable", ""])
-    monkeypatch.setattr(overlay, "_tried", lambda: next(answers))
-    finding = overlay.Finding()
+    finding = overlay.Finding(lambda: next(answers))
     assert finding.problem(0.0) == "resource temporarily unavailable"
     assert finding.problem(overlay.AGAIN_S - 1) == "resource temporarily unavailable"
     assert finding.problem(overlay.AGAIN_S) == ""
@@ -92,63 +60,25 @@ def test_a_host_that_refuses_says_why() -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == open_before
 
 
-class Ends:
-    """Processes in networks of ranks, on two nodes."""
-
-    def __init__(self, addresses: tuple[str, str]) -> None:
-        self.addresses = addresses
-        self.running: list[subprocess.Popen[str]] = []
-
-    def start(self, node: int, *command: str) -> subprocess.Popen[str]:
-        on_node = ["ip", "netns", "exec", SPACES[NODES[node]], sys.executable, "-u", "-c", *command]
-        process = subprocess.Popen(on_node, stdout=subprocess.PIPE, text=True, start_new_session=True)
-        self.running.append(process)
-        return process
-
-    def end(self, node: int, number: int) -> Overlay:
-        peers = (self.addresses[1 - node],)
-        return Overlay(
-            number=number, local=self.addresses[node], device="eth0", inside=inside_address(node), peers=peers
-        )
-
-    def run(self, node: int, number: int, code: str, *arguments: str) -> subprocess.Popen[str]:
-        process = self.start(node, OPEN, json.dumps(asdict(self.end(node, number))), code, *arguments)
-        assert process.stdout and process.stdout.readline() == "made\n"
-        return process
-
-
-@pytest.fixture
-def ends(bridge: tuple[str, tuple[str, str]]) -> Iterator[Ends]:
-    if overlay.problem():
-        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
-    found = Ends(bridge[1])
-    yield found
-    for process in found.running:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
 @pytest.mark.ranks
 def test_ranks_of_two_attempts_on_the_same_nodes_do_not_reach_each_other_or_the_hosts(ends: Ends) -> None:
-    everywhere = ends.run(1, 5, LISTEN)
-    assert everywhere.stdout and everywhere.stdout.readline() == "listens\n"
+    assert ends.open(1, 5, LISTEN).line() == "listens"
     there = inside_address(1)
-    assert ends.run(0, 5, REACH, there).communicate(timeout=60.0)[0].split() == ["reached"]
+    assert ends.open(0, 5, REACH, there).rest() == ["reached"]
     service = ends.start(1, LISTEN)
     assert service.stdout and service.stdout.readline() == "listens\n"
-    ends.run(1, 6, "import time; time.sleep(60)")
-    told = ends.run(0, 6, REACH, there, *ends.addresses).communicate(timeout=60.0)[0].split()
+    ends.open(1, 6, "import time; time.sleep(60)")
+    told = ends.open(0, 6, REACH, there, *ends.addresses).rest()
     assert told == ["ConnectionRefusedError", "OSError", "OSError"]
 
 
 @pytest.mark.ranks
 def test_a_network_ends_with_the_process_that_is_in_it(ends: Ends) -> None:
-    assert ends.run(0, 5, "pass").wait(60.0) == 0
+    assert ends.open(0, 5, "pass").process.wait(60.0) == 0
 
     def is_free() -> bool:
         """One of the same number is refused while the first is there; the kernel takes it down a little later."""
-        return ends.start(0, OPEN, json.dumps(asdict(ends.end(0, 5))), "pass").wait(60.0) == 0
+        return ends.open(0, 5, "pass").process.wait(60.0) == 0
 
     wait_for(is_free, 30.0)
 

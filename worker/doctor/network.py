@@ -14,6 +14,7 @@ from worker import address as addresses
 from worker import sandbox
 from worker.doctor.findings import Finding, bad, ok, skip, warn
 from worker.sandbox.overlay import PORT
+from worker.sandbox.wireguard import PORTS as ENCRYPTED_PORTS
 
 CONNECT_S = 3.0
 PORTS_TRIED = 4
@@ -36,6 +37,8 @@ def network(peers: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     yield own_address(own, several=bool(peers))
     yield host_name(int(sandbox.host().level))
     yield own_network(problem)
+    if not problem:
+        yield encryption(sandbox.encryption_problem(), sandbox.encryption_problem(by_kernel=True))
     if own:
         yield own_ports(own)
     yield from reach(own, peers, able=not problem)
@@ -66,6 +69,18 @@ def own_network(problem: str) -> Finding:
         return ok(name, f"their own, by UDP port {PORT}", "That port must be open between the nodes.")
     meaning = "Ranks of jobs on several nodes share this host's network here: two such jobs could reach each other."
     return ok(name, f"the hosts': {problem}", meaning)
+
+
+def encryption(problem: str, kernel_problem: str) -> Finding:
+    """Whether that network can be encrypted, and by what."""
+    name, ports = "encryption between nodes", f"UDP ports {ENCRYPTED_PORTS.start}-{ENCRYPTED_PORTS.stop - 1}"
+    if not kernel_problem:
+        return ok(name, f"by the kernel's WireGuard, {ports}", "They must be open between the nodes.")
+    if not problem:
+        meaning = f"Slower than by the kernel, so an admin must ask for it (Pool, Settings): {kernel_problem}."
+        return ok(name, f"by wireguard-go, {ports}", meaning)
+    meaning = "Whoever is on the network between the nodes can read what ranks of one job send each other."
+    return ok(name, f"none: {problem}", meaning)
 
 
 def host_name(level: int) -> Finding:
@@ -118,7 +133,7 @@ def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:
         step = "Give every node an address of the network between them (DLH_NODE_ADDRESS)."
         return bad(name, f"its address is {place}, ours {own}", "No job can span the two.", step)
     if able and peer.get("own_network") and place != own and not addresses.is_loopback(place):
-        return tunnel(name, place)
+        return tunnel(name, place, encrypted=bool(peer.get("encrypted")))
     low, high = port_range()
     ports = random.Random(place).sample(range(low, high + 1), PORTS_TRIED)  # noqa: S311 - a choice, no secret
     silent = [port for port in ports if not answers(place, port)]
@@ -128,13 +143,17 @@ def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:
     return bad(name, f"{place}: ports {', '.join(map(str, silent))} are silent", "Jobs over both nodes hang.", step)
 
 
-def tunnel(name: str, place: str) -> Finding:
-    """Whether datagrams to the port of the ranks' own networks get to a node."""
-    if refuses_datagrams(place, PORT):
-        return ok(name, f"{place}: UDP port {PORT} is open between us")
+def tunnel(name: str, place: str, *, encrypted: bool = False) -> Finding:
+    """Whether datagrams to the ports of the ranks' own networks get to a node."""
+    low, high = (ENCRYPTED_PORTS.start, ENCRYPTED_PORTS.stop - 1) if encrypted else (PORT, PORT)
+    called = f"UDP ports {low}-{high}" if encrypted else f"UDP port {PORT}"
+    # Those at the ends show a rule that is too narrow, and attempts have them rarely.
+    silent = [port for port in dict.fromkeys((low, high)) if not refuses_datagrams(place, port)]
+    if not silent:
+        return ok(name, f"{place}: {called} {'are' if encrypted else 'is'} open between us")
     meaning = "A firewall drops it, and jobs over both nodes fail; or such a job uses it right now."
-    step = f"Let UDP {PORT} through between the nodes' addresses, both ways; look again when no job is on both."
-    return warn(name, f"{place}: UDP port {PORT} is silent", meaning, step)
+    step = f"Let {called} through between the nodes' addresses, both ways; look again when no job is on both."
+    return warn(name, f"{place}: UDP port {' and '.join(map(str, silent))} is silent", meaning, step)
 
 
 def refuses_datagrams(host: str, port: int) -> bool:

@@ -7,6 +7,7 @@ from worker.sandbox.command import EPHEMERAL_PORTS, PORTS_ABI
 from worker.sandbox.environment import package_folder, python_environment
 from worker.sandbox.model import (
     Completed,
+    Encryption,
     Overlay,
     SandboxError,
     SandboxLevel,
@@ -14,6 +15,7 @@ from worker.sandbox.model import (
     SandboxSpec,
     SandboxTooWeak,
 )
+from worker.sandbox.overlay import encryption_problem
 from worker.sandbox.overlay import problem as network_problem
 from worker.sandbox.probe import Host, host
 from worker.sandbox.run import (
@@ -28,6 +30,7 @@ __all__ = [
     "EPHEMERAL_PORTS",
     "PORTS_ABI",
     "Completed",
+    "Encryption",
     "Host",
     "Overlay",
     "SandboxError",
@@ -36,6 +39,7 @@ __all__ = [
     "SandboxProcess",
     "SandboxSpec",
     "SandboxTooWeak",
+    "encryption_problem",
     "host",
     "network_problem",
     "package_folder",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from pathlib import Path
 
 MEBI = 1 << 20
@@ -20,6 +20,15 @@ class SandboxLevel(IntEnum):
     """bubblewrap (own mounts, processes, network, host name) + seccomp + resource limits."""
     L3 = 3
     """L2 + own user id + cgroup limits on memory and processes."""
+
+
+class Encryption(StrEnum):
+    """What encrypts a network of ranks (`worker.sandbox.wireguard`)."""
+
+    NONE = ""
+    PROGRAM = "program"
+    """WireGuard in a process of its own."""
+    KERNEL = "kernel"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +62,8 @@ class Overlay:
     """Address of this node's ranks in the network."""
     peers: tuple[str, ...]
     """Addresses of the other hosts."""
+    port: int = 0
+    """UDP port of the hosts for a tunnel of WireGuard; 0: it is a VXLAN, at `worker.sandbox.overlay.PORT`."""
 
 
 @dataclass(frozen=True, kw_only=True)

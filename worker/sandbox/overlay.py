@@ -1,27 +1,25 @@
 """A network of its own for the ranks of one attempt on several nodes: they reach each other and nobody else.
 
-Each node makes a network namespace with one VXLAN interface (RFC 7348), whose tunnel to the other nodes starts at the
-host. No program in another sandbox has a way in; a machine that can send UDP to the hosts has. The namespace has no
-name: it ends with the processes in it, also when everything around it was killed. Needs root, `ip`, `bridge` and
-`nsenter`. See docs/decisions/033.
+Each node makes a network namespace with one interface, whose tunnel to the other nodes starts at the host: one of
+WireGuard where that is wished and possible (docs/decisions/035), else a VXLAN (RFC 7348), into which a machine that can
+send UDP to the hosts can send. No program in another sandbox has a way in. Needs root, `ip`, `bridge` and `nsenter`.
+See docs/decisions/033.
 """
 
 from __future__ import annotations
 
-import ctypes
 import ipaddress
 import os
 import secrets
-import shutil
-import subprocess
-import threading
+import socket
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from worker.sandbox import probe
-from worker.sandbox.model import Overlay, SandboxError, SandboxLevel
+from worker.sandbox import namespace, probe, wireguard
+from worker.sandbox.model import Encryption, Overlay, SandboxError, SandboxLevel
+from worker.sandbox.namespace import Space, run, tool
+from worker.sandbox.wireguard import Peer, Tunnel
 
 INTERFACE = "peers0"
 """Name of the interface inside."""
@@ -32,11 +30,8 @@ NUMBERS = 1 << 24
 _SUBNET = ipaddress.ip_network("198.18.0.0/16")
 """Of a range that no host should have (RFC 2544), so that an address tells which network it is of."""
 _EVERYBODY = "00:00:00:00:00:00"
-_CLONE_NEWNET = 0x40000000
-_STEP_S = 10.0
 AGAIN_S = 60.0
 """A host that could not make one is tried again this often."""
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def inside_address(index: int) -> str:
@@ -47,102 +42,94 @@ def inside_address(index: int) -> str:
 
 
 @dataclass(frozen=True)
-class Space:
-    """A network namespace, which lives at least as long as this."""
+class Network:
+    """This node's end of the network of an attempt."""
 
-    descriptor: int
+    space: Space
+    tunnel: Tunnel | None = None
+    """Of WireGuard: it lets the other nodes in once their keys are known (`join`)."""
 
     @property
-    def path(self) -> str:
-        """By which this process, and what it starts as root, enters it."""
-        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
+    def encryption(self) -> Encryption:
+        """What encrypts it on this node."""
+        return self.tunnel.encryption if self.tunnel else Encryption.NONE
+
+    @property
+    def key(self) -> str:
+        """What the other nodes must know of this one; empty where it is not encrypted."""
+        return self.tunnel.key if self.tunnel else ""
 
     def entered(self, argv: Sequence[str]) -> list[str]:
         """The command line of a program in it."""
-        return [_tool("nsenter"), f"--net={self.path}", *argv]
+        return self.space.entered(argv)
+
+    def join(self, peers: Sequence[Peer]) -> None:
+        """Let the other nodes in. Raises `SandboxError`."""
+        if self.tunnel:
+            self.tunnel.add(peers)
+
+    def check(self) -> None:
+        """Raises `SandboxError` where it is gone while ranks are in it."""
+        if self.tunnel:
+            self.tunnel.check()
 
     def close(self) -> None:
         """Keep it no longer: it ends with what runs in it."""
-        with suppress(OSError):
-            os.close(self.descriptor)
+        self.space.close()
+        if self.tunnel:
+            self.tunnel.close()
 
 
-def make(overlay: Overlay) -> Space:
-    """This node's end of the network. Raises `SandboxError` with what `ip` said."""
-    space = Space(_new_namespace())
+def make(overlay: Overlay) -> Network:
+    """This node's end of the network. Raises `SandboxError` with what `ip` or `wg` said."""
+    space = namespace.new()
+    tunnel = None
     try:
-        tunnel = ("type", "vxlan", "id", str(overlay.number), "local", overlay.local, "dev", overlay.device)
-        _run([_tool("ip"), "link", "add", INTERFACE, "netns", space.path, *tunnel, "dstport", str(PORT)])
+        if overlay.port:
+            tunnel = wireguard.make(
+                space, INTERFACE, port=overlay.port, local=overlay.local, device=overlay.device
+            )  # fmt: skip
+        else:
+            _vxlan(space, overlay)
         own = f"{overlay.inside}/{_SUBNET.prefixlen}"
         steps = (f"addr add {own} dev {INTERFACE}", "link set lo up", f"link set {INTERFACE} up")
-        _run(space.entered([_tool("ip"), "-batch", "-"]), "\n".join(steps))
-        for peer in overlay.peers:
+        run(space.entered([tool("ip"), "-batch", "-"]), "\n".join(steps))
+        for peer in () if tunnel else overlay.peers:
             entry = ("fdb", "append", _EVERYBODY, "dev", INTERFACE, "dst", peer)
-            _run(space.entered([_tool("bridge"), *entry]))
+            run(space.entered([tool("bridge"), *entry]))
     except BaseException:
-        space.close()
+        Network(space, tunnel).close()
         raise
-    return space
+    return Network(space, tunnel)
 
 
-def _new_namespace() -> int:
-    """Descriptor of a new network namespace, which this process does not enter: a thread of it does, and ends."""
-    made: list[int | OSError] = []
-
-    def enter() -> None:
-        if _libc.unshare(_CLONE_NEWNET):
-            made.append(OSError(ctypes.get_errno(), "unshare"))
-            return
-        try:
-            made.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
-        except OSError as error:
-            made.append(error)
-
-    thread = threading.Thread(target=enter, name="namespace")
-    thread.start()
-    thread.join()
-    if isinstance(made[0], OSError):
-        raise SandboxError(f"no network namespace can be made here: {made[0]}")
-    return made[0]
-
-
-def _tool(name: str) -> str:
-    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if found is None:
-        raise SandboxError(f"`{name}` is not installed (Debian: apt install iproute2 util-linux)")
-    return found
-
-
-def _run(argv: list[str], text: str = "") -> None:
-    try:
-        done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=_STEP_S, check=False)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxError(f"a network for the ranks cannot be made: {error}") from error
-    if done.returncode:
-        raise SandboxError(f"a network for the ranks cannot be made: {done.stderr.strip()[-300:]}")
+def _vxlan(space: Space, overlay: Overlay) -> None:
+    tunnel = ("type", "vxlan", "id", str(overlay.number), "local", overlay.local, "dev", overlay.device)
+    run([tool("ip"), "link", "add", INTERFACE, "netns", space.path, *tunnel, "dstport", str(PORT)])
 
 
 class Finding:
-    """Whether this host can make such a network, found out by making one. That it can is remembered for good."""
+    """Whether this host can do something, found out by doing it. That it can is remembered for good."""
 
-    def __init__(self) -> None:
+    def __init__(self, tried: Callable[[], str]) -> None:
+        """`tried`: why it cannot, empty where it can."""
+        self._tried = tried
         self._problem: str | None = None
         self._found_s = float("-inf")
 
     def problem(self, now_s: float) -> str:
         """Why it cannot, empty where it can; a failure may pass, and is looked at again `AGAIN_S` later."""
         if self._problem is None or (self._problem and now_s - self._found_s >= AGAIN_S):
-            self._problem, self._found_s = _tried(), now_s
+            self._problem, self._found_s = self._tried(), now_s
         return self._problem
 
 
-def _tried() -> str:
-    if os.getuid() != 0:
-        return "the agent does not run as root"
-    if probe.host().level < SandboxLevel.L2:
-        return f"its sandbox is {probe.host().level.name}"
+def _tried(port: int = 0) -> str:
+    """Why a network cannot be made: one by VXLAN, or by WireGuard where a port is given."""
     number = secrets.randbelow(NUMBERS)
-    trial = Overlay(number=number, local="127.0.0.1", device="lo", inside=inside_address(0), peers=("127.0.0.2",))
+    trial = Overlay(
+        number=number, local="127.0.0.1", device="lo", inside=inside_address(0), peers=("127.0.0.2",), port=port
+    )
     try:
         make(trial).close()
     except SandboxError as error:
@@ -150,9 +137,46 @@ def _tried() -> str:
     return ""
 
 
-_finding = Finding()
+def _tried_vxlan() -> str:
+    if os.getuid() != 0:
+        return "the agent does not run as root"
+    if probe.host().level < SandboxLevel.L2:
+        return f"its sandbox is {probe.host().level.name}"
+    return _tried()
+
+
+def _tried_kernel() -> str:
+    if problem():
+        return problem()
+    try:
+        space = namespace.new()
+        try:
+            wireguard.by_kernel(space, INTERFACE)
+        finally:
+            space.close()
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
+def _tried_wireguard() -> str:
+    return problem() or _tried(_free_port())
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
+        probing.bind(("", 0))
+        return int(probing.getsockname()[1])
+
+
+_finding, _kernel, _wireguard = Finding(_tried_vxlan), Finding(_tried_kernel), Finding(_tried_wireguard)
 
 
 def problem() -> str:
     """Why this host cannot make such a network; empty where it can."""
     return _finding.problem(time.monotonic())
+
+
+def encryption_problem(*, by_kernel: bool = False) -> str:
+    """Why this host cannot encrypt one, or its kernel cannot; empty where it can."""
+    return (_kernel if by_kernel else _wireguard).problem(time.monotonic())

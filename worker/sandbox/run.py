@@ -41,7 +41,7 @@ class SandboxProcess:
     group: cgroup.Cgroup | None
     uid: uids.UidSlot | None
     writable: tuple[Path, ...]
-    network: overlay.Space | None = None
+    network: overlay.Network | None = None
     """That of `SandboxSpec.overlay`."""
     peers_only: bool = False
     """It connects to `SandboxSpec.peers` alone."""
@@ -149,7 +149,7 @@ def _level(spec: SandboxSpec, host: probe.Host, at_level: SandboxLevel | None) -
 
 def _surroundings(
     spec: SandboxSpec, own_uid: bool, undo: contextlib.ExitStack
-) -> tuple[uids.UidSlot | None, Path, cgroup.Cgroup | None, overlay.Space | None]:
+) -> tuple[uids.UidSlot | None, Path, cgroup.Cgroup | None, overlay.Network | None]:
     """User id, scratch folder, control group and network of a sandbox; `undo` takes back what was made of them."""
     uid = uids.UidSlot() if own_uid else None
     if uid:

@@ -51,6 +51,7 @@ class PeerOut(Schema):
     address: str
     state: str
     own_network: bool = Field(description="Whether ranks there share a network with those of other nodes alone.")
+    encrypted: bool = Field(description="Whether WireGuard encrypts it between there and here (UDP 21820-21919).")
 
 
 class NodeSelfOut(Schema):

@@ -122,6 +122,10 @@ class PoolSettingsOut(Schema):
     power_table: dict[str, Any] = Field(description="Watts by device model or kind, over the shipped ones.")
     span_nodes: bool = Field(description="Whether the ranks of one job may lie on several nodes.")
     own_network: bool = Field(description="Whether such ranks have a network for themselves (UDP 4789 between nodes).")
+    network_encryption: str = Field(
+        description="When WireGuard encrypts it (UDP 21820-21919 between nodes): `off`, `kernel` (where the nodes' "
+        "kernels can), `preferred` (where they can, by a process of their own if need be), `required`."
+    )
 
 
 class PoolSettingsIn(Strict):
@@ -136,6 +140,7 @@ class PoolSettingsIn(Strict):
     power_table: dict[str, Any] | None = Field(None, description="`{name: {idle_w, busy_w}}`.")
     span_nodes: bool | None = None
     own_network: bool | None = None
+    network_encryption: Literal["off", "kernel", "preferred", "required"] | None = None
 
 
 class HealthOut(Schema):

@@ -22,7 +22,6 @@ from scheduler.types import Option
 from worker.events import stream_number
 from worker.plan import Limits, RankPlan, RunPlan
 
-NO_NETWORK = "The ranks have no network of their own: {}."
 MEMORY_SHARE = 0.9
 """Of a node's memory that jobs may take together."""
 MEMORY_FLOOR_BYTES = 3 << 30
@@ -46,7 +45,7 @@ def plan_make(
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     least, most = _elastic(job, mode, devices, backend)
     store, limits, addresses = settings.STORE, _limits(job, devices, most, disk), addresses_of(devices)
-    network, problem = network_of(devices, addresses)
+    network = network_of(devices, addresses)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
     limits = replace(limits, memory_bytes=_kept_bytes(limits.memory_bytes, devices, ranks))
     return RunPlan(
@@ -61,8 +60,9 @@ def plan_make(
         own_code=job.own_code,
         resume_from=disk.resume_from,
         backend=backend,
-        note=" ".join(part for part in (note, NO_NETWORK.format(problem) if problem else "") if part),
-        network=network,
+        note=" ".join(part for part in (note, network.note) if part),
+        network=network.number,
+        network_port=network.port,
         addresses=addresses,
         least=least if most or least < len(ranks) else 0,
         most=most,

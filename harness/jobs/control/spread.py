@@ -8,7 +8,8 @@ by those that only lost their siblings.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,14 +23,15 @@ from harness.jobs.control.clock import Steady
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.survivors import first_lose, node_leave
-from harness.jobs.models import Job, JobAttempt, JobEvent
+from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
 from harness.jobs.stopping import stop_message
-from harness.pool.models import Device, Node, NodeState
-from harness.pool.selectors import network_problem
+from harness.pool.models import Device, NetworkEncryption, Node, NodeState
+from harness.pool.networks import encryption_problem, network_problem
 from harness.pool.services import node_queue, pool_setting_get
 from worker.cause import left_early
 from worker.events import Event, EventKind, FailureCode, Outcome, lease_key
 from worker.sandbox.overlay import NUMBERS
+from worker.sandbox.wireguard import PORTS
 from worker.states import JobState
 
 END_KIND = "node_end"
@@ -53,17 +55,44 @@ def addresses_of(devices: Sequence[Device]) -> dict[str, str]:
     return found if len(found) > 1 else {}
 
 
-def network_of(devices: Sequence[Device], addresses: Mapping[str, str]) -> tuple[int, str]:
-    """(number of a network for these nodes' ranks alone, why there is none); needs `device.node`.
+@dataclass(frozen=True, kw_only=True)
+class RanksNetwork:
+    """What the ranks of an attempt on several nodes have for themselves."""
+
+    number: int = 0
+    """0: the hosts' networks."""
+    port: int = 0
+    """UDP port of WireGuard; 0: it is not encrypted."""
+    note: str = ""
+    """What a person may miss, and why."""
+
+
+def network_of(devices: Sequence[Device], addresses: Mapping[str, str]) -> RanksNetwork:
+    """The network for these nodes' ranks alone; needs `device.node`.
 
     Numbers are drawn from 16 million: should two living attempts on one node draw the same, the second starts again.
+    Where it must be encrypted it is asked for in any case: a node that cannot fails to start, and nothing is in clear.
     """
     if not addresses:
-        return 0, ""
-    if not pool_setting_get().own_network:
-        return 0, "it is turned off"
-    problem = network_problem({device.node for device in devices})
-    return (0, problem) if problem else (1 + secrets.randbelow(NUMBERS - 1), "")
+        return RanksNetwork()
+    setting, nodes = pool_setting_get(), {device.node for device in devices}
+    wish = setting.network_encryption
+    required = wish == NetworkEncryption.REQUIRED
+    problem = network_problem(nodes) if setting.ranks_apart else "it is turned off"
+    if problem and not required:
+        return RanksNetwork(note=f"The ranks have no network of their own: {problem}.")
+    number, open_ = 1 + secrets.randbelow(NUMBERS - 1), encryption_problem(nodes, wish)
+    if open_ and not required:
+        told = wish == NetworkEncryption.PREFERRED
+        return RanksNetwork(number=number, note=f"What the ranks send is not encrypted: {open_}." if told else "")
+    return RanksNetwork(number=number, port=_free_port(nodes))
+
+
+def _free_port(nodes: Collection[Node]) -> int:
+    """One that no attempt has on these nodes; where it is in use after all, the attempt starts again."""
+    held = Allocation.objects.filter(device__node__in=nodes, attempt__plan__network_port__gt=0)
+    taken = set(held.values_list("attempt__plan__network_port", flat=True))
+    return secrets.choice([port for port in PORTS if port not in taken] or PORTS)
 
 
 def ends_take(attempt: JobAttempt, events: Sequence[Event], figures: Figures | None = None) -> None:

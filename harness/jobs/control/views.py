@@ -26,7 +26,8 @@ from harness.jobs.options import (
     work_left,
 )
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
-from harness.pool.selectors import networks_everywhere, span_problem
+from harness.pool.networks import networks_everywhere
+from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import MOST_S
@@ -198,8 +199,8 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
         )
     nodes = list(Node.objects.defer("description", "running", "check_result"))
     view = PoolView(
-        spans_nodes=setting.span_nodes and not span_problem(nodes),
-        span_level=SandboxLevel.L3 if setting.own_network and networks_everywhere() else SPAN_LEVEL,
+        spans_nodes=setting.span_nodes and not span_problem(nodes, setting.network_encryption),
+        span_level=SandboxLevel.L3 if setting.ranks_apart and networks_everywhere() else SPAN_LEVEL,
         nodes=tuple(
             NodeView(
                 name=node.name,
