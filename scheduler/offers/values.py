@@ -122,6 +122,8 @@ class Candidate:
     within_quota: bool = True
     part_limits_bytes: tuple[int, ...] = ()
     """Of a mixture: the same for the ranks on each model."""
+    over_nodes: tuple[str, ...] = ()
+    """Nodes that it may lie on, where no single one has its devices; empty: one has, or nobody knows."""
 
 
 def finish_told_s(earliest_s: float) -> float:
