@@ -42,6 +42,8 @@ BUSY_AGAIN = timedelta(seconds=30)
 AGAIN_FIRST, AGAIN_MOST = timedelta(minutes=1), timedelta(hours=1)
 ASKED_FAILURES_MOST = 3
 """What a person asked for is given up after so many."""
+NODES_MOST = 45
+"""Up to so many nodes (990 pairs) all links are timed unasked, in more only those of nodes that an admin names."""
 ROUND_TRIP_MOST_S, BYTES_PER_S_MOST, NOISE_MOST = 60.0, 1e13, 1e6
 _PORTS = range(1, 65_536)
 
@@ -49,10 +51,16 @@ _PORTS = range(1, 65_536)
 def links_want(*, user: User, node: str = "") -> int:
     """Have the links of a node (without a name: of all) timed anew, as soon as its pairs are idle; return how many.
 
-    Raises `Forbidden`, `NotFound`, `Conflict` where there is no pair.
+    Raises `Forbidden`, `NotFound`, `Conflict` where there is no pair, or where all of them are too many.
     """
     require_admin(user)
     wanted = node_named(node, field="node") if node else None
+    if wanted is None and Node.objects.filter(state=NodeState.UP).count() > NODES_MOST:
+        raise Conflict(
+            f"All links between more than {NODES_MOST} nodes would take hours.",
+            code="too_many_pairs",
+            hint="Name a node: dlh pool links --measure --node NODE.",
+        )
     with transaction.atomic():
         count = links_mark(wanted)
         if not count:
@@ -70,7 +78,7 @@ def links_want(*, user: User, node: str = "") -> int:
 def links_mark(node: Node | None) -> int:
     """Note that the links of a node, or all, are to be timed anew; return how many there are."""
     now = timezone.now()
-    pairs = [pair for pair in pairs_of(Node.objects.filter(state=NodeState.UP)) if node is None or node in pair]
+    pairs = pairs_of(Node.objects.filter(state=NodeState.UP), of=node)
     for first, second in pairs:
         NodeLink.objects.update_or_create(
             first=first, second=second, defaults={"wanted_at": now, "again_at": None, "failures": 0, "problem": ""}
@@ -98,7 +106,8 @@ def links_advance() -> None:
 
 def _due() -> list[Pair]:
     """Pairs whose link is to be timed: those that somebody asked for first, then new ones by their names."""
-    pairs = pairs_of(Node.objects.filter(state=NodeState.UP))
+    up = list(Node.objects.filter(state=NodeState.UP))
+    pairs = pairs_of(up) if len(up) <= NODES_MOST else _wanted_pairs()
     if not pairs:
         return []
     own_network, now = pool_setting_get().own_network, timezone.now()
@@ -114,6 +123,12 @@ def _due() -> list[Pair]:
         elif (link is None or link.path != path_of(pair, own_network=own_network)) and all(map(_checked, pair)):
             fresh.append(pair)
     return [pair for _, pair in sorted(asked, key=lambda item: item[0])] + fresh
+
+
+def _wanted_pairs() -> list[Pair]:
+    """Those that somebody asked for and that can be timed."""
+    links = NodeLink.objects.exclude(wanted_at=None).select_related("first", "second")
+    return [pair for link in links for pair in pairs_of((link.first, link.second))]
 
 
 def _checked(node: Node) -> bool:

@@ -240,8 +240,7 @@ def offer_compute(
     offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
     notes += _notes(list(estimates.values()), openings) + _declared_note(groups)
-    notes += link_notes(ways, links_read(ways), workload)
-    notes += _reserved_note(project) + _looks_notes(probes or {})
+    notes += link_notes(ways, links_read(ways), workload) + _reserved_note(project) + _looks_notes(probes or {})
     return offer, ([_ONLY] if only is not None else []) + notes
 
 

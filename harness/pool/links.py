@@ -41,10 +41,11 @@ class LinkRow:
     """Why it could not be timed the last time."""
 
 
-def pairs_of(nodes: Iterable[Node]) -> list[Pair]:
-    """Pairs of nodes that take work and whose ranks could reach each other."""
+def pairs_of(nodes: Iterable[Node], *, of: Node | None = None) -> list[Pair]:
+    """Pairs of nodes that take work and whose ranks could reach each other; `of`: only those of this node."""
     ordered = sorted(nodes, key=lambda node: node.name)
-    return [pair for pair in combinations(ordered, 2) if not span_problem(pair)]
+    named = combinations(ordered, 2)
+    return [pair for pair in named if (of is None or of in pair) and not span_problem(pair)]
 
 
 def path_of(pair: Pair, *, own_network: bool) -> dict[str, Any]:
