@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from worker import agent, exporting, heartbeat, inspection, programs, rate_range
 from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
+from worker.linking import part
 from worker.plan import RunPlan
 from worker.transfer.depot import run_paths
 from worker.transfer.requests import with_files
 
 
 def _to(task: str) -> Callable[[dict[str, Any]], None]:
-    """Sends an answer to control, or how far it is: that is soon told again."""
-    return lambda told: send_to_control(task, [told]) if "progress" in told else answer_to_control(task, told)
+    """Sends an answer to control; what is of use now alone is not sent again: how far it is, where a node listens."""
+    now_alone = {"progress", "port"}
+    return lambda told: send_to_control(task, [told]) if now_alone & told.keys() else answer_to_control(task, told)
 
 
 @app.task(name="node.start")
@@ -81,6 +84,14 @@ def measure(request: dict[str, Any]) -> None:
     programs.measuring_queue().put(
         lambda: with_files(request, lambda here: inspection.measure(here, send), send),
     )
+
+
+@app.task(name="node.link")
+def link(request: dict[str, Any]) -> None:
+    """Take part in timing the link to another node, and tell control."""
+    came_s = time.monotonic()
+    send = _to("control.link_told")
+    programs.measuring_queue().put(lambda: part.link_time(request, send, waited_s=time.monotonic() - came_s))
 
 
 @app.task(name="node.rate_range")

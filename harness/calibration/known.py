@@ -9,11 +9,13 @@ from typing import Any
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.jobs.models import DeviceUse
+from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import Node, NodeState
 from harness.pool.power import table_power
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.learning import RECENT, Finished
+from scheduler.estimation.link import allreduce_s
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
@@ -75,29 +77,33 @@ def finished_of(kind: str, model_name: str) -> list[Finished]:
     rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
     newest = rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")[:RECENT]
     nodes = _nodes_of([row.job_id for row in newest if row.job_id])
-    return [job for row in reversed(newest) if (job := _finished(row, nodes.get(row.job_id or "", "")))]
+    names = {name for ran_on in nodes.values() for name in ran_on}
+    links = links_known(set(Node.objects.filter(name__in=names).values_list("pk", flat=True)))
+    return [job for row in reversed(newest) if (job := _finished(row, nodes.get(row.job_id or "", set()), links))]
 
 
-def _nodes_of(jobs: Collection[str]) -> dict[str, str]:
-    """Job -> the node on which its last attempt ran; of jobs that ran on one alone."""
+def _nodes_of(jobs: Collection[str]) -> dict[str, set[str]]:
+    """Job -> the nodes on which its last attempt ran, by name."""
     uses: dict[str, dict[int, set[str]]] = {}
     for job_id, token, node in DeviceUse.objects.filter(job__in=jobs).values_list("job_id", "token", "node_name"):
         uses.setdefault(job_id, {}).setdefault(token, set()).add(node)
-    last = {job_id: by_token[max(by_token)] for job_id, by_token in uses.items()}
-    return {job_id: next(iter(nodes)) for job_id, nodes in last.items() if len(nodes) == 1}
+    return {job_id: by_token[max(by_token)] for job_id, by_token in uses.items()}
 
 
-def _finished(row: FinishedJobRow, node: str) -> Finished | None:
+def _finished(row: FinishedJobRow, nodes: set[str], links: LinksKnown) -> Finished | None:
     try:
+        workload = Workload.from_dict(row.workload)
+        between = [link_model(link) for link in links.among_named(nodes)]
         allocation = {**row.allocation, "batch_split": tuple(row.allocation["batch_split"])}
         return Finished(
-            workload=Workload.from_dict(row.workload),
+            workload=workload,
             allocation=Allocation(**allocation),
             step_s=row.step_s or 0.0,
             run_s=row.run_s if row.run_comparable else None,
             start_s=row.start_s,
             load_s=row.load_s,
-            node=node,
+            node=next(iter(nodes)) if len(nodes) == 1 else "",
+            nodes_link=max(between, key=lambda link: allreduce_s(link, workload.gradient_bytes, 2), default=None),
         )
     except (KeyError, TypeError, ValueError) as error:
         _log.warning("nothing can be learnt from finished job %s: %s", row.pk, error)

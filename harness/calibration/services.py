@@ -13,6 +13,7 @@ from harness.accounts.models import User
 from harness.broker import task_send_on_commit
 from harness.calibration.holding import devices_hold
 from harness.calibration.models import OPEN, CalibrationRun, RunState
+from harness.calibration.node_links import links_mark
 from harness.calibration.requests import requests_remove
 from harness.calibration.states import run_move, run_tell
 from harness.calibration.sweep import points_known, run_plan
@@ -30,7 +31,8 @@ def calibration_start(
     """Begin a sweep of one kind of device on a node (without a name: the one node that is up and has them).
 
     Its devices take no new jobs until it ends; jobs that run there end in peace first. What was measured before is not
-    measured again. Raises `Forbidden`, `NotFound`, `Invalid`, `Conflict`, `Unavailable`.
+    measured again, but for the links to the other nodes, which are timed after it. Raises `Forbidden`, `NotFound`,
+    `Invalid`, `Conflict`, `Unavailable`.
     """
     require_admin(user)
     _check(kind, budget_s)
@@ -53,6 +55,7 @@ def calibration_start(
             run.save(update_fields=["planned", "before"])
             devices_hold(run)
             audit_write(user, "calibration_start", found.name, kind=kind, budget_s=budget_s)
+            links_mark(found)
             run_tell(run)
             task_send_on_commit("control.calibrate")
     except IntegrityError as error:

@@ -6,13 +6,14 @@ from typing import Any
 
 from celery import shared_task
 
-from harness.calibration import answers, fitting, learning, sweep
+from harness.calibration import answers, fitting, learning, node_links, sweep
 
 
 @shared_task(name="control.calibrate")
 def calibrate() -> None:
-    """Have open sweeps take their next step, and keep what finished jobs cost."""
+    """Have open sweeps take their next step, links between nodes timed, and keep what finished jobs cost."""
     sweep.calibrations_advance()
+    node_links.links_advance()
     learning.jobs_learn()
 
 
@@ -26,6 +27,12 @@ def job_learn(job_id: str) -> None:
 def measure_done(report: dict[str, Any]) -> None:
     """A node's answer to `node.measure`: of a sweep, or of a probe of somebody's program."""
     answers.measure_done(report)
+
+
+@shared_task(name="control.link_told")
+def link_told(report: dict[str, Any]) -> None:
+    """What a node says when it was asked to time the link to another."""
+    node_links.link_told(report)
 
 
 @shared_task(name="control.calibration_fit")

@@ -218,7 +218,7 @@ def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None)
 
 
 def estimates_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> list[Estimate]:
-    """What a job costs on the devices its spec fixes (or `only` there): of several models that fit, the fastest first."""
+    """What a job costs on the devices its spec fixes, or on `only` there: of several models, the fastest first."""
     spec = job.resolved.get("spec") or {}
     resources, mode = spec.get("resources") or {}, spec.get("mode")
     stages = (spec.get("pipeline") or {}).get("stages") if mode in STAGED else None

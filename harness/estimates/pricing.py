@@ -16,6 +16,7 @@ from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.before import tests_told, with_tests
 from harness.estimates.openings import Key, Openings, device_key, openings_read, reservations_now
+from harness.estimates.over_nodes import link_notes, links_read, over_nodes
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
 from harness.jobs.models import Job
 from harness.jobs.options import work_left
@@ -35,6 +36,7 @@ from scheduler.placing.openings import earliest_together_s
 from scheduler.types import Option
 from scheduler.workload import Workload
 
+Nodes = tuple[str, ...]
 IDLE_CPU_BYTES = 256 << 20
 """A process that has imported torch and Horovod and done nothing (CPU build: 224 MiB measured)."""
 IDLE_CUDA_BYTES = 600 << 20
@@ -125,13 +127,6 @@ def _declared_note(groups: Sequence[DeviceGroup]) -> list[str]:
     ]
 
 
-def _span_note(groups: Sequence[DeviceGroup]) -> list[str]:
-    """What the figures of gangs over several nodes do not know."""
-    if not any(group.spans_nodes and group.most > max(group.sizes, default=0) for group in groups):
-        return []
-    return ["Ways that need several nodes are priced with the link within a node; between nodes it may be slower."]
-
-
 def _group(
     key: Key,
     by_node: Mapping[str, list[Device]],
@@ -182,28 +177,31 @@ def estimates_of(
 
     Mixtures of which a device would only delay the others are left out. `even`: rows are shared out so.
     """
-    by_kind: dict[Key, list[Candidate]] = defaultdict(list)
-    mixed: dict[str, list[Candidate]] = defaultdict(list)
+    by_kind: dict[tuple[Key, Nodes], list[Candidate]] = defaultdict(list)
+    mixed: dict[tuple[str, Nodes], list[Candidate]] = defaultdict(list)
     for way in ways:
         if way.allocation.parts:
-            mixed[way.allocation.kind].append(way)
+            mixed[way.allocation.kind, way.over_nodes].append(way)
         else:
-            by_kind[way.allocation.kind, way.allocation.model_name].append(way)
-    inside = {
-        kind: sorted({name for way in group for name, _ in way.allocation.parts}) for kind, group in mixed.items()
-    }
-    models = device_models({*by_kind, *((kind, name) for kind, names in inside.items() for name in names)})
+            by_kind[(way.allocation.kind, way.allocation.model_name), way.over_nodes].append(way)
+    keys = {key for key, _ in by_kind} | {(kind, name) for (kind, _), group in mixed.items() for name in _inside(group)}
+    models, links = device_models(keys), links_read(ways)
     steps = Steps(workload)
     found: dict[Allocation, Estimate] = {}
-    for key, group in by_kind.items():
+    for (key, nodes), group in by_kind.items():
         pairs = [(way.allocation, way.memory_limit_bytes) for way in group]
-        model = models[key]
+        model = over_nodes(models[key], nodes, links, workload)
         priced = estimate_all(steps, pairs, model, probe=(probes or {}).get(model.measured_key))
         found |= {estimate.allocation: estimate for estimate in priced}
-    for kind, group in mixed.items():
-        of_parts = {name: models[kind, name] for name in inside[kind]}
+    for (kind, nodes), group in mixed.items():
+        of_parts = {name: over_nodes(models[kind, name], nodes, links, workload) for name in _inside(group)}
         found |= mixed_estimates(steps, group, of_parts, probes=probes, even_shares=even)
     return found
+
+
+def _inside(group: Sequence[Candidate]) -> list[str]:
+    """Names of the models that any of these mixtures has."""
+    return sorted({name for way in group for name, _ in way.allocation.parts})
 
 
 def offer_compute(
@@ -243,8 +241,9 @@ def offer_compute(
     )  # fmt: skip
     offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
-    notes += _notes(list(estimates.values()), openings) + _declared_note(groups) + _span_note(groups)
-    notes += _reserved_note(project) + _looks_notes(probes or {}) + tests_told(offer)
+    notes += _notes(list(estimates.values()), openings) + _declared_note(groups)
+    notes += link_notes(ways, links_read(ways), workload) + _reserved_note(project)
+    notes += _looks_notes(probes or {}) + tests_told(offer)
     return offer, ([_ONLY] if only is not None else []) + notes
 
 
@@ -279,4 +278,5 @@ def _looks_notes(probes: Mapping[Key, Probe]) -> list[str]:
 
 
 def _is_assumed(estimate: Estimate) -> bool:
-    return estimate.time_basis is Basis.ASSUMED
+    # of a device that was measured only what lies between several of them is assumed
+    return estimate.time_basis is Basis.ASSUMED and estimate.memory_basis is Basis.ASSUMED

@@ -118,6 +118,7 @@ urlpatterns = [
     path("pool/nodes/", pool.node_new, name="node_new"),
     path("pool/nodes/<str:name>/near/", pool.node_near, name="node_near"),
     path("pool/nodes/<str:name>/<str:action>/", pool.node_act, name="node_act"),
+    path("pool/links/", pool.links_measure, name="pool_links"),
     path("pool/settings/", pool.pool_settings, name="pool_settings"),
     path("pool/object-store/", pool.object_store, name="pool_object_store"),
     path("pool/readers/", pool.readers, name="pool_readers"),

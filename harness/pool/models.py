@@ -54,6 +54,39 @@ class Node(models.Model):
         return self.name
 
 
+class NodeLink(models.Model):
+    """The link between two nodes, as their agents timed it. `first` is the one whose name comes first."""
+
+    first = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    second = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="+")
+    round_trip_s = models.FloatField(null=True, blank=True)
+    """Of a message of a few bytes, there and back; null: never timed."""
+    round_trip_noise = models.FloatField(default=0.0)
+    """How far the middle half of the repeats lies to either side, as a share of their median."""
+    bytes_per_s = models.FloatField(null=True, blank=True)
+    """Each way, while as many come back."""
+    bytes_noise = models.FloatField(default=0.0)
+    path = models.JSONField(default=dict, blank=True)
+    """Over what it was timed: `{addresses: [first, second], own_network}`. Counts only while ranks would use that."""
+    measured_at = models.DateTimeField(null=True, blank=True)
+    wanted_at = models.DateTimeField(null=True, blank=True)
+    """When somebody asked for it to be timed anew, until it was."""
+    order = models.JSONField(default=dict, blank=True)
+    """What the two nodes were asked and have not answered: `{id, sent_s, network, path}`."""
+    failures = models.PositiveSmallIntegerField(default=0)
+    """In a row."""
+    problem = models.TextField(blank=True)
+    """Of the last one that failed; empty: it did not."""
+    again_at = models.DateTimeField(null=True, blank=True)
+    """Not tried before then."""
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["first", "second"], name="one_link_per_pair"),
+            models.CheckConstraint(condition=~models.Q(first=models.F("second")), name="link_of_two_nodes"),
+        ]
+
+
 class JoinToken(models.Model):
     """The right to bring one machine into the pool, once and for a while. Only its SHA-256 is stored."""
 

@@ -56,9 +56,10 @@ class PowerModel:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkModel:
-    """Seconds of one message = latency_s + bytes / bytes_per_s, between ranks of one node or of several."""
+    """Between ranks of one node, or of several: an allreduce of two takes latency_s + bytes / bytes_per_s."""
 
     latency_s: float
+    """Of its two messages, one after the other."""
     bytes_per_s: float
     basis: Basis
     n_points: int = 0
@@ -146,11 +147,18 @@ class DeviceModel:
     version: int = DEVICE_MODEL_VERSION
     slowdown: float = 1.0
     """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""
+    nodes_link: LinkModel | None = None
+    """Between the nodes on which the ranks that are asked about lie; None: all lie on one. Never part of a fit."""
 
     @property
     def key(self) -> tuple[str, str]:
         """Kind and name of the devices that it tells of."""
         return (self.kind, declared_name(self.model_name, self.slowdown))
+
+    @property
+    def ranks_link(self) -> LinkModel:
+        """Between the ranks that are asked about."""
+        return self.nodes_link or self.link
 
     @property
     def measured_key(self) -> tuple[str, str]:
@@ -190,6 +198,7 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     for name, kind in kinds.items():
         fields[name] = _based(kind, body[name])
     fields["basis"], fields["contention_basis"] = Basis(body["basis"]), Basis(body["contention_basis"])
+    fields["nodes_link"] = _based(LinkModel, between) if (between := body.get("nodes_link")) else None
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
     fields["correction"] = Correction(**body["correction"])

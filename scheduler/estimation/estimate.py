@@ -118,8 +118,8 @@ def probe_factor(steps: Steps, model: DeviceModel, probe: Probe | None) -> float
     """Measured over predicted step time of the probe; 1 without one, or if it ran on another kind of device."""
     if probe is None or probe.key != model.measured_key:
         return 1.0
-    own_speed = replace(model, slowdown=1.0)
-    return median(probe.step_s) / step_times(steps, [probe.allocation], own_speed)[0].step_s
+    as_probed = replace(model, slowdown=1.0, nodes_link=None)
+    return median(probe.step_s) / step_times(steps, [probe.allocation], as_probed)[0].step_s
 
 
 def _estimate(
@@ -160,10 +160,8 @@ def _step_interval(
         half = PROBE_RANGE + _probe_spread(probe)
         basis = Basis.MEASURED
         if probe.allocation != allocation:
-            half, basis = (
-                half + PROBE_MOVED_RANGE * abs(math.log2(_ways_apart(probe.allocation, allocation))),
-                Basis.MODELLED,
-            )
+            half += PROBE_MOVED_RANGE * abs(math.log2(_ways_apart(probe.allocation, allocation)))
+            basis = worst(Basis.MODELLED, model.nodes_link.basis if model.nodes_link else Basis.MODELLED)
         low, high = -half, half
     else:
         low, high = log_range(model, time.near, time.disagreement)
@@ -174,7 +172,7 @@ def _step_interval(
 def _extra_bases(model: DeviceModel, allocation: Allocation) -> list[Basis]:
     """Bases of what several devices add."""
     if len(allocation.batch_split) > 1:
-        return [model.contention_basis, model.link.basis]
+        return [model.contention_basis, model.ranks_link.basis]
     return [model.parallel_basis] if allocation.threads > 1 and model.kind == "cpu" else []
 
 
@@ -282,6 +280,13 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
         slowest = f"{model.overheads.slowest_start:.1f}"
         said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
-    if len(allocation.batch_split) > 1 and model.link.basis is Basis.ASSUMED:
-        said.append("the network is assumed, not measured")
+    if len(allocation.batch_split) > 1:
+        said += _link_words(model)
     return "; ".join(said)
+
+
+def _link_words(model: DeviceModel) -> list[str]:
+    where = "the network" if model.nodes_link is None else "the network between the nodes"
+    if model.ranks_link.basis is Basis.ASSUMED:
+        return [f"{where} is assumed, not measured"]
+    return [] if model.nodes_link is None else [f"{where} is measured"]

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.estimation.device_model import Correction, DeviceModel, RunOverheads
+from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, RunOverheads
 from scheduler.estimation.features import Vector
-from scheduler.estimation.ranks import step_time
+from scheduler.estimation.link import spanning_link
+from scheduler.estimation.ranks import StepTime, step_time
 from scheduler.estimation.run_time import forward_rows, load_s, saves_s
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.workload import Workload
@@ -58,6 +59,8 @@ class Finished:
     """All evaluations of the run."""
     node: str = ""
     """Where all its ranks ran; empty: on several nodes, or nobody knows."""
+    nodes_link: LinkModel | None = None
+    """Measured, the slowest between the nodes on which its ranks ran; None: there was one, or nobody knows."""
 
     def __post_init__(self) -> None:
         """Refuse what no run gives."""
@@ -87,8 +90,15 @@ def corrected(model: DeviceModel, finished: Sequence[Finished]) -> DeviceModel:
 
 
 def _log_error(model: DeviceModel, job: Finished) -> float:
-    predicted = step_time(job.workload, job.allocation, model)
-    return math.log(job.step_s / predicted.step_s)
+    return math.log(job.step_s / _time(model, job).step_s)
+
+
+def _time(model: DeviceModel, job: Finished) -> StepTime:
+    """Of a step where the job ran: what a slow network took must not be held against the device."""
+    if job.nodes_link is not None:
+        between = spanning_link(model.link, [job.nodes_link], 1, job.workload.gradient_bytes)
+        model = replace(model, nodes_link=between)
+    return step_time(job.workload, job.allocation, model)
 
 
 def believable(errors: Vector) -> npt.NDArray[np.bool_]:
@@ -159,7 +169,7 @@ def _end_s(model: DeviceModel, known: RunOverheads, job: Finished) -> float | No
     if job.run_s is None:
         return None
     workload, ranks = job.workload, _ranks(job)
-    time = step_time(workload, job.allocation, model)
+    time = _time(model, job)
     scale = job.step_s / time.step_s
     passes_s = job.evaluation_s
     if passes_s is None:

@@ -2,13 +2,15 @@
 2 (n - 1) / n of the bytes over each link (Patarasuk & Yuan 2009) in 2 (n - 1) messages.
 
 A probe times the allreduce of two ranks, whose share of the bytes is exactly 1: other numbers of ranks are scaled to
-it.
+it. Between two nodes a message's way there and back is timed, which is those two ranks' two messages, and the bytes
+that pass both ways at once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -59,3 +61,33 @@ def allreduce_s(link: LinkModel, size_bytes: float, ranks: int) -> float:
     if ranks < 2:
         return 0.0
     return messages(ranks) * link.latency_s + moved_share(ranks) * size_bytes / link.bytes_per_s
+
+
+def pair_link(round_trip_s: float, bytes_per_s: float) -> LinkModel:
+    """The link between ranks on two nodes, from a message's way there and back and the bytes that pass each way while
+    as many come back. Raises `ValueError` for figures that cannot be."""
+    for value in (round_trip_s, bytes_per_s):
+        if not math.isfinite(value) or value <= 0:
+            raise ValueError(f"a link between nodes has finite figures above 0, not {value}")
+    return LinkModel(latency_s=round_trip_s, bytes_per_s=bytes_per_s, basis=Basis.MEASURED, n_points=1)
+
+
+def spanning_link(inside: LinkModel, measured: Sequence[LinkModel], pairs: int, size_bytes: float) -> LinkModel:
+    """What ranks on several nodes add up `size_bytes` over: all of a ring wait for the slowest link in it.
+
+    `inside`: between ranks of one node; `measured`: of the `pairs` pairs of nodes those that were timed. Where a pair
+    was not, it is assumed to be like the slowest of all that is known. What was timed within a node is what ranks need
+    for themselves, which no network spares them.
+    """
+    slowest = max(measured, key=lambda link: allreduce_s(link, size_bytes, 2), default=inside)
+    if len(measured) < pairs:
+        return replace(_slower(slowest, inside), basis=Basis.ASSUMED)
+    return slowest if inside.basis is Basis.ASSUMED else _slower(slowest, inside)
+
+
+def _slower(link: LinkModel, inside: LinkModel) -> LinkModel:
+    return replace(
+        link,
+        latency_s=max(link.latency_s, inside.latency_s),
+        bytes_per_s=min(link.bytes_per_s, inside.bytes_per_s),
+    )

@@ -66,7 +66,7 @@ def _staged_time(steps: Steps, allocation: Allocation, model: DeviceModel, costl
     found = steps.on(model, parts.values())
     longer = 1.0 / stages + costliest / 2
     times = {
-        count: (count + stages - 1) * (max(0.0, found[part].alone_s - once_s) * longer + model.link.latency_s)
+        count: (count + stages - 1) * (max(0.0, found[part].alone_s - once_s) * longer + model.ranks_link.latency_s)
         + once_s / stages
         for count, part in parts.items()
     }
@@ -75,7 +75,7 @@ def _staged_time(steps: Steps, allocation: Allocation, model: DeviceModel, costl
     factor = own * model.slowdown
     stage = _shared_out(steps.whole(rows), stages)
     local_s = times[best] * factor
-    communication_s = allreduce_s(model.link, workload.gradient_bytes / stages, allocation.count // stages)
+    communication_s = allreduce_s(model.ranks_link, workload.gradient_bytes / stages, allocation.count // stages)
     return StepTime(
         step_s=local_s + communication_s,
         local_s=local_s,

@@ -66,7 +66,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
         scale = thread_factor(model, allocation.threads) * contention_factor(model, len(allocation.batch_split))
         own_s = alone_s * scale
         local_s = own_s * model.slowdown
-        communication_s = allreduce_s(model.link, workload.gradient_bytes, len(allocation.batch_split))
+        communication_s = allreduce_s(model.ranks_link, workload.gradient_bytes, len(allocation.batch_split))
         times.append(
             StepTime(
                 step_s=local_s + communication_s,

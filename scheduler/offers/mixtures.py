@@ -68,12 +68,23 @@ def _places(groups: Sequence[DeviceGroup]) -> Iterator[Counts]:
     if all(group.spans_nodes for group in groups):
         yield tuple(sum(group.sizes) for group in groups)
         return
+    yield from _on_each(groups)
+
+
+def _on_each(groups: Sequence[DeviceGroup]) -> list[Counts]:
+    """Devices of each group by node."""
     on_node: dict[str, Counter[str]] = {}
     for group in groups:
         for node, size in zip(group.nodes, group.sizes, strict=False):
             on_node.setdefault(node, Counter())[group.model_name] += size
-    for sizes in on_node.values():
-        yield tuple(sizes[group.model_name] for group in groups)
+    return [tuple(sizes[group.model_name] for group in groups) for sizes in on_node.values()]
+
+
+def _over_nodes(groups: Sequence[DeviceGroup], counts: Counts) -> tuple[str, ...]:
+    """Nodes that a mixture may lie on; none where one of them has all of it."""
+    if any(all(have >= count for have, count in zip(sizes, counts, strict=True)) for sizes in _on_each(groups)):
+        return ()
+    return tuple(sorted({node for group in groups for node in group.nodes}))
 
 
 def _within(caps: Counts, count: int | None) -> Iterator[Counts]:
@@ -116,8 +127,9 @@ def _candidate(workload: Workload, groups: Sequence[DeviceGroup], counts: Counts
     )  # fmt: skip
     within = quota is None or count <= quota
     return Candidate(
-        allocation=allocation, memory_limit_bytes=min(limits), part_limits_bytes=limits, within_quota=within
-    )
+        allocation=allocation, memory_limit_bytes=min(limits), part_limits_bytes=limits, within_quota=within,
+        over_nodes=_over_nodes(inside, tuple(filter(None, counts))),
+    )  # fmt: skip
 
 
 def is_there(groups: Iterable[DeviceGroup], allocation: Allocation) -> bool:

@@ -50,6 +50,7 @@ def candidates(workload: Workload, groups: Iterable[DeviceGroup], *, wish: Wish 
                     allocation=allocation,
                     memory_limit_bytes=group.rank_memory_bytes(count, len(allocation.batch_split)),
                     within_quota=within,
+                    over_nodes=group.nodes if count > max(group.sizes, default=0) else (),
                 )
                 for allocation in _allocations(workload.global_batch_size, group, count, wish or Wish())
             ]

@@ -125,6 +125,8 @@ class Candidate:
     """Of a mixture: the same for the ranks on each model."""
     before: RangeCost = NOTHING
     """A range test that comes before the run."""
+    over_nodes: tuple[str, ...] = ()
+    """Nodes that it may lie on, where no single one has its devices; empty: one has, or nobody knows."""
 
 
 def finish_told_s(earliest_s: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -32,6 +33,24 @@ class Space:
     def entered(self, argv: Sequence[str]) -> list[str]:
         """The command line of a program in it."""
         return [tool("nsenter"), f"--net={self.path}", *argv]
+
+    def tcp_socket(self) -> socket.socket:
+        """A socket in it, which stays there and keeps it. Raises `SandboxError`."""
+        made: list[socket.socket | int] = []
+
+        def enter() -> None:
+            if _libc.setns(self.descriptor, _CLONE_NEWNET):
+                made.append(ctypes.get_errno())
+            else:
+                made.append(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+
+        # a thread that has entered stays there: this one does nothing else
+        thread = threading.Thread(target=enter, name="namespace")
+        thread.start()
+        thread.join()
+        if isinstance(made[0], int):
+            raise SandboxError(f"the network of ranks cannot be entered: {os.strerror(made[0])}")
+        return made[0]
 
     def close(self) -> None:
         """Keep it no longer: it ends with what runs in it."""

@@ -18,6 +18,9 @@ from harness.api.schemas.base import Done
 from harness.api.schemas.pool import (
     DeviceOut,
     HealthOut,
+    LinkOut,
+    LinksIn,
+    LinksOut,
     NearIn,
     NodeIn,
     NodeOut,
@@ -30,9 +33,11 @@ from harness.api.schemas.pool import (
 )
 from harness.broker import client
 from harness.bucket.status import bucket_status
+from harness.calibration.node_links import links_want
 from harness.errors import Unavailable
 from harness.jobs.readers import reading_state
 from harness.pool import selectors, services
+from harness.pool.links import link_list
 from harness.pool.models import Node, NodeState
 from harness.release import release
 
@@ -70,6 +75,7 @@ def _pool_out(user: User) -> PoolOut:
     seen = set(visible_projects(user).values_list("pk", flat=True))
     return PoolOut(
         nodes=[_node_out(node, seen) for node in overview.nodes],
+        links=[LinkOut(**vars(link)) for link in link_list()],
         devices=overview.devices,
         busy=overview.busy,
         free=overview.free,
@@ -85,6 +91,12 @@ def _one(user: User, name: str) -> NodeOut:
 def pool(request: HttpRequest) -> PoolOut:
     """Nodes, devices and who holds them. Jobs of projects that the caller does not see stay nameless."""
     return _pool_out(person(request))
+
+
+@router.post("/links", response={202: LinksOut}, summary="Time the links between nodes")
+def links_measure(request: HttpRequest, body: LinksIn) -> Status[Any]:
+    """Have links timed anew, one after the other, as soon as their two nodes are idle. For admins."""
+    return Status(202, LinksOut(links=links_want(user=person(request), node=body.node)))
 
 
 @router.post("/nodes", response={201: NodeOut}, summary="Expect a node")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Schema
@@ -42,10 +43,39 @@ class NodeOut(Schema):
     devices: list[DeviceOut]
 
 
+class LinkOut(Schema):
+    """The link between two nodes, as their agents timed it: medians of several repeats."""
+
+    first: str = Field(examples=["node-1"])
+    second: str = Field(examples=["node-2"])
+    round_trip_s: float | None = Field(description="Of a few bytes, there and back. Null: never timed.")
+    round_trip_noise: float = Field(description="Of the middle half of the repeats, to either side; 1 is 100 %.")
+    bytes_per_s: float | None = Field(description="Each way, while as many come back. Null: never timed.")
+    bytes_noise: float = Field(description="Of the middle half of the repeats, to either side; 1 is 100 %.")
+    own_network: bool = Field(description="Timed in a network for the two alone, as ranks there have it.")
+    measured_at: datetime | None
+    current: bool = Field(description="Timed over what ranks would use now: estimates use it.")
+    waits: bool = Field(description="It is to be timed as soon as both nodes are idle.")
+    problem: str = Field(description="Why it could not be timed the last time; empty: it could.")
+
+
+class LinksIn(Strict):
+    """Links to time anew."""
+
+    node: str = Field("", max_length=60, description="Those of this node; empty: all.")
+
+
+class LinksOut(Schema):
+    """Links that are to be timed."""
+
+    links: int
+
+
 class PoolOut(Schema):
     """The pool at one moment."""
 
     nodes: list[NodeOut]
+    links: list[LinkOut] = Field(description="Between nodes, the slowest first.")
     devices: int
     busy: int
     free: int

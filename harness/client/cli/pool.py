@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.client.cli import calibration, queue, storage
+from harness.client.cli import calibration, links, queue, storage
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, size, table_print, when
 from harness.client.client import Json
@@ -161,5 +161,6 @@ def pool_rm(context: typer.Context, name: NameArgument, as_json: JsonFlag = Fals
 
 
 calibration.commands_add(app)
+links.commands_add(app)
 queue.pool_commands_add(app)
 storage.pool_commands_add(app)

@@ -47,6 +47,12 @@ def late(slack_s: Any) -> float | None:
 
 
 @register.filter
+def milliseconds(seconds: Any) -> str:
+    """Short times: `0.31 ms`."""
+    return f"{figure(1000.0 * seconds, 3)} ms" if is_number(seconds) else NONE
+
+
+@register.filter
 def energy(energy_j: Any) -> str:
     """Joules in the unit that suits them."""
     return energy_words(energy_j) if is_number(energy_j) else NONE

@@ -10,12 +10,14 @@ from django.urls import reverse
 
 from harness.accounts.access import require_admin, visible_projects
 from harness.bucket.status import bucket_status
+from harness.calibration.node_links import links_want
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.pages.forms import NodeForm, PoolForm, SlowForm
 from harness.pages.web import asks_part, change, number_read, page, person, show
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
+from harness.pool.links import link_list
 from harness.pool.selectors import PoolOverview, pool_overview
 from harness.pool.services import (
     node_add,
@@ -26,6 +28,8 @@ from harness.pool.services import (
     pool_setting_update,
 )
 
+LINKS_SHOWN = 60
+"""Of the slowest: a large pool has thousands."""
 _ACTIONS = {
     "drain": (node_drain, "{} takes no new jobs; the running ones end in peace."),
     "undrain": (node_undrain, "{} takes jobs again."),
@@ -42,9 +46,11 @@ def pool(request: HttpRequest) -> HttpResponseBase:
 def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str = "") -> HttpResponseBase:
     """`command`: what lets the machine `joins` in, shown this once."""
     user = person(request)
-    setting, overview = pool_setting_get(), pool_overview()
+    setting, overview, links = pool_setting_get(), pool_overview(), link_list()
     context = {
         "pool": overview,
+        "links": links[:LINKS_SHOWN],
+        "more_links": len(links[LINKS_SHOWN:]),
         "visible": set(visible_projects(user).values_list("pk", flat=True)),
         "is_admin": user.is_superuser,
         "node_form": form,
@@ -119,6 +125,17 @@ def node_near(request: HttpRequest, name: str) -> HttpResponseBase:
         request,
         lambda: services.node_near_set(user=person(request), name=name, near=near),
         done=f"{name} is in {near}." if near else f"Nobody knows where {name} is.",
+        to=reverse("pool"),
+    )
+
+
+@page("POST")
+def links_measure(request: HttpRequest) -> HttpResponseBase:
+    """Have the links between all nodes timed anew."""
+    return change(
+        request,
+        lambda: links_want(user=person(request)),
+        done="The links are timed one after the other, each as soon as its two nodes are idle.",
         to=reverse("pool"),
     )
 

@@ -166,6 +166,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("POST", "/pool/nodes/{name}/drain"): "admin",
     ("POST", "/pool/nodes/{name}/undrain"): "admin",
     ("DELETE", "/pool/nodes/{name}"): "admin",
+    ("POST", "/pool/links"): "admin",
     ("PUT", "/pool/nodes/{name}/near"): "admin",
     ("PUT", "/pool/nodes/{name}/devices/{kind}/{index}/slowdown"): "admin",
     ("GET", "/pool/object-store"): "admin",

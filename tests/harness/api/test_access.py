@@ -79,6 +79,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("PUT", "/pool/nodes/{name}/near"): {"near": "rack 2"},
         ("PUT", "/pool/nodes/{name}/devices/{kind}/{index}/slowdown"): {"factor": 2.0},
         ("PATCH", "/pool/settings"): {"max_restarts": 2},
+        ("POST", "/pool/links"): {"node": "node-9"},
         ("POST", "/pool/calibration"): {"node": "node-9", "budget_s": 60.0},
         ("POST", "/pool/calibration/points"): {"text": ""},
     }

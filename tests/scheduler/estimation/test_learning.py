@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.estimation.estimate import Probe, estimate, run_parts
 from scheduler.estimation.learning import MOST_FACTOR, Finished, corrected
+from scheduler.estimation.link import pair_link
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.run_time import all_rows, load_s, saves_s
 from scheduler.estimation.values import Basis
@@ -40,6 +41,20 @@ def test_one_job_moves_the_model_a_little_and_many_move_it_wholly() -> None:
 def test_jobs_that_agree_with_the_model_leave_it() -> None:
     assert corrected(PRIOR, jobs(1.0, 1.0, 1.0)).correction.factor == pytest.approx(1.0)
     assert corrected(PRIOR, []) == PRIOR
+
+
+def test_a_slow_network_is_not_held_against_the_device() -> None:
+    """Jobs that took what the model says of them on two nodes teach nothing; without the link they seem slow."""
+    link = pair_link(5e-3, 2e6)
+    way, over = allocation(2, rows=(32, 32)), replace(PRIOR, nodes_link=link)
+    found = []
+    for number in range(6):
+        work = workload(filters=8 + number, batch=64)
+        step_s = estimate(work, way, over).step_s.mid
+        found.append(Finished(workload=work, allocation=way, step_s=step_s, nodes_link=link))
+    assert corrected(PRIOR, found).correction.factor == pytest.approx(1.0)
+    blind = [replace(job, nodes_link=None) for job in found]
+    assert corrected(PRIOR, blind).correction.factor > 1.1
 
 
 def test_a_wild_job_among_many_is_left_out_and_counted() -> None:

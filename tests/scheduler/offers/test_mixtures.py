@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.estimation.estimate import Probe, estimate
+from scheduler.estimation.link import pair_link
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.split import Member, gang_split, rank_line
 from scheduler.estimation.steps import Steps
@@ -47,6 +48,23 @@ def test_devices_of_different_nodes_are_mixed_only_where_gangs_span_nodes() -> N
     apart = [group(NAME, 2, nodes=("n1",)), group(SLOW, 2, nodes=("n2",))]
     assert not ways(*apart)
     assert {NAME: 2, SLOW: 2} in parts_of(ways(*(replace(one, spans_nodes=True) for one in apart)))
+
+
+def test_a_mixture_names_the_nodes_it_may_lie_on_where_no_single_one_has_its_devices() -> None:
+    first, second = group(NAME, 2, 1, nodes=("n1", "n2")), group(SLOW, 1, nodes=("n2",))
+    over = {
+        way.allocation.parts: way.over_nodes
+        for way in ways(*(replace(one, spans_nodes=True) for one in (first, second)))
+    }
+    assert over == {((NAME, count), (SLOW, 1)): ("n1", "n2") if count > 1 else () for count in (1, 2, 3)}
+
+
+def test_a_mixture_over_nodes_waits_for_the_link_between_them() -> None:
+    found = ways(group(NAME, 2), group(SLOW, 2))
+    slow = {name: replace(model, nodes_link=pair_link(5e-3, 1e6)) for name, model in MODELS.items()}
+    near, far = mixed_estimates(Steps(WORK), found, MODELS), mixed_estimates(Steps(WORK), found, slow)
+    assert all(far[way].step_s.mid > near[way].step_s.mid for way in far)
+    assert all("the network between the nodes is measured" in estimate.note for estimate in far.values())
 
 
 def test_kinds_are_not_mixed_and_devices_without_a_name_neither() -> None:

@@ -146,6 +146,13 @@ def test_a_wait_in_the_queue_counts_against_the_deadline():
     assert late.earliest_finish_s == pytest.approx(NOW_S + 178)
 
 
+def test_a_way_names_the_nodes_it_may_lie_on_where_no_single_one_has_its_devices():
+    spanning = [cpus(2, 3, nodes=("n1", "n2"), spans_nodes=True)]
+    over = {way.allocation.count: way.over_nodes for way in candidates(workload(), spanning)}
+    assert over == {1: (), 2: (), 3: (), 4: ("n1", "n2"), 5: ("n1", "n2")}
+    assert not any(way.over_nodes for way in candidates(workload(), [cpus(2, 3, nodes=("n1", "n2"))]))
+
+
 def test_a_gang_stays_on_one_node_unless_the_pool_spans_nodes():
     assert max(way.allocation.count for way in candidates(workload(), [cpus(2, 3)])) == 3
     spanning = [cpus(2, 3, spans_nodes=True)]

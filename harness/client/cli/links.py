@@ -1,0 +1,60 @@
+"""`dlh pool links`: the links between nodes, as their agents timed them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.client.cli.common import open_client
+from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
+from harness.client.client import Json
+
+_HEAD = ("Nodes", "There and back", "Each way", "Noise", "Network", "Measured", "State")
+
+
+def commands_add(pool: typer.Typer) -> None:
+    """Add the command to `dlh pool`."""
+    pool.command("links")(pool_links)
+
+
+def pool_links(
+    context: typer.Context,
+    measure: Annotated[bool, typer.Option("--measure", help="Have them timed anew; for admins.")] = False,
+    node: Annotated[str, typer.Option("--node", help="Only links of this node.")] = "",
+    as_json: JsonFlag = False,
+) -> None:
+    """Latency and bandwidth between nodes, as timed by their agents: what jobs over several nodes are priced with."""
+    with open_client(context) as client:
+        asked: Json = client.send("POST", "/pool/links", {"node": node}) if measure else {}
+        found: list[Json] = client.get("/pool")["links"]
+    links = [link for link in found if not node or node in (link["first"], link["second"])]
+    if as_json:
+        json_print({**asked, "items": links} if measure else {"items": links})
+        return
+    if measure:
+        many = "1 link is" if asked["links"] == 1 else f"{asked['links']} links are"
+        console().print(f"{many} timed as soon as the nodes are idle; dlh pool links shows them.", markup=False)
+    elif links:
+        table_print(_HEAD, map(_row, links))
+    else:
+        console().print("No link was timed yet: that takes two nodes that are up and idle.", markup=False)
+
+
+def _row(link: Json) -> tuple[object, ...]:
+    nodes = f"{link['first']} - {link['second']}"
+    if link["measured_at"] is None:
+        return nodes, "", "", "", "", "", _state(link)
+    network = "own" if link["own_network"] else "hosts'"
+    noise = f"±{100 * link['round_trip_noise']:.0f} %, ±{100 * link['bytes_noise']:.0f} %"
+    rate = f"{link['bytes_per_s'] / (1 << 20):.1f} MiB/s"
+    there_and_back = f"{1000 * link['round_trip_s']:.3g} ms"
+    return nodes, there_and_back, rate, noise, network, when(link["measured_at"]), _state(link)
+
+
+def _state(link: Json) -> str:
+    if link["problem"]:
+        return f"failed: {link['problem']}"
+    if link["waits"]:
+        return "waits for idle nodes"
+    return "" if link["current"] else "of another address or network"

@@ -1,0 +1,123 @@
+"""Read the links between nodes: over what ranks on two of them would talk, and what was timed there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import combinations
+from typing import Any
+
+from django.db.models import F
+
+from harness.pool.models import Node, NodeLink
+from harness.pool.selectors import network_problem, span_problem
+from harness.pool.services import pool_setting_get
+from scheduler.estimation.device_model import LinkModel
+from scheduler.estimation.link import pair_link
+
+Pair = tuple[Node, Node]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkRow:
+    """One link, as it is shown."""
+
+    first: str
+    second: str
+    round_trip_s: float | None
+    round_trip_noise: float
+    bytes_per_s: float | None
+    """Each way, while as many come back."""
+    bytes_noise: float
+    own_network: bool
+    """Timed in a network for the two alone, as ranks there have it, and not over the networks of the hosts."""
+    measured_at: datetime | None
+    current: bool
+    """It was timed over what ranks would use now: estimates use it."""
+    waits: bool
+    """It is to be timed, when both nodes are idle."""
+    problem: str
+    """Why it could not be timed the last time."""
+
+
+def pairs_of(nodes: Iterable[Node], *, of: Node | None = None) -> list[Pair]:
+    """Pairs of nodes that take work and whose ranks could reach each other; `of`: only those of this node."""
+    ordered = sorted(nodes, key=lambda node: node.name)
+    named = combinations(ordered, 2)
+    return [pair for pair in named if (of is None or of in pair) and not span_problem(pair)]
+
+
+def path_of(pair: Pair, *, own_network: bool) -> dict[str, Any]:
+    """Over what ranks on the two talk. `own_network`: as the pool's setting says."""
+    return {
+        "addresses": [node.address for node in pair],
+        "own_network": own_network and not network_problem(pair),
+    }
+
+
+def link_is_current(link: NodeLink, *, own_network: bool) -> bool:
+    """Whether it was timed, and over what ranks on the two nodes would use now; needs both nodes."""
+    return link.measured_at is not None and link.path == path_of((link.first, link.second), own_network=own_network)
+
+
+def link_list() -> list[LinkRow]:
+    """All links that were timed or are to be, the slowest first."""
+    own_network = pool_setting_get().own_network
+    rows = NodeLink.objects.select_related("first", "second").order_by(
+        F("bytes_per_s").asc(nulls_first=True), "first__name", "second__name"
+    )
+    return [
+        LinkRow(
+            first=row.first.name,
+            second=row.second.name,
+            round_trip_s=row.round_trip_s,
+            round_trip_noise=row.round_trip_noise,
+            bytes_per_s=row.bytes_per_s,
+            bytes_noise=row.bytes_noise,
+            own_network=bool(row.path.get("own_network")),
+            measured_at=row.measured_at,
+            current=link_is_current(row, own_network=own_network),
+            waits=row.wanted_at is not None or bool(row.order),
+            problem=row.problem,
+        )
+        for row in rows
+    ]
+
+
+class LinksKnown:
+    """The links among some nodes that estimates may use, by the nodes' ids."""
+
+    def __init__(self, links: Mapping[frozenset[str], NodeLink]) -> None:
+        self._links = links
+
+    def among(self, nodes: Sequence[str]) -> list[NodeLink]:
+        """Those of the pairs of these nodes that were timed."""
+        found = (self._links.get(frozenset(pair)) for pair in combinations(nodes, 2))
+        return [link for link in found if link is not None]
+
+    def among_named(self, names: Collection[str]) -> list[NodeLink]:
+        """The same by the nodes' names."""
+        return [link for link in self._links.values() if link.first.name in names and link.second.name in names]
+
+
+def links_known(nodes: Collection[str]) -> LinksKnown:
+    """What was timed between these nodes (ids), over what ranks would use now."""
+    if len(nodes) < 2:
+        return LinksKnown({})
+    own_network = pool_setting_get().own_network
+    rows = NodeLink.objects.filter(first__in=nodes, second__in=nodes, measured_at__isnull=False)
+    return LinksKnown(
+        {
+            frozenset((row.first_id, row.second_id)): row
+            for row in rows.select_related("first", "second")
+            if link_is_current(row, own_network=own_network)
+        }
+    )
+
+
+def link_model(link: NodeLink) -> LinkModel:
+    """A timed link, as estimates take it. Raises `ValueError` for one that was never timed."""
+    if link.round_trip_s is None or link.bytes_per_s is None:
+        raise ValueError(f"the link {link.pk} was never timed")
+    return pair_link(link.round_trip_s, link.bytes_per_s)

@@ -1,0 +1,196 @@
+"""Offers that span nodes: priced with the slowest measured link between them, or with an assumption that says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+from django.utils import timezone
+
+from harness.calibration.known import device_model, finished_of, prior_of
+from harness.calibration.models import DeviceModelRow, FinishedJobRow
+from harness.estimates.models import Inspection
+from harness.estimates.selectors import offer_priced
+from harness.estimates.services import estimates_renew, inspection_answer, job_estimate
+from harness.jobs.models import DeviceUse
+from harness.jobs.options import options_of
+from harness.pool.links import path_of
+from harness.pool.models import Node, NodeLink
+from harness.pool.services import device_slow, pool_setting_get, pool_setting_update
+from scheduler.estimation.link import allreduce_s, pair_link
+from scheduler.estimation.values import Basis
+from tests.harness.estimates.factories import answer, workload_make
+from tests.harness.jobs.helpers import queue
+from tests.scheduler.made_workloads import workload
+
+SLOW_S, SLOW_BYTES_PER_S = 2e-3, 5e6
+WORK = workload_make()
+
+
+@pytest.fixture
+def nodes(node_make, people):
+    """Nodes of two cores each, over which a job may span."""
+
+    def make(*names, cpus=2):
+        for number, name in enumerate(names):
+            node_make(name, cpus=cpus, address=f"10.0.0.{number + 1}")
+        pool_setting_update(user=people.admin, span_nodes=True)
+        return names
+
+    return make
+
+
+def link_make(first, second, *, round_trip_s=2e-4, bytes_per_s=1e8):
+    pair = (Node.objects.get(name=first), Node.objects.get(name=second))
+    path = path_of(pair, own_network=pool_setting_get().own_network)
+    return NodeLink.objects.create(
+        first=pair[0], second=pair[1], round_trip_s=round_trip_s, bytes_per_s=bytes_per_s, path=path,
+        measured_at=timezone.now(),
+    )  # fmt: skip
+
+
+def by_count(offer):
+    return {
+        line.allocation.count: line.estimate
+        for line in offer_priced(offer).lines
+        if line.allocation.mode == "sync" and not line.allocation.parts
+    }
+
+
+def between(offer):
+    (note,) = (note for note in offer.notes if "need several nodes" in note)
+    return note
+
+
+def test_only_ways_that_no_node_holds_pay_for_the_link_between_nodes(job, nodes, offered):
+    nodes("node-a", "node-b")
+    before = by_count(offered(job))
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    offer = offered(job)
+    after = by_count(offer)
+    assert after[2].step_s == before[2].step_s and "between the nodes" not in after[2].note
+    for count in (3, 4):
+        inside, link = device_model("cpu", "core").link, pair_link(SLOW_S, SLOW_BYTES_PER_S)
+        more_s = allreduce_s(link, WORK.gradient_bytes, count) - allreduce_s(inside, WORK.gradient_bytes, count)
+        assert after[count].step_s.mid - before[count].step_s.mid == pytest.approx(more_s)
+        assert "the network between the nodes is measured" in after[count].note
+    assert between(offer) == (
+        "Ways that need several nodes are priced with the slowest measured link between them, node-a and node-b: "
+        "2 ms there and back, 4.77 MiB/s each way."
+    )
+
+
+def test_without_a_measured_link_the_assumption_is_called_one(job, nodes, offered):
+    nodes("node-a", "node-b")
+    offer = offered(job)
+    assert "No link between these nodes is measured" in between(offer) and "assumed" in between(offer)
+    found = by_count(offer)
+    assert found[4].time_basis is Basis.ASSUMED
+    assert "the network between the nodes is assumed, not measured" in found[4].note
+
+
+def test_of_three_nodes_the_slowest_pair_counts_and_a_pair_that_is_missing_is_named(job, nodes, offered):
+    names = nodes("node-a", "node-b", "node-c", cpus=1)
+    link_make("node-a", "node-b")
+    link_make("node-b", "node-c", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    offer = offered(job)
+    assert "node-b and node-c: 2 ms" in between(offer)
+    assert "what is between node-a and node-c is not measured but assumed" in between(offer)
+    assert "assumed" in by_count(offer)[3].note
+    link_make("node-a", "node-c")
+    assert len(list(combinations(names, 2))) == NodeLink.objects.count()
+    offer = offered(job)
+    assert "node-b and node-c: 2 ms" in between(offer) and "assumed" not in between(offer)
+    assert "the network between the nodes is measured" in by_count(offer)[3].note
+
+
+def test_a_link_that_was_timed_at_another_address_does_not_count(job, nodes, offered):
+    nodes("node-a", "node-b")
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    Node.objects.filter(name="node-b").update(address="10.0.0.99")
+    assert "No link between these nodes is measured" in between(offered(job))
+
+
+def test_a_calibrated_device_is_not_called_uncalibrated_for_the_sake_of_a_link(job, nodes, offered):
+    model = prior_of("cpu", "core")
+    model = replace(
+        model, basis=Basis.MODELLED, contention_basis=Basis.MODELLED, n_points=40,
+        memory=replace(model.memory, basis=Basis.MODELLED), link=replace(model.link, basis=Basis.MEASURED),
+    )  # fmt: skip
+    DeviceModelRow.objects.create(
+        kind="cpu", model_name="core", fitted=model.to_dict(), model=model.to_dict(), fitted_at=timezone.now()
+    )
+    nodes("node-a", "node-b")
+    offer = offered(job)
+    bases = {count: estimate.time_basis for count, estimate in by_count(offer).items()}
+    assert bases == {2: Basis.MODELLED, 3: Basis.ASSUMED, 4: Basis.ASSUMED}
+    assert not any("No calibration" in note for note in offer.notes)
+    link_make("node-a", "node-b")
+    assert {estimate.time_basis for estimate in by_count(offered(job)).values()} == {Basis.MODELLED}
+
+
+def test_a_pool_in_which_nothing_spans_says_nothing_of_links(job, nodes, offered, people):
+    nodes("node-a", "node-b")
+    link_make("node-a", "node-b")
+    pool_setting_update(user=people.admin, span_nodes=False)
+    assert not any("several nodes" in note for note in offered(job).notes)
+
+
+def test_a_mixture_over_nodes_is_priced_with_their_link(job, nodes, ask, people):
+    nodes("node-a", "node-b", cpus=1)
+    device_slow(user=people.admin, node="node-b", kind="cpu", index=0, factor=3.0)
+    work = workload(layers=4, filters=48, batch=32)
+
+    def mixed():
+        offer = ask(job)
+        if offer.inspection.state == "waiting":
+            inspection_answer(answer(offer.inspection, workload=work.to_dict()))
+            offer.refresh_from_db()
+        (line,) = (line for line in offer_priced(offer).lines if line.allocation.parts)
+        return line.estimate
+
+    before = mixed()
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=1e6)
+    after = mixed()
+    assert after.step_s.mid > before.step_s.mid
+    assert "the network between the nodes is measured" in after.note
+
+
+def test_a_waiting_job_is_estimated_anew_with_a_link_that_was_measured_since(job_make, nodes):
+    nodes("node-a", "node-b")
+    job = job_make(resources={"device": "cpu", "count": 4}, mode="sync")
+    queue(job)
+    assert job_estimate(job.pk) is None
+    inspection_answer(answer(Inspection.objects.get()))
+    job.refresh_from_db()
+    before = options_of(job)[0].rate_per_s
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    assert estimates_renew() == 1
+    job.refresh_from_db()
+    assert options_of(job)[0].rate_per_s < before
+
+
+def test_a_finished_job_is_compared_with_the_link_of_the_nodes_it_ran_on(job, nodes):
+    nodes("node-a", "node-b")
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    way = {"kind": "cpu", "model_name": "core", "count": 4, "mode": "sync", "batch_split": [8] * 4}
+    FinishedJobRow.objects.create(
+        job=job, kind="cpu", model_name="core", count=4, mode="sync", workload=WORK.to_dict(), allocation=way,
+        step_s=1.0, finished_at=timezone.now(),
+    )  # fmt: skip
+
+    def ran_on(*names):
+        DeviceUse.objects.all().delete()
+        for name in names:
+            DeviceUse.objects.create(
+                job=job, token=1, node_name=name, device_kind="cpu", device_index=0, started_at=timezone.now(),
+                ended_at=timezone.now(), energy_j=1.0,
+            )  # fmt: skip
+        (found,) = finished_of("cpu", "core")
+        return found
+
+    spread = ran_on("node-a", "node-b")
+    assert spread.node == "" and spread.nodes_link == pair_link(SLOW_S, SLOW_BYTES_PER_S)
+    alone = ran_on("node-a")
+    assert alone.node == "node-a" and alone.nodes_link is None
