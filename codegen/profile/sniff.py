@@ -115,10 +115,11 @@ def _zip(path: Path, gzipped: bool) -> Sniffed:
             "Test it with `unzip -t`, make it again and upload it again.",
             file=path.name,
         )
-    if "[Content_Types].xml" in names:
+    is_excel, is_opendocument = "[Content_Types].xml" in names, {"mimetype", "content.xml"} <= set(names)
+    if is_excel or is_opendocument:
         fail(
             "unknown_format",
-            f"{path.name} is an Excel or Office file, which is not read here.",
+            f"{path.name} is an {'Excel' if is_excel else 'OpenDocument'} or Office file, which is not read here.",
             "Save the sheet as CSV (UTF-8) and upload that.",
             file=path.name,
         )

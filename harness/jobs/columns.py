@@ -57,6 +57,18 @@ COMPUTED = ("energy_j", "device", "devices", *PREDICTED, *BASES.values())
 was foretold; and of what energies rest on."""
 DEFAULT = ("state", "dataset", "family", "metric_best", "metric_test", "run_s", "owner", "created_at")
 """What is shown where nothing is chosen; the name always is."""
+_ALSO = {
+    "model": "family",
+    "tag": "tags",
+    "user": "owner",
+    "best": "metric_best",
+    "test": "metric_test",
+    "time": "run_s",
+    "energy": "energy_j",
+    "speed": "samples_per_s",
+    "made": "created_at",
+}
+"""What people call columns -> what they are."""
 _KEY_LETTERS_MAX = 80
 _NO_COLUMN = {"name", "task", "model.family", "model.params", "data.dataset", "budget.deadline"}
 _NO_COLUMN |= {"data.features", "data.exclude"}
@@ -128,8 +140,20 @@ def _computed(key: str) -> Combinable:
     return Subquery(newest.annotate(found=KeyTextTransform("kind", "option")).values("found")[:1])
 
 
-def column_get(key: str) -> Column:
-    """The column of this name. Raises `Invalid`."""
+def column_key(word: str) -> str:
+    """The key of the column that people mean: `model` is `family`, `training.seed` or `seed` the field of the spec,
+    `val/loss` the metric. What means nothing is given back."""
+    if word in FIELDS or word in COMPUTED or word.startswith((METRIC, SPEC)):
+        return word
+    meant = [path for path in spec_fields() if path == word or path.endswith(f".{word}")]
+    if word in _ALSO or len(meant) != 1:
+        return _ALSO.get(word, f"{METRIC}{word}" if "/" in word else word)
+    return SPEC + meant[0]
+
+
+def column_get(word: str) -> Column:
+    """The column of this name, or of what people call it. Raises `Invalid`."""
+    key = column_key(word)
     known = (
         key in FIELDS
         or key in COMPUTED
@@ -144,7 +168,7 @@ def column_get(key: str) -> Column:
 
 def columns_get(keys: Sequence[str]) -> tuple[Column, ...]:
     """Columns by their names, each once; those shown by default where none is named. Raises `Invalid`."""
-    wanted = dict.fromkeys(keys or DEFAULT)
+    wanted = dict.fromkeys(map(column_key, keys or DEFAULT))
     if len(wanted) > COLUMNS_MAX:
         raise Invalid(f"A list has at most {COLUMNS_MAX} columns.", field="column", hint="Take some away.")
     return tuple(column_get(key) for key in wanted)

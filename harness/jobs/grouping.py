@@ -14,7 +14,7 @@ from django.http import QueryDict
 from harness.accounts.access import visible_projects
 from harness.accounts.models import User
 from harness.errors import Invalid
-from harness.jobs.columns import FIELDS, METRIC, SPEC, Column, column_get
+from harness.jobs.columns import FIELDS, METRIC, SPEC, Column, column_get, column_key
 from harness.jobs.models import Job
 from harness.jobs.selectors import JobFilters, job_order
 from worker.merit import larger_is_better
@@ -23,7 +23,7 @@ GROUPS = ("dataset", "family", "task", "owner", "project", "state", "tags")
 """Columns that jobs are grouped by, beside any field of the spec; a job is in the group of each of its tags."""
 FIGURES = ("metric_best", "metric_test", "run_s", "energy_j", "samples_per_s")
 """Columns of which groups have mean, spread and best, beside any `metric:KEY`."""
-DEFAULT_FIGURE = "metric_best"
+DEFAULT_GROUP, DEFAULT_FIGURE = "family", "metric_best"
 _JUDGED = {"metric_best", "metric_test"}
 """Their values mean something only beside those of the same metric: a group has a line for each."""
 _LESS_IS_BETTER = {"run_s", "energy_j"}
@@ -77,16 +77,20 @@ class JobGroup:
 
 def grouping_read(given: QueryDict) -> Grouping | None:
     """Out of an address; None where it names no group. Raises `Invalid`."""
-    by, of = given.get("group", ""), given.get("of", "") or DEFAULT_FIGURE
-    if not by:
-        return None
-    if by not in GROUPS and not by.startswith(SPEC):
-        hint = f"Use {', '.join(GROUPS)} or spec:FIELD."
+    by = given.get("group", "")
+    return grouping_get(by=by, of=given.get("of", ""), opened=given.get("open", "")) if by else None
+
+
+def grouping_get(*, by: str, of: str = "", opened: str = "") -> Grouping:
+    """Of the names of two columns, or of what people call them; no figure: the best score. Raises `Invalid`."""
+    group, figure = column_key(by), column_key(of or DEFAULT_FIGURE)
+    if group not in GROUPS and not group.startswith(SPEC):
+        hint = f"Use {', '.join(GROUPS)} or a field of the spec, such as spec:training.seed."
         raise Invalid(f"Jobs cannot be grouped by {by[:80]!r}.", field="group", hint=hint)
-    if of not in FIGURES and not of.startswith(METRIC):
-        hint = f"Use {', '.join(FIGURES)} or metric:KEY."
+    if figure not in FIGURES and not figure.startswith(METRIC):
+        hint = f"Use {', '.join(FIGURES)} or metric:KEY, such as metric:val/loss."
         raise Invalid(f"Groups have no mean of {of[:80]!r}.", field="of", hint=hint)
-    return Grouping(by=column_get(by), of=column_get(of), opened=given.get("open", ""))
+    return Grouping(by=column_get(group), of=column_get(figure), opened=opened)
 
 
 def job_groups(*, user: User, filters: JobFilters, sort: str, grouping: Grouping) -> list[JobGroup]:

@@ -16,7 +16,17 @@ from harness.accounts.models import Project, Role, User
 from harness.datasets.content import content_profile
 from harness.datasets.selectors import dataset_profile
 from harness.errors import Invalid, NotFound
-from harness.jobs.columns import COMPUTED, METRIC, SPEC, Column, column_get, columns_annotate, metric_key_works
+from harness.jobs.columns import (
+    COMPUTED,
+    FIELDS,
+    METRIC,
+    SPEC,
+    Column,
+    column_get,
+    column_key,
+    columns_annotate,
+    metric_key_works,
+)
 from harness.jobs.exports import export_get, export_model_open, export_zip
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
@@ -89,6 +99,8 @@ SORTS = {
     "dataset": "dataset__name",
 }
 """Names a list may be sorted by; with `-` in front: downwards."""
+_SORTS_BY_COLUMN = {key: path.replace(".", "__") for key, path in FIELDS.items()}
+_SORTS_BY_COLUMN = {key: field for key, field in _SORTS_BY_COLUMN.items() if field in SORTS.values()}
 _NULLABLE = {"queued_at", "finished_at", "metric_best", "metric_test"}
 _LIST_DEFERRED = ("resolved", "suggestions", "spec", "notes", "options", "promise")
 _KEYS_FROM_JOBS = 100
@@ -183,12 +195,13 @@ def job_list(
 
 
 def job_order(sort: str) -> OrderBy:
-    """Of the name of a sort, or of a column that is no field. Raises `Invalid`."""
+    """Of the name of a sort, of a column, or of what people call it. Raises `Invalid`."""
     name = sort.removeprefix("-")
-    field = SORTS.get(name)
+    key = column_key(name)
+    field = SORTS.get(name) or _SORTS_BY_COLUMN.get(key)
     what: Any = F(field) if field else None
-    if field is None and (name in COMPUTED or name.startswith((METRIC, SPEC))):
-        what = column_get(name).order
+    if field is None and (key in COMPUTED or key.startswith((METRIC, SPEC))):
+        what = column_get(key).order
     if what is None:
         names = ", ".join((*SORTS, *COMPUTED))
         hint = f"Use one of: {names}, metric:KEY, spec:FIELD; with - in front the other way round."

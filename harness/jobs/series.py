@@ -49,10 +49,10 @@ def job_series(
         raise Invalid(f"There is no axis {x!r}.", field="x", hint=f"Use one of: {', '.join(AXES)}.")
     column = {"step": "step", "epoch": "epoch"}.get(x, "time_s")
     shift = (job_start_s(job) or 0.0) if x == "relative" else 0.0
-    rows = _points(job, points, start, stop)
+    rows = points_cut(MetricPoint.objects.filter(job=job).order_by("step"), points, start, stop)
     found = {}
     for key in keys or job_series_keys(job):
-        kept, total = _reduced(rows.filter(key=key).values_list(column, "value"), points)
+        kept, total = rows_reduced(rows.filter(key=key).values_list(column, "value"), points)
         found[key] = {
             "x": [place - shift if shift else place for place, _ in kept],
             "y": [value for _, value in kept],
@@ -70,10 +70,10 @@ def job_curves(
     Same cut and same reduction as `job_series`, from one query per curve. Raises `Invalid`.
     """
     columns = ("step", "epoch", "time_s", "value")
-    rows = _points(job, points, start, stop)
+    rows = points_cut(MetricPoint.objects.filter(job=job).order_by("step"), points, start, stop)
     found: dict[str, dict[str, Any]] = {}
     for key in keys or job_series_keys(job):
-        kept, total = _reduced(rows.filter(key=key).values_list(*columns), points)
+        kept, total = rows_reduced(rows.filter(key=key).values_list(*columns), points)
         found[key] = {column: [row[place] for row in kept] for place, column in enumerate(columns)}
         found[key] |= {"total": total, "reduced": len(kept) < total}
     return found
@@ -85,17 +85,20 @@ def job_start_s(job: Job) -> float | None:
     return first
 
 
-def _points(job: Job, points: int, start: float | None, stop: float | None) -> QuerySet[MetricPoint]:
+def points_cut(
+    rows: QuerySet[MetricPoint, Any], points: int, start: float | None, stop: float | None
+) -> QuerySet[MetricPoint, Any]:
+    """The rows from one step to another. Raises `Invalid` where so many points are not given."""
     if not 2 <= points <= POINTS_MAX:
         raise Invalid(f"points is 2 to {POINTS_MAX}.", field="points")
-    rows = MetricPoint.objects.filter(job=job).order_by("step")
     if start is not None:
         rows = rows.filter(step__gte=start)
     return rows if stop is None else rows.filter(step__lte=stop)
 
 
-def _reduced(rows: QuerySet[Any], points: int) -> tuple[list[Row], int]:
-    """(rows kept, rows there are): read as a stream, so that a million points take no more memory than one bucket."""
+def rows_reduced(rows: QuerySet[Any, Any], points: int) -> tuple[list[Row], int]:
+    """(rows kept, rows there are), as `reduce_rows` keeps them: read as a stream, so that a million points take no more
+    memory than one bucket."""
     total = rows.count()
     return reduce_rows(rows.iterator(chunk_size=_ROWS_PER_READ), total, points), total
 

@@ -33,14 +33,36 @@ def compare_rows(jobs: Sequence[Job]) -> list[dict[str, Any]]:
     ]
 
 
-def compare_source(jobs: Sequence[Job]) -> dict[str, Any]:
-    """What the charts of a comparison draw: the jobs, where their curves are, and the fields by which they differ."""
+def compare_source(jobs: Sequence[Job], seeds: Sequence[Sequence[Job]] = ()) -> dict[str, Any]:
+    """What the charts of a comparison draw: the jobs, the fields by which they differ, and `lines`, where the curves
+    are: one line for each job, or for each of these groups of seeds and each job that is in none."""
     told = [
         curves_source(job)
         | {"page": reverse("job_page", args=[job.pk]), "state": STATE_WORDS.get(job.state, (job.state, ""))[0]}
         for job in jobs
     ]
-    return {"jobs": told, "fields": compare_fields(jobs)}
+    group_of = {job.pk: group for group in seeds for job in group}
+    lines = [
+        _seeds_line(group, hue) if group else one | {"jobs": [job.pk], "hue": hue}
+        for hue, (job, one) in enumerate(zip(jobs, told, strict=True))
+        if not (group := group_of.get(job.pk)) or group[0] is job
+    ]
+    return {"jobs": told, "fields": compare_fields(jobs), "lines": lines}
+
+
+def _seeds_line(group: Sequence[Job], hue: int) -> dict[str, Any]:
+    ids = [job.pk for job in group]
+    joined = ",".join(ids)
+    rest = len(group) - 1
+    return {
+        "id": joined,
+        "name": f"{group[0].name} and {rest} other seed{'s' if rest > 1 else ''}",
+        "curves": reverse("seed_curves", args=[joined]),
+        "csv": reverse("seed_curves_csv", args=[joined]),
+        "page": f"{reverse('job_compare')}?{urlencode({'job': ids}, doseq=True)}",
+        "jobs": ids,
+        "hue": hue,
+    }
 
 
 def _winner(jobs: Sequence[Job], field: str) -> str | None:

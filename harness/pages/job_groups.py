@@ -39,14 +39,14 @@ def groups_csv(groups: Iterable[JobGroup], grouping: Grouping) -> Iterable[list[
         yield [value_words(grouping.by, group.value), group.metric, *figures]
 
 
-def group_choices(given: Any, metric_keys: Iterable[str]) -> dict[str, Any]:
+def group_choices(grouping: Grouping | None, metric_keys: Iterable[str]) -> dict[str, Any]:
     """What the form offers to group by, and of which figure; and what is chosen."""
     return {
         "group_columns": [column_head(Column(key)) for key in GROUPS],
         "group_fields": [column_head(Column(f"{SPEC}{path}")) for path in spec_fields()],
         "figure_columns": [*(column_head(Column(key)) for key in FIGURES), *_metrics(metric_keys)],
-        "group_given": given.get("group", ""),
-        "figure_given": given.get("of", "") or DEFAULT_FIGURE,
+        "group_given": grouping.by.key if grouping else "",
+        "figure_given": grouping.of.key if grouping else DEFAULT_FIGURE,
     }
 
 

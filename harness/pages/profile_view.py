@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from codegen.profile.types import DatasetProfile
+from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile
 
 CLASSES_SHOWN = 20
+TOP_SHOWN = 5
 
 
 def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict[str, Any]]:
@@ -25,12 +26,26 @@ def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict
             "is_target": column.name == profile.target,
             "warnings": found.get(column.name, 0),
             "notes": notes.get(column.name, 0),
-            "top": [
-                (value, count, count / profile.rows if profile.rows else 0.0) for value, count in column.top_values[:5]
-            ],
+            "top": _top(column, profile.rows),
+            "examples": [_written(column, value) for value in column.examples],
         }
         for column in profile.columns
     ]
+
+
+def _top(column: ColumnProfile, rows: int) -> list[tuple[str, int, float]]:
+    """(value, rows, share) of the most frequent ones; none where each value is in one row only."""
+    found = column.top_values[:TOP_SHOWN]
+    if not found or found[0][1] < 2:
+        return []
+    return [(_written(column, value), count, count / rows if rows else 0.0) for value, count in found]
+
+
+def _written(column: ColumnProfile, value: str) -> str:
+    """A date without the time of day where that is midnight, and never with millionths of a second."""
+    if column.type != ColumnType.DATE:
+        return value
+    return value.removesuffix(".000000").removesuffix(" 00:00:00")
 
 
 def class_bars(profile: DatasetProfile) -> dict[str, Any]:

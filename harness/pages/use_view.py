@@ -93,8 +93,8 @@ def _series_charts(
     energy = [[m.isoformat(), *(one.kwh[number] * unit.per_kwh for one in series)] for number, m in at]
     return [
         chart_card(
-            "work-over-time", f"Devices at work by {by}", "timeline", columns, work, csv=csv, unit="", stacked=True,
-            note=f"On average, those with most energy; the CSV has every {by}.",
+            "work-over-time", f"Devices at work by {by}", "timeline", columns, work, csv=csv, unit="devices",
+            stacked=True, note=f"On average, those with most energy; the CSV has every {by}.",
         ),
         chart_card(
             "energy-over-time", f"Energy by {by} over time", "timeline", columns, energy, csv=csv, unit=unit.energy,

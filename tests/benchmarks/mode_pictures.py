@@ -72,8 +72,9 @@ def charts_of_pipeline(body: dict[str, Any]) -> list[Chart]:
     rows = [["measured", count, measured[count]] for count in sorted(measured)]
     rows += [["ideal", count, ideal_speedup(STAGES, count)] for count in sorted(measured)]
     note = (
-        "Two equal stages by GPipe against one process. Ideal: K M / (M + K - 1), on a machine where two processes do "
-        f"not slow each other; on this one they keep {body['machine_efficiency']:.2f} of their speed. Too many "
+        "Two equal stages by GPipe against one process. Ideal: K M / (M + K - 1) for K stages and M micro-batches, "
+        "where two processes do not slow each other; on this machine they keep "
+        f"{body['machine_efficiency']:.2f} of their speed. Too many "
         "micro-batches cost more than the bubble that they save."
     )
     title = "Pipeline: speed-up by micro-batches"

@@ -177,3 +177,23 @@ def test_jobs_are_grouped_in_place_and_a_group_opens_to_jobs_to_compare(
     page.check("[data-select-all=job]") if width > 640 else page.locator("input[name=job]").first.check()
     page.click("button:has-text('Compare the chosen')")
     page.wait_for_url("**/jobs/compare/?job=*")
+
+
+_LONG = """
+import django; django.setup()
+from harness.jobs.models import Job
+for job in Job.objects.filter(pk__in=["run000000001", "run000000002"]):
+    job.last_values["val/a_score_that_somebody_gave_a_very_long_name"] = 0.5
+    job.save(update_fields=["last_values"])
+"""
+
+
+def test_a_phone_has_room_for_the_controls_whatever_metrics_are_called(
+    open_as: Callable[..., Any], many: str, portal: Portal
+) -> None:
+    subprocess.run([sys.executable, "-c", _LONG], cwd=ROOT, env=portal.env, check=True, timeout=120)
+    page = open_as(width=390)
+    visit(page, "/jobs/compare/?job=run000000001&job=run000000002&seeds=mean")
+    until(page, READY)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert "run 001 and 1 other seed" in page.inner_text("[data-mount=compare]")

@@ -58,3 +58,21 @@ def test_the_confusion_matrix_is_shown_in_counts_and_in_shares_of_either_side(
         assert page.locator("[data-chart-mode][aria-pressed=true]").get_attribute("data-chart-mode") == mode
         shown.append(page.locator(".analysis.tall canvas").evaluate_all(drawn))
     assert len(set(shown)) == 3
+
+
+DRAWN = """() => {
+  window.dispatchEvent(new Event("beforeprint"));
+  return [...document.querySelectorAll("[data-mount=chart]")].map((node) => {
+    const canvas = node.querySelector("canvas");
+    const { width, height } = canvas ?? {};
+    return width > 0 && canvas.getContext("2d").getImageData(0, 0, width, height).data.some(Boolean);
+  });
+}"""
+
+
+def test_every_chart_is_drawn_before_the_page_is_printed(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["results"])
+    page.wait_for_selector("[data-mount=chart][data-mounted] canvas")
+    drawn = page.evaluate(DRAWN)
+    assert len(drawn) > 6 and all(drawn), drawn

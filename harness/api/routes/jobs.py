@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
-from django.http import HttpRequest, QueryDict
+from django.http import HttpRequest
 from ninja import Body, Query, Router, Status
-from pydantic import AwareDatetime, Field
 
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
 from harness.api.auth import person
+from harness.api.job_query import JobQuery, listing_of
 from harness.api.paging import Paging, page_body
-from harness.api.schemas.base import Done, PageOf, Strict
+from harness.api.schemas.base import Done, PageOf
 from harness.api.schemas.datasets import DatasetRef
 from harness.api.schemas.jobs import CloneIn, JobDetail, JobIn, JobOut, JobPatch, ResumeIn, SubmitIn
 from harness.api.schemas.programs import CheckAsked, CheckOut
@@ -21,14 +20,12 @@ from harness.datasets.selectors import dataset_get
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.ids import ID_LENGTH
 from harness.jobs import selectors, services
-from harness.jobs.columns import COMPUTED, FIELDS, columns_get, columns_values
+from harness.jobs.columns import columns_values
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.emulated import emulated_words
-from harness.jobs.listing import Listing, listing_read
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.rates.selectors import job_rate
-from harness.saved_views.selectors import view_find
 from worker.states import JobState
 
 router = Router()
@@ -43,35 +40,6 @@ _OUT = (
 )
 _DETAIL = ["notes", "spec", "resolved", "suggestions", "program_sha256", "priority", "token", "resume_from"]
 _DETAIL += ["promise", "options"]
-_SORTS = ", ".join((*selectors.SORTS, *COMPUTED))
-
-
-class JobQuery(Strict):
-    """What the list of jobs may be filtered and sorted by; nothing else is."""
-
-    project: str = Field("", description="Slug; empty: all that the caller sees.")
-    state: list[JobState] = Field([], description="May be repeated.")
-    task: str = Field("", max_length=40)
-    family: str = Field("", max_length=40)
-    owner: str = Field("", max_length=150, description="User name.")
-    dataset: str = Field("", max_length=120, description="Id or name.")
-    parent: str = Field("", max_length=12, description="Id of the job they were cloned from.")
-    tag: str = Field("", max_length=60)
-    query: str = Field("", max_length=200, description="In name, notes, dataset's name; or an id.")
-    metric_min: float | None = Field(None, allow_inf_nan=False)
-    metric_max: float | None = Field(None, allow_inf_nan=False)
-    since: AwareDatetime | None = Field(None, description="Made then or later.")
-    before: AwareDatetime | None = Field(None, description="Made before then.")
-    deleted: bool = Field(False, description="The trash instead of the list.")
-    sort: str = Field(
-        "-created", max_length=100, description=f"One of {_SORTS}, `metric:KEY`, `spec:FIELD`; `-`: downwards."
-    )
-    column: list[str] = Field(
-        [],
-        description=f"Also give under `columns`: {', '.join((*FIELDS, *COMPUTED))}, the newest value `metric:KEY` or "
-        "the resolved `spec:FIELD`. May be repeated.",
-    )
-    view: str = Field("", max_length=60, description="Id or name of a saved view; what is given beside it goes before.")
 
 
 def _out(job: Job) -> dict[str, Any]:
@@ -113,7 +81,7 @@ def job_list(
     request: HttpRequest, query: Annotated[JobQuery, Query()], paging: Annotated[Paging, Query()]
 ) -> dict[str, Any]:
     """One page of the jobs that the caller sees, filtered and sorted here."""
-    listing = _listing(person(request), query)
+    listing = listing_of(person(request), query)
     page = selectors.job_list(
         user=person(request),
         filters=listing.filters,
@@ -123,30 +91,6 @@ def job_list(
         columns=listing.columns,
     )
     return page_body(page, lambda job: {**_out(job), "columns": columns_values(job, listing.columns)})
-
-
-_EXACT = (
-    *("task", "family", "owner", "dataset", "parent", "tag", "query", "metric_min", "metric_max", "since", "before"),
-    "deleted",
-)
-
-
-def _listing(user: User, query: JobQuery) -> Listing:
-    """What the view shows, changed by what is asked for beside it."""
-    if query.view:
-        listing = listing_read(QueryDict(view_find(user=user, id_or_name=query.view).query), user=user)
-    else:
-        listing = Listing(filters=selectors.JobFilters(), sort="-created", columns=())
-    given: dict[str, Any] = {name: getattr(query, name) for name in _EXACT if name in query.model_fields_set}
-    if query.project:
-        given["project"] = project_get(user=user, slug=query.project)
-    if query.state:
-        given["states"] = tuple(state.value for state in query.state)
-    return Listing(
-        filters=replace(listing.filters, **given),
-        sort=query.sort if "sort" in query.model_fields_set else listing.sort,
-        columns=columns_get(query.column) if query.column else listing.columns,
-    )
 
 
 @router.post("", response={201: JobDetail}, summary="Make a job")

@@ -9,6 +9,7 @@ from harness.client.client import Json
 
 _USUAL = ("Id", "Name", "State", "Done", "Metric", "Model", "Dataset", "Owner", "Created")
 _HEADS = {
+    "family": "Model",
     "run_s": "Run time",
     "energy_j": "Energy (J)",
     "predicted_run_s": "Run time (predicted)",
@@ -17,6 +18,7 @@ _HEADS = {
     "predicted_energy_basis": "Energy (predicted) rests on",
     "samples_per_s": "Rows/s",
     "metric_best": "Best",
+    "metric_test": "Test",
 }
 
 
@@ -28,6 +30,24 @@ def jobs_print(jobs: list[Json], *, has_columns: bool) -> None:
     keys = [key for key in (jobs[0]["columns"] if jobs else ()) if key != "id"]
     rows = ((job["id"], job["name"], *(_written(key, job["columns"][key]) for key in keys)) for job in jobs)
     table_print(("Id", "Name", *map(_head, keys)), rows)
+
+
+def groups_print(page: Json) -> None:
+    """One line per group of a page of groups."""
+    judged = any(group["metric"] for group in page["items"])
+    heads = (_head(page["by"]), *(("Metric",) if judged else ()), "Jobs", "n", f"{_head(page['of'])}: mean", "sd")
+    rows = (
+        (
+            _written(page["by"], group["value"]) or "none",
+            *((group["metric"] or "none",) if judged else ()),
+            group["jobs"],
+            group["n"],
+            *(_written(page["of"], group[name]) for name in ("mean", "sd", "best")),
+            (group["best_job"] or {}).get("id", ""),
+        )
+        for group in page["items"]
+    )
+    table_print((*heads, "Best", "Best job"), rows)
 
 
 def _usual(job: Json) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ import typer
 
 from harness.client.cli import drafts
 from harness.client.cli.common import JobArgument, open_client
-from harness.client.cli.job_table import jobs_print
+from harness.client.cli.job_table import groups_print, jobs_print
 from harness.client.cli.output import (
     ExitCode,
     JsonFlag,
@@ -30,6 +30,8 @@ from harness.client.errors import BadInput, ClientError
 from harness.client.transport import segment
 
 _COLUMN_HELP = "Shown beside the name, such as state, energy_j, metric:val/loss, spec:training.epochs; may be repeated."
+_GROUP_HELP = "Groups instead of jobs: by dataset, model, task, owner, project, state, tag, or a field of the spec."
+_OF_HELP = "Of what groups have mean, spread and best: test, time, energy, speed, metric:KEY; else the best score."
 jobs_app = typer.Typer(help="Jobs: list, clone, check, edit.", invoke_without_command=True)
 drafts.commands_add(jobs_app)
 
@@ -59,20 +61,27 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     sort: Annotated[str, typer.Option(help="created, name, state, metric, run, ...; -created: downwards.")] = "",
     view: Annotated[str, typer.Option(help="A view saved on the page Jobs, by name or id; its columns, too.")] = "",
     column: Annotated[list[str] | None, typer.Option("--column", "-c", help=_COLUMN_HELP)] = None,
+    group: Annotated[str, typer.Option("--group", "-g", help=_GROUP_HELP)] = "",
+    of: Annotated[str, typer.Option(help=_OF_HELP)] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many.")] = 20,
     as_json: JsonFlag = False,
 ) -> None:
     """Jobs, newest first; `clone`, `check` and `edit` make a variation."""
     if context.invoked_subcommand:
         return
+    if of and not group:
+        raise BadInput("--of says of which figure the groups have a mean.", hint="Name the groups with --group.")
+    if group and (sort or column):
+        raise BadInput("Groups have neither --sort nor --column.", hint="Leave them out; the best mean comes first.")
     filters: dict[str, Any] = {"state": state, "query": query, "tag": tag, "owner": owner, "task": task}
-    filters |= {"view": view, "column": column}
+    filters |= {"view": view, "family": family, "page_size": limit}
     with open_client(context) as client:
-        page = client.get("/jobs", project=client.project, family=family, sort=sort, page_size=limit, **filters)
+        path, shown = ("/job-groups", {"by": group, "of": of}) if group else ("/jobs", {"sort": sort, "column": column})
+        page = client.get(path, project=client.project, **filters, **shown)
     if as_json:
         json_print(page)
         return
-    jobs_print(page["items"], has_columns=bool(view or column))
+    groups_print(page) if group else jobs_print(page["items"], has_columns=bool(view or column))
     if page["total"] > len(page["items"]):
         notes().print(f"{len(page['items'])} of {page['total']}; --limit shows more.")
 

@@ -28,6 +28,7 @@ const PARTS = {
 };
 
 const seen = new WeakSet();
+const loaded = new Map();
 const watcher = new IntersectionObserver((entries) => {
   for (const entry of entries) {
     if (!entry.isIntersecting) continue;
@@ -39,10 +40,24 @@ const watcher = new IntersectionObserver((entries) => {
 async function start(node) {
   const part = PARTS[node.dataset.mount];
   if (!part) return;
-  const module = await part();
-  module.mount(node);
-  node.dataset.mounted = "";
+  loaded.set(node.dataset.mount, await part());
+  show(node);
 }
+
+function show(node) {
+  if ("mounted" in node.dataset) return;
+  node.dataset.mounted = "";
+  loaded.get(node.dataset.mount).mount(node);
+}
+
+// Paper has no charts that come into view: all are drawn before it is printed, at once if one of them is there already.
+window.addEventListener("beforeprint", () => {
+  for (const node of document.querySelectorAll('[data-mount="chart"]:not([data-mounted])')) {
+    watcher.unobserve(node);
+    if (loaded.has("chart")) show(node);
+    else start(node);
+  }
+});
 
 function mountAll(root) {
   const nodes = [...root.querySelectorAll("[data-mount]")];

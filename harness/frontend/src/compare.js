@@ -10,30 +10,44 @@ const POINTS_OF_ALL = 20_000; // of one quantity
 
 const isShown = (key) => !key.startsWith("rank");
 
-function draw(panel, jobs, bodies) {
+function draw(panel, lines, bodies) {
   const keys = new Set(bodies.flatMap((body) => Object.keys(body?.curves ?? {})).filter(isShown));
   for (const key of inOrder(keys)) {
     const plan = groupOf(key);
     const sampled = bodies.some((body) => body?.curves[key]?.reduced);
     const note = sampled ? "Of long curves the least and greatest values of each part are drawn; zooming fetches finer ones, the CSV has all." : "";
-    jobs.forEach((job, index) => {
+    lines.forEach((line, index) => {
       const curve = bodies[index]?.curves[key];
-      if (curve) panel.chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}`, note }).set(job.id, job.name, points(curve), { source: job, key, start_s: bodies[index].start_s, hue: index });
+      if (curve) panel.chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}`, note }).set(line.id, line.name, points(curve), { source: line, key, start_s: bodies[index].start_s, hue: line.hue });
     });
   }
   if (!keys.size) clear(panel.host, el("p", { class: "text-secondary" }, "None of these jobs has told a curve yet."));
 }
 
+// A link to the same page keeps what the charts are set to, which the address has got since it was made.
+function keepAddress(root) {
+  root.addEventListener("click", ({ target }) => {
+    const link = target.closest("[data-keeps]");
+    if (!link) return;
+    const now = new URLSearchParams(window.location.search);
+    now.delete("seeds");
+    for (const value of new URL(link.href).searchParams.getAll("seeds")) now.append("seeds", value);
+    link.href = `?${now}`;
+  });
+}
+
 export async function mount(root) {
   setUpRunTable();
-  const { jobs } = pageData(root.dataset.source);
-  const pages = new Map(jobs.map((job) => [job.id, job.page]));
+  keepAddress(root);
+  const { lines } = pageData(root.dataset.source);
+  const lineOf = new Map(lines.flatMap((line) => line.jobs.map((id) => [id, line])));
+  const pages = new Map(lines.map((line) => [line.id, line.page]));
   const panel = new Panel(root, { mark, open: (id) => window.location.assign(pages.get(id)) });
-  const count = Math.ceil(POINTS_OF_ALL / jobs.length);
-  const answers = await Promise.allSettled(jobs.map((job) => json(`${job.curves}?points=${count}`)));
-  draw(panel, jobs, answers.map(({ value }) => value));
+  const count = Math.ceil(POINTS_OF_ALL / lines.length);
+  const answers = await Promise.allSettled(lines.map((line) => json(`${line.curves}?points=${count}`)));
+  draw(panel, lines, answers.map(({ value }) => value));
   const failed = answers.find(({ status }) => status === "rejected");
   if (failed) root.prepend(alertBox(failed.reason));
-  follow("marked", (id) => panel.charts.forEach((chart) => chart.mark(id)));
-  follow("within", (ids) => panel.charts.forEach((chart) => chart.show(ids)));
+  follow("marked", (id) => panel.charts.forEach((chart) => chart.mark(lineOf.get(id)?.id ?? id)));
+  follow("within", (ids) => panel.charts.forEach((chart) => chart.show(ids && new Set([...ids].map((id) => lineOf.get(id)?.id)))));
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import yaml
 from django import template
 from django.conf import settings
 from django.http import QueryDict
@@ -229,9 +229,9 @@ def marked(text: str, query: str) -> SafeString | str:
 
 
 @register.filter
-def pretty_json(value: Any) -> str:
-    """Indented JSON text."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+def pretty_yaml(value: Any) -> str:
+    """YAML text with the keys in their order, as a person would write it."""
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
 
 
 @register.simple_tag(takes_context=True)

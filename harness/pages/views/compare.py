@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponseBase
 
 from harness.errors import NotFound
 from harness.jobs.comparing import COMPARE_MAX, jobs_compared
+from harness.jobs.seeds import seed_groups
 from harness.pages.compare_fields import compare_specs
 from harness.pages.compare_view import compare_rows, compare_source
 from harness.pages.spec_diff import spec_rows
@@ -20,6 +21,7 @@ def job_compare(request: HttpRequest) -> HttpResponseBase:
     if ids and not jobs:
         raise NotFound("There is no such job.", hint="The page Jobs shows those that you can see.")
     specs = spec_rows(compare_specs(jobs))
+    seeds, is_mean = seed_groups(jobs), request.GET.get("seeds") == "mean"
     context = {
         "jobs": jobs,
         "missing": min(len(ids), COMPARE_MAX) - len(jobs),
@@ -28,6 +30,8 @@ def job_compare(request: HttpRequest) -> HttpResponseBase:
         "spec_rows": specs,
         "differs": any(row["differs"] for row in specs),
         "all_fields": request.GET.get("fields") == "all",
-        "source": compare_source(jobs),
+        "seeds": sum(map(len, seeds)),
+        "is_mean": is_mean,
+        "source": compare_source(jobs, seeds if is_mean else ()),
     }
     return show(request, "jobs/compare.html", context, nav="jobs")

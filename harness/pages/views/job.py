@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
 from harness.bucket.wanted import wanted_check
 from harness.errors import Conflict, HarnessError, NotFound
@@ -138,9 +139,11 @@ def _program(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 
 def _spec(request: HttpRequest, job: Job) -> dict[str, Any]:
+    spec = job.resolved.get("spec") or job.spec
     context = {
         "guesses": job.resolved.get("guesses", ()),
-        "spec": job.resolved.get("spec") or job.spec,
+        # What was learnt of the data for the program is no wish: a spec that names it would be refused.
+        "spec": {name: value for name, value in spec.items() if name in TaskSpec.model_fields},
         **parent_context(job),
     }
     may_edit = job.state == JobState.DRAFT and not job.deleted_at and can(person(request), job.project, Role.MEMBER)

@@ -65,6 +65,8 @@ def job_index(request: HttpRequest) -> HttpResponseBase:
     listing = listing_read(request.GET, user=user)
     groups = _groups(user, listing)
     rows = _rows(user, listing, page_number(request), groups)
+    if rows and rows.total and not rows.items:  # the list got shorter since somebody was on its last page
+        rows = _rows(user, listing, rows.pages, groups)
     context = {
         **columns_shown(rows.items if rows else (), listing.columns),
         **(groups_shown(groups, listing.grouping) if listing.grouping else {}),
@@ -115,7 +117,7 @@ def _form(request: HttpRequest, listing: Listing) -> dict[str, Any]:
     user = person(request)
     metric_keys = job_metric_keys(user=user)
     return {
-        **group_choices(request.GET, metric_keys),
+        **group_choices(listing.grouping, metric_keys),
         "pinned": pinned_filters(request.GET, user=user),
         "given": request.GET,
         "form_id": _FORM_ID,

@@ -63,6 +63,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/spec/template"): "look",
     ("POST", "/spec/check"): "ask",
     ("POST", "/suggest"): "ask",
+    ("GET", "/job-groups"): "look",
     ("GET", "/job-views"): "look",
     ("POST", "/job-views"): "self unbound",
     ("PATCH", "/job-views/{view_id}"): "manage",

@@ -255,3 +255,18 @@ def test_jobs_are_listed_as_a_saved_view_shows_them(dlh: Dlh, portal: SimpleName
         (other.pk, {"energy_j": None}),
     ]
     assert dlh("jobs", "--view", "None such").code == 3 and dlh("jobs", "-c", "password").code == 2
+
+
+def test_jobs_are_listed_by_groups(dlh: Dlh, portal: SimpleNamespace, job_make: Any) -> None:
+    from harness.jobs.models import Job
+
+    best = [job_make(name=f"seed {seed}", training={"seed": seed}).pk for seed in (1, 2)]
+    for at, pk in enumerate(best):
+        Job.objects.filter(pk=pk).update(metric_name="accuracy", metric_best=0.8 + at / 10, run_s=60)
+    head, line = dlh("jobs", "--group", "model").out.splitlines()
+    assert head.split() == ["Model", "Metric", "Jobs", "n", "Best:", "mean", "sd", "Best", "Best", "job"]
+    assert line.split()[1:4] == ["accuracy", "2", "2"] and line.split()[-1] == best[1]
+    told = dlh("jobs", "--group", "seed", "--of", "time", "--json").json
+    assert told["by"] == "spec:training.seed" and [group["mean"] for group in told["items"]] == [60, 60]
+    for wrong in (("--of", "time"), ("--group", "model", "--sort", "name"), ("--group", "password")):
+        assert dlh("jobs", *wrong).code == 2, wrong

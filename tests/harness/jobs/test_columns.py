@@ -24,7 +24,7 @@ from harness.jobs.columns import (
 )
 from harness.jobs.listing import listing_query, listing_read
 from harness.jobs.models import DeviceUse, Job, JobAttempt
-from harness.jobs.selectors import job_list, job_metric_keys
+from harness.jobs.selectors import job_list, job_metric_keys, job_order
 from harness.pages.job_columns import column_head, columns_shown
 
 pytestmark = [pytest.mark.usefixtures("tasks_sent"), pytest.mark.django_db]
@@ -175,3 +175,16 @@ def test_an_address_says_the_same_when_it_is_written_the_short_way(people):
 def test_an_address_that_no_list_can_show_is_refused(people, query):
     with pytest.raises(Invalid):
         listing_read(QueryDict(query), user=people.owner)
+
+
+def test_a_column_is_found_by_what_people_call_it() -> None:
+    for word, key in (
+        *(("model", "family"), ("time", "run_s"), ("seed", "spec:training.seed"), ("val/loss", "metric:val/loss")),
+        *(("training.seed", "spec:training.seed"), ("epochs", "epochs"), ("device", "device")),
+    ):
+        assert column_get(word).key == key
+        assert key == "epochs" or job_order(f"-{word}").descending
+    assert job_order("model").expression.name == "family" and job_order("best").expression.name == "metric_best"
+    for wrong in ("schedule", "password", "", "val/a\\b"):
+        with pytest.raises(Invalid):
+            column_get(wrong)

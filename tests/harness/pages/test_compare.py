@@ -112,3 +112,32 @@ def test_many_jobs_ask_for_fewer_points_of_each_curve(runs: list[Job], owner: Cl
     assert "samples" not in body and body["start_s"] == 0
     assert len(owner.get(f"/jobs/{job.pk}/curves/?points=0").json()["curves"]["train/loss"]["step"]) <= 100
     assert len(owner.get(f"/jobs/{job.pk}/curves/?points=1e9").json()["curves"]["train/loss"]["step"]) == 1000
+
+
+def lines_of(client: Client, address: str) -> list[dict[str, Any]]:
+    page = client.get(address).content.decode()
+    found = re.search(r'<script id="compare-data" type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return list(json.loads(found[1])["lines"])
+
+
+def test_seeds_are_drawn_as_one_line_where_the_address_says_so(world: SimpleNamespace, owner: Client) -> None:
+    runs = runs_make(world.jobs["succeeded"], 4)
+    plain = owner.get(address(runs)).content.decode()
+    assert "3 of these jobs are alike but for the seed." in plain and "Draw their mean" in plain
+    assert [line["jobs"] for line in lines_of(owner, address(runs))] == [[job.pk] for job in runs]
+    mean, alone = lines_of(owner, address(runs, "&seeds=mean"))
+    assert mean["name"] == "run 000 and 2 other seeds" and mean["jobs"] == [job.pk for job in runs[:3]]
+    assert (alone["jobs"], alone["hue"]) == ([runs[3].pk], 3), "a job keeps its colour"
+    curves = owner.get(f"{mean['curves']}?points=100").json()["curves"]
+    assert len(curves["train/loss"]["low"]) == len(curves["train/loss"]["value"]) == 30
+    text = b"".join(owner.get(f"{mean['csv']}?keys=val/loss").streaming_content).decode()
+    assert text.count("\n") == 7 and "val/loss,5," in text
+
+
+def test_nobody_sees_the_seeds_of_others(world: SimpleNamespace, client: Client) -> None:
+    runs = runs_make(world.jobs["succeeded"], 3)
+    client.force_login(world.outsider)
+    ids = ",".join(job.pk for job in runs)
+    for suffix in ("/curves/", ".csv"):
+        assert client.get(f"/jobs/compare/seeds/{ids}{suffix}").status_code == 404

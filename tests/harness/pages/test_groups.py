@@ -88,10 +88,18 @@ def test_any_number_of_groups_takes_the_same_queries(runs: list[Job], owner: Cli
     assert len(many) == len(few)
 
 
+def test_a_group_is_found_by_what_people_call_it(runs: list[Job], owner: Client) -> None:
+    for word, key in (("model", "family"), ("tag", "tags"), ("seed", "spec:training.seed"), ("mode", "spec:mode")):
+        assert table(owner, f"group={word}&of=time") == table(owner, f"group={key}&of=run_s") != {}
+    page = owner.get("/jobs/?q=run+0&group=seed&of=val/loss").content.decode()
+    assert 'value="spec:training.seed" selected' in page and 'value="metric:val/loss" selected' in page
+
+
 def test_an_unknown_group_or_figure_is_refused_in_words(world: SimpleNamespace, owner: Client) -> None:
     for query, words in (("group=password", "cannot be grouped"), ("group=dataset&of=notes", "no mean of")):
         answer = owner.get(f"/jobs/?{query}")
         assert answer.status_code == 422 and words in answer.content.decode()
+        assert 'href="/jobs/"' in answer.content.decode().partition("<main")[2], "and the way back to the list"
     assert owner.get("/jobs/groups.csv").status_code == 404
 
 

@@ -157,3 +157,8 @@ def test_what_nobody_asked_for_is_done_to_no_job(world: SimpleNamespace, owner: 
     assert owner.post("/jobs/bulk/", {"job": [job.pk]}).status_code == 404
     job.refresh_from_db()
     assert job.deleted_at is None
+
+
+def test_a_page_beyond_the_last_one_shows_the_last_one(world: SimpleNamespace, owner: Client) -> None:
+    flat = re.sub(r"\s+", " ", owner.get("/jobs/?page=99").content.decode())
+    assert "No jobs yet" not in flat and f"{Job.objects.count()} in all · page 1 of 1" in flat

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from codegen.spec_yaml import load
 from harness.pages.spec_fields import spec_groups
 
 
@@ -45,6 +48,13 @@ def test_the_form_says_that_it_writes_an_edited_spec_yaml_anew(world: SimpleName
     text = settings.STORE.job(job.pk).program.joinpath("spec.yaml").read_text()
     owner.post(reverse("program_save", args=[job.pk]), {"name": "spec.yaml", "text": f"# mine\n{text}"})
     assert "You changed spec.yaml by hand" in owner.get(tab).content.decode()
+
+
+def test_the_spec_of_a_job_that_ran_stands_there_as_it_can_be_used_again(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["succeeded"]
+    page = owner.get(reverse("job_tab", args=[job.pk, "spec"])).content.decode()
+    text = re.search(r'id="spec-text">(.*?)</pre>', page, re.DOTALL)
+    assert text and load(html.unescape(text[1])).task == job.resolved["spec"]["task"]
 
 
 def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None:

@@ -71,6 +71,9 @@ const CURVES = {
   calibration: { x: ["mean_predicted", "predicted", "confidence"], y: ["fraction_true", "observed", "accuracy"], xName: "predicted probability", yName: "share that came true", diagonal: true },
 };
 
+// There is no rank and a half.
+const COUNTED = new Set(["ranks", "micro-batches"]);
+
 function curve(chart, threshold) {
   const plan = CURVES[chart.id] ?? { x: [], y: [], xName: "", yName: "" };
   const group = columnAt(chart, "class", "series", "part");
@@ -98,7 +101,7 @@ function curve(chart, threshold) {
     legend: {},
     grid: { left: 28, right: 20, top: 16, bottom: 32, containLabel: true },
     tooltip: { ...base().tooltip, trigger: "item", formatter: ({ seriesName, value }) => `${seriesName}\n${plan.xName || chart.columns[x]} ${number(value[0], 3)}\n${plan.yName || chart.columns[y]} ${number(value[1], 3)}${cut >= 0 && value.length > 2 ? `\nfrom probability ${number(value[2], 3)} on` : ""}` },
-    xAxis: axis(plan.xName || chart.columns[x], { type: "value", ...unit }),
+    xAxis: axis(plan.xName || chart.columns[x], { type: "value", ...unit, minInterval: COUNTED.has(chart.columns[x]) ? 1 : undefined }),
     yAxis: axis(plan.yName || chart.columns[y], { type: "value", nameGap: 40, ...unit }),
     series,
   };
@@ -159,7 +162,10 @@ export function mount(node) {
   let mode = "count";
   const plot = echarts.init(node, null, { renderer: "canvas" });
   const legend = new Legend(node, plot);
-  const draw = () => plot.setOption(legend.show(MAKERS[chart.kind](chart, mode, node)), true);
+  const draw = () => {
+    plot.setOption(legend.show(MAKERS[chart.kind](chart, mode, node)), true);
+    plot.getZr().flush(); // not with the next frame, which comes too late for what is being printed
+  };
   if (hasThreshold(chart)) {
     mountThreshold(node, chart, (threshold) => {
       mode = threshold;

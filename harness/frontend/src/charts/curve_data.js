@@ -52,8 +52,12 @@ export function withDetail({ points: all, detail }) {
   return [...all.filter((point) => point.step < first), ...detail, ...all.filter((point) => point.step > last)];
 }
 
+const OF_POINT = ["step", "epoch", "time_s", "value", "low", "high"];
+
+// A curve of several runs has the ends of a band at each point.
 export function points(curve) {
-  return curve.step.map((step, index) => ({ step, epoch: curve.epoch[index], time_s: curve.time_s[index], value: curve.value[index] }));
+  const names = OF_POINT.filter((name) => name in curve);
+  return curve.step.map((_, index) => Object.fromEntries(names.map((name) => [name, curve[name][index]])));
 }
 
 // Address of every exact point of the series; null if they are of several jobs or of none.

@@ -1,7 +1,9 @@
 // The one wrapper of line charts: job page, comparison and resources use it, so that controls never differ.
 import uPlot from "uplot";
 import { announce, el } from "../dom.js";
-import { clock, duration, localTime, number } from "../format.js";
+import { number } from "../format.js";
+import { curveAxes, wordsAlong, X_LABELS } from "./curve_axes.js";
+import { bands, edgeLines, edges, linesOf } from "./curve_bands.js";
 import { fewWords, manyWords } from "./curve_words.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
 import { color, dash, faded, ink, onTheme } from "./palette.js";
@@ -15,9 +17,6 @@ const LATE = 99;
 // Above, a legend is longer than the chart; the lines are named as they are pointed at.
 const LEGEND_MOST = 8;
 const NEAR_PX = 18;
-const CLOCK_STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
-
-const X_LABELS = { step: "step", epoch: "epoch", relative: "time since start", wall: "time" };
 // Crosshairs are shared between charts, zooming is not.
 const NOT_SHARED = new Set(["mousedown", "mouseup", "dblclick"]);
 
@@ -32,12 +31,6 @@ function widened(values) {
     start = at + 1;
   }
   return wide;
-}
-
-// A rate of 0.00125 takes more room than an accuracy: all charts begin at the same place unless one needs more.
-function roomFor(_plot, words) {
-  const longest = Math.max(0, ...(words ?? []).map((word) => word.length));
-  return Math.max(62, 22 + 7 * longest);
 }
 
 export class CurveChart {
@@ -114,7 +107,9 @@ export class CurveChart {
       const shown = thin(this.zoom ? withDetail(entry) : entry.points, POINTS_SHOWN);
       const x = shown.map((point) => this.place(point, entry));
       const raw = shown.map((point) => this.fit(point.value));
-      tables.push(this.settings.smoothing ? [x, raw, smooth(raw, this.settings.smoothing)] : [x, raw]);
+      const { smoothing } = this.settings;
+      const band = edges(entry, shown, (value) => this.fit(value)).map((edge) => (smoothing ? smooth(edge, smoothing) : edge));
+      tables.push([x, raw, ...(smoothing ? [smooth(raw, smoothing)] : []), ...band]);
     }
     if (!tables.length) return [[]];
     const [x, ...lines] = uPlot.join(tables);
@@ -126,14 +121,9 @@ export class CurveChart {
   }
 
   options() {
-    const shades = ink();
-    const axis = { stroke: shades.faint, grid: { stroke: shades.grid, width: 1 }, ticks: { stroke: shades.grid, width: 1 } };
-    const { x } = this.settings;
-    const shownX = { relative: duration, wall: (value) => localTime(new Date(value * 1000)) }[x] ?? number;
-    const along = {
-      relative: { space: 70, incrs: CLOCK_STEPS_S, values: (_plot, ticks) => ticks.map((tick) => clock(tick)) },
-      wall: { space: 80 },
-    }[x] ?? { space: 50, values: (_plot, ticks) => ticks.map((tick) => number(tick)) };
+    const { x, smoothing } = this.settings;
+    const shownX = wordsAlong(x);
+    const entries = [...this.series.values()];
     return {
       width: Math.max(200, this.canvas.clientWidth),
       height: this.height,
@@ -146,17 +136,15 @@ export class CurveChart {
       ...(this.link ? { focus: { alpha: 0.2 } } : {}),
       hooks: { setSelect: [(plot) => this.selected(plot)], ...(this.link ? this.linkHooks() : {}) },
       scales: { x: { time: x === "wall" }, y: { distr: this.settings.log ? 3 : 1, range: this.settings.log || !this.zero ? undefined : (_plot, _low, high) => [0, (high || 1) * 1.08] } },
-      axes: [
-        { ...axis, size: x === "wall" ? 48 : 34, label: X_LABELS[x], labelSize: 18, labelGap: 0, labelFont: "12px sans-serif", ...along },
-        { ...axis, size: roomFor, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
-      ],
+      axes: curveAxes(x, ink()),
+      bands: bands(entries, smoothing, this.hues(entries)),
       legend: { live: true, show: this.series.size <= LEGEND_MOST },
       series: [{ label: X_LABELS[x], value: (_plot, raw) => (raw === null ? "–" : shownX(raw)) }, ...this.lines()],
     };
   }
 
   linkHooks() {
-    const names = () => [...this.series.keys()].flatMap((name) => (this.settings.smoothing ? [name, name] : [name]));
+    const names = () => [...this.series].flatMap(([name, entry]) => Array(linesOf(entry, this.settings.smoothing)).fill(name));
     return {
       setCursor: [() => this.namePointed()],
       setSeries: [(_plot, at, { focus }) => { if (focus) this.link.mark(at ? names()[at - 1] : null); }],
@@ -173,9 +161,12 @@ export class CurveChart {
 
   // Where its line is among those of the plot: of a raw and a smooth one the latter.
   lineOf(name) {
-    const at = [...this.series.keys()].indexOf(name);
-    if (at < 0) return null;
-    return this.settings.smoothing ? 2 * at + 2 : at + 1;
+    let first = 1;
+    for (const [other, entry] of this.series) {
+      if (other === name) return this.settings.smoothing ? first + 1 : first;
+      first += linesOf(entry, this.settings.smoothing);
+    }
+    return null;
   }
 
   namePointed() {
@@ -191,16 +182,22 @@ export class CurveChart {
     this.rebuild();
   }
 
+  // A rank, a part or a job keeps its own colour, also where others have no such values.
+  hues(entries) {
+    const free = Array.from({ length: LATE }, (_, hue) => hue).filter((hue) => !entries.some((entry) => entry.hue === hue));
+    return entries.map((entry) => entry.hue ?? free.shift() ?? 0);
+  }
+
   lines() {
     const entries = [...this.series.values()];
     const hidden = new Set([...this.series].filter(([name]) => this.shown && !this.shown.has(name)).map(([, entry]) => entry));
-    const free = Array.from({ length: LATE }, (_, hue) => hue).filter((hue) => !entries.some((entry) => entry.hue === hue));
-    return entries.flatMap((entry) => {
-      const hue = entry.hue ?? free.shift() ?? 0; // a rank, a part or a job keeps its own, also where others have no such values
-      const stroke = color(hue);
+    const hues = this.hues(entries);
+    return entries.flatMap((entry, at) => {
+      const [stroke, show] = [color(hues[at]), !hidden.has(entry)];
       const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
-      const line = { label: entry.label, stroke, width: 2, dash: dash(hue), show: !hidden.has(entry), spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
-      return this.settings.smoothing ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line] : [line];
+      const line = { label: entry.label, stroke, width: 2, dash: dash(hues[at]), show, spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
+      const drawn = this.settings.smoothing ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line] : [line];
+      return [...drawn, ...edgeLines(entry, show)];
     });
   }
 
@@ -247,7 +244,7 @@ export class CurveChart {
 
   update() {
     if (this.canvas.clientWidth === 0) return;
-    const count = this.series.size * (this.settings.smoothing ? 2 : 1) + 1;
+    const count = [...this.series.values()].reduce((sum, entry) => sum + linesOf(entry, this.settings.smoothing), 1);
     if (this.plot?.series.length === count) this.plot.setData(this.data(), !this.zoom);
     else {
       this.plot?.destroy();

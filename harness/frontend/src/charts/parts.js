@@ -19,7 +19,7 @@ export function base() {
 export function axis(name, extra = {}) {
   const shades = ink();
   return {
-    name, nameLocation: "middle", nameGap: 28, nameTextStyle: { color: shades.faint },
+    name, nameLocation: "middle", nameGap: 28, nameMoveOverlap: true, nameTextStyle: { color: shades.faint },
     axisLabel: { color: shades.faint, hideOverlap: true }, axisLine: { lineStyle: { color: shades.grid } }, splitLine: { lineStyle: { color: shades.grid } },
     ...extra,
   };

@@ -1,0 +1,61 @@
+"""Words of charts in a real browser: none lies on another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.e2e.browser import BROWSER_MARKS
+from tests.e2e.portal import addresses, until, visit
+from tests.e2e.seeded import browser, ids, open_as, portal
+
+pytestmark = BROWSER_MARKS
+__all__ = ["browser", "ids", "open_as", "portal"]
+
+TOLD = """
+const own = CanvasRenderingContext2D.prototype;
+const [write, clear] = [own.fillText, own.clearRect];
+own.clearRect = function (x, y, width, height) {
+  if (width >= this.canvas.clientWidth && height >= this.canvas.clientHeight) this.canvas.told = [];
+  return clear.call(this, x, y, width, height);
+};
+own.fillText = function (text, x, y, ...rest) {
+  const size = this.measureText(text);
+  const xs = [x - size.actualBoundingBoxLeft, x + size.actualBoundingBoxRight];
+  const ys = [y - size.actualBoundingBoxAscent, y + size.actualBoundingBoxDescent];
+  const place = this.getTransform();
+  const corners = xs.flatMap((across) => ys.map((down) => place.transformPoint({ x: across, y: down })));
+  const ends = (name) => corners.map((corner) => corner[name]).sort((a, b) => a - b);
+  (this.canvas.told ??= []).push({ text, x: ends("x"), y: ends("y") });
+  return write.call(this, text, x, y, ...rest);
+};
+"""
+"""Has each canvas keep what is written on it, and where."""
+
+CLASHES = """() => {
+  const common = (one, other) => Math.min(one.at(-1), other.at(-1)) - Math.max(one[0], other[0]);
+  const clash = (one, other) => common(one.x, other.x) > 1 && common(one.y, other.y) > 1;
+  const same = (one, other) => one.text === other.text && one.x[0] === other.x[0] && one.y[0] === other.y[0];
+  return [...document.querySelectorAll("canvas")].flatMap(({ told = [] }) => told.flatMap((one, at) =>
+    told.slice(at + 1).filter((other) => clash(one, other) && !same(one, other))
+      .map((other) => `${one.text} | ${other.text}`)));
+}"""
+ALL_DRAWN = "[...document.querySelectorAll('[data-mount=chart]')].every((node) => node.querySelector('canvas')?.told)"
+
+
+WIDE, PHONE = ("results", "use", "accuracy", "modes", "compare", "live"), ("results", "use", "compare", "live")
+
+
+@pytest.mark.parametrize(("name", "width"), [*((name, 1440) for name in WIDE), *((name, 390) for name in PHONE)])
+def test_no_word_of_a_chart_lies_on_another(
+    open_as: Callable[..., Any], ids: dict[str, str], name: str, width: int
+) -> None:
+    page = open_as("admin", width=width)
+    page.add_init_script(TOLD)
+    visit(page, addresses(ids)[name])
+    page.wait_for_selector("canvas")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    until(page, ALL_DRAWN)
+    assert page.evaluate(CLASHES) == []

@@ -1,0 +1,21 @@
+"""Columns of a profile as the page shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codegen.profile import profile_dataset
+from codegen.profile.types import ProfileOptions
+from harness.pages.profile_view import column_rows
+
+
+def test_values_tell_something_or_are_not_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    days = [f"2024-03-{1 + number % 20:02d}" for number in range(60)]
+    lines = [f"{number},{day},{number % 2}x" for number, day in enumerate(days)]
+    path.write_text("\n".join(["id,day,label", *lines]) + "\n")
+    profile = profile_dataset(path, tmp_path / "out", ProfileOptions(), lambda *_: None)
+    rows = {row["profile"].name: row for row in column_rows(profile, {})}
+    assert rows["id"]["top"] == [] and rows["id"]["examples"], "each is in one row: there is nothing to compare"
+    assert rows["day"]["top"][0] == ("2024-03-01", 3, 3 / 60)
+    assert rows["label"]["top"][0][1] == 30
