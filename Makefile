@@ -46,9 +46,10 @@ restore: setup
 
 # What starts ranks, stacks or a browser mostly waits for what it started, so three of these files run at a time on any
 # machine; of the rest one more than there are cores, since they wait for disks and children for a quarter of their time.
-# A test process that dies ends the run: xdist would start another, and can then wait for ever.
+# A test process that dies ends the run: xdist would start another, and can then wait for ever. nproc takes the number of
+# threads that a program may use for that of cores.
 SHARED := --dist loadfile --no-loadscope-reorder --max-worker-restart 0
-TESTERS = $(shell expr $$(nproc) + 1)
+TESTERS = $(shell expr $$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) + 1)
 WAITING := ranks or stack or browser
 # They lie in two folders: each process reads all the tests it is given.
 WAITING_IN := tests/e2e tests/worker

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 
 from django.core.asgi import get_asgi_application
 
+from worker.loading import loading
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
 
-from harness.api.limits import BodyLimit
+with loading():
+    from harness.api.limits import BodyLimit
 
-application = BodyLimit(get_asgi_application())
+    application = BodyLimit(get_asgi_application())
+    import_module("harness.urls")  # else the first request would load it

@@ -13,6 +13,8 @@ from celery import Celery
 from celery.signals import heartbeat_sent, worker_ready, worker_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness.settings")
+# Celery would have Django check all pages at each start of control, which opens none, and ignore what it finds.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 from django.conf import settings
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gc
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from tests.objects import NO_SERVER, ObjectServer
 from tests.objects import program as objects_program
 from tests.small_disk import NO_MOUNT, small_disk
 from tests.small_world import dataset_ready, people_make
+from worker.loading import loading
 
 # Where the environment says otherwise, too (images of containers do): each test process would rewrite every test file
 # anew. What tests start keeps to the environment.
@@ -43,12 +43,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """All that is loaded here stays: Python need not look through it for what can go, neither now nor between tests."""
-    gc.disable()
-    try:
+    with loading():
         return (yield)
-    finally:
-        gc.enable()
-        gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

@@ -23,10 +23,13 @@ MEMORY_BYTES = 4 << 30
 FILE_BYTES = 2 << 30
 THREADS = 2
 _MESSAGE_CHARS = 500
-_MAIN = (
-    "import gc, importlib, sys; gc.disable(); module = importlib.import_module(sys.argv.pop(1)); "
-    "gc.freeze(); gc.enable(); module.main()"
-)
+_MAIN = """
+import importlib, sys
+from worker.loading import loading
+with loading():
+    module = importlib.import_module(sys.argv.pop(1))
+module.main()
+"""
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +67,7 @@ def measuring_queue() -> ProgramQueue:
 
 
 def module_argv(module: str, *arguments: str) -> tuple[str, ...]:
-    """Run `main` of a module of ours. No garbage is looked for while it is loaded: of what torch makes, all stays."""
+    """Run `main` of a module of ours, which is loaded for good (`worker.loading`)."""
     return (sys.executable, "-c", _MAIN, module, *arguments)
 
 

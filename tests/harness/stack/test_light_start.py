@@ -9,11 +9,12 @@ import pytest
 from harness.stack.home import REPOSITORY
 
 LOADS = {
-    "portal": "import harness.asgi\nfrom django.urls import get_resolver\nget_resolver().url_patterns",
+    "portal": "import harness.asgi, gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000",
     "control": "from harness.celery import app\napp.loader.import_default_modules()\n"
     "assert {'control.tick', 'control.calibration_fit'} <= set(app.tasks)",
 }
 LATER = {"scipy", "sklearn", "polars", "pyarrow", "torch", "onnx", "onnxruntime", "onnxscript"}
+PAGES = {"harness.api.routes", "harness.pages.urls"}
 
 
 @pytest.mark.parametrize("part", LOADS)
@@ -24,3 +25,4 @@ def test_a_part_starts_without_what_only_fits_and_previews_need(part, tmp_path):
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
     assert "harness.jobs.services" in loaded and not LATER & loaded
+    assert PAGES & loaded == (PAGES if part == "portal" else set())

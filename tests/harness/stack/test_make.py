@@ -1,0 +1,18 @@
+"""The targets that run tests."""
+
+import os
+import subprocess
+
+import pytest
+
+from harness.stack.home import REPOSITORY
+
+
+@pytest.mark.parametrize("threads", ["", "1", "7"])
+def test_how_many_test_processes_there_are_is_told_by_cores_and_not_by_threads_of_one(threads):
+    given = {name: value for name, value in os.environ.items() if name != "ARGS" and not name.startswith("MAKE")}
+    told = subprocess.run(
+        ["make", "--dry-run", "test"], cwd=REPOSITORY, env=given | {"OMP_NUM_THREADS": threads},
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert f"-m pytest -n {len(os.sched_getaffinity(0)) + 1} " in told
