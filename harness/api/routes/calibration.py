@@ -15,6 +15,7 @@ from harness.api.schemas.calibration import (
     CalibrationOut,
     CalibrationsOut,
     DeviceModelOut,
+    FitOut,
     ImportIn,
     ImportOut,
 )
@@ -57,7 +58,15 @@ def _model_out(row: DeviceModelRow) -> DeviceModelOut:
         baselines=report.get("baselines", {}),
         coverage=report.get("coverage"),
         noise=report.get("noise"),
+        memory=_fit_out(row, "memory"),
+        power=_fit_out(row, "power"),
     )
+
+
+def _fit_out(row: DeviceModelRow, figure: str) -> FitOut:
+    names = ("total", "families", "baselines", "coverage")
+    found = {name: value for name, value in row.report.get(figure, {}).items() if name in names}
+    return FitOut(basis=row.model[figure]["basis"], **found)
 
 
 @router.get("", response=CalibrationsOut, summary="Calibrations and device models")

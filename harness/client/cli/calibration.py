@@ -24,7 +24,10 @@ _POLL_S = 1.0
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 _UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _RUN_HEAD = ("Id", "Node", "Kind", "State", "Points", "Refused", "Used", "Left", "Started")
-_MODEL_HEAD = ("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Curve fit", "Noise")
+_MODEL_HEAD = (
+    *("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Curve fit", "Noise"),
+    *("Peak memory", "Power"),
+)
 _RIVALS = ("linear regression on knobs", "curve fit (power law)")
 _FORMATS = ("csv", "json")
 
@@ -143,7 +146,13 @@ def _model_row(row: Json) -> tuple[object, ...]:
     total, device = row["total"] or {}, f"{row['kind']} {row['model_name']}"
     rivals = (row["baselines"].get(name, {}).get("mape") for name in _RIVALS)
     errors = map(_share, (total.get("mape"), total.get("p90"), *rivals))
-    return (device, row["n_points"], row["n_finished"], *errors, _share(row["noise"]))
+    others = (_fit(row[name]) for name in ("memory", "power"))
+    return (device, row["n_points"], row["n_finished"], *errors, _share(row["noise"]), *others)
+
+
+def _fit(figure: Json) -> str:
+    """Mean error of a fitted figure, or what it rests on where nothing was held out."""
+    return _share(figure["total"]["mape"]) if figure["total"] else str(figure["basis"])
 
 
 def _share(value: float | None) -> str:
