@@ -10,14 +10,16 @@ from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
 from harness.calibration.exchange import points_of, points_read
-from harness.calibration.known import finished_of, prior_of
+from harness.calibration.known import finished_of
 from harness.calibration.links import link_of
 from harness.calibration.models import CalibrationRun, DeviceModelRow
 from harness.calibration.report import report_of
+from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.learning import corrected
+from scheduler.estimation.prior import prior_for
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +39,10 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     points = points_read(points_of(kind=kind, model_name=model_name))
     if not points:
         return None
-    prior = _prior(kind, model_name)
+    prior = _with_link(prior_for(kind, model_name))
     fitted = fit_device_model(points, prior=prior)
+    if not fitted.n_points:  # too few for step times
+        fitted = fit_device_model(points, prior=_with_link(prior_of(kind, model_name)))
     finished = finished_of(kind, model_name)
     model = corrected(fitted, finished)
     with transaction.atomic():
@@ -59,11 +63,29 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     return row
 
 
-def _prior(kind: str, model_name: str) -> DeviceModel:
+def _with_link(prior: DeviceModel) -> DeviceModel:
     """What is assumed of a kind of device, with the link between its devices where that was timed."""
-    row, prior = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first(), prior_of(kind, model_name)
+    row = DeviceModelRow.objects.filter(kind=prior.kind, model_name=prior.model_name).first()
     link = link_of(row) if row else None
     return replace(prior, link=link) if link else prior
+
+
+def priors_refresh() -> int:
+    """Have kinds of device without step times of their own rest on what ships now; return how many changed.
+
+    What finished jobs taught is kept with the prior that they were held against: a new version may ship another, or an
+    admin have it ignored.
+    """
+    rows = DeviceModelRow.objects.filter(model__n_points=0)
+    kept = rows.values_list("kind", "model_name", "n_points", "model__transferred__digest")
+    stale = [
+        (kind, model_name, n_points)
+        for kind, model_name, n_points, digest in kept
+        if digest != (found.digest if (found := shipped_for(kind, model_name)) else None)
+    ]
+    for kind, model_name, n_points in stale:
+        _ = _fit(kind, model_name) if n_points else model_correct(kind, model_name)
+    return len(stale)
 
 
 def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
@@ -75,7 +97,7 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
     row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
     if row is None and not finished:
         return None
-    fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _prior(kind, model_name)
+    fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
     model = corrected(fitted, finished)
     told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
     made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}

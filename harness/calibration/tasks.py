@@ -11,9 +11,10 @@ from harness.calibration import answers, fitting, learning, sweep
 
 @shared_task(name="control.calibrate")
 def calibrate() -> None:
-    """Have open sweeps take their next step, and keep what finished jobs cost."""
+    """Have open sweeps take their next step, keep what finished jobs cost, and priors be those that ship now."""
     sweep.calibrations_advance()
     learning.jobs_learn()
+    fitting.priors_refresh()
 
 
 @shared_task(name="control.job_learn")

@@ -13,7 +13,7 @@ from harness.calibration.report import LEAST_POINTS
 from harness.pages.charts import chart_card
 from harness.pages.figures import figure, percent
 from harness.pages.words import NAME_WORDS
-from scheduler.estimation.device_model import DeviceModel
+from scheduler.estimation.device_model import DeviceModel, Transfer
 from scheduler.estimation.values import Basis
 
 _FIGURE_COLUMNS = ["mean, %", "median, %", "90th percentile, %", "points"]
@@ -95,6 +95,8 @@ def _section(row: DeviceModelRow, measure: Measure, basis: Basis, report: Report
 def _time_text(row: DeviceModelRow, model: DeviceModel) -> str:
     if "points" in row.report:
         return f"{_errors(row.report)} {_in_range(row.report, 80)} {_rivals(row.report)}"
+    if model.transferred:
+        return f"Steps come from a calibration of {_whose(model.transferred)}"
     if model.basis is Basis.ASSUMED:
         return "Nothing to judge yet: steps are assumed from a table of devices."
     return _TOO_LITTLE
@@ -105,9 +107,18 @@ def _memory_text(row: DeviceModelRow, model: DeviceModel) -> str:
     if report:
         wide = "Its upper end is meant to hold 98 %, for a job that runs out of memory is lost."
         return f"{_errors(report)} {_in_range(report, None)} {wide} {_rivals(report)}"
+    if model.transferred:
+        return f"Peaks are added up as in a calibration of {_whose(model.transferred)}"
     if model.memory.basis is Basis.ASSUMED:
         return "Nothing to judge yet: too few peaks were measured, and the parts of a program are added up as assumed."
     return _unjudged(row, "memory")
+
+
+def _whose(source: Transfer) -> str:
+    return (
+        f"{source.model_name} ({source.n_points} points) that ships with the harness, with a wide range: there is "
+        "nothing here to hold it against. Calibrate to measure yours."
+    )
 
 
 def _power_text(row: DeviceModelRow, model: DeviceModel) -> str:

@@ -18,6 +18,7 @@ from harness.api.schemas.calibration import (
     FitOut,
     ImportIn,
     ImportOut,
+    ShippedOut,
 )
 from harness.calibration import exchange, selectors, services
 from harness.calibration.models import CalibrationRun, DeviceModelRow
@@ -69,6 +70,21 @@ def _fit_out(row: DeviceModelRow, figure: str) -> FitOut:
     return FitOut(basis=row.model[figure]["basis"], **found)
 
 
+def _shipped_out(use: selectors.ShippedUse) -> ShippedOut:
+    told, model = use.shipped.provenance, use.shipped.model
+    return ShippedOut(
+        kind=model.kind,
+        model_name=model.model_name,
+        measured_on=told.measured_on,
+        n_points=told.points,
+        noise=model.noise,
+        mape=model.errors.get("architectures_mape"),
+        software=told.software,
+        conditions=told.conditions,
+        stands_for=use.stands_for,
+    )
+
+
 @router.get("", response=CalibrationsOut, summary="Calibrations and device models")
 def calibrations(request: HttpRequest) -> Any:
     """The newest sweeps, open ones first, and what is known of each kind of device."""
@@ -76,6 +92,7 @@ def calibrations(request: HttpRequest) -> Any:
     return {
         "runs": [_run_out(run) for run in selectors.run_list()],
         "models": [_model_out(row) for row in selectors.model_list()],
+        "shipped": [_shipped_out(use) for use in selectors.shipped_uses()],
     }
 
 

@@ -88,11 +88,26 @@ class DeviceModelOut(Schema):
     power: FitOut = Field(description="Power of one device.")
 
 
+class ShippedOut(Schema):
+    """A calibration that ships with the harness: the prior of cores without one of their own."""
+
+    kind: str
+    model_name: str = Field(description="Of the device that was measured.")
+    measured_on: str = Field(description="Day.")
+    n_points: int
+    noise: float = Field(description="Relative; 0: not known.")
+    mape: float | None = Field(description="On held-out architectures of that very device.")
+    software: str
+    conditions: str
+    stands_for: list[str] = Field(description="Devices here that are estimated by it.")
+
+
 class CalibrationsOut(Schema):
-    """Sweeps, open ones first, and the models fitted to what they measured."""
+    """Sweeps, open ones first, the models fitted to what they measured, and calibrations that ship."""
 
     runs: list[CalibrationOut]
     models: list[DeviceModelOut]
+    shipped: list[ShippedOut] = Field(description="Empty where the setting `DLH_SHIPPED_CALIBRATIONS` is off.")
 
 
 class ImportIn(Strict):

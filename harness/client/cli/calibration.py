@@ -134,6 +134,8 @@ def calibration_show(context: typer.Context, as_json: JsonFlag = False) -> None:
     table_print(_RUN_HEAD, map(_run_row, body["runs"]))
     if body["models"]:
         table_print(_MODEL_HEAD, map(_model_row, body["models"]))
+    for shipped in body["shipped"]:
+        console().print(_shipped(shipped), markup=False)
 
 
 def _run_row(run: Json) -> tuple[object, ...]:
@@ -148,6 +150,13 @@ def _model_row(row: Json) -> tuple[object, ...]:
     errors = map(_share, (total.get("mape"), total.get("p90"), *rivals))
     others = (_fit(row[name]) for name in ("memory", "power"))
     return (device, row["n_points"], row["n_finished"], *errors, _share(row["noise"]), *others)
+
+
+def _shipped(row: Json) -> str:
+    """A calibration that ships with the harness, as a sentence."""
+    uses = f"Stands in for {', '.join(row['stands_for'])}." if row["stands_for"] else "Not needed here."
+    measured = f"{row['n_points']} points of {row['model_name']}, measured on {row['measured_on']}"
+    return f"Ships with the harness: {measured}. {uses}"
 
 
 def _fit(figure: Json) -> str:

@@ -28,15 +28,16 @@ _CSV = "text/csv; charset=utf-8"
 def calibration(request: HttpRequest) -> HttpResponseBase:
     """Sweeps, the model of each kind of device, and how well it does. For admins."""
     require_admin(person(request))
-    runs = [run_line(run) for run in selectors.run_list()]
+    runs, shipped = [run_line(run) for run in selectors.run_list()], selectors.shipped_uses()
     if asks_part(request):
-        return show(request, "calibration/runs.html", {"runs": runs}, nav="pool")
+        return show(request, "calibration/runs.html", {"runs": runs, "shipped": shipped}, nav="pool")
     models = list(selectors.model_list())
     chosen = _model(request, models)
     form = CalibrationForm()
     form.set_nodes(Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", flat=True))
     context: dict[str, Any] = {
         "runs": runs,
+        "shipped": shipped,
         "models": models,
         "chosen": chosen,
         "form": form,
@@ -140,6 +141,7 @@ def accuracy(request: HttpRequest) -> HttpResponseBase:
         "figures": accuracy_rows(selectors.accuracy(rows)),
         "charts": accuracy_charts(rows),
         "models": list(selectors.model_list()),
+        "shipped": selectors.shipped_uses(),
     }
     return show(request, "calibration/accuracy.html", context, nav="accuracy")
 
