@@ -16,6 +16,8 @@ os.environ["DLH_HOME"] = _home
 # Nobody listens there: a test that needs the broker asks for the fixture `broker`.
 os.environ["DLH_REDIS_URL"] = "redis://127.0.0.1:1/0"
 os.environ["DLH_DISK_RESERVE_MIB"] = "1"
+# What is told of a device that nobody has measured rests on no file that is measured anew now and then.
+os.environ["DLH_SHIPPED_CALIBRATIONS"] = "0"
 if os.environ.get("DLH_TEST_DATABASE_URL"):  # a server of tests/postgres.py
     os.environ["DLH_DATABASE_URL"] = os.environ["DLH_TEST_DATABASE_URL"]
 

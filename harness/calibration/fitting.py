@@ -1,32 +1,26 @@
-"""Fit the model of a kind of device to its points, and report how well it does on what it has not seen."""
+"""Fit the model of a kind of device to its points, and have finished jobs correct it."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from statistics import median
-from typing import Any
 
-import numpy as np
 from django.db import transaction
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
 from harness.calibration.exchange import points_of, points_read
-from harness.calibration.known import finished_of, prior_of
+from harness.calibration.known import finished_of
 from harness.calibration.links import link_of
 from harness.calibration.models import CalibrationRun, DeviceModelRow
+from harness.calibration.report import report_of
+from harness.calibration.shipped import prior_of, shipped_for
 from harness.plain import plain
-from scheduler.estimation.baselines import Fit, baselines
-from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.fit import cross_validate, fit_device_model, folds_of, timed
-from scheduler.estimation.intervals import LEVEL, quantiles
+from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.learning import corrected
+from scheduler.estimation.prior import prior_for
 
-FOLDS = 5
-LEAST_POINTS = 10
-"""Below so many points nothing is held out: the figures would say nothing."""
 _log = logging.getLogger(__name__)
 
 
@@ -45,8 +39,10 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     points = points_read(points_of(kind=kind, model_name=model_name))
     if not points:
         return None
-    prior = _prior(kind, model_name)
+    prior = _with_link(prior_for(kind, model_name))
     fitted = fit_device_model(points, prior=prior)
+    if not fitted.n_points:  # too few for step times
+        fitted = fit_device_model(points, prior=_with_link(prior_of(kind, model_name)))
     finished = finished_of(kind, model_name)
     model = corrected(fitted, finished)
     with transaction.atomic():
@@ -67,11 +63,29 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     return row
 
 
-def _prior(kind: str, model_name: str) -> DeviceModel:
+def _with_link(prior: DeviceModel) -> DeviceModel:
     """What is assumed of a kind of device, with the link between its devices where that was timed."""
-    row, prior = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first(), prior_of(kind, model_name)
+    row = DeviceModelRow.objects.filter(kind=prior.kind, model_name=prior.model_name).first()
     link = link_of(row) if row else None
     return replace(prior, link=link) if link else prior
+
+
+def priors_refresh() -> int:
+    """Have kinds of device without step times of their own rest on what ships now; return how many changed.
+
+    What finished jobs taught is kept with the prior that they were held against: a new version may ship another, or an
+    admin have it ignored.
+    """
+    rows = DeviceModelRow.objects.filter(model__n_points=0)
+    kept = rows.values_list("kind", "model_name", "n_points", "model__transferred__digest")
+    stale = [
+        (kind, model_name, n_points)
+        for kind, model_name, n_points, digest in kept
+        if digest != (found.digest if (found := shipped_for(kind, model_name)) else None)
+    ]
+    for kind, model_name, n_points in stale:
+        _ = _fit(kind, model_name) if n_points else model_correct(kind, model_name)
+    return len(stale)
 
 
 def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
@@ -83,7 +97,7 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
     row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
     if row is None and not finished:
         return None
-    fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _prior(kind, model_name)
+    fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
     model = corrected(fitted, finished)
     told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
     made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
@@ -91,64 +105,3 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
         kind=kind, model_name=model_name, defaults=told, create_defaults=made
     )
     return found
-
-
-def report_of(points: list[CalibrationPoint], fitted: DeviceModel, prior: DeviceModel) -> dict[str, Any]:
-    """Errors on held-out architectures, by family, beside the usual methods, with the noise of the measurements.
-
-    `points` holds `[family, measured_s, predicted_s, error, point_id, held]`, each predicted without its architecture.
-    """
-    single = [point for point in points if point.count == 1 and (point.kind != "cpu" or point.threads == 1)]
-    if len(single) < LEAST_POINTS:
-        return {}
-    folds = folds_of([point.architecture for point in single], FOLDS)
-    held_out = cross_validate(timed(single, prior.members[0]), folds)
-    predicted_s = [point.typical_s * float(np.exp(-error)) for point, error in zip(single, held_out.error, strict=True)]
-    errors = np.expm1(-held_out.error)
-    scale = np.hypot(fitted.spread.floor, held_out.disagreement)
-    inside = _inside(held_out.error / scale, folds)
-    families = sorted({point.family for point in single})
-    names = np.array([point.family for point in single])
-    return {
-        "points": [
-            [point.family, point.typical_s, guess, float(error), point.point_id, held]
-            for point, guess, error, held in zip(single, predicted_s, errors, inside, strict=True)
-        ],
-        "families": {family: figures(errors[names == family]) for family in families},
-        "total": figures(errors),
-        "coverage": float(np.mean(inside)),
-        "baselines": {name: figures(_rival(fit, single, folds)) for name, fit in baselines().items()},
-        "noise": float(median(point.noise for point in single)),
-    }
-
-
-def _rival(fit: Fit, points: list[CalibrationPoint], folds: Any) -> Any:
-    """Relative errors of a usual method on the same held-out points."""
-    measured_s = np.array([point.typical_s for point in points])
-    predicted_s = np.zeros(len(points))
-    for fold in np.unique(folds):
-        out = np.flatnonzero(folds == fold)
-        predict = fit([point for point, number in zip(points, folds, strict=True) if number != fold])
-        predicted_s[out] = predict([points[number] for number in out])
-    return predicted_s / measured_s - 1.0
-
-
-def figures(errors: Any) -> dict[str, float]:
-    """Mean, median and 90th percentile of absolute relative errors."""
-    size = np.abs(np.asarray(errors, dtype=float))
-    return {
-        "n": len(size),
-        "mape": float(size.mean()),
-        "median": float(np.median(size)),
-        "p90": float(np.quantile(size, 0.9)),
-    }
-
-
-def _inside(scores: Any, folds: Any) -> list[bool]:
-    """Whether the 80 % interval holds each measurement; the interval comes from the other folds alone."""
-    held = np.zeros(len(scores), dtype=bool)
-    for fold in np.unique(folds):
-        low, high = quantiles(scores[folds != fold], LEVEL)
-        own = folds == fold
-        held[own] = (low <= scores[own]) & (scores[own] <= high)
-    return [bool(value) for value in held]

@@ -1,4 +1,4 @@
-"""What is known of a kind of device: the fitted model, else the shipped prior with its wide intervals."""
+"""What is known of a kind of device: the fitted model, else a prior with its wide intervals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
+from harness.calibration.shipped import prior_of
 from harness.jobs.models import DeviceUse
 from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import Node, NodeState
@@ -16,7 +17,6 @@ from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.learning import RECENT, Finished
 from scheduler.estimation.link import allreduce_s
-from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
 from scheduler.workload import Workload
@@ -24,11 +24,6 @@ from scheduler.workload import Workload
 _log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
-
-
-def prior_of(kind: str, model_name: str) -> DeviceModel:
-    """What is assumed before anything was measured."""
-    return prior_for(kind, model_name)
 
 
 def device_model(kind: str, model_name: str) -> DeviceModel:
@@ -48,7 +43,7 @@ def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
     found = {}
     for key, (name, slowdown) in real.items():
         kind, _ = key
-        model = known.setdefault((kind, name), prior_of(kind, name))
+        model = known.get((kind, name)) or known.setdefault((kind, name), prior_of(kind, name))
         found[key] = replace(_powered(_of_pool(model), table), slowdown=max(1.0, slowdown))
     return found
 

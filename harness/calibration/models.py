@@ -114,7 +114,7 @@ class DeviceModelRow(models.Model):
     n_points = models.PositiveIntegerField(default=0)
     n_finished = models.PositiveIntegerField(default=0)
     report = models.JSONField(default=dict, blank=True)
-    """Cross-validation: `{families, total, baselines, noise, points}`; see `harness.calibration.fitting`."""
+    """Cross-validation of step time, memory and power; see `harness.calibration.report`."""
     link = models.JSONField(default=dict, blank=True)
     """`{latency_s, bytes_per_s, nodes, measured_at}` as probed; empty: never."""
     fitted_at = models.DateTimeField()

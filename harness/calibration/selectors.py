@@ -9,7 +9,9 @@ from typing import Any
 from django.db.models import QuerySet
 
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, FinishedJobRow
+from harness.calibration.shipped import Shipped, shipped_for, shipped_list
 from harness.errors import NotFound
+from harness.pool.models import Device
 from scheduler.estimation.values import Basis
 
 RUNS_SHOWN = 20
@@ -75,6 +77,29 @@ def point_counts(kind: str, model_name: str) -> dict[str, int]:
     rows = CalibrationPointRow.objects.filter(kind=kind, model_name=model_name)
     imported = rows.filter(imported=True).count()
     return {"measured": rows.count() - imported, "imported": imported}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShippedUse:
+    """A calibration that ships with the harness, and what it is good for here."""
+
+    shipped: Shipped
+    stands_for: list[str]
+    """Model names of devices here without a calibration of their own."""
+
+
+def shipped_uses() -> list[ShippedUse]:
+    """Those that ship, unless the setting has them ignored."""
+    known = shipped_list()
+    if not known:
+        return []
+    fitted = set(DeviceModelRow.objects.filter(model__n_points__gt=0).values_list("kind", "model_name"))
+    devices = Device.objects.filter(away_since=None).exclude(model_name="").order_by("kind", "model_name")
+    own = [key for key in devices.values_list("kind", "model_name").distinct() if key not in fitted]
+    found = {key: shipped_for(*key) for key in own}
+    return [
+        ShippedUse(shipped=one, stands_for=[name for (_, name), used in found.items() if used is one]) for one in known
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,12 @@ from harness.calibration import answers, fitting, learning, node_links, sweep
 
 @shared_task(name="control.calibrate")
 def calibrate() -> None:
-    """Have open sweeps take their next step, links between nodes timed, and keep what finished jobs cost."""
+    """Have open sweeps take their next step, links between nodes timed, keep what finished jobs cost, and priors be
+    those that ship now."""
     sweep.calibrations_advance()
     node_links.links_advance()
     learning.jobs_learn()
+    fitting.priors_refresh()
 
 
 @shared_task(name="control.job_learn")

@@ -26,7 +26,7 @@ from harness.pool.services import pool_setting_get
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.estimate import Probe, estimate_all
 from scheduler.estimation.steps import Steps
-from scheduler.estimation.values import Allocation, Basis, Estimate
+from scheduler.estimation.values import Allocation, Estimate
 from scheduler.kinds import real_name
 from scheduler.offers.mixtures import mixed_estimates
 from scheduler.offers.recommend import candidates, recommend, reserved_offer
@@ -161,6 +161,11 @@ _ONLY = (
     "This program cannot be read without running it: its figures come from a few real steps on one device, "
     "and nothing is known of other devices or of several at once."
 )
+_UNCALIBRATED = (
+    "No calibration of {} yet: its figures {}, with wide ranges. An admin can calibrate it on the pool page."
+)
+_SHEETS = "are assumed from data sheets"
+_SHIPPED = "come from a calibration of {} that ships with the harness"
 _ELSEWHERE = (
     "What this program takes is known of {} alone, where a few real steps were tried, and not of what you asked for."
 )
@@ -241,7 +246,7 @@ def offer_compute(
     )  # fmt: skip
     offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
-    notes += _notes(list(estimates.values()), openings) + _declared_note(groups)
+    notes += _notes(list(estimates.values()), openings, probes or {}) + _declared_note(groups)
     notes += link_notes(ways, links_read(ways), workload) + _reserved_note(project)
     notes += _looks_notes(probes or {}) + tests_told(offer)
     return offer, ([_ONLY] if only is not None else []) + notes
@@ -258,15 +263,15 @@ def _explained(
     return offer
 
 
-def _notes(estimates: list[Estimate], openings: Openings) -> list[str]:
-    notes = []
-    ways = [way.allocation for way in estimates if _is_assumed(way) and not way.allocation.parts]
-    assumed = sorted({real_name(way.model_name)[0] or way.kind for way in ways})
-    if assumed:
-        notes.append(
-            f"No calibration of {', '.join(assumed)} yet: its figures are assumed from data sheets, with wide ranges. "
-            "An admin can calibrate it on the pool page."
-        )
+def _notes(estimates: list[Estimate], openings: Openings, probes: Mapping[Key, Probe]) -> list[str]:
+    ways = [way.allocation for way in estimates if not way.allocation.parts]
+    models = device_models({(way.kind, real_name(way.model_name)[0]) for way in ways} - probes.keys())
+    unknown = {key: model for key, model in models.items() if not model.n_points}
+    by_source: dict[str, list[str]] = defaultdict(list)
+    for (kind, name), model in sorted(unknown.items()):
+        source = _SHIPPED.format(model.transferred.model_name) if model.transferred else _SHEETS
+        by_source[source].append(name or kind)
+    notes = [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
     if openings.guessed:
         notes.append("Starts rest on a guess: a job whose end nobody has estimated holds devices.")
     return notes
@@ -275,8 +280,3 @@ def _notes(estimates: list[Estimate], openings: Openings) -> list[str]:
 def _looks_notes(probes: Mapping[Key, Probe]) -> list[str]:
     """What came of probes that were made twice."""
     return [said for (kind, name), probe in probes.items() if (said := twice_words(probe, name or kind))]
-
-
-def _is_assumed(estimate: Estimate) -> bool:
-    # of a device that was measured only what lies between several of them is assumed
-    return estimate.time_basis is Basis.ASSUMED and estimate.memory_basis is Basis.ASSUMED

@@ -1,17 +1,17 @@
-"""What the pages of the estimator show: sweeps, fits, errors, and forecasts against facts."""
+"""What the pages of the estimator show: sweeps, and forecasts against facts; the fits: `harness.pages.fit_view`."""
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from harness.calibration import selectors
-from harness.calibration.models import OPEN, CalibrationRun, DeviceModelRow, FinishedJobRow
+from harness.calibration.models import OPEN, CalibrationRun, FinishedJobRow
 from harness.calibration.reach import reach_words
 from harness.calibration.selectors import MEASURES, Accuracy, compared
 from harness.pages.charts import chart_card
+from harness.pages.fit_view import in_percent
 from harness.pages.words import NAME_WORDS
 
 MEASURE_WORDS = {
@@ -22,9 +22,6 @@ MEASURE_WORDS = {
 }
 MEASURE_UNITS = {"step_s": ("s", 1.0), "run_s": ("s", 1.0), "peak_bytes": ("MiB", 2.0**20), "energy_j": ("J", 1.0)}
 """What a measure is drawn in, and how much of its own unit that is."""
-_POINT_COLUMNS = ["family", "measured step, s", "predicted step, s", "point", "error, %"]
-_FIGURE_COLUMNS = ["mean, %", "median, %", "90th percentile, %", "points"]
-_FIGURES = ("mape", "median", "p90")
 
 
 def run_line(run: CalibrationRun) -> dict[str, Any]:
@@ -37,58 +34,6 @@ def run_line(run: CalibrationRun) -> dict[str, Any]:
         "percent": round(100 * selectors.run_progress(run).share),
         "last_refusal": run.refused[-1]["problem"] if run.refused else "",
     }
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100.0 * share
-
-
-def model_charts(row: DeviceModelRow) -> list[dict[str, Any]]:
-    """The fit of one kind of device as pictures; empty while too little is measured."""
-    report = row.report
-    if not report:
-        return []
-    points = [
-        [NAME_WORDS.get(family, family), measured_s, predicted_s, point_id, _percent(error)]
-        for family, measured_s, predicted_s, error, point_id, *_ in report["points"]
-    ]
-    residuals = [[family, measured_s, error, point_id] for family, measured_s, _, point_id, error in points]
-    floor = _percent(report.get("noise"))
-    held_out = "Each point is predicted by a model that has not seen its architecture."
-    return [
-        chart_card(
-            "fit", "Measured against predicted", "agreement", _POINT_COLUMNS, points, csv=_csv(row, "fit"),
-            note=f"{held_out} Both axes are logarithmic.",
-        ),
-        chart_card(
-            "residuals", "Errors of the prediction", "residuals", ["family", "measured step, s", "error, %", "point"],
-            residuals, csv=_csv(row, "residuals"), floor=floor,
-            note="Above 0 the prediction was too high. The dotted lines are the noise of the measurements themselves.",
-        ),
-        chart_card(
-            "families", "Error by family", "grouped", ["family", *_FIGURE_COLUMNS],
-            _figure_rows(report["families"], NAME_WORDS), csv=_csv(row, "families"), unit="absolute error, %",
-            note=held_out, bars=3,
-        ),
-        chart_card(
-            "methods", "Ours beside the usual methods", "grouped",
-            ["method", *_FIGURE_COLUMNS],
-            _figure_rows({"ours": report["total"], **report["baselines"]}, {}), csv=_csv(row, "methods"),
-            unit="absolute error, %", scale="log", bars=3,
-            note="The same points, held out in the same way. The axis is logarithmic.",
-        ),
-    ]  # fmt: skip
-
-
-def _figure_rows(groups: dict[str, dict[str, float]], words: dict[str, str]) -> list[list[Any]]:
-    return [
-        [words.get(name, name.replace("_", " ")), *(_percent(found[part]) for part in _FIGURES), found["n"]]
-        for name, found in groups.items()
-    ]
-
-
-def _csv(row: DeviceModelRow, name: str) -> str:
-    return f"{reverse('calibration_chart', args=[name])}?{urlencode({'model': row.pk})}"
 
 
 def accuracy_rows(found: list[Accuracy]) -> list[dict[str, Any]]:
@@ -145,7 +90,7 @@ def _by(rows: list[FinishedJobRow], field: str, title: str) -> dict[str, Any] | 
     if len(groups) < 2:
         return None
     lines = [
-        [NAME_WORDS.get(name, name), _percent(item.mape), _percent(item.median), _percent(item.p90), item.jobs]
+        [NAME_WORDS.get(name, name), in_percent(item.mape), in_percent(item.median), in_percent(item.p90), item.jobs]
         for name, item in groups.items()
     ]
     columns = [field, "mean, %", "median, %", "90th percentile, %", "jobs"]

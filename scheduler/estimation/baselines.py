@@ -1,4 +1,4 @@
-"""Rivals that are printed beside our estimates: the plain regressions of the field, fitted to the same points.
+"""Rivals that are shown beside our estimates: the plain regressions of the field, fitted to the same points.
 
 Linear regression on the knobs (what is usually done), on FLOPs; non-negative least squares by relative error on FLOPs,
 and on a few totals; a power law of the totals (curve fit); boosted trees on totals and knobs.
@@ -15,14 +15,14 @@ from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.features import Vector
 
 Predictor = Callable[[Sequence[CalibrationPoint]], Vector]
-Fit = Callable[[Sequence[CalibrationPoint]], Predictor]
-LEAST_S = 1e-6
+Fit = Callable[[Sequence[CalibrationPoint], Vector], Predictor]
+LEAST = 1e-6
 """Linear models may predict less than nothing: this instead."""
 RIDGES = tuple(10.0**power for power in range(-4, 3))
 
 
 def baselines() -> Mapping[str, Fit]:
-    """Name -> (training points -> predictor of seconds per step)."""
+    """Name -> (training points, what was measured of each, all above 0 -> predictor of that figure)."""
     return {
         "linear regression on knobs": linear_on_knobs,
         "linear regression on FLOPs": linear_on_flops,
@@ -31,6 +31,11 @@ def baselines() -> Mapping[str, Fit]:
         "curve fit (power law)": power_law,
         "boosted trees": boosted_trees,
     }
+
+
+def general_baselines() -> Mapping[str, Fit]:
+    """Those that make sense of peak memory and power, too: what goes by FLOPs alone is left out."""
+    return {name: fit for name, fit in baselines().items() if fit not in (linear_on_flops, flops_only)}
 
 
 def totals(points: Sequence[CalibrationPoint]) -> Vector:
@@ -62,56 +67,55 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def linear_on_knobs(points: Sequence[CalibrationPoint]) -> Predictor:
+def linear_on_knobs(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor:
     """Ordinary least squares on the knobs."""
     from sklearn.linear_model import LinearRegression
 
     read = knob_reader(points)
-    model = LinearRegression().fit(read(points), seconds(points))
-    return lambda some: np.maximum(model.predict(read(some)), LEAST_S)
+    model = LinearRegression().fit(read(points), measured)
+    return lambda some: np.maximum(model.predict(read(some)), LEAST)
 
 
-def linear_on_flops(points: Sequence[CalibrationPoint]) -> Predictor:
+def linear_on_flops(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor:
     """Ordinary least squares on FLOPs."""
     from sklearn.linear_model import LinearRegression
 
-    model = LinearRegression().fit(totals(points)[:, :1], seconds(points))
-    return lambda some: np.maximum(model.predict(totals(some)[:, :1]), LEAST_S)
+    model = LinearRegression().fit(totals(points)[:, :1], measured)
+    return lambda some: np.maximum(model.predict(totals(some)[:, :1]), LEAST)
 
 
-def flops_only(points: Sequence[CalibrationPoint]) -> Predictor:
-    """seconds = FLOPs c1 + c2, both not negative, by relative error."""
-    return _relative_nnls(points, columns=1)
+def flops_only(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor:
+    """FLOPs c1 + c2, both not negative, by relative error."""
+    return _relative_nnls(points, measured, columns=1)
 
 
-def totals_nnls(points: Sequence[CalibrationPoint]) -> Predictor:
+def totals_nnls(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor:
     """The same on all totals."""
-    return _relative_nnls(points, columns=5)
+    return _relative_nnls(points, measured, columns=5)
 
 
-def _relative_nnls(points: Sequence[CalibrationPoint], columns: int) -> Predictor:
+def _relative_nnls(points: Sequence[CalibrationPoint], measured: Vector, columns: int) -> Predictor:
     from scipy.optimize import nnls
 
     def inputs(some: Sequence[CalibrationPoint]) -> Vector:
         return np.column_stack([totals(some)[:, :columns], np.ones(len(some))])
 
-    known, measured = inputs(points), seconds(points)
-    scaled = known / measured[:, None]
+    scaled = inputs(points) / measured[:, None]
     scale = scaled.max(axis=0)
     weights = nnls(scaled / scale, np.ones(len(measured)))[0] / scale
-    return lambda some: np.maximum(inputs(some) @ weights, LEAST_S)
+    return lambda some: np.maximum(inputs(some) @ weights, LEAST)
 
 
-def power_law(points: Sequence[CalibrationPoint]) -> Predictor:
-    """log seconds linear in the logarithms of the totals, lightly ridged."""
+def power_law(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor:
+    """Logarithm linear in the logarithms of the totals, lightly ridged."""
     from sklearn.linear_model import RidgeCV
 
-    model = RidgeCV(alphas=RIDGES).fit(np.log1p(totals(points)), np.log(seconds(points)))
+    model = RidgeCV(alphas=RIDGES).fit(np.log1p(totals(points)), np.log(measured))
     return lambda some: np.exp(model.predict(np.log1p(totals(some))))
 
 
-def boosted_trees(points: Sequence[CalibrationPoint]) -> Predictor:
-    """Histogram gradient boosting of log seconds on log totals and knobs."""
+def boosted_trees(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor:
+    """Histogram gradient boosting of the logarithm on log totals and knobs."""
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     read = knob_reader(points)
@@ -120,5 +124,5 @@ def boosted_trees(points: Sequence[CalibrationPoint]) -> Predictor:
         return np.column_stack([np.log1p(totals(some)), read(some)])
 
     model = HistGradientBoostingRegressor(min_samples_leaf=5, max_iter=300, learning_rate=0.06, random_state=0)
-    model.fit(inputs(points), np.log(seconds(points)))
+    model.fit(inputs(points), np.log(measured))
     return lambda some: np.exp(model.predict(inputs(some)))

@@ -115,6 +115,17 @@ class Corrector:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """Whose calibration stands in for one that this kind of device does not have."""
+
+    model_name: str
+    """Of the device that was measured."""
+    n_points: int
+    digest: str = ""
+    """Of the points: tells one calibration of it from the next."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceModel:
     """One kind of device: (`kind`, `model_name`)."""
 
@@ -144,6 +155,8 @@ class DeviceModel:
     """Median relative spread of visits to the same point: no estimate can be better."""
     errors: Mapping[str, float] = field(default_factory=dict)
     """Held-out errors found while fitting, for the page that shows them: mape, p90, and so on."""
+    transferred: Transfer | None = None
+    """Set where steps and memory come from another device (`scheduler.estimation.transfer`); `n_points` is 0 then."""
     version: int = DEVICE_MODEL_VERSION
     slowdown: float = 1.0
     """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""
@@ -205,4 +218,6 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields["corrector"] = corrector and Corrector(
         inputs=_tuples(corrector["inputs"]), alpha=tuple(corrector["alpha"]), length=corrector["length"]
     )
+    transferred = body.get("transferred")
+    fields["transferred"] = Transfer(**transferred) if transferred else None
     return DeviceModel(**fields)

@@ -268,6 +268,9 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         said.append(f"{counted(len(probe.step_s), 'real step')} of this program {words}")
     if model.n_points:
         said.append(f"{model.n_points} calibration points of {model.model_name}")
+    elif model.transferred is not None:
+        whose = f"a calibration of {model.transferred.model_name} that ships with the harness"
+        said.append(f"{whose}, so the range is wide: calibrate to measure yours")
     elif model.basis is Basis.ASSUMED:
         said.append(f"nothing measured on {model.model_name} yet: figures of its maker, so the range is wide")
     if model.correction.n_jobs:

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS, CalibrationPoint
 from scheduler.estimation.corrector import fit_corrector
-from scheduler.estimation.device_model import Coefficients, DeviceModel, PowerModel, Spread
+from scheduler.estimation.device_model import Coefficients, DeviceModel, Spread
 from scheduler.estimation.features import Vector
 from scheduler.estimation.fit_memory import fit_memory
+from scheduler.estimation.fit_power import fit_power
 from scheduler.estimation.fit_time import fit_members, subset
 from scheduler.estimation.intervals import near_distance
 from scheduler.estimation.predict import Table, member_seconds, summary, tabulate
@@ -67,7 +68,7 @@ def fit_device_model(points: Sequence[CalibrationPoint], *, prior: DeviceModel |
         if start.kind == "cpu"
         else [point for point in points if point.count == 1]
     )
-    model = _with_memory(_with_power(start, points), points)
+    model = _with_memory(replace(start, power=fit_power(points, start.power)), points)
     if len(single) >= LEAST_POINTS:
         model = _with_times(model, single)
         model = fit_parallel_share(model, points)
@@ -190,18 +191,6 @@ def _with_memory(model: DeviceModel, points: Sequence[CalibrationPoint]) -> Devi
     workloads = [point.workload for point in known]
     peaks = [point.peak_bytes for point in known]
     return replace(model, memory=fit_memory(workloads, peaks, [point.architecture for point in known], model.memory))
-
-
-def _with_power(model: DeviceModel, points: Sequence[CalibrationPoint]) -> DeviceModel:
-    """Median power of a device while it runs, where it could be read."""
-    read = [point.power_w / point.count for point in points if point.power_w]
-    if not read:
-        return model
-    busy_w = float(median(read))
-    power = PowerModel(
-        idle_w=min(model.power.idle_w, busy_w), busy_w=busy_w, basis=Basis.MEASURED, source=f"{len(read)} points"
-    )
-    return replace(model, power=power)
 
 
 __all__ = ["cross_validate", "errors_of", "fit_device_model", "folds_of", "timed"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.estimation.device_model import MemoryModel
 from scheduler.estimation.features import Vector
@@ -48,33 +49,51 @@ def fit_memory(
     """Coefficients, and the ends of the interval from peaks held out by `groups` (architectures)."""
     if len(peaks) < LEAST_POINTS:
         return prior
-    inputs, measured = np.array([parts(workload) for workload in workloads]), np.array(peaks, dtype=float)
-    start = np.log([max(prior.coefficients[name], 1e-3) for name in PARTS])
-    ratios = _held_out_ratios(inputs, measured, groups, start)
-    weights = np.exp(_solve(inputs, measured, start))
-    order = np.sort(ratios)
-    rank = min(len(order) - 1, int(np.ceil(CAREFUL * (len(order) + 1))) - 1)
+    low_ratio, high_ratio = ends(held_out_ratios(workloads, peaks, _folds(groups), prior))
+    weights = np.exp(_solve(_inputs(workloads), np.array(peaks, dtype=float), _start(prior)))
     return MemoryModel(
         coefficients=dict(zip(PARTS, map(float, weights), strict=True)),
-        low_ratio=float(min(1.0, np.quantile(ratios, 0.1))),
-        high_ratio=float(max(1.0, order[rank]) * HEADROOM),
+        low_ratio=low_ratio,
+        high_ratio=high_ratio,
         basis=Basis.MODELLED,
-        n_points=len(measured),
+        n_points=len(peaks),
     )
 
 
-def _held_out_ratios(inputs: Vector, measured: Vector, groups: Sequence[str], start: Vector) -> Vector:
-    """Measured over predicted, each predicted without its own group; where there is no other, by the prior."""
+def ends(ratios: Vector) -> tuple[float, float]:
+    """Lower and careful upper end of measured / predicted, from ratios of what was held out."""
+    order = np.sort(ratios)
+    rank = min(len(order) - 1, int(np.ceil(CAREFUL * (len(order) + 1))) - 1)
+    return float(min(1.0, np.quantile(ratios, 0.1))), float(max(1.0, order[rank]) * HEADROOM)
+
+
+def held_out_ratios(
+    workloads: Sequence[Workload], peaks: Sequence[float], folds: npt.NDArray[np.intp], prior: MemoryModel
+) -> Vector:
+    """Measured over predicted, each predicted without its own fold; where there is no other, by the prior."""
+    inputs, measured, start = _inputs(workloads), np.array(peaks, dtype=float), _start(prior)
+    ratios = np.ones(len(measured))
+    for fold in np.unique(folds):
+        out = folds == fold
+        weights = np.exp(start if out.all() else _solve(inputs[~out], measured[~out], start))
+        ratios[out] = measured[out] / (inputs[out] @ weights)
+    return ratios
+
+
+def _inputs(workloads: Sequence[Workload]) -> Vector:
+    return np.array([parts(workload) for workload in workloads])
+
+
+def _start(prior: MemoryModel) -> Vector:
+    """Logarithms of the prior's coefficients."""
+    found: Vector = np.log([max(prior.coefficients[name], 1e-3) for name in PARTS])
+    return found
+
+
+def _folds(groups: Sequence[str]) -> npt.NDArray[np.intp]:
     names = sorted(set(groups))
     fold_of = {name: number % FOLDS for number, name in enumerate(np.random.default_rng(0).permutation(names))}
-    folds = np.array([fold_of[name] for name in groups])
-    ratios = np.ones(len(measured))
-    for fold in range(FOLDS):
-        out = folds == fold
-        if out.any():
-            weights = np.exp(start if out.all() else _solve(inputs[~out], measured[~out], start))
-            ratios[out] = measured[out] / (inputs[out] @ weights)
-    return ratios
+    return np.array([fold_of[name] for name in groups])
 
 
 def _solve(inputs: Vector, measured: Vector, start: Vector) -> Vector:

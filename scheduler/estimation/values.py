@@ -17,9 +17,9 @@ class Basis(StrEnum):
     MEASURED = "measured"
     """On this device kind, with this program."""
     MODELLED = "modelled"
-    """From a model fitted to measurements on this device kind."""
+    """From a model fitted to measurements on this device kind, or on another core whose name is told with it."""
     ASSUMED = "assumed"
-    """From a table, or from measurements on other kinds of device."""
+    """From a table."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.estimation.baselines import baselines
+from scheduler.estimation.baselines import baselines, seconds
 from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
@@ -106,7 +106,7 @@ def held_out_cnns(points: Sequence[CalibrationPoint]) -> Table:
         sure += [0.0 < point.noise <= AGREE for point in unknown]
         peaks += [each.peak_bytes.mid / point.peak_bytes for each, point in zip(found, unknown, strict=True)]
         for name, fit in baselines().items():
-            errors.setdefault(name, []).append(errors_of(fit(known)(unknown), unknown))
+            errors.setdefault(name, []).append(errors_of(fit(known, seconds(known))(unknown), unknown))
     table = {name: figures(np.concatenate(rows)) for name, rows in errors.items()}
     for name, row in table.items():
         show(name, row, f"(bar {BARS['cnn_mape']:.0%} / p90 {BARS['cnn_p90']:.0%})" if name == "ours" else "")
@@ -143,7 +143,7 @@ def held_out_families(points: Sequence[CalibrationPoint]) -> Table:
         for point, value in zip(unknown, error, strict=True):
             by_family[point.family].append(value)
         for name, fit in baselines().items():
-            errors.setdefault(name, []).append(errors_of(fit(known)(unknown), unknown))
+            errors.setdefault(name, []).append(errors_of(fit(known, seconds(known))(unknown), unknown))
     table = {name: figures(np.concatenate(rows)) for name, rows in errors.items()}
     for name, row in table.items():
         show(name, row, f"(bar {BARS['families_mape']:.0%})" if name == "ours" else "")

@@ -15,8 +15,10 @@ from harness.api.schemas.calibration import (
     CalibrationOut,
     CalibrationsOut,
     DeviceModelOut,
+    FitOut,
     ImportIn,
     ImportOut,
+    ShippedOut,
 )
 from harness.calibration import exchange, selectors, services
 from harness.calibration.models import CalibrationRun, DeviceModelRow
@@ -57,6 +59,29 @@ def _model_out(row: DeviceModelRow) -> DeviceModelOut:
         baselines=report.get("baselines", {}),
         coverage=report.get("coverage"),
         noise=report.get("noise"),
+        memory=_fit_out(row, "memory"),
+        power=_fit_out(row, "power"),
+    )
+
+
+def _fit_out(row: DeviceModelRow, figure: str) -> FitOut:
+    names = ("total", "families", "baselines", "coverage")
+    found = {name: value for name, value in row.report.get(figure, {}).items() if name in names}
+    return FitOut(basis=row.model[figure]["basis"], **found)
+
+
+def _shipped_out(use: selectors.ShippedUse) -> ShippedOut:
+    told, model = use.shipped.provenance, use.shipped.model
+    return ShippedOut(
+        kind=model.kind,
+        model_name=model.model_name,
+        measured_on=told.measured_on,
+        n_points=told.points,
+        noise=model.noise,
+        mape=model.errors.get("architectures_mape"),
+        software=told.software,
+        conditions=told.conditions,
+        stands_for=use.stands_for,
     )
 
 
@@ -67,6 +92,7 @@ def calibrations(request: HttpRequest) -> Any:
     return {
         "runs": [_run_out(run) for run in selectors.run_list()],
         "models": [_model_out(row) for row in selectors.model_list()],
+        "shipped": [_shipped_out(use) for use in selectors.shipped_uses()],
     }
 
 

@@ -61,6 +61,16 @@ class ErrorFigures(Schema):
     p90: float
 
 
+class FitOut(Schema):
+    """How well a figure beside the step time is fitted."""
+
+    basis: str = Field(description="`measured`, `modelled` or `assumed`: of an assumed one there are no errors.")
+    total: ErrorFigures | None = Field(None, description="On held-out architectures; null below ten points.")
+    families: dict[str, ErrorFigures] = {}
+    baselines: dict[str, ErrorFigures] = {}
+    coverage: float | None = Field(None, description="Share inside the range; null where no range is given.")
+
+
 class DeviceModelOut(Schema):
     """What is known of one kind of device."""
 
@@ -74,13 +84,30 @@ class DeviceModelOut(Schema):
     baselines: dict[str, ErrorFigures] = Field(description="The usual methods on the same held-out points.")
     coverage: float | None = Field(description="Share of held-out points inside the 80 % interval.")
     noise: float | None = Field(description="Relative noise of the measurements: no estimate can be better.")
+    memory: FitOut = Field(description="Peak memory of a rank.")
+    power: FitOut = Field(description="Power of one device.")
+
+
+class ShippedOut(Schema):
+    """A calibration that ships with the harness: the prior of cores without one of their own."""
+
+    kind: str
+    model_name: str = Field(description="Of the device that was measured.")
+    measured_on: str = Field(description="Day.")
+    n_points: int
+    noise: float = Field(description="Relative; 0: not known.")
+    mape: float | None = Field(description="On held-out architectures of that very device.")
+    software: str
+    conditions: str
+    stands_for: list[str] = Field(description="Devices here that are estimated by it.")
 
 
 class CalibrationsOut(Schema):
-    """Sweeps, open ones first, and the models fitted to what they measured."""
+    """Sweeps, open ones first, the models fitted to what they measured, and calibrations that ship."""
 
     runs: list[CalibrationOut]
     models: list[DeviceModelOut]
+    shipped: list[ShippedOut] = Field(description="Empty where the setting `DLH_SHIPPED_CALIBRATIONS` is off.")
 
 
 class ImportIn(Strict):

@@ -24,7 +24,10 @@ _POLL_S = 1.0
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 _UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _RUN_HEAD = ("Id", "Node", "Kind", "State", "Points", "Refused", "Used", "Left", "Started")
-_MODEL_HEAD = ("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Curve fit", "Noise")
+_MODEL_HEAD = (
+    *("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Curve fit", "Noise"),
+    *("Peak memory", "Power"),
+)
 _RIVALS = ("linear regression on knobs", "curve fit (power law)")
 _FORMATS = ("csv", "json")
 
@@ -131,6 +134,8 @@ def calibration_show(context: typer.Context, as_json: JsonFlag = False) -> None:
     table_print(_RUN_HEAD, map(_run_row, body["runs"]))
     if body["models"]:
         table_print(_MODEL_HEAD, map(_model_row, body["models"]))
+    for shipped in body["shipped"]:
+        console().print(_shipped(shipped), markup=False)
 
 
 def _run_row(run: Json) -> tuple[object, ...]:
@@ -143,7 +148,20 @@ def _model_row(row: Json) -> tuple[object, ...]:
     total, device = row["total"] or {}, f"{row['kind']} {row['model_name']}"
     rivals = (row["baselines"].get(name, {}).get("mape") for name in _RIVALS)
     errors = map(_share, (total.get("mape"), total.get("p90"), *rivals))
-    return (device, row["n_points"], row["n_finished"], *errors, _share(row["noise"]))
+    others = (_fit(row[name]) for name in ("memory", "power"))
+    return (device, row["n_points"], row["n_finished"], *errors, _share(row["noise"]), *others)
+
+
+def _shipped(row: Json) -> str:
+    """A calibration that ships with the harness, as a sentence."""
+    uses = f"Stands in for {', '.join(row['stands_for'])}." if row["stands_for"] else "Not needed here."
+    measured = f"{row['n_points']} points of {row['model_name']}, measured on {row['measured_on']}"
+    return f"Ships with the harness: {measured}. {uses}"
+
+
+def _fit(figure: Json) -> str:
+    """Mean error of a fitted figure, or what it rests on where nothing was held out."""
+    return _share(figure["total"]["mape"]) if figure["total"] else str(figure["basis"])
 
 
 def _share(value: float | None) -> str:

@@ -10,10 +10,12 @@ from django.urls import reverse
 
 from harness.accounts.access import require_admin
 from harness.calibration import exchange, selectors, services
+from harness.calibration.known import device_model
 from harness.calibration.models import DeviceModelRow
 from harness.csv import csv_chunks
 from harness.errors import Invalid, TooLarge
-from harness.pages.calibration_view import accuracy_charts, accuracy_rows, model_charts, run_line
+from harness.pages.calibration_view import accuracy_charts, accuracy_rows, run_line
+from harness.pages.fit_view import model_sections, section_charts
 from harness.pages.forms import CalibrationForm
 from harness.pages.web import asks_part, change, chart_csv, page, person, show
 from harness.pool.models import Node, NodeState
@@ -26,19 +28,20 @@ _CSV = "text/csv; charset=utf-8"
 def calibration(request: HttpRequest) -> HttpResponseBase:
     """Sweeps, the model of each kind of device, and how well it does. For admins."""
     require_admin(person(request))
-    runs = [run_line(run) for run in selectors.run_list()]
+    runs, shipped = [run_line(run) for run in selectors.run_list()], selectors.shipped_uses()
     if asks_part(request):
-        return show(request, "calibration/runs.html", {"runs": runs}, nav="pool")
+        return show(request, "calibration/runs.html", {"runs": runs, "shipped": shipped}, nav="pool")
     models = list(selectors.model_list())
     chosen = _model(request, models)
     form = CalibrationForm()
     form.set_nodes(Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", flat=True))
     context: dict[str, Any] = {
         "runs": runs,
+        "shipped": shipped,
         "models": models,
         "chosen": chosen,
         "form": form,
-        "charts": model_charts(chosen) if chosen else [],
+        **_chosen(chosen),
         "counts": selectors.point_counts(chosen.kind, chosen.model_name) if chosen else {},
     }
     return show(request, "calibration/page.html", context, nav="pool")
@@ -47,6 +50,14 @@ def calibration(request: HttpRequest) -> HttpResponseBase:
 def _model(request: HttpRequest, models: list[DeviceModelRow]) -> DeviceModelRow | None:
     wanted = request.GET.get("model", "")
     return next((row for row in models if str(row.pk) == wanted), models[0] if models and not wanted else None)
+
+
+def _chosen(row: DeviceModelRow | None) -> dict[str, Any]:
+    """The model of a kind of device as estimates use it, and how its fit does."""
+    if row is None:
+        return {"known": None, "sections": []}
+    model = device_model(row.kind, row.model_name)
+    return {"known": model, "sections": model_sections(row, model)}
 
 
 @page("POST")
@@ -118,7 +129,7 @@ def calibration_chart(request: HttpRequest, name: str) -> HttpResponseBase:
     """Figures of one chart of the calibration page."""
     require_admin(person(request))
     row = _model(request, list(selectors.model_list()))
-    return chart_csv(request, model_charts(row) if row else [], name)
+    return chart_csv(request, section_charts(_chosen(row)["sections"]), name)
 
 
 @page("GET", "HEAD")
@@ -130,6 +141,7 @@ def accuracy(request: HttpRequest) -> HttpResponseBase:
         "figures": accuracy_rows(selectors.accuracy(rows)),
         "charts": accuracy_charts(rows),
         "models": list(selectors.model_list()),
+        "shipped": selectors.shipped_uses(),
     }
     return show(request, "calibration/accuracy.html", context, nav="accuracy")
 

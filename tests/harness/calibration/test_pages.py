@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,11 @@ def admin(people: SimpleNamespace) -> Client:
     client = Client()
     client.force_login(people.admin)
     return client
+
+
+def words(answer: Any) -> str:
+    """What a page says, on one line."""
+    return " ".join(html.unescape(answer.content.decode()).split())
 
 
 def test_an_empty_installation_says_what_estimates_rest_on(admin: Client) -> None:
@@ -39,10 +45,63 @@ def test_sweeps_fits_and_errors_are_shown_with_their_data(admin: Client, people:
         "boosted trees",
     ):
         assert words in text
-    for chart in ("fit", "residuals", "families", "methods"):
-        answer = admin.get(f"/pool/calibration/charts/{chart}.csv")
-        assert answer.status_code == 200 and b"".join(answer).count(b"\n") > 4
+    for measure in ("", "memory_"):
+        for chart in ("fit", "residuals", "families", "methods"):
+            assert csv_of(admin, f"{measure}{chart}").count("\n") > 3
     assert admin.get("/pool/calibration/charts/none.csv").status_code == 404
+
+
+def csv_of(admin: Client, chart: str, **query: Any) -> str:
+    answer = admin.get(f"/pool/calibration/charts/{chart}.csv", query)
+    assert answer.status_code == 200, chart
+    return b"".join(answer).decode()
+
+
+def test_peak_memory_is_shown_in_mebibytes_with_its_errors_and_its_rivals(
+    admin: Client, people: SimpleNamespace
+) -> None:
+    row = calibration_make(people.admin)
+    text = words(admin.get("/pool/calibration/"))
+    assert "Peak memory: measured against predicted" in text and "Peak memory: error by family" in text
+    assert "off by 3.1 % on average" in text and "The range held 93.0 % of them" in text
+    assert "The best of the usual methods: boosted trees, 9.0 %." in text
+    head, first = csv_of(admin, "memory_fit").splitlines()[:2]
+    assert head.startswith('family,"measured peak, MiB","predicted peak, MiB"')
+    assert float(first.split(",")[1]) == pytest.approx(row.report["memory"]["points"][0][1] / 2**20)
+
+
+def test_power_from_a_table_has_nothing_to_fit_and_no_empty_picture(admin: Client, people: SimpleNamespace) -> None:
+    from harness.pool.services import pool_setting_update
+
+    calibration_make(people.admin)
+    text = words(admin.get("/pool/calibration/"))
+    assert "there is nothing to fit: 1.5 W idle and 8 W busy are assumed. Source: a usual core" in text
+    assert "Power of one device: measured against predicted" not in text
+    assert admin.get("/pool/calibration/charts/power_fit.csv").status_code == 404
+    pool_setting_update(user=people.admin, power_table={"cpu": {"idle_w": 2.0, "busy_w": 9.5}})
+    assert "2 W idle and 9.5 W busy are assumed. Source: the pool" in words(admin.get("/pool/calibration/"))
+
+
+def test_measured_power_is_held_against_its_readings_even_where_a_rival_does_better(
+    admin: Client, people: SimpleNamespace
+) -> None:
+    from harness.calibration.models import DeviceModelRow
+
+    calibration_make(people.admin)
+    gpu = DeviceModelRow.objects.get(kind="cuda").pk
+    text = words(admin.get("/pool/calibration/", {"model": gpu}))
+    assert "the median of what the counter told: 331 W busy" in text
+    assert "The best of the usual methods does better here: boosted trees, 8.0 %." in text
+    for chart in ("fit", "residuals", "families", "methods"):
+        assert csv_of(admin, f"power_{chart}", model=gpu).count("\n") > 3
+
+
+def test_a_fit_of_an_earlier_version_says_when_its_other_figures_come(admin: Client, people: SimpleNamespace) -> None:
+    row = calibration_make(people.admin)
+    row.report.pop("memory")
+    row.save()
+    text = words(admin.get("/pool/calibration/"))
+    assert "fitted before these figures were kept" in text and "Measured against predicted" in text
 
 
 def test_the_accuracy_is_open_to_all_and_names_no_job(people: SimpleNamespace, job: Any) -> None:

@@ -6,6 +6,7 @@ import pytest
 from django.test import TestCase
 from django.utils import timezone
 
+from harness.calibration.models import DeviceModelRow
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, TooMany
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
 from harness.estimates.offers import job_key, workload_check
@@ -23,8 +24,12 @@ from harness.estimates.services import (
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_submit, program_file_write
 from harness.pool.services import pool_setting_update
+from scheduler.estimation.fit import fit_device_model
 from scheduler.offers.values import Mark
+from tests.harness.calibration.lending import folder, points_of
 from tests.harness.estimates.factories import answer, workload_make
+
+__all__ = ["folder"]
 
 
 def named(tasks_sent, name):
@@ -89,6 +94,28 @@ def test_an_uncalibrated_pool_is_said_to_be_assumed(job, node_make, offered):
     node_make("node-1")
     (note,) = offered(job).notes
     assert note.startswith("No calibration of core yet: its figures are assumed")
+
+
+def test_a_core_that_a_shipped_calibration_stands_in_for_is_said_to_rest_on_it(job, node_make, offered, folder):
+    node_make("node-1", cpus=2, gpus=1)
+    priced = offered(job)
+    lent, sheets = priced.notes
+    assert lent.startswith("No calibration of core yet: its figures come from a calibration of Lending core that ships")
+    assert "assumed from data sheets" in sheets and "of core" not in sheets
+    bases = {(line.allocation.kind, line.allocation.count): line.estimate for line in offer_priced(priced).lines}
+    assert bases["cpu", 1].time_basis == "modelled" and "ships with the harness" in bases["cpu", 1].note
+    assert bases["cuda", 1].time_basis == "assumed"
+
+
+def test_a_calibrated_core_is_not_called_uncalibrated_where_its_network_is_assumed(job, node_make, offered):
+    fitted = fit_device_model(points_of("core", 12)).to_dict()
+    DeviceModelRow.objects.create(
+        kind="cpu", model_name="core", fitted=fitted, model=fitted, n_points=12, fitted_at=timezone.now()
+    )
+    node_make("node-1", cpus=2)
+    priced = offered(job)
+    assert "assumed" in {str(line.estimate.time_basis) for line in offer_priced(priced).lines}
+    assert not [note for note in priced.notes if "No calibration" in note]
 
 
 def test_watts_that_an_admin_entered_are_those_of_offers(job, people, node_make, offered, tasks_sent):

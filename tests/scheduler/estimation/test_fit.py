@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.estimation.baselines import baselines
+from scheduler.estimation.baselines import baselines, seconds
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model
@@ -39,7 +39,7 @@ def test_the_rivals_fit_the_same_points_and_do_worse(model, unseen) -> None:
     known, measured = points(70, seed=1), np.array([made.typical_s for made in unseen])
     ours = np.abs(np.exp(predict(model, [made.workload for made in unseen]).log_step_s) / measured - 1).mean()
     for name, fit in baselines().items():
-        theirs = fit(known)(unseen)
+        theirs = fit(known, seconds(known))(unseen)
         assert np.isfinite(theirs).all() and (theirs > 0).all(), name
         assert np.abs(theirs / measured - 1).mean() > ours, name
 

@@ -1,0 +1,97 @@
+"""A calibration of one kind of CPU core as the prior of another that nobody has measured. Pure.
+
+How far the operators of each shape are from the data sheet is taken over; the level is that of the other device's own
+data sheet. Ranges are widened by what one core may differ from another by, beyond their sheets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist
+
+from scheduler.estimation.calibration import LEAST_HELD_OUT
+from scheduler.estimation.device_model import Coefficients, DeviceModel, MemoryModel, Spread, Transfer
+from scheduler.estimation.device_table import figures_for
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.values import Basis
+
+TYPE = "cpu"
+"""Only cores: GPUs lie further apart than this can say."""
+BETWEEN_DEVICES = 0.5
+"""Standard deviation of the logarithm of a step's time from core to core: a factor of 1.9 either way, 8 times in 10.
+
+Assumed, since one calibration cannot show it. Parts, each taken as uniform over what is in use and added in quadrature:
+clock from 2 to 5 GHz (0.26), vectors of half or twice the width where arithmetic counts (0.3), a neighbour on the same
+core or none (0.2), caches and memory of half or twice the speed where traffic counts (0.2).
+"""
+PEAKS_BETWEEN = 1.1
+"""Factor on either end of peak memory: the same program and library allocate alike but for scratch space."""
+
+
+def nearest(known: Sequence[DeviceModel], kind: str, model_name: str) -> DeviceModel | None:
+    """Of the calibrations in `known` the one to go by: with the same entry of the device table, then with most points.
+
+    None where there is none of this type, or only of too few points to tell their own error.
+    """
+    if kind != TYPE:
+        return None
+    own = figures_for(kind, model_name)
+    usable = [model for model in known if model.kind == kind and model.n_points >= LEAST_HELD_OUT]
+    return max(usable, key=lambda model: (figures_for(kind, model.model_name) == own, model.n_points), default=None)
+
+
+def transferred(source: DeviceModel, prior: DeviceModel, digest: str = "") -> DeviceModel:
+    """`prior`, with step times and memory from the calibration `source`; power, links and starts stay assumed."""
+    return replace(
+        prior,
+        members=_moved(source, prior),
+        corrector=source.corrector,
+        spread=_widened(source.spread),
+        memory=_memory(source.memory),
+        basis=Basis.MODELLED,
+        fingerprints=source.fingerprints,
+        noise=source.noise,
+        transferred=Transfer(model_name=source.model_name, n_points=source.n_points, digest=digest),
+    )
+
+
+def _moved(source: DeviceModel, prior: DeviceModel) -> tuple[Coefficients, ...]:
+    """The ensemble, each group of terms by as much as the data sheets of both devices differ."""
+    here, there = prior.members[0], prior_for(source.kind, source.model_name).members[0]
+    return tuple(
+        {name: (row[0] + here[name][0] - there[name][0], *row[1:]) for name, row in member.items()}
+        for member in source.members
+    )
+
+
+def _memory(source: MemoryModel) -> MemoryModel:
+    return replace(
+        source,
+        low_ratio=source.low_ratio / PEAKS_BETWEEN,
+        high_ratio=source.high_ratio * PEAKS_BETWEEN,
+        basis=Basis.MODELLED,
+    )
+
+
+def _widened(spread: Spread) -> Spread:
+    """Held-out errors on the device that was measured, and the difference between devices, rank by rank."""
+    floor = math.hypot(spread.floor, BETWEEN_DEVICES)
+    return replace(
+        spread,
+        floor=floor,
+        near=_wider(spread.near, spread.floor, floor),
+        far=_wider(spread.far, spread.floor, floor),
+    )
+
+
+def _wider(scores: Sequence[float], floor: float, wider_floor: float) -> tuple[float, ...]:
+    """Scores at the wider floor; never nearer to zero than they were, so that no range gets narrower."""
+    normal, found = NormalDist(), []
+    for number, score in enumerate(sorted(scores), 1):
+        between = BETWEEN_DEVICES * normal.inv_cdf(number / (len(scores) + 1))
+        side = math.copysign(1.0, between)
+        own = max(0.0, side * score)
+        found.append(side * max(own, math.hypot(own * floor, between) / wider_floor))
+    return tuple(sorted(found))
