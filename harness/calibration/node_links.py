@@ -110,7 +110,7 @@ def _due() -> list[Pair]:
     pairs = pairs_of(up) if len(up) <= NODES_MOST else _wanted_pairs()
     if not pairs:
         return []
-    own_network, now = pool_setting_get().own_network, timezone.now()
+    own_network, now = pool_setting_get().ranks_apart, timezone.now()
     known = {(link.first_id, link.second_id): link for link in NodeLink.objects.all()}
     asked: list[tuple[datetime, Pair]] = []
     fresh: list[Pair] = []
@@ -152,7 +152,7 @@ def _idle(pairs: Sequence[Pair]) -> list[Pair]:
 def _order(pair: Pair) -> None:
     """Have the first node listen."""
     link, _ = NodeLink.objects.get_or_create(first=pair[0], second=pair[1])
-    path = path_of(pair, own_network=pool_setting_get().own_network)
+    path = path_of(pair, own_network=pool_setting_get().ranks_apart)
     network = 1 + secrets.randbelow(NUMBERS - 1) if path["own_network"] else 0
     link.order = {"id": new_id(), "sent_s": time.time(), "network": network, "path": path}
     link.save(update_fields=["order"])

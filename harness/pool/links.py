@@ -10,8 +10,9 @@ from typing import Any
 
 from django.db.models import F
 
-from harness.pool.models import Node, NodeLink
-from harness.pool.selectors import network_problem, span_problem
+from harness.pool.models import NetworkEncryption, Node, NodeLink
+from harness.pool.networks import network_problem
+from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import LinkModel
 from scheduler.estimation.link import pair_link
@@ -45,7 +46,8 @@ def pairs_of(nodes: Iterable[Node], *, of: Node | None = None) -> list[Pair]:
     """Pairs of nodes that take work and whose ranks could reach each other; `of`: only those of this node."""
     ordered = sorted(nodes, key=lambda node: node.name)
     named = combinations(ordered, 2)
-    return [pair for pair in named if (of is None or of in pair) and not span_problem(pair)]
+    off = NetworkEncryption.OFF  # what they reach is asked here, not what may be sent there
+    return [pair for pair in named if (of is None or of in pair) and not span_problem(pair, off)]
 
 
 def path_of(pair: Pair, *, own_network: bool) -> dict[str, Any]:
@@ -63,7 +65,7 @@ def link_is_current(link: NodeLink, *, own_network: bool) -> bool:
 
 def link_list() -> list[LinkRow]:
     """All links that were timed or are to be, the slowest first."""
-    own_network = pool_setting_get().own_network
+    own_network = pool_setting_get().ranks_apart
     rows = NodeLink.objects.select_related("first", "second").order_by(
         F("bytes_per_s").asc(nulls_first=True), "first__name", "second__name"
     )
@@ -105,7 +107,7 @@ def links_known(nodes: Collection[str]) -> LinksKnown:
     """What was timed between these nodes (ids), over what ranks would use now."""
     if len(nodes) < 2:
         return LinksKnown({})
-    own_network = pool_setting_get().own_network
+    own_network = pool_setting_get().ranks_apart
     rows = NodeLink.objects.filter(first__in=nodes, second__in=nodes, measured_at__isnull=False)
     return LinksKnown(
         {
