@@ -75,21 +75,29 @@ def links_want(*, user: User, node: str = "") -> int:
     return count
 
 
+def links_renew(node: Node) -> None:
+    """Have the links of a node that is measured timed anew, too; in a large pool an admin asks for that."""
+    if Node.objects.filter(state=NodeState.UP).count() <= NODES_MOST:
+        links_mark(node)
+
+
 def links_mark(node: Node | None) -> int:
     """Note that the links of a node, or all, are to be timed anew; return how many there are."""
     now = timezone.now()
     pairs = pairs_of(Node.objects.filter(state=NodeState.UP), of=node)
-    for first, second in pairs:
-        NodeLink.objects.update_or_create(
-            first=first, second=second, defaults={"wanted_at": now, "again_at": None, "failures": 0, "problem": ""}
-        )
+    NodeLink.objects.bulk_create(
+        [NodeLink(first=first, second=second, wanted_at=now) for first, second in pairs],
+        update_conflicts=True,
+        unique_fields=["first", "second"],
+        update_fields=["wanted_at", "again_at", "failures", "problem"],
+    )
     return len(pairs)
 
 
 def links_advance() -> None:
     """Give up an order that nobody answers, and send the next. Safe to call at any time, from anywhere, twice."""
     open_order = NodeLink.objects.exclude(order={}).exists()
-    if not open_order and not _due():
+    if not open_order and not _idle(_due()):
         return
     with transaction.atomic():
         PoolSetting.objects.select_for_update().filter(pk=1).first()  # one control process at a time
@@ -139,6 +147,8 @@ def _checked(node: Node) -> bool:
 
 def _idle(pairs: Sequence[Pair]) -> list[Pair]:
     """Those of which neither node runs a job or measures something."""
+    if not pairs:
+        return []
     nodes = {node.pk for pair in pairs for node in pair}
     names = [node.name for pair in pairs for node in pair]
     busy = set(Allocation.objects.filter(device__node__in=nodes).values_list("device__node__name", flat=True))

@@ -13,7 +13,7 @@ from harness.accounts.models import User
 from harness.broker import task_send_on_commit
 from harness.calibration.holding import devices_hold
 from harness.calibration.models import OPEN, CalibrationRun, RunState
-from harness.calibration.node_links import links_mark
+from harness.calibration.node_links import links_renew
 from harness.calibration.requests import requests_remove
 from harness.calibration.states import run_move, run_tell
 from harness.calibration.sweep import points_known, run_plan
@@ -55,7 +55,7 @@ def calibration_start(
             run.save(update_fields=["planned", "before"])
             devices_hold(run)
             audit_write(user, "calibration_start", found.name, kind=kind, budget_s=budget_s)
-            links_mark(found)
+            links_renew(found)
             run_tell(run)
             task_send_on_commit("control.calibrate")
     except IntegrityError as error:

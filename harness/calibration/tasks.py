@@ -11,12 +11,12 @@ from harness.calibration import answers, fitting, learning, node_links, sweep
 
 @shared_task(name="control.calibrate")
 def calibrate() -> None:
-    """Have open sweeps take their next step, links between nodes timed, keep what finished jobs cost, and priors be
-    those that ship now."""
+    """Have open sweeps take their next step, keep what finished jobs cost, priors be those that ship now, and links
+    between nodes timed."""
     sweep.calibrations_advance()
-    node_links.links_advance()
     learning.jobs_learn()
     fitting.priors_refresh()
+    node_links.links_advance()
 
 
 @shared_task(name="control.job_learn")

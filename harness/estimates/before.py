@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
+
+from django.utils import timezone
 
 from harness.jobs.models import Job
-from harness.rates.wishes import rate_is_automatic
+from harness.rates.wishes import UNASKED_WAIT_LIMIT_S, rate_is_automatic, run_steps
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Candidate, Offer
 from scheduler.offers.words import duration_words, energy_words
-from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of
+from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of, too_few_steps
 from worker.states import JobState
+
+
+def leaves_no_time(deadline_at: datetime | None, run_most_s: float, cost: RangeCost) -> bool:
+    """Whether a test, and the wait for it, could cost a run that takes at most `run_most_s` its wished finish."""
+    if deadline_at is None:
+        return False
+    return timezone.now() + timedelta(seconds=run_most_s + cost.time_s + UNASKED_WAIT_LIMIT_S) > deadline_at
 
 
 def with_tests(
     job: Job | None, ways: tuple[Candidate, ...], estimates: Mapping[Allocation, Estimate]
 ) -> tuple[Candidate, ...]:
     """The ways to run the job with what comes before them."""
-    if job is None or job.state != JobState.DRAFT or not rate_is_automatic(job):
+    if job is None or job.state != JobState.DRAFT or not rate_is_automatic(job) or too_few_steps(run_steps(job)):
         return ways
     costs = {kind: range_cost_of(estimates.values(), kind) for kind in {way.allocation.kind for way in ways}}
-    return tuple(
-        replace(way, before=cost)
-        if (cost := costs[way.allocation.kind]) and is_worth(cost, estimates[way.allocation].run_s.mid)
-        else way
-        for way in ways
-    )
+
+    def preceded(way: Candidate) -> Candidate:
+        cost, run_s = costs[way.allocation.kind], estimates[way.allocation].run_s
+        if cost is None or not is_worth(cost, run_s.mid) or leaves_no_time(job.deadline_at, run_s.high, cost):
+            return way
+        return replace(way, before=cost)
+
+    return tuple(map(preceded, ways))
 
 
 def tests_told(offer: Offer) -> list[str]:

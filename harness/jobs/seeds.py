@@ -17,6 +17,7 @@ from harness.jobs.series import job_series_keys, job_start_s, points_cut, rows_r
 
 SEED_COLUMNS = ("step", "epoch", "time_s", "low", "high", "value")
 """Of a curve: `value` is the mean over the seeds, `low` and `high` the least and the greatest of them."""
+_BAND_VALUES = 3
 
 
 def seed_groups(jobs: Sequence[Job]) -> list[list[Job]]:
@@ -66,7 +67,7 @@ def seed_curves(
     shift = starts[0] - fmean(starts)
     found: dict[str, dict[str, Any]] = {}
     for key in keys or job_series_keys(jobs[0]):
-        kept, total = rows_reduced(points_cut(_means(jobs, key), points, start, stop), points)
+        kept, total = rows_reduced(points_cut(_means(jobs, key), points, start, stop), points, _BAND_VALUES)
         if kept:
             found[key] = {column: [row[at] for row in kept] for at, column in enumerate(SEED_COLUMNS)}
             found[key]["time_s"] = [time_s + shift for time_s in found[key]["time_s"]]

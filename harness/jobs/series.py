@@ -96,35 +96,36 @@ def points_cut(
     return rows if stop is None else rows.filter(step__lte=stop)
 
 
-def rows_reduced(rows: QuerySet[Any, Any], points: int) -> tuple[list[Row], int]:
+def rows_reduced(rows: QuerySet[Any, Any], points: int, values: int = 1) -> tuple[list[Row], int]:
     """(rows kept, rows there are), as `reduce_rows` keeps them: read as a stream, so that a million points take no more
     memory than one bucket."""
     total = rows.count()
-    return reduce_rows(rows.iterator(chunk_size=_ROWS_PER_READ), total, points), total
+    return reduce_rows(rows.iterator(chunk_size=_ROWS_PER_READ), total, points, values), total
 
 
-def reduce_rows(rows: Iterable[Row], total: int, points: int) -> list[Row]:
-    """At most `points` of `total` rows, whose last column is the value: first and last of all, least and greatest of
-    each bucket, gaps (None) kept."""
+def reduce_rows(rows: Iterable[Row], total: int, points: int, values: int = 1) -> list[Row]:
+    """At most `points` of `total` rows, whose last columns are so many values: first and last of all, least and
+    greatest of each value in each bucket, gaps (None) kept."""
     if total <= points:
         return list(rows)
     stream = iter(rows)
     kept = list(islice(stream, 1))
-    edges = np.linspace(1, total - 1, max(1, (points - 2) // 3) + 1).astype(int)
+    edges = np.linspace(1, total - 1, max(1, (points - 2) // (1 + 2 * values)) + 1).astype(int)
     for first, last in pairwise(edges):
-        kept += _extremes(list(islice(stream, int(last - first))))
+        kept += _extremes(list(islice(stream, int(last - first))), values)
     return kept + list(islice(stream, 1))
 
 
-def _extremes(bucket: list[Row]) -> list[Row]:
-    """The first gap and the least and greatest value, in their order."""
+def _extremes(bucket: list[Row], values: int) -> list[Row]:
+    """The first gap and the rows with the least and greatest of each value, in their order."""
     if not bucket:
         return []
-    values = np.array([row[-1] for row in bucket], dtype=float)
-    gaps = np.isnan(values)
+    columns = np.array([row[-values:] for row in bucket], dtype=float).T
+    gaps = np.isnan(columns).any(axis=0)
     keep = {int(np.argmax(gaps))} if gaps.any() else set()
-    if not gaps.all():
-        keep |= {int(np.nanargmin(values)), int(np.nanargmax(values))}
+    for column in columns:
+        if not np.isnan(column).all():
+            keep |= {int(np.nanargmin(column)), int(np.nanargmax(column))}
     return [bucket[index] for index in sorted(keep)]
 
 

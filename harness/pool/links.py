@@ -66,7 +66,7 @@ def link_is_current(link: NodeLink, *, own_network: bool) -> bool:
 def link_list() -> list[LinkRow]:
     """All links that were timed or are to be, the slowest first."""
     own_network = pool_setting_get().ranks_apart
-    rows = NodeLink.objects.select_related("first", "second").order_by(
+    rows = NodeLink.objects.prefetch_related("first", "second").order_by(
         F("bytes_per_s").asc(nulls_first=True), "first__name", "second__name"
     )
     return [
@@ -95,8 +95,8 @@ class LinksKnown:
 
     def among(self, nodes: Sequence[str]) -> list[NodeLink]:
         """Those of the pairs of these nodes that were timed."""
-        found = (self._links.get(frozenset(pair)) for pair in combinations(nodes, 2))
-        return [link for link in found if link is not None]
+        inside = set(nodes)
+        return [link for link in self._links.values() if inside.issuperset((link.first_id, link.second_id))]
 
     def among_named(self, names: Collection[str]) -> list[NodeLink]:
         """The same by the nodes' names."""
@@ -112,7 +112,7 @@ def links_known(nodes: Collection[str]) -> LinksKnown:
     return LinksKnown(
         {
             frozenset((row.first_id, row.second_id)): row
-            for row in rows.select_related("first", "second")
+            for row in rows.prefetch_related("first", "second")
             if link_is_current(row, own_network=own_network)
         }
     )

@@ -9,8 +9,8 @@ from enum import StrEnum
 from django.conf import settings
 
 from codegen.words import counted
-from harness.datasets.selectors import dataset_profile
 from harness.estimates.accepting import estimates_fixed
+from harness.estimates.before import leaves_no_time
 from harness.estimates.inspection import inspection_request, is_late
 from harness.estimates.models import AskState, Inspection, JobEstimate
 from harness.estimates.offers import job_key
@@ -20,7 +20,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.rates.reference import rates_by_rules
-from harness.rates.wishes import step_rows
+from harness.rates.wishes import run_steps, step_rows
 from scheduler.estimation.values import Estimate
 from scheduler.offers.recommend import candidates
 from scheduler.offers.values import Wish, estimate_from
@@ -48,7 +48,7 @@ class Verdict:
 
 def rate_verdict(job: Job) -> Verdict:
     """Of a draft whose rate is left open (`rate_is_automatic`), by what is known of it now."""
-    steps = job.epochs * dataset_profile(job.dataset).rows / step_rows(job)
+    steps = run_steps(job)
     if too_few_steps(steps):
         return Verdict(way=Way.RULE, why=f"a range test is nothing for a run of {steps:,.0f} steps")
     found = Inspection.objects.filter(key=job_key(job)).first()
@@ -57,7 +57,9 @@ def rate_verdict(job: Job) -> Verdict:
     figures = _figures(job, Workload.from_dict(found.workload)) if found.workload else None
     if figures is None:
         return Verdict(way=Way.RULE, why="nobody can tell how long its run takes, and so whether a range test pays")
-    cost, run_s = figures
+    cost, run_s, longest_s = figures
+    if leaves_no_time(job.deadline_at, longest_s, cost):
+        return Verdict(way=Way.RULE, why="its wished finish leaves no time for a range test")
     takes = f"about {duration_words(cost.time_s)} and {energy_words(cost.energy_j)}"
     if is_worth(cost, run_s):
         return Verdict(way=Way.TEST, why=f"it takes {takes}, {cost.time_s / run_s:.0%} of the run's time")
@@ -67,14 +69,14 @@ def rate_verdict(job: Job) -> Verdict:
     )
 
 
-def _figures(job: Job, workload: Workload) -> tuple[RangeCost, float] | None:
-    """(cost of a test, seconds of the run), about; None where the pool has no device that could make them."""
+def _figures(job: Job, workload: Workload) -> tuple[RangeCost, float, float] | None:
+    """(cost of a test, seconds of the run: about, and at most); None where the pool has no device for them."""
     kind, _ = wanted_devices(job)
     groups = groups_read(job.project, memory_bytes=wanted_memory_bytes(job))
     ways = candidates(workload, groups, wish=Wish(kind=kind, count=1))
     ways = tuple(way for way in ways if way.allocation.count == 1 and way.allocation.kind == kind)
     cost, run = range_cost_of(estimates_of(workload, ways).values(), kind), _run(job, workload)
-    return (cost, run.run_s.mid) if cost is not None and run is not None else None
+    return (cost, run.run_s.mid, run.run_s.high) if cost is not None and run is not None else None
 
 
 def _run(job: Job, workload: Workload) -> Estimate | None:

@@ -26,7 +26,7 @@ from harness.pool.services import node_queue
 from harness.rates.keys import rate_key
 from harness.rates.models import RateTest
 from harness.rates.trials import trials_answered, trials_failed, trials_plan
-from harness.rates.wishes import step_rows
+from harness.rates.wishes import UNASKED_WAIT_LIMIT_S, step_rows
 from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
 from scheduler.rates.worth import BUDGET_S, STEPS, SWEEPS
 from worker.plan import RunPaths
@@ -39,8 +39,6 @@ ANSWER_SPARE_S = 180.0
 """Beside the time that trials are given: to start, to read the data, and for what the node measures before."""
 WAIT_LIMIT_S = 600.0
 """For a device to fall idle, where a job is to be submitted afterwards."""
-UNASKED_WAIT_LIMIT_S = 60.0
-"""The same for a test that nobody asked for by name: the job could be queued meanwhile."""
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
 _NO_DEVICE = {"code": "no_device", "message": "No device was idle for it in time.", "hint": "Ask again when one is."}
 

@@ -219,8 +219,12 @@ def rate_test_try(test: RateTest) -> None:
 
 def _is_due(test: RateTest) -> bool:
     """Whether an automatic test is to be made now; one that is not worth it fails. Raises `HarnessError`."""
+    if test.wish.get("is_worth"):
+        return True  # it only waits for a device since then
     verdict = rate_verdict(test.job)
     if verdict.way is Way.TEST:
+        test.wish = {**test.wish, "is_worth": True}
+        RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(wish=test.wish)
         return True
     rate_test_expire(test)
     if verdict.way is Way.READ and test.state == AskState.WAITING:

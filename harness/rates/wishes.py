@@ -7,12 +7,15 @@ from typing import Any
 from django.conf import settings
 
 from codegen.catalog.rates import rows_that_count
+from harness.datasets.selectors import dataset_profile
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices
 
 TESTED = ("range", "trials")
 RULES = ("linear", "sqrt")
+UNASKED_WAIT_LIMIT_S = 60.0
+"""A test that nobody asked for waits so long for an idle device."""
 
 
 def _resolved(job: Job) -> dict[str, Any]:
@@ -52,6 +55,11 @@ def spec_file_is_edited(job: Job) -> bool:
     paths = settings.STORE.job(job.pk)
     written, generated = (programs.files_read(folder).get("spec.yaml") for folder in (paths.program, paths.generated))
     return written != generated
+
+
+def run_steps(job: Job) -> float:
+    """Steps of a whole run, about."""
+    return job.epochs * dataset_profile(job.dataset).rows / step_rows(job)
 
 
 def step_rows(job: Job) -> int:

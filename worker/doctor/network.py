@@ -146,9 +146,10 @@ def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:
 def tunnel(name: str, place: str, *, encrypted: bool = False) -> Finding:
     """Whether datagrams to the ports of the ranks' own networks get to a node."""
     low, high = (ENCRYPTED_PORTS.start, ENCRYPTED_PORTS.stop - 1) if encrypted else (PORT, PORT)
-    called = f"UDP ports {low}-{high}" if encrypted else f"UDP port {PORT}"
-    # Those at the ends show a rule that is too narrow, and attempts have them rarely.
-    silent = [port for port in dict.fromkeys((low, high)) if not refuses_datagrams(place, port)]
+    called = f"UDP ports {low}-{high} and {PORT}" if encrypted else f"UDP port {PORT}"
+    # Those at the ends show a rule that is too narrow, and attempts have them rarely. Links are timed in clear, by the
+    # port of networks that are not encrypted.
+    silent = [port for port in dict.fromkeys((low, high, PORT)) if not refuses_datagrams(place, port)]
     if not silent:
         return ok(name, f"{place}: {called} {'are' if encrypted else 'is'} open between us")
     meaning = "A firewall drops it, and jobs over both nodes fail; or such a job uses it right now."

@@ -32,6 +32,8 @@ class CarryingSupervisor(Supervisor):
         if depot is None:
             raise RuntimeError("this node has no cache: DLH_CACHE is not set")
         self.carrier = Carrier(attempt, depot)
+        self._for_data = False
+        """It ends since its data were damaged: what it has saved counts, and has time to return."""
 
     def _start(self) -> None:
         try:
@@ -64,8 +66,14 @@ class CarryingSupervisor(Supervisor):
 
     def _requests(self, now_s: float) -> None:
         if self.carrier.refused or self.carrier.data_aside:
+            self._for_data = self._for_data or not self.seen.shut_down
             self.seen.shut_down = True
         super()._requests(now_s)
+
+    @property
+    def _is_in_hurry(self) -> bool:
+        """Whether it was told to go, and not only because of its data."""
+        return self.seen.shut_down and (self.carrier.refused or not self._for_data)
 
     def _ended(self) -> tuple[Outcome, dict[str, Any] | None]:
         if self.sandbox is None:
@@ -75,7 +83,7 @@ class CarryingSupervisor(Supervisor):
     def _record(self, outcome: Outcome, cause: dict[str, Any] | None) -> None:
         def hurried() -> bool:
             self._notice()
-            return self.seen.shut_down or (self.seen.cancelled and outcome is not Outcome.CANCELLED)
+            return self._is_in_hurry or (self.seen.cancelled and outcome is not Outcome.CANCELLED)
 
         if self.sandbox is not None:
             self.sandbox.kill()  # after a fault of our own the ranks must not write what is being returned
@@ -88,7 +96,7 @@ class CarryingSupervisor(Supervisor):
             super()._record(outcome, cause)
         file = self.paths.exit_file(self.plan.token)
         if file.exists():
-            self.carrier.exit_record(file.read_text(), hurry=self.seen.shut_down)
+            self.carrier.exit_record(file.read_text(), hurry=self._is_in_hurry)
         self.carrier.close()
 
 

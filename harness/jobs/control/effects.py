@@ -13,7 +13,7 @@ from harness.broker import project_stream, publish
 from harness.jobs.control.attempts import Figures, attempt_end, end_told, figures_of
 from harness.jobs.control.marks import fresh_events
 from harness.jobs.control.parts import is_spread, nodes_of
-from harness.jobs.control.saved import checkpoints_take
+from harness.jobs.control.saved import checkpoints_drop, checkpoints_gone, checkpoints_take
 from harness.jobs.control.spread import ends_take
 from harness.jobs.control.telemetry import (
     number_of,
@@ -35,6 +35,7 @@ from worker.states import JobState
 def events_apply(job_id: str, events: Collection[Event]) -> int:
     """Take in events of one job; return how many were new. Events of an older attempt, or seen before, are dropped."""
     figures = figures_of(job_id, events)  # before the transaction: reading may take long
+    gone = checkpoints_gone(job_id, events)
     with transaction.atomic():
         job = Job.objects.select_for_update().filter(pk=job_id).first()
         if job is None:
@@ -50,6 +51,8 @@ def events_apply(job_id: str, events: Collection[Event]) -> int:
         by_kind: dict[EventKind, list[Event]] = defaultdict(list)
         for event in fresh:
             by_kind[event.kind].append(event)
+        if by_kind[EventKind.RUNNING]:
+            checkpoints_drop(job, gone)  # before what is saved now: one under such a name is there again
         for kind, effect in _EFFECTS.items():
             if by_kind[kind]:
                 effect(job, attempt, by_kind[kind])

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Max
 from django.utils import timezone
 
 from harness.jobs.control.telemetry import count_of, number_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.store import UnsafePath, json_beneath, open_beneath
-from worker.events import Event
+from worker.events import Event, EventKind
 from worker.plan import RunPaths
 from worker.transfer.tree import CHECKPOINT_NAME
 
@@ -53,6 +54,23 @@ def checkpoints_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> 
             gone.exclude(name=name).update(removed_at=timezone.now(), best=False)
     # From here on the newest checkpoint of this attempt is where a restart goes on.
     Job.objects.filter(pk=job.pk).exclude(resume_from="").update(resume_from="")
+
+
+def checkpoints_gone(job_id: str, events: Iterable[Event]) -> list[str]:
+    """Checkpoints that an attempt which was cut off has removed unheard, where these events tell a first step: from
+    then on no older attempt removes any. Best called before a transaction: the disk may be slow."""
+    folder = settings.STORE.job(job_id).checkpoints
+    if not any(event.kind is EventKind.RUNNING for event in events) or not folder.is_dir():
+        return []
+    names = Checkpoint.objects.filter(job=job_id, removed_at=None).values_list("name", flat=True)
+    return [name for name in names if not os.path.lexists(folder / name)]
+
+
+def checkpoints_drop(job: Job, names: Sequence[str]) -> None:
+    """List them no more."""
+    if names:
+        listed = Checkpoint.objects.filter(job=job, name__in=names, removed_at=None)
+        listed.update(removed_at=timezone.now(), best=False)
 
 
 def _history_leave(job: Job, attempt: JobAttempt) -> None:

@@ -78,8 +78,8 @@ def test_a_file_that_cannot_be_written_is_bad_input(
 
 
 def test_a_wrong_order_is_told_with_the_right_ones(dlh: Dlh, portal: SimpleNamespace) -> None:
-    error = dlh("jobs", "--sort", "size", "--json").json["error"]
-    assert error["field"] == "sort" and "'size'" in error["message"]
+    error = dlh("jobs", "--sort", "shoes", "--json").json["error"]
+    assert error["field"] == "sort" and "'shoes'" in error["message"]
     assert "one of: created, queued" in error["hint"] and "- in front" in error["hint"]
 
 

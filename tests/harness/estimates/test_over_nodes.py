@@ -11,15 +11,17 @@ from django.utils import timezone
 from harness.calibration.known import device_model, finished_of, prior_of
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.estimates.models import Inspection
+from harness.estimates.over_nodes import link_notes, links_read
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate
 from harness.jobs.models import DeviceUse
 from harness.jobs.options import options_of
 from harness.pool.links import path_of
-from harness.pool.models import Node, NodeLink
+from harness.pool.models import Node, NodeLink, PoolSetting
 from harness.pool.services import device_slow, pool_setting_get, pool_setting_update
 from scheduler.estimation.link import allreduce_s, pair_link
-from scheduler.estimation.values import Basis
+from scheduler.estimation.values import Allocation, Basis
+from scheduler.offers.values import Candidate
 from tests.harness.estimates.factories import answer, workload_make
 from tests.harness.jobs.helpers import queue
 from tests.scheduler.made_workloads import workload
@@ -76,15 +78,15 @@ def test_only_ways_that_no_node_holds_pay_for_the_link_between_nodes(job, nodes,
         assert after[count].step_s.mid - before[count].step_s.mid == pytest.approx(more_s)
         assert "the network between the nodes is measured" in after[count].note
     assert between(offer) == (
-        "Ways that need several nodes are priced with the slowest measured link between them, node-a and node-b: "
-        "2 ms there and back, 4.77 MiB/s each way."
+        "Ways that need several nodes are priced with the slowest measured link between their nodes, node-a and "
+        "node-b: 2 ms there and back, 4.77 MiB/s each way, or the link within a node where that is slower."
     )
 
 
 def test_without_a_measured_link_the_assumption_is_called_one(job, nodes, offered):
     nodes("node-a", "node-b")
     offer = offered(job)
-    assert "No link between these nodes is measured" in between(offer) and "assumed" in between(offer)
+    assert "no link between these nodes is measured" in between(offer) and "assumed" in between(offer)
     found = by_count(offer)
     assert found[4].time_basis is Basis.ASSUMED
     assert "the network between the nodes is assumed, not measured" in found[4].note
@@ -109,7 +111,32 @@ def test_a_link_that_was_timed_at_another_address_does_not_count(job, nodes, off
     nodes("node-a", "node-b")
     link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
     Node.objects.filter(name="node-b").update(address="10.0.0.99")
-    assert "No link between these nodes is measured" in between(offered(job))
+    assert "no link between these nodes is measured" in between(offered(job))
+
+
+def test_ways_on_unlike_nodes_are_told_the_links_of_their_own_nodes(job, nodes):
+    ids = [Node.objects.get(name=name).pk for name in nodes("node-a", "node-b", "node-c", "node-d")]
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    link_make("node-c", "node-d")
+    ways = [
+        Candidate(
+            allocation=Allocation(kind="cpu", model_name=name, count=4, mode="sync", batch_split=(8,) * 4),
+            memory_limit_bytes=1 << 30,
+            over_nodes=tuple(over),
+        )
+        for name, over in (("old", ids[:2]), ("new", ids[2:]))
+    ]
+    old, new = link_notes(ways, links_read(ways), WORK)
+    assert old.startswith("Ways of old that") and "node-a and node-b: 2 ms" in old
+    assert new.startswith("Ways of new that") and "node-c and node-d" in new and "not measured" not in new
+
+
+def test_a_link_timed_in_clear_is_not_told_as_that_of_a_process_that_encrypts(job, nodes, offered):
+    nodes("node-a", "node-b")
+    link_make("node-a", "node-b")
+    assert not any("in clear" in note for note in offered(job).notes)
+    PoolSetting.objects.update(network_encryption="preferred")
+    assert any("35 MiB/s at most" in note for note in offered(job).notes)
 
 
 def test_a_calibrated_device_is_not_called_uncalibrated_for_the_sake_of_a_link(job, nodes, offered):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.conf import settings
 
 from harness.database import DATABASE_AWAY
 from harness.jobs.control import ingest as ingest_module
@@ -82,6 +83,17 @@ def test_checkpoints_come_become_best_and_go(running):
     kept = Checkpoint.objects.get(removed_at=None)
     assert (kept.name, kept.best, kept.size_bytes) == ("step-00000020", True, 100)
     assert Checkpoint.objects.get(name="step-00000010").best is False
+
+
+@pytest.mark.parametrize("token", [1, 0])
+def test_what_a_lost_attempt_removed_unheard_is_listed_until_the_next_one_makes_a_step(running, token):
+    for step in (10, 20):
+        told = {"name": f"step-000000{step}", "step": step, "epoch": 1, "metric": 0.5, "bytes": 100, "best": False}
+        events_apply(running.pk, [event(running, "checkpoint", step, rank=0, **told, removed=[])])
+    (settings.STORE.job(running.pk).checkpoints / "step-00000020").mkdir(parents=True)
+    events_apply(running.pk, [event(running, "running", 30, rank=0, token=token)])
+    listed = Checkpoint.objects.filter(removed_at=None).order_by("step").values_list("step", flat=True)
+    assert list(listed) == ([20] if token else [10, 20])
 
 
 def test_the_end_frees_the_devices_whatever_else_is_in_the_batch(running):

@@ -88,6 +88,13 @@ def test_a_long_curve_is_cut_but_keeps_its_ends_spikes_and_gaps():
     assert kept == sorted(kept, key=lambda pair: pair[0])
 
 
+def test_a_long_band_keeps_the_spikes_of_its_ends():
+    rows = [(step, 1.0, 3.0, 2.0) for step in range(10_000)]
+    rows[3333], rows[7777] = (3333, -99.0, 3.0, 2.0), (7777, 1.0, 99.0, 2.0)
+    kept = reduce_rows(iter(rows), len(rows), 300, values=3)
+    assert len(kept) <= 300 and {rows[3333], rows[7777]} <= set(kept)
+
+
 def test_a_short_curve_is_exact_on_every_axis(job):
     points_make(job, "train/loss", [3.0, None, 1.0])
     points_make(job, "val/loss", [4.0])

@@ -16,7 +16,7 @@ from harness.estimates.services import Asked, inspection_answer, offer_accept, o
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_spec_update, job_submit, program_file_write
-from harness.rates import sending
+from harness.rates import wishes
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import job_rate
@@ -116,7 +116,7 @@ def test_a_job_that_nobody_can_estimate_is_not_kept_waiting(changed: Job, commit
 
 def test_a_test_that_cannot_begin_soon_is_left_out(changed: Job, commit: Any, tasks_sent: list[Any]) -> None:
     submit(changed, commit, tasks_sent)
-    late = timedelta(seconds=sending.UNASKED_WAIT_LIMIT_S + 1)
+    late = timedelta(seconds=wishes.UNASKED_WAIT_LIMIT_S + 1)
     RateTest.objects.update(created_at=timezone.now() - late)
     commit(rates_advance)
     changed.refresh_from_db()
