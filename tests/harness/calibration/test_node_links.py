@@ -312,6 +312,13 @@ def test_in_a_large_pool_only_links_that_are_asked_for_are_timed(pair, asked, pe
     assert request["peer"] == "10.0.0.3"
 
 
+def test_in_a_large_pool_a_calibration_has_no_links_timed(pair, people, commit, monkeypatch):
+    monkeypatch.setattr(node_links, "NODES_MOST", 2)
+    pair("node-a", "node-b", "node-c")
+    commit(calibration_start, user=people.admin, node="node-b")
+    assert link_list() == []
+
+
 def test_a_node_that_moved_or_another_network_is_timed_anew_and_not_used_until_then(
     pair, asked, timed, people, node_make
 ):

@@ -16,7 +16,8 @@ from harness.estimates.services import Asked, inspection_answer, offer_accept, o
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_spec_update, job_submit, program_file_write
-from harness.rates import wishes
+from harness.pool.models import Device
+from harness.rates import services, wishes
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import job_rate
@@ -112,6 +113,30 @@ def test_a_job_that_nobody_can_estimate_is_not_kept_waiting(changed: Job, commit
     commit(rates_advance)
     changed.refresh_from_db()
     assert changed.state == "queued" and "nobody can tell how long its run takes" in told(changed)
+
+
+def test_a_wished_finish_that_leaves_no_time_for_a_test_is_kept_without_one(
+    changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None]
+) -> None:
+    submit(changed, commit, tasks_sent)
+    Job.objects.update(deadline_at=timezone.now() + timedelta(seconds=1))
+    read()
+    commit(rates_advance)
+    changed.refresh_from_db()
+    assert "leaves no time for a range test" in told(changed)
+    assert not [sent for sent in tasks_sent if sent[0] == "node.rate_range"]
+
+
+def test_a_test_that_waits_for_a_device_is_priced_once(
+    changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(changed, commit, tasks_sent)
+    Device.objects.update(away_since=timezone.now())
+    RateTest.objects.update(wish={**changed.rate_tests.get().wish, "is_worth": True})
+    read()
+    monkeypatch.setattr(services, "rate_verdict", lambda job: pytest.fail("it was priced again"))
+    commit(rates_advance)
+    assert changed.rate_tests.get().state == "waiting"
 
 
 def test_a_test_that_cannot_begin_soon_is_left_out(changed: Job, commit: Any, tasks_sent: list[Any]) -> None:
