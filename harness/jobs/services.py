@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
@@ -35,6 +35,9 @@ from harness.pool.models import Node, NodeState
 from harness.pool.services import node_queue, pool_setting_get
 from harness.storage.room import storage_check
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
+
+if TYPE_CHECKING:
+    from harness.rates.automatic import Verdict
 
 __all__ = [
     "export_create",
@@ -79,12 +82,13 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     program_places_check(paths)
     _sandbox_check(job)
     storage_check(job.project)
+    verdict = None if rate_settled else _rate_foreseen(job)
     with transaction.atomic():
         job.refresh_from_db(fields=["state", "spec", "resolved", "deadline_at", "options", "slowdown"])
         if job.state != JobState.DRAFT:
             raise _wrong_state(job, "submitted")
         promise = job_admit(job, promised=promised)
-        if not rate_settled and _rate_first(user, job, promised=promised):
+        if not rate_settled and _rate_first(user, job, verdict, promised=promised):
             return job
         text = "Submitted" + (f". {told}" if (told := promise["promise"].get("text")) else "")
         moved = job_move(
@@ -98,11 +102,18 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     return _moved(job)
 
 
-def _rate_first(user: User, job: Job, *, promised: bool) -> bool:
+def _rate_foreseen(job: Job) -> Verdict | None:
+    """What is to be done about the learning rate: before a transaction, since pricing a run takes long."""
+    from harness.rates.services import rate_foreseen  # it imports this
+
+    return rate_foreseen(job)
+
+
+def _rate_first(user: User, job: Job, verdict: Verdict | None, *, promised: bool) -> bool:
     """Whether a range test comes first; then it is on its way."""
     from harness.rates.services import rate_before  # it imports this
 
-    if not rate_before(user=user, job=job):
+    if not rate_before(user=user, job=job, verdict=verdict):
         return False
     Job.objects.filter(pk=job.pk).update(promise={} if promised else UNPROMISED)
     task_send_on_commit("control.rate_first", [job.pk, user.pk])

@@ -18,7 +18,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, options_of, wanted_devices
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
-from harness.rates.automatic import Way, changed_words, program_read, rate_verdict
+from harness.rates.automatic import Verdict, Way, changed_words, program_read, rate_verdict
 from harness.rates.models import RateTest
 from harness.rates.reference import rates_by_rules
 from harness.rates.selectors import rate_by_name, rate_found, rate_names, rate_test_is_current
@@ -124,15 +124,21 @@ def _with_training(user: User, job: Job, **fields: Any) -> Job:
 
 
 # ---- a test before a job is submitted ------------------------------------------------------------------------------
-def rate_before(*, user: User, job: Job) -> bool:
+def rate_foreseen(job: Job) -> Verdict | None:
+    """What `rate_before` is to know of a draft; None where its spec says what to do."""
+    is_open = job.state == JobState.DRAFT and not rate_is_asked(job) and rate_is_automatic(job)
+    return rate_verdict(job) if is_open else None
+
+
+def rate_before(*, user: User, job: Job, verdict: Verdict | None) -> bool:
     """Tell how the rate of a draft is found that is being submitted. True: a test comes first, or may; it is noted.
 
-    Raises what `rate_want` does.
+    `verdict`: by `rate_foreseen`; a draft whose spec was changed since is judged later. Raises what `rate_want` does.
     """
     if rate_is_asked(job):
         told = "A range test finds the learning rate first; then it is submitted"
     elif rate_is_automatic(job):
-        verdict = rate_verdict(job)
+        verdict = verdict or Verdict(way=Way.READ, why="its spec was changed just now")
         if verdict.way is Way.RULE:
             _note_rule(job, verdict.why)
             return False

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.utils import timezone
 
 from harness.estimates.models import Inspection
@@ -80,6 +81,22 @@ def test_a_long_job_with_another_batch_is_tested_once_a_node_has_read_its_progra
     assert job.spec["training"]["learning_rate"] == test.used_rate != before
     rate, why = job_rate(job)
     assert rate == test.used_rate and "a range test with steps of 8 rows" in why and "are usable" in why
+
+
+def test_a_run_is_priced_before_the_scheduler_has_to_wait(
+    changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    within: list[bool] = []
+    verdict_of = services.rate_verdict
+
+    def noted(job: Job) -> Any:
+        within.append(len(connection.savepoint_ids) > outside)
+        return verdict_of(job)
+
+    outside = len(connection.savepoint_ids)
+    monkeypatch.setattr(services, "rate_verdict", noted)
+    job_submit(user=changed.owner, job=changed)
+    assert within == [False]
 
 
 def test_a_job_that_is_too_short_for_a_test_keeps_the_rule_and_says_why(
