@@ -31,8 +31,8 @@ from worker.sandbox import (
     python_environment,
     tree_remove,
 )
-from worker.sandbox.overlay import INTERFACE, PORT, inside_address
-from worker.sandbox.wireguard import PORTS, Peer
+from worker.sandbox.overlay import INTERFACE, PORT, inside_address, ports_told
+from worker.sandbox.wireguard import Peer
 
 SPARE_PROCESSES = 64
 LOOPBACK = "127.0.0.1"
@@ -255,10 +255,9 @@ def network_hint(plan: RunPlan) -> str:
     """What to look at when the ranks do not find the first node."""
     if not plan.network:
         return ""
-    ports = f"{PORTS.start}-{PORTS.stop - 1} (here {plan.network_port})" if plan.network_port else str(PORT)
     return (
-        f"The ranks have a network of their own: let UDP port {ports} through between the nodes, or let an "
-        "administrator turn it off (Pool, Settings)."
+        f"The ranks have a network of their own: let UDP port {ports_told(plan.network_port)} through between the "
+        "nodes, or let an administrator turn it off (Pool, Settings)."
     )
 
 

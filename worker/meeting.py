@@ -1,4 +1,5 @@
-"""How the nodes of one attempt find each other before their ranks start: by a hash at the broker.
+"""How the nodes of one attempt find each other before their ranks start: by a hash at the broker. So do two nodes that
+time the link between them through such a network as ranks have.
 
 Each supervisor enters its node; the first node's entry is the port of its rendezvous, which it chose itself. When all
 are there, `port` tells it. The hash's name carries the fencing token, so an older attempt can mislead nobody. A broker
@@ -11,11 +12,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 
 import redis
 
-from worker.plan import RunPlan
 from worker.sandbox import SandboxError
 
 MEETINGS = "dlh:meet:"
@@ -34,19 +36,26 @@ def meeting_key(job_id: str, token: int) -> str:
     return f"{MEETINGS}{job_id}:{token}"
 
 
+def link_meeting_key(request_id: str) -> str:
+    """The same of two nodes that time the link between them."""
+    return f"{MEETINGS}link:{request_id}"
+
+
 class Meeting:
     """One node's part: a thread that enters it and looks for the others."""
 
-    def __init__(self, url: str, plan: RunPlan, node: str, key: str = "", let_in: LetIn | None = None) -> None:
-        """`key`: the node's public key. `let_in`: called by the thread once those of the others are known."""
+    def __init__(
+        self, url: str, place: str, nodes: Sequence[str], node: str, key: str = "", let_in: LetIn | None = None
+    ) -> None:
+        """`place`: name of the hash. `nodes`: all that meet there, of which `node` is this one; the first one's port is
+        told. `key`: the node's public key. `let_in`: called by the thread once those of the others are known."""
         self.port: int | None = None
         """Of the first node's rendezvous, once all nodes are there."""
         self.problem: SandboxError | None = None
         """Why the others could not be let in."""
         self._key_entry, self._let_in = f" {key}" if key else "", let_in
-        self._url, self._nodes, self._node = url, plan.nodes, node
-        self._key = meeting_key(plan.job_id, plan.token)
-        self._own: int | None = None if node == plan.nodes[0] else READY
+        self._url, self._key, self._nodes, self._node = url, place, nodes, node
+        self._own: int | None = None if node == nodes[0] else READY
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="meeting", daemon=True)
 
@@ -62,15 +71,39 @@ class Meeting:
         """Look no more."""
         self._ended.set()
 
+    def wait(self, end_s: float) -> int:
+        """Enter and look in this thread, instead of `start`, until then (monotonic); the first node's port.
+
+        Raises `TimeoutError`, `SandboxError` as `problem`.
+        """
+        with closing(self._client()) as client:
+            while self._seeks():
+                if time.monotonic() >= end_s:
+                    raise TimeoutError("the other node did not come to the meeting")
+                self._try(client)
+                time.sleep(LOOK_S)
+        if self.problem is not None:
+            raise self.problem
+        return self.port or READY
+
     def _run(self) -> None:
-        client = redis.Redis.from_url(self._url, socket_timeout=5.0, socket_connect_timeout=2.0, decode_responses=True)
-        while self.port is None and self.problem is None and not self._ended.wait(LOOK_S):
-            try:
-                self.port = self._look(client)
-            except SandboxError as error:
-                self.problem = error
-            except redis.RedisError as error:
-                _log.warning("cannot look for the other nodes: %s", error)
+        client = self._client()
+        while self._seeks() and not self._ended.wait(LOOK_S):
+            self._try(client)
+
+    def _client(self) -> redis.Redis:
+        return redis.Redis.from_url(self._url, socket_timeout=5.0, socket_connect_timeout=2.0, decode_responses=True)
+
+    def _seeks(self) -> bool:
+        return self.port is None and self.problem is None
+
+    def _try(self, client: redis.Redis) -> None:
+        try:
+            self.port = self._look(client)
+        except SandboxError as error:
+            self.problem = error
+        except redis.RedisError as error:
+            _log.warning("cannot look for the other nodes: %s", error)
 
     def _look(self, client: redis.Redis) -> int | None:
         if self._own is None:

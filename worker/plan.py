@@ -192,6 +192,10 @@ class RunPaths:
         """One folder per checkpoint, `step-00000123`, each with a MANIFEST.json written last."""
         return self.work / "checkpoints"
 
+    def checkpoint_state(self, name: str) -> Path:
+        """The weights, and what else a run needs to go on, of one checkpoint."""
+        return self.checkpoints / name / "state.pt"
+
     @property
     def results(self) -> Path:
         """results.json, predictions.parquet, model.safetensors, preprocess.json, environment.json."""

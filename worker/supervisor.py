@@ -21,7 +21,7 @@ from worker.elastic.rescue import rescued
 from worker.elastic.width import WidthWatch
 from worker.events import Event, EventKind, FailureCode, Outcome
 from worker.home import node_name, redis_url
-from worker.meeting import Meeting
+from worker.meeting import Meeting, meeting_key
 from worker.monitor import Monitor
 from worker.sandbox import SandboxProcess, SandboxTooWeak, start
 from worker.telemetry.channels import Channels
@@ -123,12 +123,13 @@ class Supervisor:
             self._look_for_others(self.sandbox)
 
     def _look_for_others(self, sandbox: SandboxProcess) -> None:
-        network = sandbox.network
+        network, plan = sandbox.network, self.plan
+        place = meeting_key(plan.job_id, plan.token)
         if network is None or not network.key:
-            self.meeting = Meeting(redis_url(), self.plan, self.attempt.node)
+            self.meeting = Meeting(redis_url(), place, plan.nodes, self.attempt.node)
         else:
             self.meeting = Meeting(
-                redis_url(), self.plan, self.attempt.node, network.key,
+                redis_url(), place, plan.nodes, self.attempt.node, network.key,
                 lambda keys: network.join(self.attempt.tunnel_peers(keys)),
             )  # fmt: skip
         self.meeting.start()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.calibration.shipped import prior_of
-from harness.jobs.models import DeviceUse
+from harness.jobs.models import DeviceUse, JobAttempt
 from harness.pool.links import LinksKnown, link_model, links_known
-from harness.pool.models import Node, NodeState
+from harness.pool.models import NetworkKind, Node, NodeLink, NodeState
+from harness.pool.networks import ENCRYPTED
 from harness.pool.power import table_power
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
@@ -71,24 +72,49 @@ def finished_of(kind: str, model_name: str) -> list[Finished]:
     """Finished jobs that a model can learn from, oldest first."""
     rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
     newest = rows.exclude(workload={}).exclude(allocation={}).order_by("-finished_at", "-pk")[:RECENT]
-    nodes = _nodes_of([row.job_id for row in newest if row.job_id])
-    names = {name for ran_on in nodes.values() for name in ran_on}
+    ran = _ran([row.job_id for row in newest if row.job_id])
+    names = {name for one in ran.values() for name in one.nodes}
     links = links_known(set(Node.objects.filter(name__in=names).values_list("pk", flat=True)))
-    return [job for row in reversed(newest) if (job := _finished(row, nodes.get(row.job_id or "", set()), links))]
+    return [job for row in reversed(newest) if (job := _finished(row, ran.get(row.job_id or "", _Ran()), links))]
 
 
-def _nodes_of(jobs: Collection[str]) -> dict[str, set[str]]:
-    """Job -> the nodes on which its last attempt ran, by name."""
+@dataclass(frozen=True)
+class _Ran:
+    """Where the last attempt of a job ran."""
+
+    nodes: Collection[str] = ()
+    """Their names; none: nobody knows."""
+    network: int = 0
+    port: int = 0
+    """As in its `RunPlan`."""
+
+    def talked_over(self, link: NodeLink) -> bool:
+        """Whether its ranks talked through what the link was timed through."""
+        if self.port:
+            return link.path["network"] in ENCRYPTED
+        return bool(link.path["network"] == (NetworkKind.VXLAN if self.network else NetworkKind.HOSTS))
+
+
+def _ran(jobs: Collection[str]) -> dict[str, _Ran]:
+    """Job -> where its last attempt ran."""
     uses: dict[str, dict[int, set[str]]] = {}
     for job_id, token, node in DeviceUse.objects.filter(job__in=jobs).values_list("job_id", "token", "node_name"):
         uses.setdefault(job_id, {}).setdefault(token, set()).add(node)
-    return {job_id: by_token[max(by_token)] for job_id, by_token in uses.items()}
+    plans = JobAttempt.objects.filter(job__in=jobs).values_list(
+        "job_id", "number", "plan__network", "plan__network_port"
+    )
+    networks = {(job_id, number): (network or 0, port or 0) for job_id, number, network, port in plans}
+    newest = {job_id: max(by_token) for job_id, by_token in uses.items()}
+    return {job_id: _Ran(uses[job_id][token], *networks.get((job_id, token), ())) for job_id, token in newest.items()}
 
 
-def _finished(row: FinishedJobRow, nodes: set[str], links: LinksKnown) -> Finished | None:
+def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown) -> Finished | None:
+    """None where nothing can be learnt: what ranks on several nodes waited for each other must be known."""
     try:
         workload = Workload.from_dict(row.workload)
-        between = [link_model(link) for link in links.among_named(nodes)]
+        between = [link_model(link) for link in links.among_named(ran.nodes) if ran.talked_over(link)]
+        if len(ran.nodes) > 1 and not between:
+            return None
         allocation = {**row.allocation, "batch_split": tuple(row.allocation["batch_split"])}
         return Finished(
             workload=workload,
@@ -97,7 +123,7 @@ def _finished(row: FinishedJobRow, nodes: set[str], links: LinksKnown) -> Finish
             run_s=row.run_s if row.run_comparable else None,
             start_s=row.start_s,
             load_s=row.load_s,
-            node=next(iter(nodes)) if len(nodes) == 1 else "",
+            node=next(iter(ran.nodes)) if len(ran.nodes) == 1 else "",
             nodes_link=max(between, key=lambda link: allreduce_s(link, workload.gradient_bytes, 2), default=None),
         )
     except (KeyError, TypeError, ValueError) as error:

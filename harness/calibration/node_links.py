@@ -27,12 +27,15 @@ from harness.errors import Conflict
 from harness.estimates.models import AskState, ProbeRow
 from harness.ids import new_id
 from harness.jobs.models import Allocation
+from harness.jobs.ports import network_port_draw
 from harness.plain import text_plain
 from harness.pool.links import Pair, pairs_of, path_of
-from harness.pool.models import Node, NodeLink, NodeState, PoolSetting
+from harness.pool.models import NetworkKind, Node, NodeLink, NodeState, PoolSetting
 from harness.pool.naming import node_named
+from harness.pool.networks import ENCRYPTED
 from harness.pool.services import node_queue, pool_setting_get
 from harness.rates.models import RateTest
+from worker.sandbox import Encryption
 from worker.sandbox.overlay import NUMBERS
 
 ANSWER_LIMIT_S = 75.0
@@ -118,7 +121,7 @@ def _due() -> list[Pair]:
     pairs = pairs_of(up) if len(up) <= NODES_MOST else _wanted_pairs()
     if not pairs:
         return []
-    own_network, now = pool_setting_get().ranks_apart, timezone.now()
+    setting, now = pool_setting_get(), timezone.now()
     known = {(link.first_id, link.second_id): link for link in NodeLink.objects.all()}
     asked: list[tuple[datetime, Pair]] = []
     fresh: list[Pair] = []
@@ -128,7 +131,7 @@ def _due() -> list[Pair]:
             continue
         if link is not None and link.wanted_at is not None:
             asked.append((link.wanted_at, pair))
-        elif (link is None or link.path != path_of(pair, own_network=own_network)) and all(map(_checked, pair)):
+        elif (link is None or link.path != path_of(pair, setting)) and all(map(_checked, pair)):
             fresh.append(pair)
     return [pair for _, pair in sorted(asked, key=lambda item: item[0])] + fresh
 
@@ -162,9 +165,12 @@ def _idle(pairs: Sequence[Pair]) -> list[Pair]:
 def _order(pair: Pair) -> None:
     """Have the first node listen."""
     link, _ = NodeLink.objects.get_or_create(first=pair[0], second=pair[1])
-    path = path_of(pair, own_network=pool_setting_get().ranks_apart)
-    network = 1 + secrets.randbelow(NUMBERS - 1) if path["own_network"] else 0
-    link.order = {"id": new_id(), "sent_s": time.time(), "network": network, "path": path}
+    path = path_of(pair, pool_setting_get())
+    link.order = {
+        "id": new_id(), "sent_s": time.time(), "path": path,
+        "network": 0 if path["network"] == NetworkKind.HOSTS else 1 + secrets.randbelow(NUMBERS - 1),
+        "network_port": network_port_draw(pair) if path["network"] in ENCRYPTED else 0,
+    }  # fmt: skip
     link.save(update_fields=["order"])
     _send(link, "listen", {}, LISTEN_EXPIRES_S)
     publish_pool("link", {"node": pair[0].name})
@@ -174,8 +180,8 @@ def _send(link: NodeLink, role: str, more: dict[str, Any], expires_s: float) -> 
     node = link.first if role == "listen" else link.second
     own, peer = link.order["path"]["addresses"][:: 1 if role == "listen" else -1]
     request = {
-        "request_id": link.order["id"], "role": role, "own": own, "peer": peer, "network": link.order["network"],
-        "token": _token(link.order["id"]), **more,
+        "request_id": link.order["id"], "role": role, "own": own, "peer": peer, "token": _token(link.order["id"]),
+        "network": link.order["network"], "network_port": link.order.get("network_port", 0), **more,
     }  # fmt: skip
     task_send_on_commit("node.link", [request], queue=node_queue(node.name), expires_s=expires_s)
 
@@ -196,16 +202,17 @@ def link_told(report: dict[str, Any]) -> None:
         if link is None:
             return
         if "port" in report:
-            _listening(link, report["port"])
+            _listening(link, report)
             return
         _answered(link, report)
         task_send_on_commit("control.calibrate")
 
 
-def _listening(link: NodeLink, port: Any) -> None:
+def _listening(link: NodeLink, report: dict[str, Any]) -> None:
+    port = report["port"]
     if "port" in link.order or isinstance(port, bool) or not isinstance(port, int) or port not in _PORTS:
         return
-    link.order = {**link.order, "port": port}
+    link.order = {**link.order, "port": port, "encryption": _encryption(report)}
     link.save(update_fields=["order"])
     _send(link, "connect", {"port": port}, CONNECT_EXPIRES_S)
 
@@ -225,12 +232,32 @@ def _answered(link: NodeLink, report: dict[str, Any]) -> None:
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         _fail(link, f"The answer is no measurement: {error}")
         return
+    through, asked = _through(link, report), link.order["path"]["network"]
+    if through != asked:
+        wanted = NetworkKind(asked).label
+        _fail(link, f"It was timed through a network {through.label}, while ranks would have one {wanted}.")
+        return
     for field, value in figures.items():
         setattr(link, field, value)
     link.path, link.order, link.measured_at = link.order["path"], {}, timezone.now()
     link.wanted_at, link.again_at, link.failures, link.problem = None, None, 0, ""
     link.save()
     _tell(link)
+
+
+def _through(link: NodeLink, report: dict[str, Any]) -> NetworkKind:
+    """What both nodes say that they timed it through: nodes of an older release encrypt nothing for it."""
+    if not link.order["network"]:
+        return NetworkKind.HOSTS
+    ends = {link.order.get("encryption", ""), _encryption(report)}
+    if ends == {str(Encryption.KERNEL)}:
+        return NetworkKind.WIREGUARD_KERNEL
+    return NetworkKind.WIREGUARD_PROCESS if Encryption.PROGRAM in ends else NetworkKind.VXLAN
+
+
+def _encryption(report: dict[str, Any]) -> str:
+    """What encrypted it on the node that reports; empty where it does not say."""
+    return next((str(known) for known in Encryption if known == report.get("encryption")), "")
 
 
 def _figures(report: dict[str, Any]) -> dict[str, float]:

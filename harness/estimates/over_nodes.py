@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
 from codegen.words import counted
 from harness.pool.links import LinksKnown, link_model, links_known
-from harness.pool.models import NetworkEncryption, Node, NodeLink
-from harness.pool.networks import encryption_problem
-from harness.pool.services import pool_setting_get
-from scheduler.estimation.device_model import DeviceModel
+from harness.pool.models import NetworkKind, Node, NodeLink
+from scheduler.estimation.device_model import DeviceModel, LinkModel
 from scheduler.estimation.link import allreduce_s, spanning_link
+from scheduler.estimation.values import Basis
 from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
 
 Nodes = tuple[str, ...]
 MEBIBYTE = 1 << 20
+PROCESS_LINK = LinkModel(latency_s=2e-3, bytes_per_s=29.0 * MEBIBYTE, basis=Basis.ASSUMED)
+"""Where a process encrypts, until it is timed there: as docs/decisions/035 measured it."""
+_PROCESS_WORDS = " A process encrypts what ranks send to other nodes, so that at most 29 MiB/s are assumed."
+_BY = {
+    NetworkKind.WIREGUARD_KERNEL: " (encrypted by the kernels)",
+    NetworkKind.WIREGUARD_PROCESS: " (encrypted by a process)",
+}
 
 
 def links_read(ways: Sequence[Candidate]) -> LinksKnown:
@@ -29,9 +35,10 @@ def over_nodes(model: DeviceModel, nodes: Sequence[str], links: LinksKnown, work
     """The model for ranks that may lie on any of these nodes; none named: they lie on one."""
     if not nodes:
         return model
-    measured = [link_model(link) for link in links.among(nodes)]
-    pairs = len(nodes) * (len(nodes) - 1) // 2
-    return replace(model, nodes_link=spanning_link(model.link, measured, pairs, workload.gradient_bytes))
+    known, pairs = [link_model(link) for link in links.among(nodes)], len(nodes) * (len(nodes) - 1) // 2
+    if len(known) < pairs and links.process_between(nodes):
+        known, pairs = [*known, PROCESS_LINK], pairs + 1  # one that is assumed, beside those that are missing
+    return replace(model, nodes_link=spanning_link(model.link, known, pairs, workload.gradient_bytes))
 
 
 def link_notes(ways: Sequence[Candidate], links: LinksKnown, workload: Workload) -> list[str]:
@@ -45,15 +52,16 @@ def link_notes(ways: Sequence[Candidate], links: LinksKnown, workload: Workload)
     for nodes, models in whose.items():
         subject = f"Ways of {', '.join(sorted(models))}" if len(whose) > 1 else "Ways"
         notes.append(f"{subject} that need several nodes {_priced_words(nodes, links, workload)}")
-    return list(dict.fromkeys(notes)) + (_in_clear_note({node for nodes in whose for node in nodes}) if whose else [])
+    return list(dict.fromkeys(notes))
 
 
 def _priced_words(nodes: Nodes, links: LinksKnown, workload: Workload) -> str:
     measured, pairs = links.among(nodes), len(nodes) * (len(nodes) - 1) // 2
+    slow = _PROCESS_WORDS if len(measured) < pairs and links.process_between(nodes) else ""
     if not measured:
         return (
             "are priced with the link within a node, which is assumed of them: no link between these nodes is "
-            "measured, and it may be slower. An admin can have the links measured on the pool page."
+            f"measured, and it may be slower.{slow} An admin can have the links measured on the pool page."
         )
     slowest = max(measured, key=lambda link: allreduce_s(link_model(link), workload.gradient_bytes, 2))
     said = f"are priced with the slowest measured link between their nodes, {link_words(slowest)}, or the link within "
@@ -65,30 +73,17 @@ def _priced_words(nodes: Nodes, links: LinksKnown, workload: Workload) -> str:
     others = pairs - len(measured) - 1
     more = f" and {counted(others, 'other pair')}" if others else ""
     return (
-        f"{said}a node where that is slower: what is between {' and '.join(names)}{more} is not measured but assumed. "
-        "An admin can have it measured on the pool page."
+        f"{said}a node where that is slower: what is between {' and '.join(names)}{more} is not measured but "
+        f"assumed.{slow} An admin can have it measured on the pool page."
     )
 
 
-def _in_clear_note(nodes: Collection[str]) -> list[str]:
-    """What a link that was timed in clear does not know."""
-    wish = pool_setting_get().network_encryption
-    if wish not in {NetworkEncryption.PREFERRED, NetworkEncryption.REQUIRED}:
-        return []
-    if not encryption_problem(Node.objects.filter(pk__in=nodes), NetworkEncryption.KERNEL):
-        return []
-    return [
-        "Links are timed in clear. Here a process encrypts what ranks send to other nodes, which gives them 35 MiB/s "
-        "at most: ways over several nodes may take longer than told."
-    ]
-
-
 def link_words(link: NodeLink) -> str:
-    """`a and b: 0.31 ms there and back, 112 MiB/s each way`."""
+    """`a and b: 0.31 ms there and back, 112 MiB/s each way`, and what encrypts it."""
     model = link_model(link)
     rate = model.bytes_per_s / MEBIBYTE
     said = f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
     return (
         f"{link.first.name} and {link.second.name}: {1000.0 * model.latency_s:.3g} ms there and back, "
-        f"{said} MiB/s each way"
+        f"{said} MiB/s each way{_BY.get(link.path['network'], '')}"
     )

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.db.models import F
 
-from harness.pool.models import NetworkEncryption, Node, NodeLink
-from harness.pool.networks import network_problem
+from harness.pool.models import NetworkEncryption, NetworkKind, Node, NodeLink, PoolSetting
+from harness.pool.networks import encrypting, network_kind
 from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import LinkModel
@@ -31,6 +31,8 @@ class LinkRow:
     bytes_per_s: float | None
     """Each way, while as many come back."""
     bytes_noise: float
+    network: str
+    """A `NetworkKind`: what it was timed through; empty: it never was."""
     own_network: bool
     """Timed in a network for the two alone, as ranks there have it, and not over the networks of the hosts."""
     measured_at: datetime | None
@@ -41,6 +43,11 @@ class LinkRow:
     problem: str
     """Why it could not be timed the last time."""
 
+    @property
+    def network_words(self) -> str:
+        """What it was timed through."""
+        return NetworkKind(self.network).label if self.network else ""
+
 
 def pairs_of(nodes: Iterable[Node], *, of: Node | None = None) -> list[Pair]:
     """Pairs of nodes that take work and whose ranks could reach each other; `of`: only those of this node."""
@@ -50,22 +57,19 @@ def pairs_of(nodes: Iterable[Node], *, of: Node | None = None) -> list[Pair]:
     return [pair for pair in named if (of is None or of in pair) and not span_problem(pair, off)]
 
 
-def path_of(pair: Pair, *, own_network: bool) -> dict[str, Any]:
-    """Over what ranks on the two talk. `own_network`: as the pool's setting says."""
-    return {
-        "addresses": [node.address for node in pair],
-        "own_network": own_network and not network_problem(pair),
-    }
+def path_of(pair: Pair, setting: PoolSetting) -> dict[str, Any]:
+    """Over what ranks on the two talk, as the pool's setting says and the two can."""
+    return {"addresses": [node.address for node in pair], "network": network_kind(pair, setting).value}
 
 
-def link_is_current(link: NodeLink, *, own_network: bool) -> bool:
+def link_is_current(link: NodeLink, setting: PoolSetting) -> bool:
     """Whether it was timed, and over what ranks on the two nodes would use now; needs both nodes."""
-    return link.measured_at is not None and link.path == path_of((link.first, link.second), own_network=own_network)
+    return link.measured_at is not None and link.path == path_of((link.first, link.second), setting)
 
 
 def link_list() -> list[LinkRow]:
     """All links that were timed or are to be, the slowest first."""
-    own_network = pool_setting_get().ranks_apart
+    setting = pool_setting_get()
     rows = NodeLink.objects.prefetch_related("first", "second").order_by(
         F("bytes_per_s").asc(nulls_first=True), "first__name", "second__name"
     )
@@ -77,9 +81,10 @@ def link_list() -> list[LinkRow]:
             round_trip_noise=row.round_trip_noise,
             bytes_per_s=row.bytes_per_s,
             bytes_noise=row.bytes_noise,
-            own_network=bool(row.path.get("own_network")),
+            network=row.path.get("network", ""),
+            own_network=row.path.get("network", NetworkKind.HOSTS) != NetworkKind.HOSTS,
             measured_at=row.measured_at,
-            current=link_is_current(row, own_network=own_network),
+            current=link_is_current(row, setting),
             waits=row.wanted_at is not None or bool(row.order),
             problem=row.problem,
         )
@@ -90,8 +95,9 @@ def link_list() -> list[LinkRow]:
 class LinksKnown:
     """The links among some nodes that estimates may use, by the nodes' ids."""
 
-    def __init__(self, links: Mapping[frozenset[str], NodeLink]) -> None:
-        self._links = links
+    def __init__(self, links: Mapping[frozenset[str], NodeLink], encrypting: Mapping[str, bool]) -> None:
+        """`encrypting`: as `harness.pool.networks.encrypting` tells."""
+        self._links, self._encrypting = links, encrypting
 
     def among(self, nodes: Sequence[str]) -> list[NodeLink]:
         """Those of the pairs of these nodes that were timed."""
@@ -102,19 +108,25 @@ class LinksKnown:
         """The same by the nodes' names."""
         return [link for link in self._links.values() if link.first.name in names and link.second.name in names]
 
+    def process_between(self, nodes: Sequence[str]) -> bool:
+        """Whether a process may encrypt what ranks on some of these nodes send to each other."""
+        by_process = [self._encrypting[node] for node in nodes if node in self._encrypting]
+        return len(by_process) > 1 and any(by_process)
+
 
 def links_known(nodes: Collection[str]) -> LinksKnown:
     """What was timed between these nodes (ids), over what ranks would use now."""
     if len(nodes) < 2:
-        return LinksKnown({})
-    own_network = pool_setting_get().ranks_apart
+        return LinksKnown({}, {})
+    setting = pool_setting_get()
     rows = NodeLink.objects.filter(first__in=nodes, second__in=nodes, measured_at__isnull=False)
     return LinksKnown(
         {
             frozenset((row.first_id, row.second_id)): row
             for row in rows.prefetch_related("first", "second")
-            if link_is_current(row, own_network=own_network)
-        }
+            if link_is_current(row, setting)
+        },
+        encrypting(Node.objects.filter(pk__in=nodes), setting),
     )
 
 

@@ -54,6 +54,16 @@ class Node(models.Model):
         return self.name
 
 
+class NetworkKind(models.TextChoices):
+    """What ranks on several nodes talk through."""
+
+    HOSTS = "hosts", "the hosts', in clear"
+    VXLAN = "vxlan", "of their own, in clear (VXLAN)"
+    WIREGUARD_KERNEL = "wireguard_kernel", "of their own, encrypted by the kernels (WireGuard)"
+    WIREGUARD_PROCESS = "wireguard_process", "of their own, encrypted by a process (WireGuard)"
+    """At one of the nodes at least: it is the slowest."""
+
+
 class NodeLink(models.Model):
     """The link between two nodes, as their agents timed it. `first` is the one whose name comes first."""
 
@@ -67,12 +77,14 @@ class NodeLink(models.Model):
     """Each way, while as many come back."""
     bytes_noise = models.FloatField(default=0.0)
     path = models.JSONField(default=dict, blank=True)
-    """Over what it was timed: `{addresses: [first, second], own_network}`. Counts only while ranks would use that."""
+    """Over what it was timed: `{addresses: [first, second], network}`, the latter a `NetworkKind`. Counts only while
+    ranks would use that."""
     measured_at = models.DateTimeField(null=True, blank=True)
     wanted_at = models.DateTimeField(null=True, blank=True)
     """When somebody asked for it to be timed anew, until it was."""
     order = models.JSONField(default=dict, blank=True)
-    """What the two nodes were asked and have not answered: `{id, sent_s, network, path}`."""
+    """What the two nodes were asked and have not answered: `{id, sent_s, network, network_port, path}`, and once the
+    first one listens its `port` and `encryption`."""
     failures = models.PositiveSmallIntegerField(default=0)
     """In a row."""
     problem = models.TextField(blank=True)

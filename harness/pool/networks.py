@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from harness.pool.models import NetworkEncryption, Node, NodeState
+from harness.pool.models import NetworkEncryption, NetworkKind, Node, NodeState, PoolSetting
+
+ENCRYPTED = frozenset({NetworkKind.WIREGUARD_KERNEL, NetworkKind.WIREGUARD_PROCESS})
 
 
 def is_loopback(host: str) -> bool:
@@ -48,6 +50,26 @@ def encryption_problem(nodes: Iterable[Node], wish: str) -> str:
         if problem:
             return f"{node.name} cannot: {problem}"
     return ""
+
+
+def network_kind(nodes: Collection[Node], setting: PoolSetting) -> NetworkKind:
+    """What ranks on these nodes talk through; as far as the nodes can, where that is not enough for `required`: then no
+    job lies on them."""
+    if not setting.ranks_apart or network_problem(nodes):
+        return NetworkKind.HOSTS
+    if encryption_problem(nodes, setting.network_encryption):
+        return NetworkKind.VXLAN
+    in_kernels = not encryption_problem(nodes, NetworkEncryption.KERNEL)
+    return NetworkKind.WIREGUARD_KERNEL if in_kernels else NetworkKind.WIREGUARD_PROCESS
+
+
+def encrypting(nodes: Iterable[Node], setting: PoolSetting) -> dict[str, bool]:
+    """Those that may encrypt what their ranks send to other nodes, if need be by a process: id -> whether by one."""
+    wish = setting.network_encryption
+    if wish not in {NetworkEncryption.PREFERRED, NetworkEncryption.REQUIRED} or not setting.ranks_apart:
+        return {}
+    able = [node for node in nodes if not is_loopback(node.address) and not encryption_problem([node], wish)]
+    return {node.pk: bool(encryption_problem([node], NetworkEncryption.KERNEL)) for node in able}
 
 
 def encryption_missing() -> str:

@@ -68,5 +68,21 @@ def test_nodes_that_can_have_a_network_of_their_own_are_timed_through_it(make_st
         able = all(node["description"]["network_problem"] == "" for node in stack.get("/pool")["nodes"])
         assert link["own_network"] is able, link
         assert 0 < link["round_trip_s"] < 1 and link["bytes_per_s"] > 1e6 and link["current"]
+        _timed_encrypted(stack)
     finally:
         far.close()
+
+
+def _timed_encrypted(stack):
+    """Once ranks would encrypt what they send, the link is timed anew through what does."""
+    nodes = [node["description"] for node in stack.get("/pool")["nodes"]]
+    if any(node["encryption_problem"] for node in nodes):
+        return
+    by_kernel = not any(node["kernel_encryption_problem"] for node in nodes)
+    stack.request("PATCH", "/pool/settings", json={"network_encryption": "required"})
+    again = wait_for(
+        lambda: next((link for link in _links(stack) if link["current"]), None),
+        timeout_s=START_TIMEOUT_S,
+        what="it is timed anew",
+    )
+    assert again["network"] == ("wireguard_kernel" if by_kernel else "wireguard_process") and not again["problem"]

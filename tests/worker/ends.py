@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 
+import psutil
+
 from tests.worker.pairs import NODES, SPACES
 from worker.sandbox import Overlay
 from worker.sandbox.overlay import inside_address
@@ -42,6 +44,19 @@ for host in sys.argv[1:]:
     except OSError as error:
         print(type(error).__name__)
 """
+
+
+def helpers_of(pid: int) -> list[psutil.Process]:
+    """Processes that hold tunnels for this one."""
+    return [one for one in psutil.Process(pid).children(recursive=True) if "wireguard-go" in one.name()]
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whoever is its parent by then may not have asked yet."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 class End:

@@ -156,5 +156,7 @@ def bridged() -> Iterator[tuple[str, tuple[str, str]]]:
         yield f"{subnet}.1", addresses
     finally:
         for node in NODES:
+            # A deleted namespace takes its end of the link away some time later, and the next test wants the name.
+            ip("link", "del", SPACES[node])
             ip("netns", "del", SPACES[node])
         ip("link", "del", BRIDGE)

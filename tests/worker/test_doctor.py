@@ -14,6 +14,7 @@ from worker import address
 from worker.doctor import machine, network, portal
 from worker.doctor.findings import State
 from worker.sandbox.model import SandboxLevel
+from worker.transfer.cache import Cache
 
 
 @pytest.mark.parametrize(
@@ -192,10 +193,14 @@ def test_an_interface_is_found_by_its_address():
     assert address.address_towards("", 1) == ""
 
 
-def test_a_cache_in_which_bits_flip_is_told_for_a_month():
+def test_a_cache_in_which_bits_flip_is_told_for_a_month(tmp_path):
     row = {"digest": "ab", "files": ["table.parquet"], "bytes": 1 << 20, "at_s": 1_000_000.0}
     soon, late = 1_000_060.0, 1_000_000.0 + 31 * 86400
-    found = machine.cache_contents([row, {**row, "files": []}], soon)
+    cache, notes = Cache(tmp_path, 0), tmp_path / "damages"
+    assert machine.cache_contents(cache, soon).state is State.OK
+    notes.write_text(json.dumps(row) + "\n")
+    assert "table.parquet" in machine.cache_contents(cache, soon).text
+    notes.write_text("".join(json.dumps(each) + "\n" for each in (row, {**row, "files": []})))
+    found = machine.cache_contents(cache, soon)
     assert found.state is State.WARN and found.step and "2 became damaged" in found.text and "1 MiB" in found.text
-    assert "table.parquet" in machine.cache_contents([row], soon).text
-    assert machine.cache_contents([row], late).state is machine.cache_contents([], soon).state is State.OK
+    assert machine.cache_contents(cache, late).state is State.OK

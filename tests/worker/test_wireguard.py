@@ -18,11 +18,10 @@ import pytest
 import redis
 
 from tests.waiting import wait_for
-from tests.worker.ends import LISTEN, REACH, Ends
+from tests.worker.ends import LISTEN, REACH, Ends, has_ended, helpers_of
 from tests.worker.pairs import NODES, SPACES, SUM, Pair
 from worker.attempt import network_note
 from worker.meeting import Meeting, meeting_key
-from worker.plan import Limits, RankPlan, RunPlan
 from worker.sandbox import Encryption, Overlay, SandboxError, overlay, wireguard
 from worker.sandbox.namespace import Space
 from worker.sandbox.overlay import inside_address
@@ -57,19 +56,6 @@ for source in ("198.18.0.1", "198.18.7.7"):
 def able() -> None:
     if overlay.encryption_problem():
         pytest.skip(f"NO ENCRYPTED NETWORK OF RANKS HERE: {overlay.encryption_problem()}")
-
-
-def helpers_of(pid: int) -> list[psutil.Process]:
-    """Processes that hold tunnels for this one."""
-    return [one for one in psutil.Process(pid).children(recursive=True) if "wireguard-go" in one.name()]
-
-
-def has_ended(process: psutil.Process) -> bool:
-    """Whoever is its parent by then may not have asked yet."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def captured(sniffer: socket.socket) -> bytes:
@@ -246,26 +232,16 @@ def test_a_kernel_that_can_holds_the_tunnel_and_the_hosts_socket_itself(monkeypa
     )
 
 
-def plan_of(*nodes: str) -> RunPlan:
-    return RunPlan(
-        job_id=secrets.token_hex(6), token=1, mode="sync", job_dir="/none", dataset_dir="/none",
-        ranks=tuple(
-            RankPlan(rank=rank, node=node, local_rank=0, device="cpu", threads=1) for rank, node in enumerate(nodes)
-        ),
-        limits=Limits(memory_bytes=1, disk_bytes=1), minimum_sandbox_level=0, own_code=False,
-    )  # fmt: skip
-
-
 def test_the_first_node_is_seen_only_once_it_has_let_the_others_in(broker_url: str) -> None:
-    plan = plan_of(*NODES)
+    place = meeting_key(secrets.token_hex(6), 1)
     client = redis.Redis.from_url(broker_url, decode_responses=True)
     told: dict[str, dict[str, str]] = {}
 
     def first(keys: dict[str, str]) -> None:
-        told["left"] = {**keys, "seen": ",".join(client.hkeys(meeting_key(plan.job_id, 1)))}
+        told["left"] = {**keys, "seen": ",".join(client.hkeys(place))}
 
-    left = Meeting(broker_url, plan, "left", "LEFT", first)
-    right = Meeting(broker_url, plan, "right", "RIGHT", lambda keys: told.update(right=dict(keys)))
+    left = Meeting(broker_url, place, NODES, "left", "LEFT", first)
+    right = Meeting(broker_url, place, NODES, "right", "RIGHT", lambda keys: told.update(right=dict(keys)))
     for meeting in (left, right):
         meeting.start()
     left.tell(45_000)
@@ -274,12 +250,10 @@ def test_the_first_node_is_seen_only_once_it_has_let_the_others_in(broker_url: s
 
 
 def test_a_node_that_cannot_let_the_others_in_says_so(broker_url: str) -> None:
-    plan = plan_of("left")
-
     def refuse(keys: object) -> None:
         raise SandboxError("no key")
 
-    meeting = Meeting(broker_url, plan, "left", "LEFT", refuse)
+    meeting = Meeting(broker_url, meeting_key(secrets.token_hex(6), 1), ["left"], "left", "LEFT", refuse)
     meeting.tell(45_000)
     meeting.start()
     wait_for(lambda: str(meeting.problem) == "no key" and meeting.port is None, 30.0)

@@ -40,7 +40,7 @@ def _cache() -> Iterator[Finding]:
     if (folder := cache_dir()) is not None:
         folder.mkdir(parents=True, exist_ok=True)
         yield from disk("disk of the cache", folder)
-        yield cache_contents(Cache(folder, 0).damages(), time.time())
+        yield cache_contents(Cache(folder, 0), time.time())
 
 
 def main() -> int:

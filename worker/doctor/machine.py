@@ -12,14 +12,13 @@ import time
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from worker import devices, sandbox
 from worker.doctor.findings import Finding, bad, ok, skip, warn
+from worker.transfer.cache import DAMAGED_LATELY_S, DAMAGES_MAX, Cache
 
 GIB, MIB = 1 << 30, 1 << 20
 DISK_BAD_BYTES, DISK_WARN_BYTES = 1 * GIB, 10 * GIB
-DAMAGED_LATELY_S = 30 * 86400
 WRITE_BYTES = 64 * MIB
 WRITE_WARN_BYTES_PER_S = 50 * MIB
 _RAISE = {
@@ -123,15 +122,16 @@ def disk(name: str, folder: Path) -> Iterator[Finding]:
     yield _write_rate(f"{name}, writing", folder)
 
 
-def cache_contents(damages: list[dict[str, Any]], now_s: float) -> Finding:
-    """What became damaged in the node's own cache lately; `damages` as of `Cache`."""
+def cache_contents(cache: Cache, now_s: float) -> Finding:
+    """What became damaged in the node's own cache lately."""
     name = "contents of the cache"
-    lately = [row for row in damages if now_s - row["at_s"] < DAMAGED_LATELY_S]
+    lately = cache.damages_lately(now_s)
     if not lately:
         return ok(name, f"none became damaged within {DAMAGED_LATELY_S // 86400:.0f} days")
     last = time.strftime("%Y-%m-%d %H:%M", time.gmtime(lately[-1]["at_s"]))
     files = ", ".join(lately[-1]["files"][:3]) or f"{lately[-1]['bytes'] / MIB:.0f} MiB"
-    text = f"{len(lately)} became damaged, the last at {last} UTC ({files})"
+    count = f"{len(lately)} or more" if len(lately) >= DAMAGES_MAX else f"{len(lately)}"
+    text = f"{count} became damaged, the last at {last} UTC ({files})"
     meaning = "They were thrown away and are fetched again, but what flips bits once mostly does so again."
     return warn(name, text, meaning, "Test the disk (smartctl -t long) and the memory.")
 

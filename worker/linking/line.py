@@ -15,6 +15,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median, quantiles
 
@@ -28,6 +29,8 @@ PINGS, PINGS_WARM, PINGS_S = 200, 10, 2.0
 FIRST_BYTES, MOST_BYTES = 64 << 10, 32 << 20
 """Blocks are doubled until one takes long enough to be timed."""
 ENOUGH_S, ENOUGH_ROUND_TRIPS = 0.1, 10.0
+FINISH_S = 1.0
+"""So long one waits at the end for the other to hang up."""
 REPEATS, LEAST_REPEATS, REPEATS_S = 7, 3, 8.0
 COMMANDS_MOST = 400
 TOTAL_BYTES_MOST = 320 << 20
@@ -71,6 +74,16 @@ class Line:
     def close(self) -> None:
         """Hang up."""
         self._socket.close()
+
+    def finish(self) -> None:
+        """Say no more, and wait a moment for the other to do so: what was said last may be on its way still, through a
+        tunnel that ends with us."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            self.end_s = min(self.end_s, time.monotonic() + FINISH_S)
+            self._socket.settimeout(self._left_s())
+            while self._socket.recv_into(self._into):
+                self._socket.settimeout(self._left_s())
 
     def send(self, data: bytes) -> None:
         """All of it."""
@@ -138,6 +151,13 @@ def present(line: Line, token: bytes) -> None:
 
 def serve(line: Line, busy: Callable[[], bool]) -> None:
     """Do what the other side asks, within the bounds, until it has done. Raises `OSError`."""
+    try:
+        _serve(line, busy)
+    finally:
+        line.finish()
+
+
+def _serve(line: Line, busy: Callable[[], bool]) -> None:
     passed = 0
     for _ in range(COMMANDS_MOST):
         name, size = _COMMAND.unpack(line.receive(_COMMAND.size))
@@ -160,6 +180,13 @@ def serve(line: Line, busy: Callable[[], bool]) -> None:
 
 def measure(line: Line, busy: Callable[[], bool]) -> LinkFigures:
     """Time the link. Raises `LinkProblem` where a run begins on either node meanwhile, `OSError`."""
+    try:
+        return _measured(line, busy)
+    finally:
+        line.finish()
+
+
+def _measured(line: Line, busy: Callable[[], bool]) -> LinkFigures:
     round_trips = _round_trips(line)
     enough_s = max(ENOUGH_S, ENOUGH_ROUND_TRIPS * median(round_trips))
     size, taken_s = FIRST_BYTES, _exchanged(line, FIRST_BYTES, busy)

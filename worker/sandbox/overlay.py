@@ -41,6 +41,11 @@ def inside_address(index: int) -> str:
     return str(_SUBNET[index + 1])
 
 
+def ports_told(port: int) -> str:
+    """UDP ports to be let through between the hosts, in words. `port`: of WireGuard; 0: it is a VXLAN."""
+    return f"{wireguard.PORTS.start}-{wireguard.PORTS.stop - 1} (here {port})" if port else str(PORT)
+
+
 @dataclass(frozen=True)
 class Network:
     """This node's end of the network of an attempt."""

@@ -52,6 +52,10 @@ class LinkOut(Schema):
     round_trip_noise: float = Field(description="Of the middle half of the repeats, to either side; 1 is 100 %.")
     bytes_per_s: float | None = Field(description="Each way, while as many come back. Null: never timed.")
     bytes_noise: float = Field(description="Of the middle half of the repeats, to either side; 1 is 100 %.")
+    network: str = Field(
+        description="What it was timed through: `hosts` (their networks, in clear), `vxlan` (one for the two alone, in "
+        "clear), `wireguard_kernel`, `wireguard_process` (such a one, encrypted). Empty: never timed."
+    )
     own_network: bool = Field(description="Timed in a network for the two alone, as ranks there have it.")
     measured_at: datetime | None
     current: bool = Field(description="Timed over what ranks would use now: estimates use it.")

@@ -10,6 +10,12 @@ from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
 from harness.client.client import Json
 
+_NETWORKS = {
+    "hosts": "hosts', in clear",
+    "vxlan": "own, in clear",
+    "wireguard_kernel": "own, encrypted (kernel)",
+    "wireguard_process": "own, encrypted (process)",
+}
 _HEAD = ("Nodes", "There and back", "Each way", "Noise", "Network", "Measured", "State")
 
 
@@ -45,7 +51,7 @@ def _row(link: Json) -> tuple[object, ...]:
     nodes = f"{link['first']} - {link['second']}"
     if link["measured_at"] is None:
         return nodes, "", "", "", "", "", _state(link)
-    network = "own" if link["own_network"] else "hosts'"
+    network = _NETWORKS.get(link["network"], link["network"])
     noise = f"±{100 * link['round_trip_noise']:.0f} %, ±{100 * link['bytes_noise']:.0f} %"
     rate = f"{link['bytes_per_s'] / (1 << 20):.1f} MiB/s"
     there_and_back = f"{1000 * link['round_trip_s']:.3g} ms"
@@ -57,4 +63,4 @@ def _state(link: Json) -> str:
         return f"failed: {link['problem']}"
     if link["waits"]:
         return "waits for idle nodes"
-    return "" if link["current"] else "of another address or network"
+    return "" if link["current"] else "not used: ranks would talk another way now"

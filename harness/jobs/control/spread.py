@@ -8,7 +8,7 @@ by those that only lost their siblings.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,15 +23,15 @@ from harness.jobs.control.clock import Steady
 from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.survivors import first_lose, node_leave
-from harness.jobs.models import Allocation, Job, JobAttempt, JobEvent
+from harness.jobs.models import Job, JobAttempt, JobEvent
+from harness.jobs.ports import network_port_draw
 from harness.jobs.stopping import stop_message
-from harness.pool.models import Device, NetworkEncryption, Node, NodeState
-from harness.pool.networks import encryption_problem, network_problem
+from harness.pool.models import Device, NetworkEncryption, NetworkKind, Node, NodeState
+from harness.pool.networks import ENCRYPTED, encryption_problem, network_kind, network_problem
 from harness.pool.services import node_queue, pool_setting_get
 from worker.cause import left_early
 from worker.events import Event, EventKind, FailureCode, Outcome, lease_key
 from worker.sandbox.overlay import NUMBERS
-from worker.sandbox.wireguard import PORTS
 from worker.states import JobState
 
 END_KIND = "node_end"
@@ -76,23 +76,16 @@ def network_of(devices: Sequence[Device], addresses: Mapping[str, str]) -> Ranks
     if not addresses:
         return RanksNetwork()
     setting, nodes = pool_setting_get(), {device.node for device in devices}
-    wish = setting.network_encryption
-    required = wish == NetworkEncryption.REQUIRED
-    problem = network_problem(nodes) if setting.ranks_apart else "it is turned off"
-    if problem and not required:
+    wish, kind = setting.network_encryption, network_kind(nodes, setting)
+    number = 1 + secrets.randbelow(NUMBERS - 1)
+    if wish == NetworkEncryption.REQUIRED or kind in ENCRYPTED:
+        return RanksNetwork(number=number, port=network_port_draw(nodes))
+    if kind == NetworkKind.HOSTS:
+        problem = network_problem(nodes) if setting.ranks_apart else "it is turned off"
         return RanksNetwork(note=f"The ranks have no network of their own: {problem}.")
-    number, open_ = 1 + secrets.randbelow(NUMBERS - 1), encryption_problem(nodes, wish)
-    if open_ and not required:
-        told = wish == NetworkEncryption.PREFERRED
-        return RanksNetwork(number=number, note=f"What the ranks send is not encrypted: {open_}." if told else "")
-    return RanksNetwork(number=number, port=_free_port(nodes))
-
-
-def _free_port(nodes: Collection[Node]) -> int:
-    """One that no attempt has on these nodes; where it is in use after all, the attempt starts again."""
-    held = Allocation.objects.filter(device__node__in=nodes, attempt__plan__network_port__gt=0)
-    taken = set(held.values_list("attempt__plan__network_port", flat=True))
-    return secrets.choice([port for port in PORTS if port not in taken] or PORTS)
+    told = wish == NetworkEncryption.PREFERRED
+    note = f"What the ranks send is not encrypted: {encryption_problem(nodes, wish)}." if told else ""
+    return RanksNetwork(number=number, note=note)
 
 
 def ends_take(attempt: JobAttempt, events: Sequence[Event], figures: Figures | None = None) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -13,7 +11,7 @@ from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
 from harness.calibration import node_links
-from harness.calibration.node_links import link_told, links_advance, links_want
+from harness.calibration.node_links import link_told, links_want
 from harness.calibration.services import calibration_start, calibration_stop
 from harness.errors import Conflict, Forbidden, NotFound
 from harness.estimates.models import AskState, Inspection, ProbeRow
@@ -21,56 +19,10 @@ from harness.jobs.models import Allocation
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeLink, NodeState
 from harness.pool.services import node_drain, node_remove, pool_setting_update
+from tests.harness.calibration.linking import ABLE, FIGURES, asked, failed, orders, pair, timed
 from tests.harness.jobs.helpers import run_now
 
-FIGURES = {"round_trip_s": 3e-4, "round_trip_noise": 0.1, "bytes_per_s": 1.2e8, "bytes_noise": 0.02, "repeats": 7}
-ABLE = {"network_problem": ""}
-
-
-@pytest.fixture
-def pair(node_make: Callable[..., Any]) -> Callable[..., None]:
-    """Nodes that know each other's addresses: `pair("a", "b", "c")`."""
-
-    def make(*names: str, **more: Any) -> None:
-        for number, name in enumerate(names or ("node-a", "node-b")):
-            node_make(name, address=f"10.0.0.{number + 1}", **more)
-
-    return make
-
-
-@pytest.fixture
-def asked(tasks_sent: list[Any], commit: Callable[..., Any]) -> Callable[[], list[tuple[str, dict[str, Any]]]]:
-    """Let control go on; (queue, request) of everything that agents were asked since."""
-
-    def go_on() -> list[tuple[str, dict[str, Any]]]:
-        tasks_sent.clear()
-        commit(links_advance)
-        return orders(tasks_sent)
-
-    return go_on
-
-
-def orders(sent: list[Any]) -> list[tuple[str, dict[str, Any]]]:
-    return [(queue, args[0]) for name, args, queue in sent if name == "node.link"]
-
-
-@pytest.fixture
-def timed(asked: Any, tasks_sent: list[Any], commit: Callable[..., Any]) -> Callable[..., Any]:
-    """Both agents do as they are asked; the link."""
-
-    def run(**figures: Any) -> NodeLink:
-        ((_, first),) = asked()
-        commit(link_told, {"request_id": first["request_id"], "port": 40_000})
-        commit(link_told, {"request_id": first["request_id"], "ok": True, "problem": None, **FIGURES, **figures})
-        return NodeLink.objects.order_by("-measured_at").first()
-
-    return run
-
-
-def failed(commit: Callable[..., Any], request: dict[str, Any], code: str = "timeout") -> NodeLink:
-    problem = {"code": code, "message": "10.0.0.2 did not answer in time."}
-    commit(link_told, {"request_id": request["request_id"], "ok": False, "problem": problem})
-    return NodeLink.objects.get()
+__all__ = ["asked", "pair", "timed"]
 
 
 def test_two_new_nodes_are_asked_one_after_the_other_and_what_they_timed_is_kept(pair, asked, tasks_sent, commit):
@@ -90,7 +42,7 @@ def test_two_new_nodes_are_asked_one_after_the_other_and_what_they_timed_is_kept
     commit(link_told, {"request_id": listens["request_id"], "ok": True, "problem": None, **FIGURES})
     (row,) = link_list()
     assert (row.first, row.second, row.current, row.waits, row.problem) == ("node-a", "node-b", True, False, "")
-    assert (row.round_trip_s, row.bytes_per_s, row.own_network) == (3e-4, 1.2e8, True)
+    assert (row.round_trip_s, row.bytes_per_s, row.own_network, row.network) == (3e-4, 1.2e8, True, "vxlan")
     assert row.measured_at is not None
     assert asked() == [], "it is timed once"
 
@@ -104,13 +56,6 @@ def test_each_order_has_a_token_of_its_own(pair, asked, commit):
         failed(commit, request)
         NodeLink.objects.update(again_at=None)
     assert len(tokens) == 2
-
-
-def test_hosts_that_make_no_network_of_their_own_are_timed_over_theirs_and_it_is_said(pair, asked, timed):
-    pair()
-    link = timed()
-    assert link.path == {"addresses": ["10.0.0.1", "10.0.0.2"], "own_network": False}
-    assert not link_list()[0].own_network
 
 
 @pytest.mark.parametrize("port", [0, 65_536, "22", None, True])
@@ -317,21 +262,6 @@ def test_in_a_large_pool_a_calibration_has_no_links_timed(pair, people, commit, 
     pair("node-a", "node-b", "node-c")
     commit(calibration_start, user=people.admin, node="node-b")
     assert link_list() == []
-
-
-def test_a_node_that_moved_or_another_network_is_timed_anew_and_not_used_until_then(
-    pair, asked, timed, people, node_make
-):
-    pair(description=ABLE)
-    timed()
-    assert link_list()[0].current
-    pool_setting_update(user=people.admin, own_network=False)
-    assert not link_list()[0].current and len(asked()) == 1
-    NodeLink.objects.update(order={})
-    pool_setting_update(user=people.admin, own_network=True)
-    assert link_list()[0].current
-    node_make("node-b", address="10.0.0.77", description=ABLE)
-    assert not link_list()[0].current and len(asked()) == 1
 
 
 def test_waiting_jobs_are_estimated_anew_after_the_last_link(pair, timed, tasks_sent, people):

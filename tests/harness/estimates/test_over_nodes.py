@@ -14,7 +14,7 @@ from harness.estimates.models import Inspection
 from harness.estimates.over_nodes import link_notes, links_read
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate
-from harness.jobs.models import DeviceUse
+from harness.jobs.models import DeviceUse, JobAttempt
 from harness.jobs.options import options_of
 from harness.pool.links import path_of
 from harness.pool.models import Node, NodeLink, PoolSetting
@@ -45,7 +45,7 @@ def nodes(node_make, people):
 
 def link_make(first, second, *, round_trip_s=2e-4, bytes_per_s=1e8):
     pair = (Node.objects.get(name=first), Node.objects.get(name=second))
-    path = path_of(pair, own_network=pool_setting_get().own_network)
+    path = path_of(pair, pool_setting_get())
     return NodeLink.objects.create(
         first=pair[0], second=pair[1], round_trip_s=round_trip_s, bytes_per_s=bytes_per_s, path=path,
         measured_at=timezone.now(),
@@ -131,12 +131,47 @@ def test_ways_on_unlike_nodes_are_told_the_links_of_their_own_nodes(job, nodes):
     assert new.startswith("Ways of new that") and "node-c and node-d" in new and "not measured" not in new
 
 
-def test_a_link_timed_in_clear_is_not_told_as_that_of_a_process_that_encrypts(job, nodes, offered):
-    nodes("node-a", "node-b")
-    link_make("node-a", "node-b")
-    assert not any("in clear" in note for note in offered(job).notes)
+@pytest.fixture
+def encrypting(nodes):
+    """The same where a process can encrypt."""
+
+    def make(*names, **more):
+        made = nodes(*names, **more)
+        able = {"network_problem": "", "encryption_problem": "", "kernel_encryption_problem": "it has none"}
+        Node.objects.update(description=able)
+        return made
+
+    return make
+
+
+def test_a_link_counts_only_while_ranks_would_talk_as_it_was_timed(job, encrypting, offered):
+    encrypting("node-a", "node-b")
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    assert "node-a and node-b: 2 ms" in between(offered(job))
     PoolSetting.objects.update(network_encryption="preferred")
-    assert any("35 MiB/s at most" in note for note in offered(job).notes)
+    assert "no link between these nodes is measured" in between(offered(job))
+    NodeLink.objects.all().delete()
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    assert "4.77 MiB/s each way (encrypted by a process)" in between(offered(job))
+    Node.objects.update(description={"network_problem": ""})
+    assert "no link between these nodes is measured" in between(offered(job))
+
+
+def test_until_it_is_timed_a_process_that_encrypts_is_assumed_to_be_as_slow_as_it_was_measured(
+    job, encrypting, offered
+):
+    encrypting("node-a", "node-b", "node-c", cpus=1)
+    link_make("node-a", "node-b")
+    before = by_count(offered(job))
+    PoolSetting.objects.update(network_encryption="preferred")
+    after = by_count(offered(job))
+    assert "at most 29 MiB/s are assumed" in between(offered(job))
+    assert after[3].step_s.mid > before[3].step_s.mid and after[3].time_basis is Basis.ASSUMED
+    for pair in combinations(["node-a", "node-b", "node-c"], 2):
+        NodeLink.objects.filter(first__name=pair[0], second__name=pair[1]).delete()
+        link_make(*pair)
+    measured = offered(job)
+    assert "assumed" not in between(measured) and by_count(measured)[3].step_s.mid < after[3].step_s.mid
 
 
 def test_a_calibrated_device_is_not_called_uncalibrated_for_the_sake_of_a_link(job, nodes, offered):
@@ -198,22 +233,30 @@ def test_a_waiting_job_is_estimated_anew_with_a_link_that_was_measured_since(job
     assert options_of(job)[0].rate_per_s < before
 
 
+def finished_over(job, *names):
+    """A finished job that ran on these nodes."""
+    way = {"kind": "cpu", "model_name": "core", "count": 4, "mode": "sync", "batch_split": [8] * 4}
+    FinishedJobRow.objects.get_or_create(
+        job=job,
+        defaults={
+            "kind": "cpu", "model_name": "core", "count": 4, "mode": "sync", "workload": WORK.to_dict(),
+            "allocation": way, "step_s": 1.0, "finished_at": timezone.now(),
+        },
+    )  # fmt: skip
+    DeviceUse.objects.all().delete()
+    for name in names:
+        DeviceUse.objects.create(
+            job=job, token=1, node_name=name, device_kind="cpu", device_index=0, started_at=timezone.now(),
+            ended_at=timezone.now(), energy_j=1.0,
+        )  # fmt: skip
+
+
 def test_a_finished_job_is_compared_with_the_link_of_the_nodes_it_ran_on(job, nodes):
     nodes("node-a", "node-b")
     link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
-    way = {"kind": "cpu", "model_name": "core", "count": 4, "mode": "sync", "batch_split": [8] * 4}
-    FinishedJobRow.objects.create(
-        job=job, kind="cpu", model_name="core", count=4, mode="sync", workload=WORK.to_dict(), allocation=way,
-        step_s=1.0, finished_at=timezone.now(),
-    )  # fmt: skip
 
     def ran_on(*names):
-        DeviceUse.objects.all().delete()
-        for name in names:
-            DeviceUse.objects.create(
-                job=job, token=1, node_name=name, device_kind="cpu", device_index=0, started_at=timezone.now(),
-                ended_at=timezone.now(), energy_j=1.0,
-            )  # fmt: skip
+        finished_over(job, *names)
         (found,) = finished_of("cpu", "core")
         return found
 
@@ -221,3 +264,26 @@ def test_a_finished_job_is_compared_with_the_link_of_the_nodes_it_ran_on(job, no
     assert spread.node == "" and spread.nodes_link == pair_link(SLOW_S, SLOW_BYTES_PER_S)
     alone = ran_on("node-a")
     assert alone.node == "node-a" and alone.nodes_link is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "plan", "compared"),
+    [
+        ("off", {"network": 7}, True),
+        ("off", {"network": 7, "network_port": 21820}, False),
+        ("off", {}, False),
+        ("preferred", {"network": 7, "network_port": 21820}, True),
+        ("preferred", {"network": 7}, False),
+    ],
+)
+def test_a_job_whose_ranks_talked_another_way_than_the_link_was_timed_teaches_nothing(
+    job, encrypting, wish, plan, compared
+):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"network_encryption": wish})
+    encrypting("node-a", "node-b")
+    link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
+    finished_over(job, "node-a", "node-b")
+    JobAttempt.objects.create(job=job, number=1, plan=plan)
+    assert [found.nodes_link for found in finished_of("cpu", "core")] == (
+        [pair_link(SLOW_S, SLOW_BYTES_PER_S)] if compared else []
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import Invalid
-from harness.jobs.control import spread
+from harness.jobs import ports
 from harness.jobs.control.spread import addresses_of, network_of
 from harness.jobs.control.tick import tick
 from harness.jobs.models import JobEvent
@@ -147,7 +147,7 @@ def test_what_must_be_encrypted_is_never_sent_in_clear_though_a_node_has_just_lo
 
 def test_two_attempts_on_the_same_nodes_have_unlike_ports(pair, job_make, monkeypatch):
     pair(KERNEL, KERNEL)
-    monkeypatch.setattr(spread, "PORTS", range(21820, 21822))
+    monkeypatch.setattr(ports, "PORTS", range(21820, 21822))
     first = place_now(job_make(**GANG)).plan["network_port"]
     devices = list(Device.objects.select_related("node"))
     assert {network_of(devices, addresses_of(devices)).port for _ in range(20)} == {21820, 21821} - {first}

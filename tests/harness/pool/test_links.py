@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
+from types import SimpleNamespace
 
 import pytest
+from django.apps import apps
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from harness.client.cli.links import _NETWORKS
 from harness.pool.links import path_of
-from harness.pool.models import Node, NodeLink
+from harness.pool.models import NetworkKind, Node, NodeLink
+from harness.pool.services import pool_setting_get
 from tests.harness.client.conftest import client, dlh, home, portal
 
 __all__ = ["client", "dlh", "home", "portal"]
@@ -24,7 +30,7 @@ def link(node_make):
         first, second = sorted(pair, key=lambda node: node.name)
         timed = {
             "round_trip_s": 3.14e-4, "round_trip_noise": 0.08, "bytes_per_s": 112.5 * 2**20, "bytes_noise": 0.02,
-            "measured_at": timezone.now(), "path": path_of((first, second), own_network=True),
+            "measured_at": timezone.now(), "path": path_of((first, second), pool_setting_get()),
         }  # fmt: skip
         return NodeLink.objects.create(first=first, second=second, **{**timed, **more})
 
@@ -54,7 +60,7 @@ def test_the_page_shows_latency_bandwidth_noise_and_when(link, pool_page, people
         "0.314 ms <small>± 8.0 %",
         "112.5 MiB/s <small>± 2.0 %",
         "Used by estimates",
-        "hosts'",
+        "hosts&#x27;, in clear",
     ):
         assert words in page, words
     assert "Measure again" not in page
@@ -67,7 +73,31 @@ def test_the_page_says_what_is_the_matter_with_a_link(link, pool_page, people):
     assert "Waits until both nodes are idle" in pool_page(people.mate)[1]
     Node.objects.filter(name="far").update(address="10.0.0.9")
     NodeLink.objects.filter(pk=row.pk).update(wanted_at=None)
-    assert "not used" in pool_page(people.mate)[1]
+    assert "not used until it is timed anew" in pool_page(people.mate)[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "on_page", "on_line"),
+    [
+        ("hosts", "hosts&#x27;, in clear", "hosts', in clear"),
+        ("vxlan", "of their own, in clear (VXLAN)", "own, in clear"),
+        ("wireguard_kernel", "of their own, encrypted by the kernels (WireGuard)", "own, encrypted (kernel)"),
+        ("wireguard_process", "of their own, encrypted by a process (WireGuard)", "own, encrypted (process)"),
+    ],
+)
+def test_all_are_told_what_a_link_was_timed_through(
+    link, pool_page, people, portal, dlh, monkeypatch, kind, on_page, on_line
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    link(path={"addresses": ["10.0.0.2", "10.0.0.1"], "network": kind})
+    assert on_page in pool_page(people.mate)[1]
+    assert on_line in dlh("pool", "links").out
+    (told,) = dlh("pool", "links", "--json").json["items"]
+    assert (told["network"], told["own_network"]) == (kind, kind != "hosts")
+
+
+def test_the_command_line_has_a_word_for_every_network():
+    assert _NETWORKS.keys() == set(NetworkKind.values)
 
 
 def test_an_admin_has_them_timed_from_the_page_also_before_the_first_time(node_make, pool_page, people):
@@ -79,6 +109,21 @@ def test_an_admin_has_them_timed_from_the_page_also_before_the_first_time(node_m
     assert NodeLink.objects.get().wanted_at is not None
     stranger, _ = pool_page(people.mate)
     assert stranger.post("/pool/links/").status_code == 403
+
+
+def test_links_of_an_earlier_release_are_told_what_they_were_timed_through(link):
+    migration, editor = (
+        import_module("harness.pool.migrations.0009_link_network"),
+        SimpleNamespace(connection=connection),
+    )
+    before = {"addresses": ["10.0.0.2", "10.0.0.1"], "own_network": True}
+    row = link(path=before, order={"id": "r1", "network": 7, "path": before})
+    migration.name_networks(apps, editor)
+    row.refresh_from_db()
+    assert row.path == {"addresses": ["10.0.0.2", "10.0.0.1"], "network": "vxlan"} and row.order == {}
+    migration.forget_names(apps, editor)
+    row.refresh_from_db()
+    assert row.path == before
 
 
 def test_a_pool_of_one_node_shows_no_links(node_make, pool_page, people):

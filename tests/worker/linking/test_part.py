@@ -30,9 +30,10 @@ def problem(told: list[dict[str, Any]]) -> str:
 
 def test_the_one_that_connects_tells_what_it_timed_and_the_port_is_closed() -> None:
     first, second = timed()
-    assert [sorted(answer) for answer in first] == [["port", "request_id"]]
+    assert [sorted(answer) for answer in first] == [["encryption", "port", "request_id"]]
     (answer,) = second
     assert answer["ok"] is True and answer["problem"] is None
+    assert first[0]["encryption"] == answer["encryption"] == ""
     assert 0 < answer["round_trip_s"] < 1 and 1e6 < answer["bytes_per_s"] < 1e12 and answer["repeats"] >= 3
     assert answer["round_trip_noise"] >= 0 and answer["bytes_noise"] >= 0
     with pytest.raises(ConnectionRefusedError):
