@@ -47,10 +47,10 @@ def _hint(problem: ProgramProblem) -> str:
 def _export(request: dict[str, Any]) -> dict[str, Any]:
     paths = RunPaths(Path(request["job_dir"]).resolve())
     folder, data = paths.export(str(request["export_id"])), Path(request["dataset_dir"]).resolve()
-    weights = paths.results / "model.safetensors"
-    sha256 = _sha256(paths, weights)
+    weights, file = _weights(paths, str(request.get("checkpoint") or ""))
+    sha256 = _sha256(paths, file)
     if not folder.is_dir() or not sha256:
-        raise ProgramProblem("The weights of this job are not there any more.", "Ask for it again.")
+        raise ProgramProblem("These weights are not there any more.", "Ask for it again, or of another checkpoint.")
     arguments = ("--program", str(paths.program), "--data", str(data), "--weights", str(weights), "--out", str(folder),
                  "--weights-sha256", sha256)  # fmt: skip
     call = ProgramCall(
@@ -66,21 +66,28 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
         except (ValueError, RecursionError):
             continue
         if isinstance(body, dict) and "ok" in body:
-            return _answer(body, paths, weights, sha256)
+            return _answer(body, paths, file, sha256)
     raise ProgramProblem(last_words(done), _AS_BEFORE)
 
 
-def _answer(body: dict[str, Any], paths: RunPaths, weights: Path, sha256: str) -> dict[str, Any]:
+def _weights(paths: RunPaths, checkpoint: str) -> tuple[Path, Path]:
+    """(what the program is told to load, the file that holds it): of a checkpoint, else the final ones."""
+    if checkpoint:
+        return paths.checkpoints / checkpoint, paths.checkpoint_state(checkpoint)
+    return paths.results / "model.safetensors", paths.results / "model.safetensors"
+
+
+def _answer(body: dict[str, Any], paths: RunPaths, file: Path, sha256: str) -> dict[str, Any]:
     if not body["ok"]:
         return {"problem": body.get("problem")}
-    if _sha256(paths, weights) != sha256:  # another attempt wrote its own meanwhile: which ones were read?
+    if _sha256(paths, file) != sha256:  # another attempt wrote its own meanwhile: which ones were read?
         raise ProgramProblem("The weights of this job changed while they were exported.", "Ask for it again.")
     return {"report": body.get("report"), "weights_sha256": sha256}
 
 
-def _sha256(paths: RunPaths, weights: Path) -> str:
+def _sha256(paths: RunPaths, file: Path) -> str:
     """Of the weights, where they are a file and no link leads to it; else nothing."""
-    fd = open_below(paths.work, weights.relative_to(paths.work))
+    fd = open_below(paths.work, file.relative_to(paths.work))
     if fd is None:
         return ""
     with os.fdopen(fd, "rb") as stream:

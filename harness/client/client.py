@@ -184,11 +184,14 @@ class Client:
             asked = self.send("POST", place, {"records": data, "checkpoint": checkpoint})
         return self._wait(f"{place}/{segment(asked['id'])}", lambda body: body["state"] != "waiting", timeout_s, None)
 
-    def onnx_make(self, job_id: str, *, timeout_s: float = 900.0) -> Json:
-        """Have the trained model exported as ONNX, and wait until it is `done` or `failed`. Raises `WaitTimeout`."""
-        place = f"/jobs/{segment(job_id)}/onnx"
-        self.send("POST", place)
-        return self._wait(place, lambda body: body["state"] != "waiting", timeout_s, None)
+    def onnx_make(self, job_id: str, *, checkpoint: str = "", timeout_s: float = 900.0) -> Json:
+        """Have the final weights, or those of a checkpoint, exported as ONNX; wait until it is `done` or `failed`.
+
+        Raises `WaitTimeout`.
+        """
+        place, params = f"/jobs/{segment(job_id)}/onnx", _given({"checkpoint": checkpoint})
+        self.transport.json("POST", place, params=params)
+        return self._wait(place, lambda body: body["state"] != "waiting", timeout_s, None, **params)
 
     def _wait(
         self,
@@ -196,10 +199,11 @@ class Client:
         done: Callable[[Json], bool],
         timeout_s: float | None,
         progress: Callable[[Json], None] | None,
+        **params: Any,
     ) -> Json:
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            body: Json = self.get(path)
+            body: Json = self.get(path, **params)
             if progress:
                 progress(body)
             if done(body):

@@ -16,6 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from harness.accounts.access import require
@@ -26,9 +27,9 @@ from harness.bucket.wanted import wanted_check
 from harness.datasets.content import space_check
 from harness.errors import Conflict, NotFound, TooMany
 from harness.jobs.archive import Members, zip_body
-from harness.jobs.models import Job, ModelExport
+from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.jobs.predictions import WEIGHTS_FILE, answering_node, node_request, weights_check
-from harness.jobs.results import weights_open
+from harness.jobs.results import checkpoint_open, weights_open
 from harness.plain import plain
 from harness.pool.services import node_queue
 from harness.storage.room import storage_check
@@ -52,9 +53,15 @@ _WORDS_MAX = 600
 _NO_ANSWER = {"message": "No node answered in time.", "hint": "See whether a node is up, and ask again."}
 
 
-def export_get(job: Job) -> ModelExport | None:
+def _newest(job: Job, checkpoint: str) -> ModelExport | None:
+    """Of a checkpoint, which outlives attempts, or of the final weights of the newest one."""
+    rows = job.exports.filter(checkpoint=checkpoint)
+    return (rows if checkpoint else rows.filter(token=job.token)).order_by("-created_at").first()
+
+
+def export_get(job: Job, checkpoint: str = "") -> ModelExport | None:
     """The newest one of the weights there are now; None where nobody has asked, or its files were lost."""
-    found = job.exports.filter(token=job.token).order_by("-created_at").first()
+    found = _newest(job, checkpoint)
     if found is not None and found.state == "done" and (is_stale(found) or not _has_model(found)):
         return None
     return found
@@ -63,43 +70,58 @@ def export_get(job: Job) -> ModelExport | None:
 def is_stale(export: ModelExport) -> bool:
     """The weights are others than those it was made of. Weights that are lost for now may be the same."""
     try:
-        with open_beneath(settings.STORE.job(export.job_id).root, WEIGHTS_FILE) as stream:
+        with open_beneath(settings.STORE.job(export.job_id).root, _weights_file(export)) as stream:
             return _hashes.sha256(stream) != export.weights_sha256
     except (OSError, UnsafePath):
         return False
 
 
-def export_create(*, user: User, job: Job) -> ModelExport:
-    """Have a node export the final weights; the one that is there or on its way, where there is one.
+def _weights_file(export: ModelExport) -> str:
+    """Of whose weights it is, relative to the folder of its job."""
+    paths: RunPaths = settings.STORE.job(export.job_id)
+    return str(paths.checkpoint_state(export.checkpoint).relative_to(paths.root)) if export.checkpoint else WEIGHTS_FILE
 
-    Raises `NotFound`, `Forbidden`, `TooMany`, `NoSpace`, `Conflict` (no weights yet), `Unavailable` (no node; or what
-    it needs was lost, and comes back).
+
+def export_create(*, user: User, job: Job, checkpoint: str = "") -> ModelExport:
+    """Have a node export the final weights, or those of a checkpoint; the one that is there or on its way, where there
+    is one.
+
+    Raises `NotFound`, `Forbidden`, `TooMany`, `NoSpace`, `Invalid` (no such checkpoint), `Conflict` (no weights yet),
+    `Unavailable` (no node; or what it needs was lost, and comes back).
     """
     require(user, job.project, Role.MEMBER)
-    weights_check(job, "")
-    export_get(job)  # the weights are hashed now, if ever, and not while others wait for the database
+    weights_check(job, checkpoint)
+    export_get(job, checkpoint)  # the weights are hashed now, if ever, and not while others wait for the database
     with ExitStack() as undo, transaction.atomic():
         job = Job.objects.select_for_update().get(pk=job.pk)  # two people who ask at once get one answer
-        if (known := export_get(job)) is not None and known.state != "failed":
+        if (known := export_get(job, checkpoint)) is not None and known.state != "failed":
             return known
-        _room_check(user, job)
+        _room_check(user, job, checkpoint)
         wanted_check(f"datasets/{job.dataset_sha256 or job.dataset.sha256}", "packed")
         node = answering_node(job, sees_store=True)
-        for old in job.exports.all():
-            transaction.on_commit(partial(tree_remove, _folder(old)))
-        job.exports.all().delete()
-        made = ModelExport(job=job, owner=user, token=job.token)
+        _old_remove(job, checkpoint)
+        made = ModelExport(job=job, owner=user, token=job.token, checkpoint=checkpoint)
         undo.callback(tree_remove, _folder(made))  # without its row nobody would find it
         _folder(made).mkdir(parents=True)
         made.save(force_insert=True)
-        request = {"export_id": made.pk, **node_request(job)}
+        request = {"export_id": made.pk, "checkpoint": checkpoint, **node_request(job)}
         task_send_on_commit("node.export", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
         undo.pop_all()
     return made
 
 
-def _room_check(user: User, job: Job) -> None:
-    with weights_open(job) as stream:
+def _old_remove(job: Job, checkpoint: str) -> None:
+    """What the new one takes the place of, and what was made of checkpoints that are kept no more. Call it in a
+    transaction."""
+    kept = Checkpoint.objects.filter(job=job, removed_at=None).values_list("name", flat=True)
+    old = job.exports.filter(Q(checkpoint=checkpoint) | ~Q(checkpoint__in=["", *kept]))
+    for export in old:
+        transaction.on_commit(partial(tree_remove, _folder(export)))
+    old.delete()
+
+
+def _room_check(user: User, job: Job, checkpoint: str) -> None:
+    with checkpoint_open(job, checkpoint) if checkpoint else weights_open(job) as stream:
         size_bytes = stream.seek(0, 2)
     space_check(size_bytes)
     storage_check(job.project, size_bytes)
@@ -179,14 +201,17 @@ def exports_expire() -> int:
     return len(late)
 
 
-def export_model_open(job: Job) -> BufferedReader:
-    """model.onnx alone. Raises `NotFound`, `Conflict` (it cannot be made), `Unavailable` (lost, and comes back)."""
-    return _opened(_ready(job), MODEL_FILE)
+def export_model_open(job: Job, checkpoint: str = "") -> BufferedReader:
+    """model.onnx alone, of the final weights or of a checkpoint.
+
+    Raises `NotFound`, `Conflict` (it cannot be made), `Unavailable` (lost, and comes back).
+    """
+    return _opened(_ready(job, checkpoint), MODEL_FILE)
 
 
-def export_zip(job: Job) -> Body:
+def export_zip(job: Job, checkpoint: str = "") -> Body:
     """The model and what helps to use it, as a zip that is the same each time. Raises like `export_model_open`."""
-    export = _ready(job)
+    export = _ready(job, checkpoint)
     members: Members = {}
     for name in TEXT_FILES:
         try:
@@ -196,7 +221,12 @@ def export_zip(job: Job) -> Body:
             continue
     _opened(export, MODEL_FILE).close()  # a plain file, no link
     members[MODEL_FILE] = _folder(export) / MODEL_FILE
-    return zip_body(f"onnx-{job.pk}", members)
+    return zip_body(export_name(job, checkpoint), members)
+
+
+def export_name(job: Job, checkpoint: str = "") -> str:
+    """Of the folder in the zip, and of the zip without its ending."""
+    return f"onnx-{job.pk}-{checkpoint}" if checkpoint else f"onnx-{job.pk}"
 
 
 def _opened(export: ModelExport, name: str) -> BufferedReader:
@@ -207,8 +237,8 @@ def _opened(export: ModelExport, name: str) -> BufferedReader:
         raise NotFound("The exported model is not there any more.", hint="Ask for it again.") from error
 
 
-def _ready(job: Job) -> ModelExport:
-    export = job.exports.filter(token=job.token).order_by("-created_at").first()
+def _ready(job: Job, checkpoint: str) -> ModelExport:
+    export = _newest(job, checkpoint)
     if export is None or export.state == "waiting":
         hint = "Ask for it: POST to /onnx, `dlh download --onnx`, or the button on the page of results."
         raise NotFound(

@@ -58,6 +58,8 @@ class Job(models.Model):
     """Allocations to choose from (`harness.jobs.options`); empty: the one the spec fixes, without an estimate."""
     slowdown = models.FloatField(default=0.0)
     """Upper over middle of the estimated run time; 0: no estimate."""
+    estimate_turn = models.PositiveIntegerField(default=0)
+    """While it waits without an estimate: number of the round that tried to make one last."""
     deadline_at = models.DateTimeField(null=True, blank=True)
     """Wished finish time."""
     promised_at = models.DateTimeField(null=True, blank=True)
@@ -280,6 +282,8 @@ class ModelExport(models.Model):
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
     token = models.PositiveIntegerField()
     """Newest attempt of the job when it was asked for: a later one writes other weights."""
+    checkpoint = models.CharField(max_length=40, blank=True, default="")
+    """Whose weights; empty: the final ones."""
     weights_sha256 = models.CharField(max_length=64, blank=True, default="")
     """Of the weights that it was made of: an attempt may find those of an older one, and write its own later."""
     state = models.CharField(max_length=10, default="waiting")

@@ -19,7 +19,7 @@ from harness.csv import csv_chunks
 from harness.errors import Conflict, NotFound
 from harness.jobs import programs
 from harness.jobs.archive import Members, zip_body
-from harness.jobs.models import Job, Prediction
+from harness.jobs.models import Checkpoint, Job, Prediction
 from harness.jobs.predictions import WEIGHTS_FILE, prediction_output
 from harness.store import UnsafePath, json_beneath, open_beneath
 from worker.plan import RunPaths
@@ -66,6 +66,19 @@ def weights_open(job: Job) -> BufferedReader:
         raise NotFound("There are no final weights yet.", hint="They are written at the end of the run.") from error
     except UnsafePath as error:
         raise Conflict(f"The weights cannot be served: {error}.") from error
+
+
+def checkpoint_open(job: Job, name: str) -> BufferedReader:
+    """The state of a checkpoint that is kept, as PyTorch wrote it, opened without following links. Raises `NotFound`,
+    `Unavailable` (lost, and comes back)."""
+    if not Checkpoint.objects.filter(job=job, name=name, removed_at=None).exists():
+        raise NotFound("There is no such checkpoint.", hint="Older ones are removed; see the list.")
+    paths = _paths(job)
+    try:
+        return open_beneath(paths.root, paths.checkpoint_state(name).relative_to(paths.root))
+    except (FileNotFoundError, UnsafePath) as error:
+        wanted_check(f"jobs/{job.pk}", str((paths.checkpoints / name).relative_to(paths.root)))
+        raise NotFound("The files of this checkpoint are gone.", hint="Take another one.") from error
 
 
 def weights_path(job: Job) -> Path:

@@ -27,10 +27,11 @@ from harness.jobs.columns import (
     columns_annotate,
     metric_key_works,
 )
-from harness.jobs.exports import export_get, export_model_open, export_zip
+from harness.jobs.exports import export_get, export_model_open, export_name, export_zip
 from harness.jobs.logs import job_logs, job_logs_text
 from harness.jobs.models import PURGE_BEGUN, Checkpoint, Job, JobAttempt, JobEvent, Prediction
 from harness.jobs.results import (
+    checkpoint_open,
     data_file,
     job_chart_csv,
     job_results,
@@ -49,9 +50,11 @@ from worker.states import HOLDS_DEVICES, JobState
 __all__ = [
     "JobFilters",
     "Page",
+    "checkpoint_open",
     "data_file",
     "export_get",
     "export_model_open",
+    "export_name",
     "export_zip",
     "job_attempts",
     "job_chart_csv",

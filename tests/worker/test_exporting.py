@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 
 from tests.worker.conftest import JobFixture
 from tests.worker.runtime.onnx_programs import program
 from worker import exporting
 from worker.programs import ProgramProblem
+from worker.runtime.checkpoint import CheckpointStore
 from worker.sandbox import Completed
 
 
@@ -40,6 +42,29 @@ def test_a_node_exports_in_its_sandbox(job: JobFixture, tmp_path: Path) -> None:
     assert answer["weights_sha256"] in (job.paths.export("e1") / "README.md").read_text()
     names = {path.name for path in job.paths.export("e1").iterdir()}
     assert names == {"model.onnx", "onnx.json", "preprocess.json", "predict_onnx.py", "README.md"}
+
+
+def test_a_node_exports_a_checkpoint_unless_a_bit_of_it_has_flipped(job: JobFixture, tmp_path: Path) -> None:
+    folder = program(tmp_path / "program", "mlp", "wine")
+    job.paths.root.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(folder, job.paths.program, ignore=shutil.ignore_patterns("data", "work", "weights.py"))
+    shutil.copytree(folder / "work", job.paths.work)
+    shutil.copyfile(folder / "data" / "table.parquet", job.dataset / "table.parquet")
+    final = job.paths.results / "model.safetensors"
+    store = CheckpointStore(job.paths.checkpoints, keep=2, larger_is_better=True)
+    name = store.save({"parts": {"net": load_file(final)}}, step=40, epoch=1.0, metric=0.5).name
+    final.unlink()
+    asked, state = request(job) | {"checkpoint": name}, job.paths.checkpoint_state(name)
+    answer = exporting.export(asked)
+    assert answer.get("problem") is None and answer["report"]["checkpoint"] == name
+    assert answer["weights_sha256"] == hashlib.sha256(state.read_bytes()).hexdigest()
+    assert f"the weights of the checkpoint {name} (state.pt with" in (job.paths.export("e1") / "README.md").read_text()
+    body = bytearray(state.read_bytes())
+    body[len(body) // 2] ^= 1
+    state.write_bytes(body)
+    assert f"{name} is damaged" in exporting.export(asked)["problem"]["message"]
+    state.unlink()
+    assert "not there any more" in exporting.export(asked)["problem"]["message"]
 
 
 def test_what_the_program_says_of_itself_is_handed_on(job: JobFixture, monkeypatch: pytest.MonkeyPatch) -> None:

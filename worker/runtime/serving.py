@@ -25,7 +25,8 @@ from torch import Tensor, nn
 
 from worker.events import finite
 from worker.plan import EXIT_REPORTED
-from worker.runtime.manifest import STATE_FILE
+from worker.runtime.hashed import file_sha256
+from worker.runtime.manifest import STATE_FILE, manifest_read
 from worker.runtime.pictures import plain_picture
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError as InputError
@@ -55,7 +56,7 @@ def read_preprocess(weights: Path) -> dict[str, Any]:
 
 def load_weights(net: nn.Module, weights: Path) -> None:
     """Load model.safetensors, or the (averaged) weights of a checkpoint folder. Raises `InputError`."""
-    path = weights / STATE_FILE if weights.is_dir() else weights
+    path = _state_file(weights) if weights.is_dir() else weights
     if not path.is_file():
         raise InputError(f"No weights at {weights}.", "Train first, or name them by --weights.")
     if path.suffix == ".safetensors":
@@ -67,6 +68,17 @@ def load_weights(net: nn.Module, weights: Path) -> None:
         net.load_state_dict(state)
     except RuntimeError as error:
         raise InputError(f"The weights do not fit model.py: {error}", "Use the weights of this program.") from None
+
+
+def _state_file(checkpoint: Path) -> Path:
+    """Of a checkpoint whose file is what was saved: torch loads a flipped bit silently. Raises `InputError`."""
+    manifest, path = manifest_read(checkpoint), checkpoint / STATE_FILE
+    try:
+        if manifest is not None and file_sha256(path)[1] == manifest["files"][STATE_FILE]["sha256"]:
+            return path
+    except OSError:
+        pass  # removed meanwhile: a run keeps only a few
+    raise InputError(f"The checkpoint {checkpoint.name} is damaged, or was removed.", "Choose another checkpoint.")
 
 
 def read_pictures(path: Path) -> tuple[list[str], Iterator[Image.Image]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponseBase
-from ninja import Router, Status
+from ninja import Query, Router, Status
 from ninja.throttling import UserRateThrottle
 
 from harness.api.auth import person
@@ -16,6 +16,9 @@ from harness.responses import body_response, file_response
 
 router = Router()
 PER_MINUTE_MAX = 30
+CheckpointName = Annotated[
+    str, Query(max_length=40, description="Name of a checkpoint that is kept; empty: the final weights.")
+]
 
 
 def _job(request: HttpRequest, job_id: str) -> Job:
@@ -34,31 +37,34 @@ def _out(export: ModelExport | None) -> dict[str, Any]:
     summary="Export the model as ONNX",
     throttle=[UserRateThrottle(f"{PER_MINUTE_MAX}/m")],
 )
-def export_create(request: HttpRequest, job_id: str) -> Status[Any]:
-    """Have a node make it of the final weights and check it against PyTorch on real rows; once, then it is kept.
+def export_create(request: HttpRequest, job_id: str, checkpoint: CheckpointName = "") -> Status[Any]:
+    """Have a node make it of the final weights, or of a checkpoint, and check it against PyTorch on real rows; once,
+    then it is kept.
 
     Ask `GET` again until it is `done` or `failed`; one that failed is tried again by another POST.
     """
-    return Status(202, _out(services.export_create(user=person(request), job=_job(request, job_id))))
+    made = services.export_create(user=person(request), job=_job(request, job_id), checkpoint=checkpoint)
+    return Status(202, _out(made))
 
 
 @router.get("/{job_id}/onnx", response=ExportOut, summary="The ONNX model: how far it is")
-def export_get(request: HttpRequest, job_id: str) -> dict[str, Any]:
+def export_get(request: HttpRequest, job_id: str, checkpoint: CheckpointName = "") -> dict[str, Any]:
     """Its state, and what it takes and gives."""
-    return _out(selectors.export_get(_job(request, job_id)))
+    return _out(selectors.export_get(_job(request, job_id), checkpoint))
 
 
 @router.api_operation(["GET", "HEAD"], "/{job_id}/onnx.zip", summary="Download the ONNX model")
-def export_zip(request: HttpRequest, job_id: str) -> HttpResponseBase:
+def export_zip(request: HttpRequest, job_id: str, checkpoint: CheckpointName = "") -> HttpResponseBase:
     """model.onnx, README.md, onnx.json, preprocess.json and, for programs that prepare rows as generated,
     predict_onnx.py, which needs numpy and onnxruntime alone. Honours `Range`."""
     job = _job(request, job_id)
-    body = selectors.export_zip(job)
-    return body_response(request, body, content_type="application/zip", filename=f"onnx-{job.pk}.zip")
+    body, name = selectors.export_zip(job, checkpoint), selectors.export_name(job, checkpoint)
+    return body_response(request, body, content_type="application/zip", filename=f"{name}.zip")
 
 
 @router.api_operation(["GET", "HEAD"], "/{job_id}/model.onnx", summary="Download model.onnx alone")
-def export_model(request: HttpRequest, job_id: str) -> HttpResponseBase:
+def export_model(request: HttpRequest, job_id: str, checkpoint: CheckpointName = "") -> HttpResponseBase:
     """The model without what helps to use it; honours `Range`."""
     job = _job(request, job_id)
-    return file_response(request, selectors.export_model_open(job), filename=f"{job.pk}.onnx")
+    name = f"{job.pk}-{checkpoint}" if checkpoint else job.pk
+    return file_response(request, selectors.export_model_open(job, checkpoint), filename=f"{name}.onnx")

@@ -17,7 +17,7 @@ from harness.jobs.control.wanted import width_of
 from harness.jobs.logs import LIMIT_MAX, LogPart
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.series import AXES, POINTS_MAX
-from harness.responses import chunks_response
+from harness.responses import chunks_response, file_response
 
 router = Router()
 KEYS_MAX = 200
@@ -142,6 +142,13 @@ def checkpoints(
 ) -> dict[str, Any]:
     """Saved states that can be resumed or predicted with, newest first."""
     return {"items": list(selectors.job_checkpoints(_job(request, job_id), removed=removed))}
+
+
+@router.api_operation(["GET", "HEAD"], "/{job_id}/checkpoints/{checkpoint}/state.pt", summary="Download a checkpoint")
+def checkpoint_state(request: HttpRequest, job_id: str, checkpoint: str) -> HttpResponseBase:
+    """Its weights and what else a run needs to go on, as PyTorch wrote them; honours `Range`."""
+    job = _job(request, job_id)
+    return file_response(request, selectors.checkpoint_open(job, checkpoint), filename=f"{job.pk}-{checkpoint}.pt")
 
 
 @router.get("/{job_id}/attempts", response=Items[AttemptOut], summary="Attempts")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import zipfile
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress as RichProgress
@@ -34,6 +34,8 @@ from harness.client.transport import Progress, segment
 
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="Folder to write to.")]
 WithDataFlag = Annotated[bool, typer.Option("--with-data", help="The packed data as well, in data/ of the program.")]
+_Part = tuple[str, str, dict[str, Any]]
+"""What is downloaded of a job: where below its address, under which name, with which parameters."""
 _SPEC_SUFFIXES = {".yaml", ".yml"}
 
 
@@ -141,14 +143,17 @@ def code(
     _written(files, as_json)
 
 
-def download(
+def download(  # noqa: PLR0913
     context: typer.Context,
     job: JobArgument,
     program: Annotated[bool, typer.Option("--program", help="The program as a zip.")] = False,
-    weights: Annotated[bool, typer.Option("--weights", help="The final weights (safetensors).")] = False,
+    weights: Annotated[
+        bool, typer.Option("--weights", help="The final weights (safetensors), or the checkpoint that is named.")
+    ] = False,
     onnx: Annotated[
         bool, typer.Option("--onnx", help="The model as ONNX, with a script that needs no torch; a zip.")
     ] = False,
+    checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
     with_data: WithDataFlag = False,
     out: OutOption = None,
     as_json: JsonFlag = False,
@@ -157,34 +162,46 @@ def download(
     folder = out or Path()
     folder.mkdir(parents=True, exist_ok=True)
     both = not program and not weights and not onnx
-    wanted = []
-    if program or both:
-        wanted.append(("program.zip", folder / f"program-{job}.zip"))
-    if weights or both:
-        wanted.append(("weights", folder / f"{job}.safetensors"))
-    if onnx:
-        wanted.append(("onnx.zip", folder / f"onnx-{job}.zip"))
+    wanted = [_program_part(job, with_data)] if program or both else []
+    wanted += [_weights_part(job, checkpoint)] if weights or both else []
+    wanted += [_onnx_part(job, checkpoint)] if onnx else []
     files = []
     with open_client(context) as client:
         client.job(job)
         if onnx:
-            _onnx_made(client, job, quiet=as_json)
+            _onnx_made(client, job, checkpoint, quiet=as_json)
         with transfer_bar(quiet=as_json) as bar:
-            for part, target in wanted:
-                move = _mover(bar, bar.add_task(target.name, total=None))
-                params = {"data": True} if with_data and part == "program.zip" else {}
+            for part, name, params in wanted:
+                move = _mover(bar, bar.add_task(name, total=None))
                 path = f"/jobs/{segment(job)}/{part}"
-                files.append(download_file(client.transport, path, target, params=params, progress=move))
+                files.append(download_file(client.transport, path, folder / name, params=params, progress=move))
     _written(files, as_json)
 
 
-def _onnx_made(client: Client, job: str, *, quiet: bool) -> None:
+def _program_part(job: str, with_data: bool) -> _Part:
+    return "program.zip", f"program-{job}.zip", {"data": True} if with_data else {}
+
+
+def _weights_part(job: str, checkpoint: str) -> _Part:
+    if not checkpoint:
+        return "weights", f"{job}.safetensors", {}
+    return f"checkpoints/{segment(checkpoint)}/state.pt", f"{job}-{segment(checkpoint)}.pt", {}
+
+
+def _onnx_part(job: str, checkpoint: str) -> _Part:
+    if not checkpoint:
+        return "onnx.zip", f"onnx-{job}.zip", {}
+    return "onnx.zip", f"onnx-{job}-{segment(checkpoint)}.zip", {"checkpoint": checkpoint}
+
+
+def _onnx_made(client: Client, job: str, checkpoint: str, *, quiet: bool) -> None:
     """Wait until the model is there as ONNX. Raises `BadInput` where it has no such form, `WaitTimeout`."""
-    if client.job_part(job, "onnx")["state"] == "done":  # whoever may read it need not be allowed to ask for it
+    there = client.job_part(job, "onnx", checkpoint=checkpoint)["state"] == "done"
+    if there:  # whoever may read it need not be allowed to ask for it
         return
     if not quiet:
         notes().print("A node makes the ONNX model and checks it on real rows…", markup=False)
-    made = client.onnx_make(job)
+    made = client.onnx_make(job, checkpoint=checkpoint)
     if made["state"] == "failed":
         raise BadInput(made["problem"]["message"], hint=made["problem"]["hint"])
 

@@ -110,6 +110,8 @@ MATRIX: dict[tuple[str, str], str] = {
     ("GET", "/jobs/{job_id}/onnx"): "read",
     ("GET", "/jobs/{job_id}/onnx.zip"): "read",
     ("HEAD", "/jobs/{job_id}/onnx.zip"): "read",
+    ("GET", "/jobs/{job_id}/checkpoints/{checkpoint}/state.pt"): "read",
+    ("HEAD", "/jobs/{job_id}/checkpoints/{checkpoint}/state.pt"): "read",
     ("GET", "/jobs/{job_id}/model.onnx"): "read",
     ("HEAD", "/jobs/{job_id}/model.onnx"): "read",
     ("GET", "/queue"): "look",

@@ -91,6 +91,8 @@ def job_finish(job: Any) -> Any:
     log.write_text("hello\nError: no\n\x1b[31mred\x1b[0m\n")
     MetricPoint.objects.create(job=job, key="train/loss", step=1, epoch=0.1, value=0.5, time_s=1.0)
     Checkpoint.objects.create(job=job, name="step-00000010", step=10, epoch=1.0, size_bytes=5, best=True, token=1)
+    paths.checkpoint_state("step-00000010").parent.mkdir(parents=True)
+    paths.checkpoint_state("step-00000010").write_bytes(b"state")
     JobEvent.objects.create(job=job, kind="program", data={"check_id": "check2345678", "ok": True})
     prediction = Prediction.objects.create(job=job, owner=job.owner, state="done", rows=1, input_name="in.csv")
     folder = paths.prediction(prediction.pk)

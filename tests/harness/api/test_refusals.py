@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
+from tests.factory_offers import workload_make
 from tests.harness.api.conftest import API, is_error
 
 
@@ -45,6 +46,21 @@ def test_a_bad_body_names_the_field_what_it_takes_and_what_to_do(
     error = answer.json()["error"]
     assert (answer.status_code, error["field"]) == (422, field)
     assert error["message"].startswith(f"{field}: {message}") and hint in error["hint"]
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:00-05:00"])
+def test_a_time_whose_year_is_none_in_utc_is_refused_everywhere(
+    caller: Client, bearer: Any, people: SimpleNamespace, moment: str
+) -> None:
+    """Databases keep UTC; somebody west of it writes the last day of all for never."""
+    bodies = {"offers": {"workload": workload_make().to_dict(), "deadline": moment}, "tokens": {"name": "x"}}
+    bodies["tokens"]["expires_at"] = moment
+    answers = [caller.post(f"{API}/{name}", json.dumps(body), "application/json") for name, body in bodies.items()]
+    answers.append(caller.get(f"{API}/jobs", {"since": moment}))
+    answers.append(bearer(people.admin, "admin").get(f"{API}/audit", {"before": moment}))
+    assert [(answer.status_code, answer.json()["error"]["field"]) for answer in answers] == [
+        (422, "deadline"), (422, "expires_at"), (422, "since"), (422, "before"),
+    ]  # fmt: skip
 
 
 def test_no_refusal_repeats_a_password(bearer: Any, people: SimpleNamespace) -> None:

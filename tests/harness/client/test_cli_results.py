@@ -128,6 +128,24 @@ def test_the_onnx_model_is_made_once_and_downloaded(
     assert [name for name, _, _ in tasks_sent].count("node.export") == 1
 
 
+def test_a_checkpoint_is_downloaded_as_it_is_and_as_onnx(
+    dlh: Dlh, ended_job: Any, node_exports: list[Any], tmp_path: Path
+) -> None:
+    name = "step-00000010"
+    node_exports.append({"report": {"opset": 20}, "weights_sha256": sha256(b"state").hexdigest()})
+    state = django_settings.STORE.job(ended_job.pk).checkpoint_state(name)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.write_bytes(b"state")
+    asked = ("download", ended_job.pk, "--checkpoint", name, "--out", tmp_path, "--json")
+    files = [Path(file) for file in dlh(*asked, "--weights", "--onnx").json["files"]]
+    assert [file.name for file in files] == [f"{ended_job.pk}-{name}.pt", f"onnx-{ended_job.pk}-{name}.zip"]
+    assert files[0].read_bytes() == b"state"
+    with zipfile.ZipFile(files[1]) as archive:
+        assert archive.read(f"onnx-{ended_job.pk}-{name}/model.onnx") == b"model"
+    refused = dlh("download", ended_job.pk, "--checkpoint", "step-1", "--onnx")
+    assert refused.code and "no checkpoint step-1" in refused.err.replace("\n", " ")
+
+
 def test_why_a_model_has_no_onnx_form_is_told_and_the_weights_come_all_the_same(
     dlh: Dlh, ended_job: Any, node_exports: list[Any], tmp_path: Path
 ) -> None:

@@ -11,10 +11,10 @@ import pytest
 from django.conf import settings
 from django.utils import timezone
 
-from harness.errors import Conflict, Forbidden, NotFound, Unavailable
+from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.jobs import selectors, services
 from harness.jobs.exports import ANSWER_LIMIT_S, export_done, exports_expire
-from harness.jobs.models import Job, ModelExport
+from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.store import ByteRange
 
 pytestmark = pytest.mark.django_db
@@ -49,8 +49,8 @@ def written(export: ModelExport):
     return folder
 
 
-def names(job: Job) -> list[str]:
-    body = selectors.export_zip(job)
+def names(job: Job, checkpoint: str = "") -> list[str]:
+    body = selectors.export_zip(job, checkpoint)
     parts = b"".join(body.read(ByteRange(start=0, stop=body.size_bytes)))
     assert len(parts) == body.size_bytes
     return zipfile.ZipFile(io.BytesIO(parts)).namelist()
@@ -161,6 +161,69 @@ def test_a_lost_file_and_a_silent_node_are_no_dead_end(asked, trained, people):
     ModelExport.objects.update(state="done", problem=None, weights_sha256=WEIGHTS)
     assert selectors.export_get(trained) is None  # its files are gone
     assert services.export_create(user=people.mate, job=trained).pk != asked.pk
+
+
+STEP = "step-00000040"
+STATE = hashlib.sha256(b"state").hexdigest()
+
+
+@pytest.fixture
+def kept(trained, node_make):
+    """Two checkpoints of the job, and a node."""
+    node_make()
+    for step in (20, 40):
+        name = f"step-{step:08d}"
+        Checkpoint.objects.create(job=trained, name=name, step=step, epoch=step / 10)
+        file = settings.STORE.job(trained.pk).checkpoint_state(name)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"state")
+    return trained
+
+
+def exported(job: Job, owner, checkpoint: str, sha256: str) -> ModelExport:
+    made = services.export_create(user=owner, job=job, checkpoint=checkpoint)
+    written(made)
+    export_done({"export_id": made.pk, "report": REPORT, "weights_sha256": sha256})
+    return made
+
+
+def test_any_checkpoint_that_is_kept_is_exported_beside_the_final_weights(
+    kept, people, tasks_sent, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        final, chosen = exported(kept, people.mate, "", WEIGHTS), exported(kept, people.mate, STEP, STATE)
+    requests = [args[0]["checkpoint"] for name, args, _ in tasks_sent if name == "node.export"]
+    assert requests == ["", STEP]
+    assert selectors.export_get(kept).pk == final.pk and selectors.export_get(kept, STEP).pk == chosen.pk
+    assert selectors.export_get(kept, "step-00000020") is None
+    assert f"onnx-{kept.pk}-{STEP}/model.onnx" in names(kept, STEP)
+    with selectors.export_model_open(kept, STEP) as stream:
+        assert stream.read() == b"model"
+
+
+def test_an_export_of_a_checkpoint_outlives_attempts_but_not_the_checkpoint(
+    kept, people, django_capture_on_commit_callbacks
+):
+    chosen = exported(kept, people.mate, STEP, STATE)
+    Job.objects.update(token=7)
+    kept.refresh_from_db()
+    assert selectors.export_get(kept, STEP).pk == chosen.pk
+    settings.STORE.job(kept.pk).checkpoint_state(STEP).write_bytes(b"written again")
+    assert selectors.export_get(kept, STEP) is None
+    Checkpoint.objects.filter(name=STEP).update(removed_at=timezone.now())
+    with pytest.raises(Invalid, match="no checkpoint"):
+        services.export_create(user=people.mate, job=kept, checkpoint=STEP)
+    with django_capture_on_commit_callbacks(execute=True):
+        exported(kept, people.mate, "step-00000020", STATE)
+    assert not ModelExport.objects.filter(pk=chosen.pk).exists()
+    assert not settings.STORE.job(kept.pk).export(chosen.pk).exists()
+
+
+def test_a_run_without_final_weights_may_export_a_checkpoint(kept, people):
+    (settings.STORE.job(kept.pk).results / "model.safetensors").unlink()
+    with pytest.raises(Conflict, match="no final weights"):
+        services.export_create(user=people.mate, job=kept)
+    assert services.export_create(user=people.mate, job=kept, checkpoint=STEP).state == "waiting"
 
 
 def test_it_needs_weights_a_node_and_a_member(job, people, node_make):

@@ -85,3 +85,32 @@ def test_one_that_cannot_be_made_says_why_and_may_be_tried_again(world: SimpleNa
     told = page(owner, job)
     assert "It decides &lt;i&gt;by&lt;/i&gt; values." in told and "Take it out." in told and "Try again" in told
     assert f"/api/v1/jobs/{job.pk}/weights" in told
+
+
+def test_each_checkpoint_has_its_own_onnx_model(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["running"]
+    name = job.checkpoints.filter(removed_at=None).first().name
+    listed = owner.get(f"/jobs/{job.pk}/checkpoints/").content.decode()
+    assert f'hx-get="/jobs/{job.pk}/onnx/?checkpoint={name}"' in listed and 'id="onnx"' in listed
+    told = owner.get(f"/jobs/{job.pk}/onnx/?checkpoint={name}").content.decode()
+    assert f'hx-post="/jobs/{job.pk}/onnx/?checkpoint={name}"' in told and f"<code>{name}</code> as ONNX" in told
+    state = settings.STORE.job(job.pk).checkpoint_state(name)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    state.write_bytes(b"state")
+    export = ModelExport.objects.create(
+        job=job, owner=job.owner, token=job.token, checkpoint=name, state="done", report=REPORT,
+        weights_sha256=sha256(b"state").hexdigest(),
+    )  # fmt: skip
+    folder = settings.STORE.job(job.pk).export(export.pk)
+    folder.mkdir(parents=True)
+    (folder / "model.onnx").write_bytes(b"model")
+    told = owner.get(f"/jobs/{job.pk}/onnx/?checkpoint={name}").content.decode()
+    assert f'href="/api/v1/jobs/{job.pk}/onnx.zip?checkpoint={name}"' in told
+    assert owner.get(f"/api/v1/jobs/{job.pk}/model.onnx?checkpoint={name}").status_code == 200
+    assert owner.get(f"/api/v1/jobs/{job.pk}/model.onnx").status_code == 404
+
+
+def test_a_checkpoint_that_does_not_exist_is_refused_in_its_place(world: SimpleNamespace, owner: Client) -> None:
+    job = world.jobs["running"]
+    answer = owner.post(f"/jobs/{job.pk}/onnx/?checkpoint=%3Cb%3E")
+    assert answer.status_code == 200 and "There is no checkpoint &lt;b&gt;" in answer.content.decode()

@@ -38,7 +38,8 @@ MAKING_FILE = f".{MODEL_FILE}"
 def export(program: Path, data: Path, weights: Path, out: Path, weights_sha256: str = "") -> dict[str, Any]:
     """`{ok, report, problem}`; the files lie in `out`, model.onnx last. Never raises for a fault of the program.
 
-    `weights_sha256`, where it is known, is written into the model, so that it can be told which weights it has.
+    `weights`: model.safetensors, or the folder of a checkpoint. Its name and `weights_sha256`, where it is known, are
+    written into the model, so that it can be told which weights it has.
     """
     try:
         loaded = load(program, data, weights)
@@ -48,7 +49,9 @@ def export(program: Path, data: Path, weights: Path, out: Path, weights_sha256: 
         told = describe(error, program, lambda: None)
         return _failed(told["message"], told["hint"])
     try:
-        return {"ok": True, "report": _export(loaded, out, weights_sha256), "problem": None}
+        origin = {"weights_sha256": weights_sha256} if weights_sha256 else {}
+        origin |= {"checkpoint": weights.name} if weights.is_dir() else {}
+        return {"ok": True, "report": _export(loaded, out, origin), "problem": None}
     except Exception as error:
         (out / MAKING_FILE).unlink(missing_ok=True)
         reason = why_not(error, program)
@@ -59,11 +62,10 @@ def _failed(message: str, hint: str) -> dict[str, Any]:
     return {"ok": False, "report": None, "problem": {"message": message, "hint": hint}}
 
 
-def _export(loaded: Loaded, out: Path, weights_sha256: str) -> dict[str, Any]:
+def _export(loaded: Loaded, out: Path, origin: dict[str, str]) -> dict[str, Any]:
     portable = loaded.portable
     _check_chance(loaded)
-    about: dict[str, Any] = {"task": loaded.task, "classes": loaded.classes}
-    about |= {"weights_sha256": weights_sha256} if weights_sha256 else {}
+    about: dict[str, Any] = {"task": loaded.task, "classes": loaded.classes, **origin}
     versions = _convert(loaded, out / MAKING_FILE, about)
     report = {
         **about,

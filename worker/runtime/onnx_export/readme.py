@@ -29,12 +29,14 @@ def readme(report: dict[str, Any]) -> str:
     """The text. `report` is what onnx.json holds."""
     check, versions = report["check"], report["versions"]
     prepare = _OWN if not report["script"] else _PICTURES if report["task"].startswith("image") else _TABLE
-    sha256 = report.get("weights_sha256")
-    weights = f" (model.safetensors with SHA-256 `{sha256}`)" if sha256 else ""
+    sha256, checkpoint = report.get("weights_sha256"), report.get("checkpoint")
+    weights = f"the weights of the checkpoint {checkpoint}" if checkpoint else "the best weights of the run"
+    if sha256:
+        weights += f" ({'state.pt' if checkpoint else 'model.safetensors'} with SHA-256 `{sha256}`)"
     made = ", ".join(f"{name} {version}" for name, version in versions.items())
     return f"""# The trained model as ONNX
 
-`model.onnx` holds the best weights of the run{weights}, opset {report["opset"]}. `batch` is any number of rows.
+`model.onnx` holds {weights}, opset {report["opset"]}. `batch` is any number of rows.
 
 | | name | type | shape |
 |---|---|---|---|
