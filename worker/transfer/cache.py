@@ -20,8 +20,11 @@ from worker.sandbox import tree_remove
 from worker.transfer.portal import Stopped, TransferError
 
 KINDS = ("contents", "incoming", "jobs", "damaged")
-DAMAGES_MAX = 20
-"""So many of the newest damages are told."""
+DAMAGES_MAX = 100
+"""So many of the newest damages are kept in mind, with the names of `DAMAGED_FILES_MAX` files each."""
+DAMAGED_FILES_MAX = 10
+DAMAGED_LATELY_S = 30 * 86400
+"""So long a damage is told."""
 YOUNG_S = 60.0
 """What was used so short a time ago stays: whoever asked for it may be about to lock it."""
 LOOK_S = 0.1
@@ -119,10 +122,17 @@ class Cache:
             return False
         with contextlib.suppress(FileNotFoundError):
             self._lock_path(f"contents/{digest}").rename(self._lock_path(aside))
-        told = {"digest": digest, "files": list(files), "bytes": tree_bytes(self.path(aside)), "at_s": time.time()}
-        with contextlib.suppress(OSError), (self.root / "damages").open("a") as notes:
-            notes.write(json.dumps(told) + "\n")
+        self._damage_note(digest, files[:DAMAGED_FILES_MAX], tree_bytes(self.path(aside)))
         return True
+
+    def _damage_note(self, digest: str, files: Sequence[str], size_bytes: int) -> None:
+        """Keep a damage in mind; a run and the agent may do so at once."""
+        told = {"digest": digest, "files": list(files), "bytes": size_bytes, "at_s": time.time()}
+        notes = self.root / "damages"
+        with contextlib.suppress(OSError), self.alone(notes.name, lambda: False):
+            draft = notes.with_suffix(".new")
+            draft.write_text("".join(json.dumps(row) + "\n" for row in [*self.damages(), told][-DAMAGES_MAX:]))
+            draft.replace(notes)
 
     def aside_remove(self) -> None:
         """Remove what was put aside and nobody uses any more."""
@@ -132,10 +142,14 @@ class Cache:
     def damages(self) -> list[dict[str, Any]]:
         """The newest contents that were put aside: `digest`, `files` where known, `bytes`, `at_s` (Unix time)."""
         try:
-            lines = (self.root / "damages").read_text().splitlines()[-DAMAGES_MAX:]
-            return [json.loads(line) for line in lines]
-        except (OSError, ValueError):
+            lines = (self.root / "damages").read_text(errors="replace").splitlines()
+        except OSError:
             return []
+        return [row for line in lines[-DAMAGES_MAX:] if (row := _damage_read(line)) is not None]
+
+    def damages_lately(self, now_s: float) -> list[dict[str, Any]]:
+        """Those that are young enough to be told."""
+        return [row for row in self.damages() if now_s - row["at_s"] < DAMAGED_LATELY_S]
 
     def want(self, digest: str) -> None:
         """Have a content looked through soon."""
@@ -221,6 +235,16 @@ def _no_room(need_bytes: int, limit_bytes: int) -> str:
         f"The node's cache of {limit_bytes / 2**30:.1f} GiB has no room for {need_bytes / 2**30:.1f} GiB beside what "
         "is in use."
     )
+
+
+def _damage_read(line: str) -> dict[str, Any] | None:
+    """A line of the file of damages; None where it is none, such as half of one."""
+    try:
+        row = json.loads(line)
+        return {"digest": str(row["digest"]), "files": [str(name) for name in row["files"]],
+                "bytes": int(row["bytes"]), "at_s": float(row["at_s"])}  # fmt: skip
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _children(folder: Path) -> list[Path]:

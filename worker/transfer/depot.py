@@ -262,7 +262,7 @@ def cache_report() -> dict[str, Any]:
         return {}
     used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
     told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes}
-    if damages := depot.cache.damages():
+    if damages := depot.cache.damages_lately(time.time()):
         told |= {"damages": len(damages), "damaged_at_s": damages[-1]["at_s"]}
     return {"cache": told}
 

@@ -50,4 +50,5 @@ def test_the_pool_page_names_a_node_whose_cache_was_damaged(people, node_make, c
     node_make("node-1", description={"cache": cache})
     client.force_login(people.admin)
     page = " ".join(client.get("/pool/").content.decode().split())
-    assert "2 of its contents became damaged and were thrown away" in page
+    assert "2 of its contents became damaged within 30 days and were thrown away, the last <time" in page
+    assert 'datetime="2027-01-15T08:00:00+00:00"' in page

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +17,9 @@ from tests.worker.transfer.conftest import tree_of
 from worker import chores
 from worker.celery_app import _start_heartbeat
 from worker.transfer import scrub
-from worker.transfer.cache import Cache
+from worker.transfer.cache import DAMAGED_LATELY_S, Cache
 from worker.transfer.check import tree_check
+from worker.transfer.depot import cache_report
 from worker.transfer.scrub import EVERY_S, Scrub
 from worker.transfer.tree import Tree
 
@@ -127,6 +133,45 @@ def test_one_that_was_fetched_again_meanwhile_is_not_taken_for_the_damaged_one(c
     assert not cache.put_aside(tree.digest, before, [])
     assert folder.is_dir() and not cache.damages()
     os.close(keep)
+
+
+def damage(cache: Cache, number: int) -> None:
+    tree, folder = put(cache, {"train.py": b"print(%d)" % number})
+    assert cache.put_aside(tree.digest, folder.stat().st_ino, [f"{number}.png"] * 1000)
+
+
+def test_what_is_kept_of_damages_is_bounded_and_holds_the_newest(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.transfer.cache.DAMAGES_MAX", 3)
+    for number in range(5):
+        damage(cache, number)
+    assert [row["files"][0] for row in cache.damages()] == ["2.png", "3.png", "4.png"]
+    assert len((cache.root / "damages").read_bytes()) < 3 * 400
+
+
+def test_a_line_that_was_cut_off_hides_no_other_damage(cache: Cache) -> None:
+    damage(cache, 1)
+    with (cache.root / "damages").open("a") as notes:
+        notes.write('{"digest": "ab", "fi\n[1]\n{"digest": "ab"}\n')
+    assert [row["files"][0] for row in cache.damages()] == ["1.png"]
+    damage(cache, 2)
+    assert [row["files"][0] for row in cache.damages()] == ["1.png", "2.png"]
+
+
+def test_damages_that_are_found_at_once_are_all_kept_in_mind(cache: Cache) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(partial(damage, cache), range(24)))
+    assert len(cache.damages()) == 24
+
+
+def test_the_report_of_a_node_tells_what_was_damaged_lately_and_when(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.transfer.depot.depot_here", lambda: SimpleNamespace(cache=cache))
+    row = {"digest": "ab", "files": [], "bytes": 1}
+    moments_s = (time.time() - DAMAGED_LATELY_S - 60.0, time.time() - 60.0)
+    (cache.root / "damages").write_text("".join(json.dumps({**row, "at_s": at_s}) + "\n" for at_s in moments_s))
+    told = cache_report()["cache"]
+    assert (told["damages"], told["damaged_at_s"]) == (1, moments_s[1])
 
 
 def test_a_node_has_its_chores_however_its_agent_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
