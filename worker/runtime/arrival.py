@@ -20,7 +20,7 @@ ANSWER_S = 30.0
 SILENT_S = 60.0
 """A rendezvous that does not answer for so long is gone; a single connection may fail on a busy host."""
 ALIVE_S = 3600.0
-"""So long a rank that waits for one on another node says that it lives: each node has a watchdog of its own."""
+"""So long a rank that waits for those on other nodes says that it lives."""
 
 
 def all_arrived() -> None:
@@ -32,16 +32,28 @@ def all_arrived() -> None:
     if not port or size < 2:
         return  # started by something else, which has its own way to meet
     store, rank = _Store(os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], int(port)), os.environ["HOROVOD_RANK"]
+    waiting = Waiting(one_node=os.environ.get("HOROVOD_LOCAL_SIZE") == str(size))
     store.put(rank)
     if rank == "0":
         for other in range(1, size):
-            store.wait(str(other))
+            store.wait(str(other), waiting)
         store.put(ALL)
-    store.wait(ALL)
+    store.wait(ALL, waiting)
 
 
-def _several_nodes() -> bool:
-    return os.environ.get("HOROVOD_LOCAL_SIZE") != os.environ["HOROVOD_SIZE"]
+class Waiting:
+    """A rank that waits for those of other nodes says that it lives, since the watchdog of its node hears no others.
+
+    On one node the watchdog hears them all, and must notice one that stands still: there a rank that waits is silent.
+    """
+
+    def __init__(self, *, one_node: bool) -> None:
+        self._silent_from_s = time.monotonic() + (0.0 if one_node else ALIVE_S)
+
+    def look(self) -> None:
+        """It still waits."""
+        if time.monotonic() < self._silent_from_s:
+            pulse.beat()
 
 
 class _Store:
@@ -51,11 +63,10 @@ class _Store:
     def put(self, name: str) -> None:
         self._ask("PUT", name)
 
-    def wait(self, name: str) -> None:
-        look_s, silent_from_s = FIRST_LOOK_S, time.monotonic() + (ALIVE_S if _several_nodes() else 0.0)
+    def wait(self, name: str, waiting: Waiting) -> None:
+        look_s = FIRST_LOOK_S
         while self._ask("GET", name) != http.client.OK:
-            if time.monotonic() < silent_from_s:
-                pulse.beat()
+            waiting.look()
             time.sleep(look_s)
             look_s = min(LAST_LOOK_S, 1.5 * look_s)
 

@@ -17,8 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from worker.runtime.arrival import all_arrived
-from worker.runtime.pulse import pulse
+from worker.runtime.arrival import Waiting, all_arrived
 
 CYCLE_SHARE = 0.04
 """Horovod's thread wakes once per cycle and takes the core from the backward pass; a cycle of this share of a step
@@ -30,11 +29,14 @@ WAKING_CYCLE_MS = 100.0
 """Its cycles only notice ranks that leave."""
 POLL_S = 0.0002
 CALL_LEAST_S, CALL_STEPS = 300.0, 3.0
-"""A call to other ranks by torch.distributed is given up after so long, or so many steps, whichever is longer: another
-rank may still work at its step. Not later than the platform calls the run stuck (`worker.watchdog`), as a cut network
-is no fault of its program."""
+"""A call to ranks of other nodes by torch.distributed is given up after so long, or so many steps, whichever is longer:
+another rank may still work at its step. Not later than the platform calls the run stuck (`worker.watchdog`), as a cut
+network is no fault of its program."""
 ARRIVAL = timedelta(hours=2)
 """Until all are there: one may read its data for long. Whoever started them ends those that wait in vain."""
+CALL_ON_NODE = ARRIVAL
+"""No network is cut within a node. Who waits there in vain waits for a rank that stands still, which the watchdog finds
+and names; one that gave up before would make it a lost rank, and have the run start again."""
 LOOK_S = 0.05
 
 
@@ -173,10 +175,11 @@ class TorchGroup:
 
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        self._patience = timedelta(seconds=max(CALL_LEAST_S, CALL_STEPS * step_s))
+        one_node = os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE", "")
+        self._patience = CALL_ON_NODE if one_node else timedelta(seconds=max(CALL_LEAST_S, CALL_STEPS * step_s))
         with _peers():
             store, rank, size = next(iter(rendezvous("env://", timeout=ARRIVAL)))
-            self._arrive(store, rank, size)
+            self._arrive(store, rank, size, Waiting(one_node=one_node))
             kind = "nccl" if device.type == "cuda" else "gloo"
             dist.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=self._patience)
         self._dist = dist
@@ -186,11 +189,11 @@ class TorchGroup:
         self._first = 0
 
     @staticmethod
-    def _arrive(store: Any, rank: int, size: int) -> None:
-        """Until every rank has come here; meanwhile this one says that it lives, as each node has a watchdog."""
+    def _arrive(store: Any, rank: int, size: int, waiting: Waiting) -> None:
+        """Until every rank has come here."""
         store.set(f"arrived/{rank}", "here")
         while not store.check([f"arrived/{other}" for other in range(size)]):
-            pulse.beat()
+            waiting.look()
             time.sleep(LOOK_S)
 
     def among(self, ranks: Iterable[int]) -> TorchGroup:

@@ -61,3 +61,24 @@ def test_a_rendezvous_that_is_gone_is_not_waited_for_without_end(clock: Clock, m
     with pytest.raises(ConnectionError, match="rendezvous does not answer"):
         module.all_arrived()
     assert module.SILENT_S <= clock.now_s < 2 * module.SILENT_S
+
+
+@pytest.mark.parametrize(("local", "beats"), [("3", 0), ("1", module.ALIVE_S)], ids=["one node", "several nodes"])
+def test_a_rank_that_waits_says_that_it_lives_where_its_watchdog_hears_no_others(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, local: str, beats: float
+) -> None:
+    for name, value in {"RANK": "0", "SIZE": "3", "LOCAL_SIZE": local}.items():
+        monkeypatch.setenv(f"HOROVOD_{name}", value)
+    told: list[float] = []
+    monkeypatch.setattr(module.pulse, "beat", lambda: told.append(clock.now_s))
+
+    def ask(_store: object, method: str, name: str) -> int:
+        """The second rank comes after most of the time, the third much later."""
+        here = method == "PUT" or clock.now_s >= {"1": 0.9, "2": 3.0, module.ALL: 0.0}[name] * module.ALIVE_S
+        return http.client.OK if here else http.client.NOT_FOUND
+
+    monkeypatch.setattr(module._Store, "_ask", ask)
+    module.all_arrived()
+    assert clock.now_s >= 3 * module.ALIVE_S
+    assert max(told, default=0.0) <= beats
+    assert bool(told) == bool(beats)

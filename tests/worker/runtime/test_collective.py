@@ -1,16 +1,22 @@
-"""How Horovod is set, and that its thread wakes for a message."""
+"""How Horovod is set, and that its thread wakes for a message; how long ranks by torch.distributed wait."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import timedelta
+from types import SimpleNamespace
 
 import horovod
 import pytest
+import torch
+import torch.distributed as dist
 
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
-from worker.runtime.collective import CYCLE_MS_LIMITS, WAKING, horovod_settings
+from worker.runtime import arrival, collective
+from worker.runtime.collective import CALL_LEAST_S, CYCLE_MS_LIMITS, WAKING, TorchGroup, horovod_settings
+from worker.watchdog import PATIENCE_MOST
 
 TEN_MINUTES_MS = "600000"
 SUMS = (
@@ -49,3 +55,26 @@ def test_a_message_does_not_wait_for_the_cycle_of_a_horovod_that_wakes() -> None
     finally:
         for rank in ranks:
             rank.kill()
+
+
+@pytest.mark.parametrize("local", ["2", "1"], ids=["one node", "several nodes"])
+def test_on_one_node_a_rank_by_torch_leaves_it_to_the_watchdog_to_end_who_stands_still(
+    monkeypatch: pytest.MonkeyPatch, local: str
+) -> None:
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": local}.items():
+        monkeypatch.setenv(name, value)
+    looks = iter((False, False, True))
+    store = SimpleNamespace(set=lambda *_: None, check=lambda _names: next(looks))
+    beats: list[None] = []
+    given: list[timedelta] = []
+    monkeypatch.setattr(collective, "LOOK_S", 0.0)
+    monkeypatch.setattr(arrival.pulse, "beat", lambda: beats.append(None))
+    monkeypatch.setattr(
+        sys.modules["torch.distributed.rendezvous"], "rendezvous", lambda *_, **__: iter([(store, 0, 2)])
+    )
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, timeout, **__: given.append(timeout))
+    TorchGroup(torch.device("cpu"), step_s=1.0)
+    if local == "2":
+        assert not beats and given[0].total_seconds() >= PATIENCE_MOST * CALL_LEAST_S
+    else:
+        assert len(beats) == 2 and given == [timedelta(seconds=CALL_LEAST_S)]

@@ -50,7 +50,8 @@ def test_ranks_meet_however_much_longer_one_of_them_reads_its_data(program: Path
     hasty = f"import worker.runtime.collective\nworker.runtime.collective.CALL_LEAST_S = {GLOO_LIMIT_S}\n"
     nap = f"if run.rank == 1:\n    __import__('time').sleep({NAP_S})\n"
     (slow / "train.py").write_text(train.replace(place, hasty + nap + place))
-    ranks = Ranks(slow, 2, backend=backend, HOROVOD_GLOO_TIMEOUT_SECONDS=str(GLOO_LIMIT_S))
+    limits = {"HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_LIMIT_S), "LOCAL_WORLD_SIZE": "1"}  # as if on two nodes
+    ranks = Ranks(slow, 2, backend=backend, **limits)
     assert ranks.wait() == [0, 0], ranks.log()
 
 
