@@ -31,6 +31,8 @@ with loading():
 module.main()
 """
 _log = logging.getLogger(__name__)
+_called_off: set[str] = set()
+"""Names of runs that nobody waits for any more."""
 
 
 class ProgramQueue:
@@ -187,30 +189,45 @@ def _run(
     return program_run(call)
 
 
+def program_call_off(name: str) -> None:
+    """End the run of this name, or the next one that is to begin: nobody waits for it any more."""
+    _called_off.add(name)
+
+
 def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None) -> Completed:
-    """Run in the sandbox. Raises `ProgramProblem` where it could not be run, took too long or too much memory."""
-    threads = str(call.threads)
-    environment = python_environment(
-        OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
-        CUDA_VISIBLE_DEVICES=",".join(map(str, call.gpus)),
-    )  # fmt: skip
+    """Run in the sandbox. Raises `ProgramProblem` where it could not be run, took too long or too much memory, or was
+    called off."""
     try:
-        done = run_sandboxed(
-            list(call.argv), name=call.name, workdir=call.workdir, packages=("worker",), writable=call.writable,
-            readonly=call.readonly, limits=SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES),
-            environment=environment, minimum_level=call.minimum_level, timeout_s=call.timeout_s, gpus=call.gpus,
-            loopback=call.loopback, on_line=on_line,
-        )  # fmt: skip
-    except SandboxTooWeak as error:
-        raise ProgramProblem(str(error), "Ask for a node with a stronger sandbox.", "sandbox_too_weak") from error
-    except (SandboxError, OSError) as error:
-        raise ProgramProblem(f"The node could not run the program: {error}", "Try again.", "start_failed") from error
+        done = None if call.name in _called_off else _sandboxed(call, on_line)
+        if done is None or call.name in _called_off:
+            raise ProgramProblem("Nobody waits for it any more.", "Ask again.", "called_off")
+    finally:
+        _called_off.discard(call.name)
     if done.timed_out:
         message = f"The program took longer than {call.timeout_s:.0f} s."
         raise ProgramProblem(message, "Give less at once.", "time_limit")
     if done.out_of_memory:
         raise ProgramProblem("The program ran out of memory.", "Give less at once.", "out_of_memory")
     return done
+
+
+def _sandboxed(call: ProgramCall, on_line: Callable[[str], None] | None) -> Completed:
+    threads = str(call.threads)
+    environment = python_environment(
+        OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
+        CUDA_VISIBLE_DEVICES=",".join(map(str, call.gpus)),
+    )  # fmt: skip
+    try:
+        return run_sandboxed(
+            list(call.argv), name=call.name, workdir=call.workdir, packages=("worker",), writable=call.writable,
+            readonly=call.readonly, limits=SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES),
+            environment=environment, minimum_level=call.minimum_level, timeout_s=call.timeout_s, gpus=call.gpus,
+            loopback=call.loopback, on_line=on_line, called_off=lambda: call.name in _called_off,
+        )  # fmt: skip
+    except SandboxTooWeak as error:
+        raise ProgramProblem(str(error), "Ask for a node with a stronger sandbox.", "sandbox_too_weak") from error
+    except (SandboxError, OSError) as error:
+        raise ProgramProblem(f"The node could not run the program: {error}", "Try again.", "start_failed") from error
 
 
 def last_words(done: Completed) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from worker import host_limits
 from worker.inspection import MEMORY_SHARE, folders, gpus, last_answer, number, program_folder, program_sha256
-from worker.programs import ProgramCall, ProgramProblem, program_run
+from worker.programs import ProgramCall, ProgramProblem, program_call_off, program_run
 
 BUDGET_S = 60.0
 """For the steps of all sweeps."""
@@ -44,6 +44,15 @@ def rate_test(request: dict[str, Any], send: Send) -> None:
     send({**answer, "request_id": request["request_id"], "program_sha256": program_sha256(request)})
 
 
+def rate_test_stop(request_id: str) -> None:
+    """End a test, or trials, that nobody waits for any more: under way, or still to come."""
+    program_call_off(_name(request_id))
+
+
+def _name(request_id: str) -> str:
+    return f"rates-{request_id}"
+
+
 def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
     program, data = program_folder(request), request.get("dataset_dir")
     if not (program / "train.py").is_file():
@@ -59,7 +68,7 @@ def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
         if request.get(name) is not None:
             arguments += [f"--{name}", str(request[name])]
     return ProgramCall(
-        name=f"rates-{request['request_id']}",
+        name=_name(request["request_id"]),
         argv=(sys.executable, "-m", f"worker.runtime.rates.{module}", *arguments),
         workdir=program, readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=budget_s + SPARE_S,
         minimum_level=int(request.get("minimum_sandbox_level", 0)), threads=threads, gpus=devices,

@@ -103,6 +103,12 @@ def rate_test(request: dict[str, Any]) -> None:
     )
 
 
+@app.task(name="node.rate_stop")
+def rate_stop(request_id: str) -> None:
+    """Have a range test ended that nobody waits for any more."""
+    rate_range.rate_test_stop(request_id)
+
+
 @app.task(name="node.purge")
 def purge(job_id: str) -> None:
     """Forget a job."""

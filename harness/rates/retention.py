@@ -9,8 +9,9 @@ from django.db.models import Q
 from harness.database import DATABASE_AWAY
 from harness.estimates.models import AskState
 from harness.rates.models import RateTest
-from harness.rates.sending import rate_test_expire
+from harness.rates.sending import rate_test_call_off, rate_test_expire
 from harness.rates.services import rate_after, rate_test_try
+from worker.states import JobState
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ def rates_advance() -> int:
 
 
 def _advance(test: RateTest) -> None:
+    if test.state == AskState.WAITING and test.submit and (test.job.state != JobState.DRAFT or test.job.deleted_at):
+        rate_test_call_off(test)
+        return
     if test.state == AskState.WAITING and test.sent_at is None:
         rate_test_try(test)
         return

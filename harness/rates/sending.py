@@ -40,6 +40,7 @@ ANSWER_SPARE_S = 180.0
 WAIT_LIMIT_S = 600.0
 """For a device to fall idle, where a job is to be submitted afterwards."""
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
+_CALLED_OFF = {"code": "called_off", "message": "The job that waited for it was cancelled or deleted.", "hint": ""}
 _NO_DEVICE = {"code": "no_device", "message": "No device was idle for it in time.", "hint": "Ask again when one is."}
 
 
@@ -206,6 +207,16 @@ def rate_test_expire(test: RateTest) -> None:
         _end(test, {"state": AskState.DONE, "trials": trials_failed(plan, _LATE)})
     else:
         _end(test, _failed(_LATE if test.sent_at else _NO_DEVICE))
+
+
+def rate_test_call_off(test: RateTest) -> None:
+    """End one whose job is not to be submitted any more: its device is free, and its node drops it."""
+    plan = trials_waiting(test)
+    fields = {"state": AskState.DONE, "trials": trials_failed(plan, _CALLED_OFF)} if plan else _failed(_CALLED_OFF)
+    with transaction.atomic():
+        if test.sent_at:
+            task_send_on_commit("node.rate_stop", [test.pk], queue=node_queue(test.node_name))
+        _end(test, {**fields, "submit": False})
 
 
 def _end(test: RateTest, fields: Mapping[str, Any]) -> None:

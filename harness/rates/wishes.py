@@ -1,7 +1,11 @@
-"""What a draft's spec says of its learning rate, and whether its program follows the spec."""
+"""What a spec says of its learning rate, and whether the program of a draft follows the spec.
+
+Of a spec without a job: `wished` as a person gave it, `resolved` with each `auto` replaced.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -10,7 +14,8 @@ from codegen.catalog.rates import rows_that_count
 from harness.datasets.selectors import dataset_profile
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import wanted_devices
+from harness.jobs.options import devices_asked
+from worker.states import JobState
 
 TESTED = ("range", "trials")
 RULES = ("linear", "sqrt")
@@ -18,8 +23,12 @@ UNASKED_WAIT_LIMIT_S = 60.0
 """A test that nobody asked for waits so long for an idle device."""
 
 
+def _spec(job: Job) -> dict[str, Any]:
+    return job.resolved.get("spec") or {}
+
+
 def _resolved(job: Job) -> dict[str, Any]:
-    return dict((job.resolved.get("spec") or {}).get("training", {}))
+    return dict(_spec(job).get("training", {}))
 
 
 def rate_of(job: Job) -> float | None:
@@ -35,7 +44,11 @@ def rule_of(job: Job) -> str:
 
 def rate_is_open(job: Job) -> bool:
     """Whether the spec names no learning rate."""
-    return bool(job.spec.get("training", {}).get("learning_rate", "auto") == "auto")
+    return _is_open(job.spec, "learning_rate")
+
+
+def _is_open(wished: Mapping[str, Any], name: str) -> bool:
+    return bool(wished.get("training", {}).get(name, "auto") == "auto")
 
 
 def rate_is_asked(job: Job) -> bool:
@@ -46,8 +59,13 @@ def rate_is_asked(job: Job) -> bool:
 def rate_is_automatic(job: Job) -> bool:
     """Whether rate and rule are left open and a step has other rows than the usual rate is for: a rule stands in until
     a test has told."""
-    wish = job.spec.get("training", {}).get("rate_rule", "auto")
-    return rate_is_open(job) and wish == "auto" and rule_of(job) in RULES and not spec_file_is_edited(job)
+    return spec_rate_is_automatic(job.spec, _spec(job)) and not spec_file_is_edited(job)
+
+
+def spec_rate_is_automatic(wished: Mapping[str, Any], resolved: Mapping[str, Any]) -> bool:
+    """The same of a spec without a job."""
+    rule = resolved.get("training", {}).get("rate_rule")
+    return _is_open(wished, "learning_rate") and _is_open(wished, "rate_rule") and rule in RULES
 
 
 def spec_file_is_edited(job: Job) -> bool:
@@ -57,16 +75,34 @@ def spec_file_is_edited(job: Job) -> bool:
     return written != generated
 
 
+def untested_steps(job: Job) -> float | None:
+    """Steps of a run before which a range test may come that nobody asked for; None where none does."""
+    return run_steps(job) if job.state == JobState.DRAFT and rate_is_automatic(job) else None
+
+
+def spec_untested_steps(wished: Mapping[str, Any], resolved: Mapping[str, Any], rows: int) -> float | None:
+    """The same of a spec without a job, on a dataset of so many rows."""
+    return _run_steps(resolved, rows) if spec_rate_is_automatic(wished, resolved) else None
+
+
 def run_steps(job: Job) -> float:
     """Steps of a whole run, about."""
-    return job.epochs * dataset_profile(job.dataset).rows / step_rows(job)
+    return _run_steps(_spec(job), dataset_profile(job.dataset).rows)
+
+
+def _run_steps(resolved: Mapping[str, Any], rows: int) -> float:
+    return int(resolved.get("training", {}).get("epochs", 0) or 0) * rows / _step_rows(resolved)
 
 
 def step_rows(job: Job) -> int:
     """Rows that make a step: of the batch, those that count where mode async drops what backup ranks send."""
-    training, mode = _resolved(job), (job.resolved.get("spec") or {}).get("mode")
+    return _step_rows(_spec(job))
+
+
+def _step_rows(resolved: Mapping[str, Any]) -> int:
+    training = resolved.get("training", {})
     batch, backup = training.get("batch_size"), training.get("backup")
     rows = batch if isinstance(batch, int) and batch > 0 else 1
-    if mode == "async" and isinstance(backup, int):
-        return rows_that_count(rows, wanted_devices(job)[1], backup)
+    if resolved.get("mode") == "async" and isinstance(backup, int):
+        return rows_that_count(rows, devices_asked(resolved)[1], backup)
     return rows

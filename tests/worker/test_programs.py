@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.worker.conftest import JobFixture
-from worker import programs
+from worker import programs, tasks
 from worker.sandbox import Completed
 
 
@@ -34,3 +37,35 @@ def test_a_program_that_ends_without_a_word_is_told_how_it_ended(
 ) -> None:
     problem = tried(job, monkeypatch, returncode=code)["problem"]
     assert problem["message"] == f"The program {words} and said nothing."
+
+
+def call_of(folder: Path, name: str) -> programs.ProgramCall:
+    """A program that says that it is there and would go on for long."""
+    text = "import time; print('here', flush=True); time.sleep(1000)"
+    return programs.ProgramCall(
+        name=name, argv=(sys.executable, "-c", text), workdir=folder, readonly=(folder,), timeout_s=300.0
+    )
+
+
+def test_a_run_that_nobody_waits_for_any_more_is_ended_and_nothing_of_it_is_left(home: Path, tmp_path: Path) -> None:
+    there = threading.Event()
+    off = threading.Thread(target=lambda: there.wait(120) and tasks.rate_stop("t1"), daemon=True)
+    off.start()
+    with pytest.raises(programs.ProgramProblem) as told:
+        programs.program_run(call_of(tmp_path, "rates-t1"), lambda _line: there.set())
+    off.join()
+    assert told.value.code == "called_off"
+
+
+def test_a_run_that_was_called_off_before_it_began_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    done = Completed(returncode=0, stdout="", stderr="", level=0)
+    monkeypatch.setattr(programs, "run_sandboxed", lambda *_, name, **__: begun.append(name) or done)
+    tasks.rate_stop("t2")
+    with pytest.raises(programs.ProgramProblem):
+        programs.program_run(call_of(tmp_path, "rates-t2"))
+    assert not begun
+    programs.program_run(call_of(tmp_path, "rates-t2"))  # asked for anew
+    assert begun == ["rates-t2"]

@@ -24,6 +24,8 @@ from worker.sandbox.output import Reader
 
 GONE_S = 3.0
 """How long killed processes may take to leave."""
+LOOK_S = 0.5
+"""Whether a run is called off is looked at this often."""
 SUFFIX_LENGTH = 8
 """Of what `tempfile.mkdtemp` appends."""
 NO_LIMITS = SandboxLimits()
@@ -234,12 +236,14 @@ def run_sandboxed(  # noqa: PLR0913 - keywords only; each is a thing a caller mu
     loopback: bool = False,
     timeout_s: float = 600.0,
     on_line: Callable[[str], None] | None = None,
+    called_off: Callable[[], bool] = lambda: False,
     at_level: SandboxLevel | None = None,
 ) -> Completed:
     """Run one program to its end in the sandbox and return how it ended.
 
     `packages`: names of our own packages the program may import. `on_line` gets each line of its standard
-    output from another thread. No network but `loopback`, for ranks. Raises as `start` does.
+    output from another thread. Once it is `called_off` it is ended. No network but `loopback`, for ranks. Raises as
+    `start` does.
     """
     folders = tuple(package_folder(package) for package in packages)
     spec = SandboxSpec(
@@ -249,19 +253,27 @@ def run_sandboxed(  # noqa: PLR0913 - keywords only; each is a thing a caller mu
         environment=environment if environment is not None else python_environment(), gpus=gpus, loopback=loopback,
     )  # fmt: skip
     process = start(spec, at_level=at_level, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    return _to_its_end(process, timeout_s, on_line)
+    return _to_its_end(process, timeout_s, on_line, called_off)
 
 
-def _to_its_end(process: SandboxProcess, timeout_s: float, on_line: Callable[[str], None] | None) -> Completed:
-    timed_out = False
+def _to_its_end(
+    process: SandboxProcess,
+    timeout_s: float,
+    on_line: Callable[[str], None] | None,
+    called_off: Callable[[], bool],
+) -> Completed:
+    timed_out, end_s = False, time.monotonic() + timeout_s
     try:
         assert process.popen.stdout and process.popen.stderr  # noqa: S101 - PIPE was asked for
         readers = [Reader(process.popen.stdout, on_line), Reader(process.popen.stderr, None)]
-        try:
-            process.popen.wait(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            process.kill()
+        while process.popen.poll() is None:
+            left_s = end_s - time.monotonic()
+            timed_out = left_s <= 0.0
+            if timed_out or called_off():
+                process.kill()
+            else:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.popen.wait(timeout=min(LOOK_S, left_s))
         for reader in readers:
             reader.join(timeout=5.0)
         code = process.popen.returncode

@@ -11,14 +11,14 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.models import Job
-from harness.jobs.services import job_submit
+from harness.jobs.services import job_cancel, job_delete, job_submit
 from harness.pool.models import Reservation
 from harness.rates import sending
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.services import rate_test_start
-from harness.rates.tasks import rate_first
-from tests.factory_rates import record_make
+from harness.rates.tasks import rate_first, rate_range_done
+from tests.factory_rates import record_make, report_make
 from tests.harness.rates.answers import answered
 
 
@@ -89,6 +89,54 @@ def test_a_test_waits_for_a_device_but_not_for_ever(
     rates_advance()
     waiting.refresh_from_db()
     assert waiting.state == "queued"
+
+
+@pytest.mark.parametrize("end", [job_cancel, job_delete], ids=["cancelled", "deleted"])
+@pytest.mark.parametrize("nodes", [0, 1], ids=["waits for a device", "under way"])
+def test_a_test_is_called_off_with_the_job_that_waited_for_it(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any], end: Any, nodes: int
+) -> None:
+    for _ in range(nodes):
+        node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    test = waiting.rate_tests.get()
+    end(user=people.owner, job=waiting)
+    node_make("node-1")
+    assert commit(rates_advance) == 0
+    test.refresh_from_db()
+    assert (test.state, test.submit, bool(test.sent_at)) == ("failed", False, bool(nodes))
+    assert "cancelled or deleted" in test.problem["message"]
+    assert not Reservation.objects.filter(cancelled_at=None).exists()
+    stopped = [(arguments, queue) for name, arguments, queue in tasks_sent if name == "node.rate_stop"]
+    assert stopped == [([test.pk], "node.node-1")] * nodes
+    answered(test)
+    waiting.refresh_from_db()
+    assert waiting.state != "queued"
+
+
+def test_trials_are_called_off_with_the_job_that_waited_for_them(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any]
+) -> None:
+    node_make("node-1")
+    ask_first(waiting, people.mate, commit, tasks_sent)
+    test = waiting.rate_tests.get()
+    rate_range_done(report_make(test.pk, run_s=5.0))
+    job_cancel(user=people.mate, job=waiting)
+    assert commit(rates_advance) == 0
+    test.refresh_from_db()
+    assert (test.state, test.trials["state"]) == ("done", "failed")
+    assert not Reservation.objects.filter(cancelled_at=None).exists()
+    assert "node.rate_stop" in [name for name, *_ in tasks_sent]
+
+
+def test_a_test_that_nobody_waits_for_goes_on_when_its_job_is_cancelled(
+    job_make: Any, people: SimpleNamespace, node_make: Any, commit: Any
+) -> None:
+    node_make("node-1")
+    job = job_make()
+    rate_test_start(user=people.mate, job=job)
+    job_cancel(user=people.mate, job=job)
+    assert commit(rates_advance) == 1
 
 
 def test_a_submission_outlives_a_control_that_dies_while_it_submits(
