@@ -26,7 +26,12 @@ def _no_flag(value: object) -> object:
 
 def _in_a_zone(moment: datetime) -> datetime:
     """One without a zone is taken for UTC, so that whoever reads it need not guess."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    known = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    try:
+        known.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("must lie in the years 1 to 9999, in UTC as well") from error
+    return known
 
 
 Number = BeforeValidator(_no_flag)

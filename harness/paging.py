@@ -43,3 +43,9 @@ def page_of(rows: QuerySet[Any], *, page: int, page_size: int) -> Page[Any]:
         raise Invalid(f"A page number is 1 or more, and a page holds 1 to {PAGE_SIZE_MAX} rows.", field="page")
     start = (page - 1) * page_size
     return Page(items=list(rows[start : start + page_size]), total=rows.count(), page=page, page_size=page_size)
+
+
+def page_within(rows: QuerySet[Any], *, page: int, page_size: int) -> Page[Any]:
+    """The same, or the last page where the list ends before: it got shorter since somebody was there."""
+    found = page_of(rows, page=page, page_size=page_size)
+    return found if found.items or not found.total else page_of(rows, page=found.pages, page_size=page_size)

@@ -16,6 +16,9 @@ MOST_OPERATORS = 200_000
 MOST_KINDS = 2_000
 """Different operators of one step. A trace holds some hundred at most, and the time to price a way grows with them."""
 LARGEST = 1e30
+COUNTS = ("batch_size", "global_batch_size", "micro_batches", "train_rows", "evaluated_rows", "epochs")
+"""Fields that count something: shared out among ranks, and no halves of anything."""
+MOST_COUNTED = 10**15
 
 
 class OpClass(StrEnum):
@@ -107,6 +110,9 @@ class Workload:
         """Refuse what is no figure."""
         _figures(getattr(self, item.name) for item in fields(self) if item.name not in ("operators", "per_row"))
         _figures(map(abs, self.per_row.values()))
+        for name in COUNTS:
+            if not isinstance(value := getattr(self, name), int) or value > MOST_COUNTED:
+                raise ValueError(f"{name} is {value!r}; it must be a whole number up to {MOST_COUNTED:g}")
         if self.batch_size < 1 or self.global_batch_size < 1 or self.micro_batches < 1:
             raise ValueError("a step needs a row")
 

@@ -77,24 +77,28 @@ def user_update(
         "is_active": is_active,
         "password": None if password is None else "changed",
     }
-    given = {"password": password, "email": email}
-    written = [name for name, value in given.items() if value is not None]
+    written = {
+        "password": password, "email": email, "is_superuser": is_admin, "is_staff": is_admin, "is_active": is_active,
+    }  # fmt: skip
     with transaction.atomic():
         if is_admin is False or is_active is False:
             _keep_an_operator(user)
-        if is_admin is not None:
-            user.is_superuser = user.is_staff = is_admin
-            written += ["is_superuser", "is_staff"]
-        if is_active is not None:
-            user.is_active = is_active
-            written.append("is_active")
+        _rights_set(user, is_admin, is_active)
         # Nothing else: the row may have changed since it was read, by an admin who takes a right away.
-        user.save(update_fields=written)
+        user.save(update_fields=[name for name, value in written.items() if value is not None])
         if password is not None or is_active is False:
             sessions_end(user=user, but_key=keep_session)
         told = {name: value for name, value in changes.items() if value is not None}
         audit_write(actor, "user_update", user.username, **told)
     return user
+
+
+def _rights_set(user: User, is_admin: bool | None, is_active: bool | None) -> None:
+    """On the object; None: as it is."""
+    if is_admin is not None:
+        user.is_superuser = user.is_staff = is_admin
+    if is_active is not None:
+        user.is_active = is_active
 
 
 def user_password_reset(*, actor: User | None, user: User) -> str:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from django.http import QueryDict
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get
-from harness.api.schemas.base import Strict
+from harness.api.schemas.base import Moment, Strict
 from harness.jobs.columns import COMPUTED, FIELDS, columns_get
 from harness.jobs.grouping import DEFAULT_FIGURE, DEFAULT_GROUP, FIGURES, GROUPS, Grouping, grouping_get
 from harness.jobs.listing import DEFAULT_SORT, Listing, listing_read
@@ -39,8 +39,8 @@ class JobFilterQuery(Strict):
     query: str = Field("", max_length=200, description="In name, notes, dataset's name; or an id.")
     metric_min: float | None = Field(None, allow_inf_nan=False)
     metric_max: float | None = Field(None, allow_inf_nan=False)
-    since: AwareDatetime | None = Field(None, description="Made then or later.")
-    before: AwareDatetime | None = Field(None, description="Made before then.")
+    since: Moment | None = Field(None, description="Made then or later.")
+    before: Moment | None = Field(None, description="Made before then.")
     deleted: bool = Field(False, description="The trash instead of the list.")
     view: str = Field("", max_length=60, description="Id or name of a saved view; what is given beside it goes before.")
 

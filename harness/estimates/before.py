@@ -1,4 +1,4 @@
-"""The range test that comes by itself before the run of a draft, as its offer counts it. Reads only."""
+"""The range test that comes by itself before a run, as offers for a draft and for a bare spec count it. Reads only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from harness.jobs.models import Job
-from harness.rates.wishes import UNASKED_WAIT_LIMIT_S, rate_is_automatic, run_steps
+from harness.rates.wishes import UNASKED_WAIT_LIMIT_S
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Candidate, Offer
 from scheduler.offers.words import duration_words, energy_words
 from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of, too_few_steps
-from worker.states import JobState
 
 
 def leaves_no_time(deadline_at: datetime | None, run_most_s: float, cost: RangeCost) -> bool:
@@ -25,16 +23,22 @@ def leaves_no_time(deadline_at: datetime | None, run_most_s: float, cost: RangeC
 
 
 def with_tests(
-    job: Job | None, ways: tuple[Candidate, ...], estimates: Mapping[Allocation, Estimate]
+    untested_steps: float | None,
+    ways: tuple[Candidate, ...],
+    estimates: Mapping[Allocation, Estimate],
+    deadline_at: datetime | None,
 ) -> tuple[Candidate, ...]:
-    """The ways to run the job with what comes before them."""
-    if job is None or job.state != JobState.DRAFT or not rate_is_automatic(job) or too_few_steps(run_steps(job)):
+    """The ways to make a run of so many steps, with what comes before them; None: no test may come.
+
+    `deadline_at`: of the offer, which whoever takes it has in the spec then.
+    """
+    if untested_steps is None or too_few_steps(untested_steps):
         return ways
     costs = {kind: range_cost_of(estimates.values(), kind) for kind in {way.allocation.kind for way in ways}}
 
     def preceded(way: Candidate) -> Candidate:
         cost, run_s = costs[way.allocation.kind], estimates[way.allocation].run_s
-        if cost is None or not is_worth(cost, run_s.mid) or leaves_no_time(job.deadline_at, run_s.high, cost):
+        if cost is None or not is_worth(cost, run_s.mid) or leaves_no_time(deadline_at, run_s.high, cost):
             return way
         return replace(way, before=cost)
 

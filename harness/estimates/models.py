@@ -111,6 +111,8 @@ class OfferRow(models.Model):
     """`scheduler.offers.values.Wish` as plain values."""
     memory_bytes = models.BigIntegerField(default=0)
     """Memory of the host that the person fixed for the run; 0: the share that goes with the devices."""
+    untested_steps = models.FloatField(null=True, blank=True)
+    """Of a spec without a job, before whose run a range test of the learning rate may come: steps of the run, about."""
     workload = models.JSONField(null=True, blank=True)
     """Where it was given instead of a program."""
     body = models.JSONField(default=dict, blank=True)

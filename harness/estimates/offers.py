@@ -30,6 +30,7 @@ from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain
 from harness.pool.selectors import hardware
 from harness.pool.services import pool_setting_get
+from harness.rates.wishes import spec_untested_steps
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import Wish, allocation_from
 from scheduler.workload import Workload
@@ -88,8 +89,16 @@ class Asked:
 
 
 def utc(moment: datetime | None) -> datetime | None:
-    """The moment with a zone; one without is taken for UTC."""
-    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+    """The moment in UTC; one without a zone is taken for that. Raises `Invalid` where UTC has no such year."""
+    if moment is None or moment.tzinfo is None:
+        return moment and moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise Invalid(
+            f"{moment} lies outside the years 1 to 9999 in UTC.",
+            field="deadline", hint="Give an earlier time, or none for no deadline.",
+        ) from error  # fmt: skip
 
 
 def job_key(job: Job) -> str:
@@ -149,7 +158,8 @@ def offer_make_spec(
     if own_model is not None:
         programs.file_text_check("model.py", own_model)
     wish = programs.spec_read(spec)
-    row = asked.of_spec(wish.model_dump(mode="json")).row()
+    wished = wish.model_dump(mode="json")
+    row = asked.of_spec(wished).row()
     profile = dataset_profile(dataset)
     resolved = programs.resolve_spec(wish, profile, hardware())
     program = programs.program_render(resolved, profile, own_model)
@@ -159,7 +169,8 @@ def offer_make_spec(
     memory = wish.resources.memory_gib
     offer = OfferRow.objects.create(
         owner=user, project=dataset.project, inspection=inspection, title=wish.name or dataset.name,
-        memory_bytes=int(memory * 2**30) if isinstance(memory, (int, float)) else 0, **row,
+        memory_bytes=int(memory * 2**30) if isinstance(memory, (int, float)) else 0,
+        untested_steps=spec_untested_steps(wished, resolved.spec, profile.rows), **row,
     )  # fmt: skip
     return offer_settle(offer)
 
@@ -220,14 +231,7 @@ def probed_workload(inspection: Inspection) -> tuple[dict[str, Any] | None, Allo
 def _priced(offer: OfferRow, workload: Workload, only: Allocation | None) -> OfferRow:
     begun_s = time.perf_counter()
     made, notes = offer_compute(
-        workload,
-        project=offer.project,
-        wish=Wish(**offer.wish),
-        deadline_s=offer.deadline_at.timestamp() if offer.deadline_at else None,
-        memory_bytes=offer.memory_bytes,
-        job=offer.job,
-        probes=probes_of(offer.inspection) if offer.inspection else None,
-        only=only,
+        offer, workload, probes=probes_of(offer.inspection) if offer.inspection else None, only=only
     )
     _keep(
         offer, state=OfferState.READY, body=plain(made.to_dict()), notes=notes,

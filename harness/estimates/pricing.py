@@ -15,14 +15,15 @@ from codegen.words import counted
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.before import tests_told, with_tests
+from harness.estimates.models import OfferRow
 from harness.estimates.openings import Key, Openings, device_key, openings_read, reservations_now
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
-from harness.jobs.models import Job
 from harness.jobs.options import work_left
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
 from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
+from harness.rates.wishes import untested_steps
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.estimate import Probe, estimate_all
 from scheduler.estimation.steps import Steps
@@ -210,27 +211,25 @@ def _inside(group: Sequence[Candidate]) -> list[str]:
 
 
 def offer_compute(
+    row: OfferRow,
     workload: Workload,
     *,
-    project: Project | None,
-    wish: Wish,
-    deadline_s: float | None,
-    memory_bytes: int = 0,
-    job: Job | None = None,
     probes: Mapping[Key, Probe] | None = None,
     only: Allocation | None = None,
 ) -> tuple[Offer, list[str]]:
-    """(the offer, what its figures rest on in sentences). `only`: the one way of which anything is known.
+    """(the offer of `row`, what its figures rest on in sentences). `only`: the one way of which anything is known.
 
-    `job`: whose offer it is; what is left of it is priced, and what it holds itself does not stand in its way.
+    Of its job what is left is priced, and what it holds itself does not stand in its way.
     """
-    groups = groups_read(project, memory_bytes=memory_bytes)
+    project, job, wish, deadline_at = row.project, row.job, Wish(**row.wish), row.deadline_at
+    groups = groups_read(project, memory_bytes=row.memory_bytes)
     openings = openings_read(groups, project=project, without=job.pk if job else "")
     ways = candidates(workload, groups, wish=wish)
     if only is not None:
         ways = tuple(way for way in ways if way.allocation == only)
     estimates = estimates_of(workload, ways, probes, even=wish.even)
-    ways = with_tests(job, tuple(way for way in ways if way.allocation in estimates), estimates)
+    priced = tuple(way for way in ways if way.allocation in estimates)
+    ways = with_tests(untested_steps(job) if job else row.untested_steps, priced, estimates, deadline_at)
     left = max(LEFT_LEAST, work_left(job)) if job else 1.0
     now_s = timezone.now().timestamp()
 
@@ -241,8 +240,8 @@ def offer_compute(
 
     offer = recommend(
         ways, estimate_of=lambda way: estimates[way.allocation].of_share(left), start_of=start_of, now_s=now_s,
-        deadline_s=deadline_s, wish=wish, epochs=workload.epochs if left == 1.0 else 1,
-        epoch_steps=workload.steps_per_epoch,
+        deadline_s=deadline_at.timestamp() if deadline_at else None, wish=wish,
+        epochs=workload.epochs if left == 1.0 else 1, epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
     offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from django.db.models import Max
 
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
@@ -93,8 +97,18 @@ def _estimate_waiting(inspection: Inspection) -> None:
     for job in Job.objects.filter(
         state__in=_STILL_OPEN, deleted_at=None, estimate=None, dataset_sha256=inspection.dataset_sha256
     ):
-        if job_key(job) == inspection.key:
-            _estimate_read(job, inspection)
+        with _no_other_job_suffers(job.pk):
+            if job_key(job) == inspection.key:
+                _estimate_read(job, inspection)
+
+
+@contextmanager
+def _no_other_job_suffers(job_id: str) -> Iterator[None]:
+    """What is wrong with one job, such as program files that are gone, keeps no other from its estimate."""
+    try:
+        yield
+    except (HarnessError, OSError, ValueError) as error:
+        _log.info("job %s cannot be estimated: %s", job_id, error)
 
 
 def _estimate_read(job: Job, inspection: Inspection) -> JobEstimate | None:
@@ -110,26 +124,30 @@ def job_estimate(job_id: str) -> JobEstimate | None:
     Never raises for what is wrong with the job: without an estimate it runs as well.
     """
     job = Job.objects.select_related("project", "dataset").filter(pk=job_id, state__in=_STILL_OPEN).first()
-    if job is None or JobEstimate.objects.filter(job=job, inspection_key=job_key(job)).exists():
+    if job is None:
         return None
-    try:
+    with _no_other_job_suffers(job_id):
+        if JobEstimate.objects.filter(job=job, inspection_key=job_key(job)).exists():
+            return None
         inspection = inspection_request(
             files=programs.program_of(_paths(job)).files,
             dataset_sha256=job.dataset_sha256 or job.dataset.sha256,
             minimum_sandbox_level=minimum_sandbox_level(job),
         )
-    except HarnessError:
-        return None
-    return _estimate_read(job, inspection)
+        return _estimate_read(job, inspection)
+    return None
 
 
 def jobs_estimate() -> int:
-    """Estimate queued jobs that have none, oldest first: no node may have been up when they came. How many it did.
+    """Estimate queued jobs that have none: no node may have been up when they came. How many it did.
 
+    Those first whose last turn was longest ago, of these the oldest: what can never be estimated keeps nobody waiting.
     And those whose devices were declared others while they ran, or left for good.
     """
-    waiting = Job.objects.filter(state=JobState.QUEUED, deleted_at=None, estimate=None).order_by("queued_at")
-    keys = list(waiting.values_list("pk", flat=True)[:JOBS_AT_ONCE])
+    waiting = Job.objects.filter(state=JobState.QUEUED, deleted_at=None, estimate=None)
+    newest = waiting.aggregate(newest=Max("estimate_turn"))["newest"] or 0
+    keys = list(waiting.order_by("estimate_turn", "queued_at", "pk").values_list("pk", flat=True)[:JOBS_AT_ONCE])
+    Job.objects.filter(pk__in=keys).update(estimate_turn=newest + 1)
     return sum(job_estimate(job_id) is not None for job_id in keys) + estimates_renew(lost_only=True)
 
 
@@ -151,7 +169,9 @@ def estimates_renew(*, lost_only: bool = False) -> int:
         if lost_only and not lost:
             continue
         found = Inspection.objects.filter(key=kept.inspection_key).exclude(workload=None).first()
-        if found is not None and found.workload:
+        if found is None or not found.workload:
+            continue
+        with _no_other_job_suffers(kept.job_id):
             renewed += estimate_fixed(kept.job, Workload.from_dict(found.workload)) is not None
     if renewed:
         task_send_on_commit("control.tick")

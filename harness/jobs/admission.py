@@ -18,6 +18,7 @@ from harness.jobs.control.views import facts_read, job_view
 from harness.jobs.models import Job
 from harness.jobs.options import has_estimate, option_words, options_of
 from harness.jobs.states import job_note
+from harness.moments import moment_of
 from harness.pool.models import Quota
 from scheduler.admit import admit
 from scheduler.offers.values import finish_told_s
@@ -172,7 +173,7 @@ def _promised(deadline_at: datetime, found: Admission, now: datetime) -> dict[st
 
 def _earliest(found: Admission) -> datetime | None:
     """The earliest finish that can be kept, as people are told it."""
-    return datetime.fromtimestamp(finish_told_s(found.earliest_finish_s), UTC) if found.earliest_finish_s else None
+    return moment_of(finish_told_s(found.earliest_finish_s)) if found.earliest_finish_s else None
 
 
 def _earliest_words(found: Admission) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
+from harness.moments import moment_of
 from harness.pool.models import Node
 from harness.pool.naming import node_named
 from scheduler.place import place
@@ -163,7 +164,4 @@ def _gaining(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affe
 
 
 def _time(told: tuple[float, float] | None) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(told[1], UTC) if told else None
-    except (OverflowError, ValueError, OSError):
-        return None
+    return moment_of(told[1]) if told else None

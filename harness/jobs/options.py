@@ -54,8 +54,13 @@ def job_options_set(job: Job, options: Sequence[Option], *, slowdown: float, not
 
 
 def wanted_devices(job: Job) -> tuple[str, int]:
-    """(kind, count) of the devices the resolved spec asks for."""
-    resources = job.resolved.get("spec", {}).get("resources", {})
+    """(kind, count) of the devices the job's resolved spec asks for."""
+    return devices_asked(job.resolved.get("spec", {}))
+
+
+def devices_asked(resolved: Mapping[str, Any]) -> tuple[str, int]:
+    """(kind, count) of the devices a resolved spec asks for."""
+    resources = resolved.get("resources", {})
     kind = resources.get("device", "cpu")
     count = resources.get("count", 1)
     return (kind if kind in DeviceKind.values else "cpu"), (count if isinstance(count, int) and count > 0 else 1)

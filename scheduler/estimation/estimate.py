@@ -13,6 +13,7 @@ from statistics import median
 
 from codegen.modes import STAGED
 from codegen.words import counted
+from scheduler.estimation.calibration import MOST
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.fit_memory import peak_interval
 from scheduler.estimation.intervals import LEVEL, log_range
@@ -60,8 +61,8 @@ class Probe:
         """Refuse what no probe gives."""
         others = (self.peak_bytes, self.start_s, self.evaluation_row_s, self.load_row_s)
         values = [*self.step_s, *(value for value in others if value is not None)]
-        if not self.step_s or any(not math.isfinite(value) or value <= 0 for value in values):
-            raise ValueError(f"a probe needs finite figures above 0, not {values}")
+        if not self.step_s or not all(0 < value <= MOST for value in values):
+            raise ValueError(f"a probe needs figures above 0 up to {MOST:g}, not {values}")
 
 
 def worst(*bases: Basis) -> Basis:

@@ -20,6 +20,7 @@ class Metrics:
     policy: str
     devices: int
     jobs: int
+    started: int
     finished: int
     refused: int
     """Left because their deadline could not be kept."""
@@ -70,6 +71,7 @@ def measure(replay: Replay) -> Metrics:
         policy=replay.policy,
         devices=replay.devices,
         jobs=len(outcomes),
+        started=len(waits),
         finished=len(ended),
         refused=sum(outcome.refused_s is not None for outcome in outcomes),
         with_deadline=len(dated),

@@ -94,6 +94,11 @@ def _hours(item: Metrics, seconds: float) -> str:
     return _number(seconds / 3600 if item.finished else None, "h")
 
 
+def _minutes(item: Metrics, seconds: float) -> str:
+    """The same of a wait, over jobs that started."""
+    return _number(seconds / 60 if item.started else None, "min")
+
+
 ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("Jobs", lambda item: _number(item.jobs)),
     ("Finished", lambda item: _number(item.finished)),
@@ -104,8 +109,8 @@ ROWS: tuple[tuple[str, Callable[[Metrics], str]], ...] = (
     ("Submission to finish, mean", lambda item: _hours(item, item.jct_mean_s)),
     ("... median", lambda item: _hours(item, item.jct_p50_s)),
     ("... 99 %", lambda item: _hours(item, item.jct_p99_s)),
-    ("Submission to start, mean", lambda item: _number(item.wait_mean_s / 60, "min")),
-    ("... 99 %", lambda item: _number(item.wait_p99_s / 60, "min")),
+    ("Submission to start, mean", lambda item: _minutes(item, item.wait_mean_s)),
+    ("... 99 %", lambda item: _minutes(item, item.wait_p99_s)),
     ("Makespan", lambda item: _number(item.makespan_s / 3600, "h")),
     ("Utilisation", lambda item: _number(item.utilisation)),
     ("Device-hours", lambda item: _number(item.device_hours)),

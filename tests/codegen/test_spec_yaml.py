@@ -61,6 +61,11 @@ def test_a_finish_time_without_a_zone_is_taken_for_utc_and_a_wrong_one_is_told_b
     assert message.startswith("line 1: must be a date with a time, such as 2030-01-31T18:00:00Z, not 'soon'")
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:00-05:00"])
+def test_a_time_whose_year_is_none_in_utc_is_refused(moment):
+    assert "in UTC as well" in problems(f"budget: {{deadline: '{moment}'}}")["budget.deadline"]
+
+
 def test_a_wrong_type_names_line_value_and_the_way_out():
     message = problems("training:\n  epochs: many\n")["training.epochs"]
     assert message.startswith("line 2: must be a whole number")

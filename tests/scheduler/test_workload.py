@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.workload import MOST_KINDS, MOST_OPERATORS, OpClass, Operator, Workload, at_batch
+from scheduler.workload import COUNTS, MOST_KINDS, MOST_OPERATORS, OpClass, Operator, Workload, at_batch
 
 CONV = Operator(
     op=OpClass.CONV, flops=800.0, read_bytes=1_100.0, write_bytes=400.0,
@@ -123,3 +123,10 @@ def test_equal_operators_are_one_entry_whether_they_are_one_object_or_two() -> N
     one, other = work.operators[0], replace(work.operators[0])
     (entry, *_) = replace(work, operators=(one, one, other)).to_dict()["operators"]
     assert entry["repeat"] == 3
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("value", [8.0, 8.5, 10**15 + 1])
+def test_what_is_counted_is_a_whole_number_that_can_be_shared_out(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name} is .* whole number"):
+        Workload.from_dict({**made().to_dict(), name: value})

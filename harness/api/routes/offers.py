@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from django.http import HttpRequest, HttpResponseBase
@@ -30,6 +29,7 @@ from harness.estimates.models import PROGRAM_FAULTS, Inspection, OfferRow, Offer
 from harness.jobs import services as job_services
 from harness.jobs.programs import spec_read
 from harness.jobs.selectors import job_get
+from harness.moments import moment_of
 from harness.responses import chunks_response
 from scheduler.estimation.values import values_of
 
@@ -138,10 +138,6 @@ def job_estimate(request: HttpRequest, job_id: str) -> dict[str, Any]:
     }
 
 
-def _time(moment_s: float | None) -> datetime | None:
-    return datetime.fromtimestamp(moment_s, UTC) if moment_s is not None else None
-
-
 def _probe(probe: ProbeRow) -> dict[str, Any]:
     return {
         "id": probe.pk, "state": probe.state, "device": probe.kind, "device_model": probe.model_name,
@@ -157,9 +153,9 @@ def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
         **{key: body[key] for key in _ESTIMATE_FIELDS},
         "energy_j": values_of(line.energy_j), "test_s": line.before_s,
         "place": view.place, "words": view.words, "device": way.kind, "device_model": way.model_name,
-        "count": way.count, "mode": way.mode, "batch_split": list(way.batch_split), "start": _time(line.start_s),
-        "finish_low": _time(finish.low if finish else None), "finish": _time(finish.mid if finish else None),
-        "finish_high": _time(finish.high if finish else None), "memory_limit_bytes": line.memory_limit_bytes,
+        "count": way.count, "mode": way.mode, "batch_split": list(way.batch_split), "start": moment_of(line.start_s),
+        "finish_low": moment_of(finish.low if finish else None), "finish": moment_of(finish.mid if finish else None),
+        "finish_high": moment_of(finish.high if finish else None), "memory_limit_bytes": line.memory_limit_bytes,
         "offered": line.feasible, "hindrance": line.hindrance, "why": line.why, "frontier": line.frontier,
         "marks": list(line.marks), "chance": line.chance(deadline_s) if deadline_s is not None else None,
     }  # fmt: skip
@@ -190,7 +186,7 @@ def _out(offer: OfferRow) -> dict[str, Any]:
         "wish": offer.wish,
         "text": priced.text if priced else "",
         "changes": list(priced.changes) if priced else [],
-        "earliest_finish": _time(priced.earliest_told_s) if priced else None,
+        "earliest_finish": moment_of(priced.earliest_told_s) if priced else None,
         "recommended": next((view.place for view in views if "recommended" in view.line.marks), None),
         "lines": [_line(view, priced.deadline_s if priced else None) for view in views],
         "notes": offer.notes,

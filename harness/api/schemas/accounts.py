@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from ninja import Schema
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from harness.accounts.models import Role, Scope
-from harness.api.schemas.base import Strict
+from harness.api.schemas.base import Moment, Strict
 
 
 class ProjectRef(Schema):
@@ -38,8 +38,8 @@ class AuditQuery(Strict):
 
     actor: str = Field("", max_length=150, description="Username; `-`: the command line.")
     action: str = Field("", max_length=40, examples=["membership_set"])
-    since: AwareDatetime | None = None
-    before: AwareDatetime | None = Field(None, description="Exclusive.")
+    since: Moment | None = None
+    before: Moment | None = Field(None, description="Exclusive.")
 
 
 class AuditOut(Schema):
@@ -129,7 +129,7 @@ class TokenIn(Strict):
     name: str = Field(max_length=80, examples=["laptop"])
     scope: Scope = Scope.WRITE
     project: str | None = Field(None, description="Slug of the one project it is to be for.")
-    expires_at: AwareDatetime | None = None
+    expires_at: Moment | None = None
 
 
 class MeOut(Schema):

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Generic, TypeVar
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
 Item = TypeVar("Item")
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """As databases keep it."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("must lie in the years 1 to 9999, in UTC as well") from error
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class Strict(Schema):

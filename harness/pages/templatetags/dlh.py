@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 
 from codegen.profile.types import Finding
 from harness.accounts.browsers import browser_words
+from harness.moments import moment_of
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
 from harness.pages.undo import undo_form
 from harness.pages.words import (
@@ -69,9 +70,9 @@ def share(part: float | None, whole: float | None) -> float:
 @register.filter
 def when(value: datetime | float | None, style: str = "full") -> SafeString | str:
     """A `<time>` that the browser rewrites in the reader's zone; ISO on hover. Style `ago` is relative."""
-    if value is None or value == "":
+    moment = moment_of(value) if isinstance(value, int | float) else value
+    if moment is None or moment == "":
         return NONE
-    moment = datetime.fromtimestamp(value, UTC) if isinstance(value, int | float) else value
     iso = moment.astimezone(UTC).isoformat(timespec="seconds")
     text = moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     return format_html('<time datetime="{}" data-style="{}" title="{}">{}</time>', iso, style, iso, text)

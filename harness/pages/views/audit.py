@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseBase
 from harness.accounts.audit import COMMAND_LINE, AuditFilters, audit_list, audit_words
 from harness.days import days_read
 from harness.pages.web import page, page_number, person, show
-from harness.paging import page_of
+from harness.paging import page_within
 
 PAGE_SIZE = 50
 
@@ -26,7 +26,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         before=before,
     )
     context = {
-        "rows": page_of(audit_list(user=user, filters=filters), page=page_number(request), page_size=PAGE_SIZE),
+        "rows": page_within(audit_list(user=user, filters=filters), page=page_number(request), page_size=PAGE_SIZE),
         "people": names,
         "verbs": actions,
         "given": given,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
@@ -12,11 +11,11 @@ from django.urls import reverse
 
 from codegen.spec import TaskSpec
 from harness.accounts.models import Role, User
-from harness.bucket.wanted import wanted_check
 from harness.errors import Conflict, HarnessError, NotFound
 from harness.jobs import services
 from harness.jobs.models import Job
 from harness.jobs.selectors import (
+    checkpoint_open,
     export_get,
     job_attempts,
     job_checkpoints,
@@ -45,7 +44,6 @@ from harness.pages.results_view import results_context
 from harness.pages.web import can, change, page, person, show
 from harness.pool.selectors import pool_overview
 from harness.responses import file_response
-from harness.store import UnsafePath, open_beneath
 from worker.states import JobState
 
 TABS = ("live", "logs", "checkpoints", "results", "program", "spec", "cost", "events")
@@ -179,17 +177,9 @@ _TAB_CONTEXT = {
 
 @page("GET", "HEAD")
 def checkpoint_file(request: HttpRequest, job_id: str, name: str) -> HttpResponseBase:
-    """The state of one checkpoint, as PyTorch wrote it. Ranks own the folder: no link is followed."""
+    """The state of one checkpoint, as PyTorch wrote it."""
     job = job_get(user=person(request), job_id=job_id)
-    if not job_checkpoints(job).filter(name=name).exists():
-        raise NotFound("There is no such checkpoint.", hint="Older ones are removed; see the list.")
-    paths = settings.STORE.job(job.pk)
-    try:
-        stream = open_beneath(paths.root, (paths.checkpoints / name / "state.pt").relative_to(paths.root))
-    except (FileNotFoundError, UnsafePath) as error:
-        wanted_check(f"jobs/{job.pk}", str((paths.checkpoints / name).relative_to(paths.root)))
-        raise NotFound("The files of this checkpoint are gone.", hint="Take another one.") from error
-    return file_response(request, stream, filename=f"{job.pk}-{name}.pt")
+    return file_response(request, checkpoint_open(job, name), filename=f"{job.pk}-{name}.pt")
 
 
 @page("POST")

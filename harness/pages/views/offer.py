@@ -14,7 +14,14 @@ from harness.accounts.models import Role
 from harness.csv import csv_chunks
 from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound
 from harness.estimates.models import OfferRow
-from harness.estimates.selectors import OFFER_COLUMNS, offer_get, offer_priced, offer_table
+from harness.estimates.selectors import (
+    OFFER_COLUMNS,
+    offer_get,
+    offer_is_current,
+    offer_of_job,
+    offer_priced,
+    offer_table,
+)
 from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_get
@@ -47,10 +54,19 @@ def _offer(request: HttpRequest, job: Job, offer_id: str) -> OfferRow:
 
 @page("POST")
 def job_offer_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Ask for an offer; answers with the fragment that shows it, or waits for it."""
+    """Ask for an offer; answers with the fragment that shows it, or waits for it.
+
+    What is refused is said above the offer that was there before, with its form.
+    """
     user = person(request)
     job = job_get(user=user, job_id=job_id)
-    offer = offer_make(user=user, job=job, asked=_asked(request, job), again=bool(request.POST.get("again")))
+    try:
+        offer = offer_make(user=user, job=job, asked=_asked(request, job), again=bool(request.POST.get("again")))
+    except HarnessError as error:
+        before = offer_of_job(job)
+        if before is None or not offer_is_current(before, job):
+            raise
+        return _fragment(request, job, before, error)
     return _fragment(request, job, offer)
 
 
@@ -133,6 +149,6 @@ def job_offer_probe(request: HttpRequest, job_id: str, offer_id: str) -> HttpRes
     refused: HarnessError | None = None
     try:
         offer_probe(user=user, offer=offer, kind=request.POST.get("kind", ""))
-    except (Conflict, Invalid) as error:
+    except HarnessError as error:
         refused = error
     return _fragment(request, job, offer, refused)

@@ -165,6 +165,7 @@ def test_a_probe_borrows_an_idle_device_where_that_is_allowed(job, job_make, peo
         {"step_s": [0.1], "rest": DEEP},
         {"step_s": [10**400]},
         {"step_s": [float("nan")]},
+        {"step_s": [1e300]},
         {"step_s": [None]},
         {"step_s": "often"},
         {"problem": DEEP},

@@ -57,6 +57,12 @@ def test_all_changes_are_there_page_by_page_newest_first(changes: SimpleNamespac
     assert "Nothing matches" in shown(changes.admin, page=1, person="nobody")
 
 
+def test_beyond_the_last_page_the_last_one_is_shown(changes: SimpleNamespace) -> None:
+    text = shown(changes.admin, page=99)
+    assert "page 3 of 3" in text and ">person-0<" in text
+    assert "Nothing matches" in shown(changes.admin, page=99, person="nobody")
+
+
 def test_it_is_filtered_by_person_verb_and_day(changes: SimpleNamespace) -> None:
     assert "120 in all" in shown(changes.admin, person="owner")
     assert "1 in all" in shown(changes.admin, verb="node_add") and "dlh_abcd" in shown(changes.admin, verb="node_add")

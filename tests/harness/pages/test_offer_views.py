@@ -14,10 +14,13 @@ from django.utils import timezone
 
 from harness.calibration.models import FinishedJobRow
 from harness.estimates.models import Inspection, OfferRow, ProbeRow
+from harness.estimates.offers import offers_settle
 from harness.estimates.selectors import offer_of_job, offer_priced
 from harness.estimates.services import inspection_answer, measure_answer
 from harness.jobs.models import Job
+from harness.moments import LATEST_S
 from harness.pages.offer_view import shown_lines
+from harness.pool.models import Device
 from scheduler.estimation.values import Interval
 from tests.factory_offers import workload_make
 
@@ -246,3 +249,43 @@ def test_a_deadline_that_was_offered_and_is_then_refused_can_be_tried_all_the_sa
     owner.post(place, {"submit": "unpromised"})
     draft.refresh_from_db()
     assert (draft.state, draft.promised_at) == ("queued", None)
+
+
+def test_a_run_that_ends_after_the_last_day_of_any_calendar_is_shown_without_a_date(owner: Client, draft: Job) -> None:
+    """Somebody asks for millions of epochs, one row a step: the page is there, and says how long it takes."""
+    offer = current(draft)
+    endless = workload_make(rows=10**9, epochs=10**7, batch=1)
+    Inspection.objects.filter(pk=offer.inspection_id).update(workload=endless.to_dict())
+    OfferRow.objects.filter(pk=offer.pk).update(state="waiting", deadline_at=timezone.now() + timedelta(hours=1))
+    assert offer.inspection is not None and offers_settle(offer.inspection) == 1
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.earliest_finish_s is not None and priced.earliest_finish_s > LATEST_S
+    text = cost(owner, draft)
+    assert "No way keeps this deadline" in text
+    answer = owner.get(f"/api/v1/offers/{offer.pk}")
+    assert answer.status_code == 200
+    assert {line["finish"] for line in answer.json()["lines"]} == {None}
+
+
+@pytest.mark.parametrize("wish", [{"count": "many"}, {"count": "0"}, {"deadline": "soon"}])
+def test_a_wish_that_is_none_is_said_above_the_offer_that_was_there(
+    owner: Client, draft: Job, wish: dict[str, str]
+) -> None:
+    answer = ask(owner, draft, **wish)
+    text = answer.content.decode()
+    assert answer.status_code == 422 and 'role="alert"' in text
+    assert 'name="line"' in text and "Ask again" in text
+
+
+def test_where_no_device_is_idle_for_a_try_the_offer_stays_in_sight(owner: Client, draft: Job) -> None:
+    Device.objects.update(away_since=timezone.now())
+    answer = owner.post(reverse("job_offer_probe", args=[draft.pk, current(draft).pk]))
+    text = answer.content.decode()
+    assert answer.status_code == 503 and "No device is idle for a few steps right now." in text
+    assert 'name="line"' in text and "Try a few real steps" in text
+
+
+def test_without_an_offer_before_a_refusal_stands_alone(owner: Client, draft: Job) -> None:
+    OfferRow.objects.all().delete()
+    answer = ask(owner, draft, count="many")
+    assert answer.status_code == 422 and "is no number of devices" in answer.content.decode()

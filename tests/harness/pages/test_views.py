@@ -282,3 +282,12 @@ def test_a_part_of_the_page_of_the_pool_opened_by_itself_leads_to_the_page(
     client.force_login(world.admin)
     assert client.get(f"/pool/{part}/")["Location"] == "/pool/"
     assert client.get(f"/pool/{part}/", HTTP_HX_REQUEST="true").status_code == 200
+
+
+def test_what_cannot_be_taken_back_at_once_stands_last_of_what_may_be_asked_of_a_job(
+    world: SimpleNamespace, owner: Client
+) -> None:
+    for state in ("draft", "succeeded"):
+        text = owner.get(f"/jobs/{world.jobs[state].pk}/").content.decode()
+        places = [text.index(words) for words in ("Clone and edit", "Rename, tag", "/do/delete/")]
+        assert places == sorted(places)

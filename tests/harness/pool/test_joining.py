@@ -9,52 +9,20 @@ from datetime import timedelta
 
 import pytest
 import redis
-from django.test import Client
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
 from harness.pool import broker_users, joining, services
-from harness.pool.models import JoinToken, Node, PoolSetting
+from harness.pool.models import JoinToken, Node
 from harness.pool.terms import digest_of
-from harness.release import release
+from tests.harness.pool.joins import ELSEWHERE, LOCAL, join, real_broker, text
 from tests.waiting import wait_for
 from worker.home import REPOSITORY
 from worker.plan import PLAN_VERSION
 
+__all__ = ["real_broker", "text"]
 pytestmark = pytest.mark.django_db
-LOCAL, ELSEWHERE = "127.0.0.1", "10.1.2.3"
-
-
-@pytest.fixture(autouse=True)
-def real_broker(broker, tasks_sent):
-    """Users are made at a real one."""
-    yield broker
-    for name in broker.execute_command("ACL", "USERS"):
-        if str(name).startswith("node-"):
-            broker.execute_command("ACL", "DELUSER", name)
-
-
-@pytest.fixture
-def text(people):
-    """A token for node-2."""
-    services.node_add(user=people.admin, name="node-2")
-    return joining.join_token_make(user=people.admin, name="node-2")[1]
-
-
-def wish(text, **changes):
-    fields = {
-        "token": text,
-        "version": release(),
-        "plan_version": PLAN_VERSION,
-        "time_s": timezone.now().timestamp(),
-        **changes,
-    }
-    return joining.JoinRequest(**fields)
-
-
-def join(text, caller=LOCAL, **changes):
-    return joining.node_join(wish(text, **changes), caller=caller)
 
 
 def refused(text, code, caller=LOCAL, **changes):
@@ -246,59 +214,6 @@ def test_a_broker_that_knows_no_keys_that_are_only_written_lets_the_node_read_th
     assert mine.lpush("control", "x") and mine.xrange("dlh:events") == []
     with pytest.raises(redis.exceptions.NoPermissionError):
         mine.xadd("dlh:pool", {"event": "{}"})
-
-
-def test_a_node_is_told_of_which_others_the_ranks_have_networks_of_their_own(text, node_make):
-    answer = join(text)
-    caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
-
-    def able():
-        return {peer["name"]: peer["own_network"] for peer in caller.get("/api/v1/node").json()["peers"]}
-
-    node_make("able", description={"network_problem": ""})
-    node_make("unable", description={"network_problem": "the agent is not root"})
-    node_make("older")
-    assert able() == {"able": True, "older": False, "unable": False}
-    PoolSetting.objects.update_or_create(pk=1, defaults={"own_network": False})
-    assert not any(able().values())
-
-
-def test_a_node_is_told_towards_which_others_its_ranks_networks_are_encrypted(text, node_make):
-    answer = join(text)
-    caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
-    program = {"network_problem": "", "encryption_problem": "", "kernel_encryption_problem": "it has none"}
-    Node.objects.filter(name="node-2").update(description=program)
-    node_make("able", description=program)
-    node_make("older", description={"network_problem": ""})
-
-    def encrypted(wish):
-        PoolSetting.objects.update_or_create(pk=1, defaults={"network_encryption": wish})
-        return {peer["name"] for peer in caller.get("/api/v1/node").json()["peers"] if peer["encrypted"]}
-
-    assert [encrypted(wish) for wish in ("off", "kernel", "preferred", "required")] == [
-        set(),
-        set(),
-        {"able"},
-        {"able"},
-    ]
-
-
-def test_a_node_sees_the_others_and_tells_how_it_is(text, node_make):
-    answer = join(text)
-    node_make("node-1", address="10.1.0.1")
-    caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
-    seen = caller.get("/api/v1/node").json()
-    peer = {"name": "node-1", "address": "10.1.0.1", "state": "up", "own_network": False, "encrypted": False}
-    assert seen["peers"] == [peer]
-    probe = caller.get("/api/v1/node/probe?size_bytes=1500000")
-    assert sum(len(block) for block in probe.streaming_content) == 1500000
-    line = {"name": "clock", "state": "ok", "text": "0.00 s"}
-    assert caller.post("/api/v1/node/check", {"findings": [line]}, "application/json").status_code == 200
-    assert Node.objects.get(name="node-2").check_result["findings"][0]["text"] == "0.00 s"
-    bad = caller.post("/api/v1/node/check", {"findings": [{**line, "state": "fine"}]}, "application/json")
-    assert bad.status_code == 422
-    assert caller.get("/api/v1/jobs").status_code == 401
-    assert caller.get("/api/v1/pool").status_code == 401
 
 
 def test_every_store_has_a_mark_of_its_own():

@@ -129,7 +129,7 @@ def test_a_probe_on_another_kind_of_device_changes_nothing(model) -> None:
     assert estimate(workload(), allocation(), model, probe=probe) == estimate(workload(), allocation(), model)
 
 
-@pytest.mark.parametrize("step_s", [(), (0.0,), (-1.0,), (float("nan"),), (float("inf"),)])
+@pytest.mark.parametrize("step_s", [(), (0.0,), (-1.0,), (float("nan"),), (float("inf"),), (1e300,)])
 def test_a_probe_that_says_nothing_is_refused(step_s) -> None:
     with pytest.raises(ValueError, match="probe"):
         Probe(allocation=allocation(), step_s=step_s)

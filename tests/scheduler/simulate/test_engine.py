@@ -136,11 +136,12 @@ def test_a_job_wider_than_the_pool_leaves_and_the_replay_ends():
     assert ends["b"] and not ends["a"]
 
 
-def test_no_time_to_finish_is_told_where_nothing_finished():
+def test_neither_a_time_to_finish_nor_a_wait_is_told_where_nothing_ran():
     replay = replayed([made("a", 0.0, 10.0, widths=(8,))], Edf())
     page = report_html("trace", [replay], [measure(replay)])
     assert '<th scope="row">Submission to finish, mean</th><td>-</td>' in page
     assert '<th scope="row">... median</th><td>-</td>' in page
+    assert '<th scope="row">Submission to start, mean</th><td>-</td>' in page
 
 
 def test_a_trace_of_our_own_history_is_replayed_as_it_ran():
