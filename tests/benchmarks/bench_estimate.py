@@ -182,6 +182,7 @@ def jobs(model: DeviceModel, root: Path, times: int = 1) -> Table:
     print("whole jobs (start to results) after three probe steps")
     model = estimate_jobs.taught(model, root)
     seen, whole = estimate_jobs.whole_jobs(model, root, times)
+    print(f"  the same steps in the run and in its probe differ by {whole['noise']:.1%} (median): the noise floor")
     bare = f"without a probe {whole['without_probe_median']:.1%}"
     print(f"  median {whole['median']:.1%} (bar {BARS['probe_median']:.0%}), {bare}")
     choice = estimate_jobs.chosen_against_all(model, seen)

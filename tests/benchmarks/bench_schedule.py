@@ -200,7 +200,9 @@ def decisions() -> dict[str, float]:
                 place(jobs, pool.view, 10_000.0, policy=policy)
                 took.append(1000 * (time.perf_counter() - start))
             found[f"{policy}, {name}"] = round(statistics.median(took), 1)
-            print(f"decision, {policy}, {name}: {found[f'{policy}, {name}']:.1f} ms (bar {MOST_DECISION_MS:.0f} ms)")
+            spread = f"{min(took):.1f} to {max(took):.1f} ms in {len(took)} turns: the noise"
+            told = f"{found[f'{policy}, {name}']:.1f} ms (bar {MOST_DECISION_MS:.0f} ms; {spread})"
+            print(f"decision, {policy}, {name}: {told}")
     return found
 
 

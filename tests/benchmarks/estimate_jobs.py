@@ -202,7 +202,19 @@ def whole_jobs(model: DeviceModel, root: Path, times: int = 1) -> tuple[list[See
             print(f"    {parts_words(found.parts, told)}", flush=True)
     size, without = np.abs(errors), np.abs(bare)
     figures = {"median": float(np.median(size)), "mape": float(size.mean()), "p90": float(np.quantile(size, 0.9))}
-    return seen, {**figures, "without_probe_median": float(np.median(without)), "runs": len(seen)}
+    figures |= {"without_probe_median": float(np.median(without)), "noise": noise_floor(seen)}
+    return seen, {**figures, "runs": len(seen)}
+
+
+def noise_floor(seen: Sequence[Seen]) -> float:
+    """By how much the steps of a run differ from the same steps of its probe, relative to these; the median run.
+
+    The host makes that difference: no estimate from the probe can do better.
+    """
+    own_s = [run.parts.steps_s / (run.workload.epochs * run.workload.steps_per_epoch) for run in seen]
+    return float(
+        np.median([abs(step_s / np.median(run.probe.step_s) - 1.0) for step_s, run in zip(own_s, seen, strict=True)])
+    )
 
 
 def parts_words(seen: RunParts, told: RunParts) -> str:
