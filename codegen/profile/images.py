@@ -214,12 +214,17 @@ def _broken_findings(broken: list[tuple[str, str]]) -> list[Finding]:
 
 
 def _layout_findings(layout: Layout) -> list[Finding]:
+    return [*_left_out(layout), *_folder_findings(layout)]
+
+
+def _left_out(layout: Layout) -> list[Finding]:
+    """Pictures that are not used, by why."""
     kinds = (
         ("unlabelled_pictures", layout.unlabelled, "in no class folder", "There is no class to learn."),
         ("outside_split", layout.outside, "beside the train and test folders", "Move such files below one of these."),
         ("unsupported_pictures", layout.unsupported, "of a format that is not read", "Convert to PNG or JPEG."),
     )
-    found = [
+    return [
         Finding(
             code=code,
             severity=Severity.WARNING,
@@ -230,6 +235,11 @@ def _layout_findings(layout: Layout) -> list[Finding]:
         for code, files, what, step in kinds
         if files
     ]
+
+
+def _folder_findings(layout: Layout) -> list[Finding]:
+    """How the folders were understood, where that may not be what was meant."""
+    found = []
     if layout.ignored:
         found.append(
             Finding(

@@ -68,13 +68,18 @@ def split_groups(
             )
     parts = {part: np.empty(0, np.int64) for part in PARTS}
     parts |= {part: np.flatnonzero(place[groups] == number) for number, part in enumerate(shares)}
-    counts = np.bincount(place)
+    counts = dict(zip(shares, np.bincount(place).tolist(), strict=True))
+    return Division(parts, _groups_said(name, counts, parts, column.null_count))
+
+
+def _groups_said(name: str, counts: dict[str, int], parts: dict[str, NDArray[np.int64]], missing: int) -> str:
+    """How many groups and rows each part has, and what became of the rows without a value."""
     each = [
-        f"{counted(int(count), 'group')} ({counted(len(parts[part]), 'row')}) {PART_WORDS[part]}"
-        for part, count in zip(shares, counts, strict=True)
+        f"{counted(count, 'group')} ({counted(len(parts[part]), 'row')}) {PART_WORDS[part]}"
+        for part, count in counts.items()
     ]
-    missing = f" {counted(column.null_count, 'row')} without a value count as one group." if column.null_count else ""
-    return Division(parts, f"All rows of one {name!r} lie in one part: {', '.join(each)}.{missing}")
+    without = f" {counted(missing, 'row')} without a value count as one group." if missing else ""
+    return f"All rows of one {name!r} lie in one part: {', '.join(each)}.{without}"
 
 
 def split_times(table: pa.Table, name: str, validation: float, test: float) -> Division:
