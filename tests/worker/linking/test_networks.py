@@ -108,8 +108,8 @@ def test_the_link_is_timed_in_the_network_that_ranks_would_use(agent: Agent, net
 
 
 def test_where_ranks_would_encrypt_the_link_is_timed_through_what_does(agent: Agent, encrypts: Encryption) -> None:
-    for port in (PORT, PORT):  # free again at once
-        assert timed(agent, network=4711, network_port=port) == [encrypts] * 2
+    for request_id in ("first", "second"):  # the port is free again at once
+        assert timed(agent, request_id=request_id, network=4711, network_port=PORT) == [encrypts] * 2
 
 
 @pytest.mark.parametrize("role", ["listen", "connect"])
