@@ -178,15 +178,21 @@ def _point(view: LineView, now_s: float, time_size: float, energy_size: float) -
     line = view.line
     finish, energy = line.finish_s, line.energy_j
     ends = [(value - now_s) / time_size for value in (finish.low, finish.mid, finish.high)] if finish else [None] * 3
-    what = ", ".join(line.marks) or ("frontier" if line.frontier else "possible" if line.feasible else "")
-    what = what or ("too late" if takes(line) else "not possible")
     return [
         view.words,
         *ends,
         *(value / energy_size for value in (energy.low, energy.mid, energy.high)),
-        what,
+        _what(line),
         line.why,
     ]
+
+
+def _what(line: OfferLine) -> str:
+    """What the picture calls it; the cheapest and the fastest may be too late, and are then drawn as such."""
+    names = [str(mark) for mark in line.marks]
+    if line.feasible:
+        return ", ".join(names) or ("frontier" if line.frontier else "possible")
+    return ", ".join([*names, "too late" if takes(line) else "not possible"])
 
 
 def _told(job: Job) -> dict[str, Any]:

@@ -136,12 +136,14 @@ def recommend(
     chosen = next((line for line in lines if Mark.RECOMMENDED in line.marks), None)
     takeable = [line for line in lines if takes(line)]
     earliest = min((line.latest_s for line in takeable), default=None)
+    most_j = max((line.energy_j.high for line in lines), default=0.0)
+    refused = refusal_text(lines, now_s, deadline_s, earliest, wish)
     return Offer(
         now_s=now_s,
         deadline_s=deadline_s,
         wish=wish,
         lines=tuple(sorted(lines, key=_reading_order)),
-        text=way_words(chosen) if chosen else refusal_text(lines, now_s, deadline_s, earliest, wish),
+        text=way_words(chosen, beside_j=most_j) if chosen else refused,
         earliest_finish_s=earliest,
         changes=() if chosen else changes_of(lines, now_s, deadline_s, wish, epochs, epoch_steps=epoch_steps),
     )

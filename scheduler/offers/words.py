@@ -90,19 +90,20 @@ def split_words(allocation: Allocation) -> str:
     return f"rows of a step: {' + '.join(said)}"
 
 
-def way_words(line: OfferLine) -> str:
-    """What the line offers, in one sentence."""
+def way_words(line: OfferLine, *, beside_j: float = 0.0) -> str:
+    """What the line offers, in one sentence; its energy in the unit of the largest that it stands beside."""
     estimate = line.estimate
     return (
         f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high)} of its start "
-        f"({estimate.time_basis}), {energy_told(line)}."
+        f"({estimate.time_basis}), {energy_told(line, beside_j=beside_j)}."
     )
 
 
-def energy_told(line: OfferLine) -> str:
+def energy_told(line: OfferLine, *, beside_j: float = 0.0) -> str:
     """`about 44.7 J (assumed)`: never without what it rests on."""
     energy_j = line.energy_j
-    return f"about {energy_words(energy_j.mid, beside_j=energy_j.high)} ({line.estimate.energy_basis})"
+    words = energy_words(energy_j.mid, beside_j=max(beside_j, energy_j.high))
+    return f"about {words} ({line.estimate.energy_basis})"
 
 
 def chance_words(chance: float) -> str:

@@ -180,30 +180,39 @@ def _print(found: Json) -> None:
         out.print(Text(f"  or: {change}"))
     if found["earliest_finish"] and found["recommended"] is None:
         out.print(Text(f"Earliest finish that can be promised: {when(found['earliest_finish'])}"))
-    out.print()
     shown = [line for line in found["lines"] if line["place"] < ALL_LINES or line["marks"] or line["frontier"]]
-    table_print(("#", "Devices", "Done by", "Runs for", "Memory/rank", "Energy", "Basis", ""), map(_row, shown))
+    if shown:
+        out.print()
+        most_j = max(line["energy_j"]["high"] for line in found["lines"])
+        head = ("#", "Devices", "Done by", "Runs for", "Memory/rank", "Energy", "Basis", "")
+        table_print(head, (_row(line, most_j) for line in shown))
     if len(shown) < len(found["lines"]):
         notes().print(f"{len(shown)} of {len(found['lines'])} ways; --json or --csv has all.")
     for note in found["notes"]:
         notes().print(note, markup=False)
 
 
-def _row(line: Json) -> tuple[object, ...]:
+def _row(line: Json, most_j: float) -> tuple[object, ...]:
     style = "" if line["offered"] else "dim"
-    marks = [Text(mark, style=_STYLES.get(mark, "")) for mark in line["marks"]]
-    why = (
-        Text(", ").join(marks) if marks else Text(line["why"] or ("frontier" if line["frontier"] else ""), style=style)
-    )
     run = line["run_s"]
     cells = (
         str(line["place"]), line["words"], when(line["finish"]) if line["finish"] else "never",
         f"{duration(run['mid'])} ({duration(run['low'])} to {duration(run['high'])})",
         f"{size(line['peak_bytes']['mid'])} of {size(line['memory_limit_bytes'])}",
-        _energy(line["energy_j"]),
+        _energy(line["energy_j"], most_j),
         _basis(line),
     )  # fmt: skip
-    return (*(Text(cell, style=style) for cell in cells), why)
+    return (*(Text(cell, style=style) for cell in cells), _why(line, style))
+
+
+def _why(line: Json, style: str) -> Text:
+    """What speaks for a way, and against it: the cheapest may be too late."""
+    said = [Text(mark, style=_STYLES.get(mark, "")) for mark in line["marks"]]
+    if line["why"]:
+        said.append(Text(line["why"], style=style))
+    elif line["frontier"] and not said:
+        said.append(Text("frontier", style=style))
+    return Text(", ").join(said)
 
 
 def _basis(line: Json) -> str:
@@ -214,8 +223,13 @@ def _basis(line: Json) -> str:
     return ", ".join(f"{figure} {basis}" for figure, basis in bases.items())
 
 
-def _energy(found: Json) -> str:
-    """An estimate in joules, in the unit that the sentence above the table has for it."""
-    factor, unit = (1.0, "J") if found["mid"] < 1000 else (3600.0, "Wh") if found["mid"] < 3.6e6 else (3.6e6, "kWh")
-    low, mid, high = (f"{found[name] / factor:.3g}" for name in ("low", "mid", "high"))
+def _energy(found: Json, most_j: float) -> str:
+    """An estimate in the unit of the largest figure of its table, so that ways can be compared by eye."""
+    factor, unit = (1.0, "J") if most_j < 1000 else (3600.0, "Wh") if most_j < 3.6e6 else (3.6e6, "kWh")
+    low, mid, high = (_figure(found[name] / factor) for name in ("low", "mid", "high"))
     return f"{mid} {unit} ({low} to {high})"
+
+
+def _figure(value: float) -> str:
+    """Three digits; larger numbers whole."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.client.cli.offers import _basis
+from harness.client.cli.offers import _basis, _energy
 from tests.factory_offers import offer_make, workload_make
 from tests.harness.client.conftest import Dlh
 
@@ -41,6 +41,29 @@ def test_the_table_of_an_offer_tells_energy_in_the_unit_of_the_sentence_above_it
     told = re.search(r"about [\d.,]+ (\w+) \(assumed\)\.$", sentence)
     assert told
     assert f" {told[1]} (" in table[1]
+
+
+def test_energies_of_one_table_have_one_unit_and_no_powers_of_ten() -> None:
+    small, large = {"low": 238.0, "mid": 466.0, "high": 1003.0}, {"low": 605.0, "mid": 1195.0, "high": 2599.0}
+    assert _energy(small, 2599.0) == "0.129 Wh (0.0661 to 0.279)"
+    assert _energy(large, 2599.0) == "0.332 Wh (0.168 to 0.722)"
+    assert _energy({"low": 5e12, "mid": 6e12, "high": 9e12}, 9e12).startswith("1,666,667 kWh")
+
+
+def test_a_way_that_is_cheapest_and_too_late_is_told_to_be_both(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1")
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    ended = dlh("offer", "--workload", str(file), "--deadline", "2020-01-01T00:00")
+    assert "cheapest, It finishes after the deadline." in ended.out
+
+
+def test_an_offer_without_a_way_shows_no_empty_table(dlh: Dlh, tmp_path: Path) -> None:
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    ended = dlh("offer", "--workload", str(file))
+    assert "No node that takes work has a device for this job." in ended.out
+    assert "Nothing here yet" not in ended.out
 
 
 @pytest.mark.parametrize(

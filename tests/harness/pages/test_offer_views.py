@@ -19,9 +19,10 @@ from harness.estimates.selectors import offer_of_job, offer_priced
 from harness.estimates.services import inspection_answer, measure_answer
 from harness.jobs.models import Job
 from harness.moments import LATEST_S
-from harness.pages.offer_view import shown_lines
-from harness.pool.models import Device
+from harness.pages.offer_view import offer_chart, shown_lines
+from harness.pool.models import Device, Node, NodeState
 from scheduler.estimation.values import Interval
+from scheduler.offers.values import Hindrance, Mark
 from tests.factory_offers import workload_make
 
 
@@ -208,6 +209,27 @@ def test_energy_in_one_table_has_one_unit(owner: Client, draft: Job) -> None:
     ]
     shown = shown_lines(replace(priced, lines=tuple(lines)))
     assert {text.split()[-1] for one in shown for text in (one.energy, one.energy_range)} == {"Wh"}
+
+
+def test_the_picture_shows_the_cheapest_way_as_too_late_where_it_is(owner: Client, draft: Job) -> None:
+    cost(owner, draft)
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.chosen is not None
+    late = {"hindrance": Hindrance.DEADLINE, "why": "It finishes after the deadline.", "frontier": True}
+    cheapest = replace(priced.chosen, marks=(Mark.CHEAPEST,), **late)
+    unmarked = replace(priced.chosen, marks=(), **late)
+    in_time = replace(priced.chosen, marks=(Mark.RECOMMENDED, Mark.FASTEST))
+    rows = offer_chart(draft, current(draft), replace(priced, lines=(in_time, cheapest, unmarked)))["data"]["rows"]
+    assert [row[-2] for row in rows] == ["recommended, fastest", "cheapest, too late", "too late"]
+
+
+def test_where_nothing_is_offered_there_is_no_empty_picture_and_no_empty_table(owner: Client, draft: Job) -> None:
+    cost(owner, draft)
+    Node.objects.update(state=NodeState.DRAIN)
+    text = ask(owner, draft).content.decode()
+    assert "No node that takes work has a device for this job." in text
+    assert "Ask again" in text
+    assert "Energy against finish time" not in text and "Every way to run it" not in text
 
 
 def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -22,6 +23,12 @@ def test_without_a_deadline_the_recommended_is_the_cheapest():
     found = offer([cpus(4), gpus(2)])
     assert found.chosen is found.marked(Mark.CHEAPEST)
     assert found.changes == ()
+
+
+def test_the_sentence_tells_energy_in_the_unit_of_the_ways_below_it():
+    found = offer([cpus(4)], watts=5.0)
+    assert max(line.energy_j.high for line in found.lines) > 1000 > found.chosen.energy_j.high
+    assert re.search(r"about [\d.]+ Wh", found.text)
 
 
 def test_it_is_the_upper_end_of_the_finish_that_must_keep_the_deadline():

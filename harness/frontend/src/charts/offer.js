@@ -8,6 +8,7 @@ const FAR = 4; // times the latest finish: from there on the deadline is not dra
 const NAMED = ["recommended", "fastest", "cheapest"];
 const CORNERS = [[1, 1], [-1, 1], [1, -1], [-1, -1]]; // to the right or left of a point, above or below it
 const [LETTER, GAP] = [8, 14]; // pixels
+const LATE = "too late";
 const SYMBOLS = { recommended: "diamond", fastest: "triangle", cheapest: "rect", both: "diamond" };
 
 const fields = ([devices, early, finish, late, least, energy, most, what, why]) => ({ devices, early, finish, late, least, energy, most, what, why });
@@ -33,9 +34,9 @@ function placer(scale, values, pixels) {
 }
 
 function kindOf(point) {
+  if (point.what.endsWith(LATE)) return "late";
   if (NAMED.some((name) => point.what.includes(name))) return "named";
-  if (point.what === "frontier" || point.what === "possible") return "open";
-  return point.what === "too late" ? "late" : "never";
+  return point.what === "frontier" || point.what === "possible" ? "open" : "never";
 }
 
 // Whiskers of all points as one line that is interrupted between them.
@@ -53,9 +54,10 @@ function dots(points, name, shade, hollow) {
   };
 }
 
-// What stands out, each with a mark of its own in the legend.
+// What stands out, each with a mark of its own in the legend; hollow where it is too late.
 function named(points) {
-  return [...new Set(points.map((point) => point.what))].map((what) => dots(points.filter((point) => point.what === what), what, color(0), false));
+  const shaded = (what) => (what.endsWith(LATE) ? [ink().faint, true] : [color(0), false]);
+  return [...new Set(points.map((point) => point.what))].map((what) => dots(points.filter((point) => point.what === what), what, ...shaded(what)));
 }
 
 // The same in words beside the points where there is room: between the lines of ranges that cross there, off other points.
@@ -113,7 +115,7 @@ function offer(chart, _mode, node) {
   const times = isNear ? [...ways, chart.deadline] : ways;
   const groups = Object.groupBy ? Object.groupBy(points, kindOf) : points.reduce((found, point) => ({ ...found, [kindOf(point)]: [...(found[kindOf(point)] ?? []), point] }), {});
   const { named: marked = [], open = [], late = [], never = [] } = groups;
-  const marks = named(marked);
+  const outstanding = [...marked, ...late.filter(({ what }) => what !== LATE)];
   const faint = ink().faint;
   const [x, y, width] = [scaleOf(times), scaleOf(energies), node.clientWidth - 140];
   const series = [
@@ -122,10 +124,10 @@ function offer(chart, _mode, node) {
     frontier(points),
     ...deadlineLine(chart, energies, isNear),
     dots(never, "not possible", faint, true),
-    dots(late, "too late", faint, true),
+    dots(late.filter(({ what }) => what === LATE), LATE, faint, true),
     dots(open, "possible", color(0), false),
-    ...marks,
-    words(marked, points, placer(x, times, width), placer(y, energies, node.clientHeight - 86), width),
+    ...named(outstanding),
+    words(outstanding, points, placer(x, times, width), placer(y, energies, node.clientHeight - 86), width),
   ].filter(({ data }) => data.length);
   return {
     ...base(),
