@@ -222,4 +222,10 @@ def _accumulate(spec: TaskSpec, facts: Facts, cost: Cost, batch: int, notes: Not
             "training.accumulate",
             f"{parts} parts of {batch} rows{each} are less than {LEAST_MICRO_ROWS} rows each; use at most {most}",
         )
+    if parts > 1 and spec.training.batch_norm == "synced":
+        notes.problem(
+            "training.batch_norm",
+            f"synced needs all rows of a step at once, and they come in {parts} parts (training.accumulate); use auto, "
+            "or a batch that fits at once",
+        )
     return parts

@@ -50,3 +50,5 @@ def without_effect(spec: TaskSpec, mode: str) -> Iterator[tuple[str, str]]:
         yield "training.accumulate", "stages have micro-batches of their own: set pipeline.micro_batches, and auto here"
     if mode in STAGED | {"async"} and training.compression not in ("auto", "none"):
         yield "training.compression", f"messages are not rounded in mode {mode}; choose mode sync, or use auto"
+    if mode not in ("single", "sync") and training.batch_norm == "synced":
+        yield "training.batch_norm", f"ranks share no statistics in mode {mode}; choose mode sync, or use auto"

@@ -200,6 +200,11 @@ class Training(Part):
     compression: Literal["auto", "none", "fp16", "bf16"] = Field(
         default="auto", description="What gradients are rounded to on their way between ranks; the sum is rounded too."
     )
+    batch_norm: Literal["auto", "own", "synced"] = Field(
+        default="auto",
+        description="Mode sync: each rank takes mean and variance of batch normalisation from its own rows of a step "
+        "(own), or from those of all ranks as one device would (synced), for two small messages per layer and step.",
+    )
     staleness: Annotated[int, Field(ge=0, le=MOST), Number] | Auto = Field(
         default="auto",
         description="Mode async: most updates of other ranks between a rank's reading of the weights and its own.",

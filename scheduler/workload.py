@@ -16,7 +16,9 @@ MOST_OPERATORS = 200_000
 MOST_KINDS = 2_000
 """Different operators of one step. A trace holds some hundred at most, and the time to price a way grows with them."""
 LARGEST = 1e30
-COUNTS = ("batch_size", "global_batch_size", "micro_batches", "train_rows", "evaluated_rows", "epochs")
+COUNTS = (
+    "batch_size", "global_batch_size", "micro_batches", "train_rows", "evaluated_rows", "epochs", "step_messages",
+)  # fmt: skip
 """Fields that count something: shared out among ranks, and no halves of anything."""
 MOST_COUNTED = 10**15
 
@@ -104,6 +106,9 @@ class Workload:
     evaluation_bytes."""
     micro_batches: int = 1
     """Parts in which a rank works off its rows of a step, as the spec says; the figures above are of a whole step."""
+    step_messages: int = 0
+    """Small sums over the ranks in each step besides that of the gradients: two for each layer of batch normalisation
+    whose statistics are synced."""
     version: int = WORKLOAD_VERSION
 
     def __post_init__(self) -> None:

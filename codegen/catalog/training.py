@@ -44,6 +44,7 @@ def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
         "clip_norm": (1.0, "one odd batch cannot throw the weights far"),
         "class_weights": class_weights(facts),
         "compression": ("none", "exact; 16 bits halve the messages where the network is the bottleneck"),
+        "batch_norm": ("own", "no further messages; synced gives several ranks the result of one device"),
     }
     rules = _image_rules if facts.images else _table_rules
     defaults |= rules(facts, cost, steps)

@@ -58,6 +58,7 @@ _LABELS = {
     "training.rate_rule": "Rate for another batch",
     "training.accumulate": "Micro-batches per step",
     "training.compression": "Gradient messages",
+    "training.batch_norm": "Batch normalisation (sync)",
     "training.staleness": "Age of gradients (async)",
     "training.backup": "Backup ranks (async)",
     "pipeline.stages": "Stages of the model",
@@ -92,7 +93,8 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
             "training.weight_decay", "training.schedule", "training.warmup", "training.label_smoothing",
             "training.class_weights",
             "training.ema", "training.clip_norm", "training.augment", "training.patience", "training.seed",
-            "training.accumulate", "training.compression", "training.staleness", "training.backup",
+            "training.accumulate", "training.compression", "training.batch_norm", "training.staleness",
+            "training.backup",
         ),
     ),
     (

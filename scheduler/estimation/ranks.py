@@ -1,6 +1,7 @@
 """Step times on several devices, from the step time on one.
 
 sync    local step at the largest share of rows x (1 + contention (n - 1)) + copies + allreduce of the gradients
+        + latency of the small allreduces of batch statistics, where these are synced
 single  one process with n CPU threads: step x (1 - p + p / n), p the share of the work that threads share (Amdahl 1967)
 """
 
@@ -66,7 +67,9 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
         scale = thread_factor(model, allocation.threads) * contention_factor(model, len(allocation.batch_split))
         own_s = alone_s * scale
         local_s = own_s * model.slowdown
-        communication_s = allreduce_s(model.ranks_link, workload.gradient_bytes, len(allocation.batch_split))
+        ranks = len(allocation.batch_split)
+        communication_s = allreduce_s(model.ranks_link, workload.gradient_bytes, ranks)
+        communication_s += workload.step_messages * allreduce_s(model.ranks_link, 0, ranks)
         times.append(
             StepTime(
                 step_s=local_s + communication_s,
@@ -125,7 +128,11 @@ def fit_contention(model: DeviceModel, points: Sequence[CalibrationPoint]) -> De
     taken_s = np.array([point.typical_s for point in several])
     inputs = np.array(
         [
-            [one_s * (point.count - 1), messages(point.count), moved_share(point.count) * point.workload.gradient_bytes]
+            [
+                one_s * (point.count - 1),
+                messages(point.count) * (1 + point.workload.step_messages),
+                moved_share(point.count) * point.workload.gradient_bytes,
+            ]
             for point, one_s in zip(several, local_s, strict=True)
         ]
     )

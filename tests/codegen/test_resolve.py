@@ -116,6 +116,8 @@ def test_a_named_mode_for_several_devices_takes_several(mode):
         ("mode: sync\ntraining: {backup: 1}", "training.backup"),
         ("mode: auto\nresources: {count: 2}\ntraining: {staleness: 3}", "training.staleness"),
         ("mode: async\ntraining: {compression: fp16}", "training.compression"),
+        *((f"mode: {mode}\ntraining: {{batch_norm: synced}}", "training.batch_norm")
+          for mode in ("replicated", "async", "pipeline")),
         ("mode: pipeline\ntraining: {accumulate: 2, compression: bf16}", "training.accumulate"),
     ],
 )
@@ -128,6 +130,10 @@ def test_a_wish_that_the_mode_would_quietly_drop_is_refused_by_field(wish, field
     [
         "mode: async\ntraining: {backup: 1, staleness: 3, accumulate: 2}",
         "mode: sync\ntraining: {compression: fp16, accumulate: 2}",
+        "mode: sync\ntraining: {batch_norm: synced, compression: bf16}",
+        "mode: sync\nresources: {least: 1}\ntraining: {batch_norm: synced}",
+        "resources: {count: 1}\ntraining: {batch_norm: synced}",
+        "mode: async\ntraining: {batch_norm: own}",
         "resources: {count: 1}\ntraining: {compression: fp16}",
         "mode: pipeline\ntraining: {accumulate: 1, compression: none}\npipeline: {micro_batches: 4}",
     ],
@@ -298,6 +304,9 @@ MISTAKES = {
     "numbers weighted": ("training: {class_weights: balanced}", numbers(), "training.class_weights", "classes"),
     "servers for one": ("mode: async\nresources: {count: 1}", table(), "mode", "2 devices or more"),
     "parts of a row": ("training: {batch_size: 8, accumulate: 5}", table(), "training.accumulate", "at most 4"),
+    "statistics of parts": (
+        "mode: sync\ntraining: {accumulate: 2, batch_norm: synced}", table(), "training.batch_norm", "2 parts",
+    ),
     "columns of pictures": ("data: {features: [a]}", pictures(), "data.features", "pictures"),
 }
 

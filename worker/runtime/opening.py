@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from worker.runtime.synced_norm import can_share
 from worker.words import counted
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ def backup_notes(run: Run) -> list[str]:
 def statistics_notes(run: Run, net: nn.Module) -> list[str]:
     """That batch normalisation sees other rows than one device would: none where it sees whole batches.
 
-    `net` is the whole model. Layers that share their statistics among ranks by themselves do not count.
+    `net` is the whole model. Layers that share their statistics among ranks, or by themselves, do not count.
     """
-    who = _who_normalises(run)
-    own = (type(module).__name__ != "SyncBatchNorm" for module in net.modules() if isinstance(module, _BatchNorm))
+    who, shared = _who_normalises(run), getattr(run.mode, "shares_statistics", False)
+    layers = [module for module in net.modules() if isinstance(module, _BatchNorm)]
+    own = (not (shared and can_share(layer)) and type(layer).__name__ != "SyncBatchNorm" for layer in layers)
     if not who or not any(own):
         return []
     return [

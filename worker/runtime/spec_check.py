@@ -21,6 +21,7 @@ from worker.runtime.spec import Spec
 Rule = Callable[[Any], str | None]
 """What a value must be, in words, where it is not that; None where it is."""
 _HINT = "Correct that value in spec.yaml; the comment above it says what it means."
+_OWN = "Write `own` there, or mode sync with training.accumulate: 1."
 
 
 def _number(low: float, high: float = math.inf, *, whole: bool = False, open_ends: bool = False) -> Rule:
@@ -80,6 +81,7 @@ RULES: dict[str, Rule] = {
     "training.augment": _one_of("none", "shift", "shift_flip"),
     "training.accumulate": _COUNT,
     "training.compression": _one_of("none", "fp16", "bf16"),
+    "training.batch_norm": _one_of("own", "synced"),
     "checkpoints.keep": _COUNT,
 }
 NEEDED = ("training.epochs", "training.batch_size", "training.seed", "objective.metric")
@@ -102,10 +104,22 @@ def spec_check(spec: Spec, path: Path) -> None:
                 _refuse(path, part, f"{field} is missing", f"Write it below `{part}:`.")
         elif (wanted := rule(holder[name])) and not _is_own(field, holder[name], path.parent):
             _refuse(path, field, f"{field} must be {wanted}, not {holder[name]!r}")
+    _check_synced(spec, path)
     split = _within(spec, "data.split")
     if split.get("validation", 0) + split.get("test", 0) >= 1:
         told = f"validation {split['validation']} + test {split['test']} leaves no rows to train on"
         _refuse(path, "data.split", f"impossible split: {told}")
+
+
+def _check_synced(spec: Spec, path: Path) -> None:
+    """Statistics are shared where the ranks take one and the same step, each with all its rows at once."""
+    if _within(spec, "training.batch_norm") != "synced":
+        return
+    if spec.get("mode", "auto") not in ("auto", "single", "sync"):
+        _refuse(path, "training.batch_norm", f"training.batch_norm: synced does nothing in mode {spec['mode']}", _OWN)
+    if (_within(spec, "training.accumulate") or 1) != 1:
+        told = "training.batch_norm: synced needs all rows of a step at once, and training.accumulate has them in parts"
+        _refuse(path, "training.batch_norm", told, _OWN)
 
 
 def _is_own(field: str, value: Any, program: Path) -> bool:

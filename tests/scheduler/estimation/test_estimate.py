@@ -149,6 +149,13 @@ def test_micro_batches_take_the_memory_of_one_and_the_time_of_all(model: DeviceM
     assert parts.step_s.mid == pytest.approx(4 * quarter.step_s.mid)
 
 
+def test_synced_statistics_cost_ranks_the_latency_of_their_messages(model: DeviceModel) -> None:
+    own, synced = workload(batch=64), replace(workload(batch=64), step_messages=6)
+    ways = [allocation(rows=(64,)), allocation(rows=(32, 32)), allocation(rows=(16,) * 4)]
+    more_s = [estimate(synced, way, model).step_s.mid - estimate(own, way, model).step_s.mid for way in ways]
+    assert more_s == pytest.approx([0.0, 6 * model.link.latency_s, 18 * model.link.latency_s])
+
+
 def test_a_declared_slowdown_draws_out_steps_and_nothing_else(model: DeviceModel) -> None:
     work = workload(layers=4, filters=48)
     slow = replace(model, slowdown=3.0)

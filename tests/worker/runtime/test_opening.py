@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from torch import nn
+from torch import Tensor, nn
 
 from worker.runtime.opening import backup_notes, rate_line, statistics_notes
 from worker.runtime.spec import as_spec
@@ -38,6 +38,16 @@ def test_nothing_is_said_where_statistics_are_those_of_the_whole_batch() -> None
     assert statistics_notes(run("single", ranks=1, micro_batches=1, replicas=1), NORMED) == []
     assert statistics_notes(run(), nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))) == []
     assert statistics_notes(run(), nn.Sequential(nn.Linear(4, 4), nn.SyncBatchNorm(4))) == []
+
+
+def test_nothing_is_said_where_ranks_share_their_statistics_but_for_layers_with_a_way_of_their_own() -> None:
+    class Ghost(nn.BatchNorm1d):
+        def forward(self, inputs: Tensor) -> Tensor:
+            return inputs
+
+    synced = run(shares_statistics=True)
+    assert statistics_notes(synced, NORMED) == []
+    assert len(statistics_notes(synced, nn.Sequential(nn.BatchNorm1d(4), Ghost(4)))) == 1
 
 
 def test_backup_ranks_out_of_another_number_are_told_with_the_rows_that_count() -> None:

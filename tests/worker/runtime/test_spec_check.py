@@ -23,7 +23,7 @@ VALUES = (-1, 0, 1, 2, 0.5, 1.5, -0.5, math.inf, math.nan, 2**32, "many", "auto"
 WORDS = (
     "adamw", "sgd", "adam", "cosine", "constant", "linear", "none", "balanced", "shift", "shift_flip", "fp16", "bf16",
     "cpu", "cuda", "gpu", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync", "random", "group",
-    "time", "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "acc",
+    "time", "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "acc", "own", "synced",
 )  # fmt: skip
 SETTLED = ("resources.device", "mode")
 """In a program these may still be auto."""
@@ -98,6 +98,20 @@ def test_a_word_that_the_program_itself_knows_passes(program: Path) -> None:
     edit(program, "train.py", lambda text: text.replace('== "sgd"', 'in ("sgd", "lion")', 1))
     assert told_of(program, "optimizer", "optimizer: lion")["message"] == ""
     assert "training.schedule must be one of" in told_of(program, "schedule", "schedule: lionlike")["message"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("mode", "mode: pipeline", "training.batch_norm: synced does nothing in mode pipeline"),
+        ("accumulate", "accumulate: 2", "training.accumulate has them in parts"),
+    ],
+)
+def test_statistics_that_ranks_cannot_share_are_refused(program: Path, old: str, new: str, words: str) -> None:
+    assert told_of(program, "batch_norm", "batch_norm: synced")["message"] == ""
+    assert told_of(program, "batch_norm", "batch_norm: own")["message"] == ""
+    assert told_of(program, old, new)["message"] == ""
+    assert words in told_of(program, "batch_norm", "batch_norm: synced")["message"]
 
 
 @pytest.mark.parametrize(("old", "new"), [("clip_norm", "clip_norm:"), ("keep", "keep: null"), ("ema", "ema: ~")])

@@ -15,6 +15,8 @@ from codegen.catalog import FAMILIES, OWN
 from tests.worker.runtime.pipeline_families import ROWS, alone, models
 from tests.worker.runtime.test_gradients import Member, Together
 from worker.runtime.gradients import GradientAverager
+from worker.runtime.synced_norm import Together as Statistics
+from worker.runtime.synced_norm import share_statistics
 
 FURTHEST = 1e-4
 """Of a weight after the steps, relative to the largest of its tensor (float32)."""
@@ -22,12 +24,13 @@ SHARES = ((11, 11), (15, 7), (2, 20), (20, 2))
 """Rows of both ranks, another split at every step."""
 
 
-def by_two_ranks(net: nn.Module, batches: Sequence[Any]) -> list[dict[str, Tensor]]:
+def by_two_ranks(net: nn.Module, batches: Sequence[Any], *, synced: bool = False) -> list[dict[str, Tensor]]:
     """The weights of both ranks after the steps, clipped as `alone` clips."""
     found: list[dict[str, Tensor]] = []
 
     def rank(number: int, group: Member) -> None:
-        mine = copy.deepcopy(net)
+        mine, statistics = copy.deepcopy(net), Statistics(group if synced else None)  # type: ignore[arg-type]
+        share_statistics(mine, statistics)
         averager = GradientAverager(mine, group, torch.device("cpu"))  # type: ignore[arg-type]
         optimizer = torch.optim.SGD(mine.parameters(), lr=0.05, momentum=0.9)
         for shares, (inputs, targets) in zip(SHARES, batches, strict=True):
@@ -35,6 +38,7 @@ def by_two_ranks(net: nn.Module, batches: Sequence[Any]) -> list[dict[str, Tenso
             share = shares[number] / ROWS
             optimizer.zero_grad()
             averager.begin(share)
+            statistics.share = share
             loss = F.cross_entropy(mine(*(tensor[rows] for tensor in inputs)), targets[rows])
             loss.backward()
             averager.average(loss, share, (0.0, 0.0, 0.0))

@@ -16,6 +16,7 @@ from worker.runtime.data import Part
 from worker.runtime.evaluation import outputs
 from worker.runtime.gradients import GradientAverager, broadcast_model
 from worker.runtime.modes.base import Batch, Criterion
+from worker.runtime.synced_norm import Together, share_statistics
 
 if TYPE_CHECKING:
     from worker.runtime.run import Run
@@ -29,6 +30,8 @@ class Whole:
         self.name = "sync" if run.world_size > 1 else "single"
         self._averager: GradientAverager | None = None
         self._net: nn.Module | None = None
+        self._together = Together(None)
+        """Whom batch normalisation shares its statistics with."""
 
     @property
     def shards(self) -> tuple[int, int]:
@@ -47,8 +50,16 @@ class Whole:
             broadcast_model(net, group)
             self.run.pace.join()
             self._averager = self._averager_of(net, group)
+            if self.shares_statistics:
+                self._together.group = group
+                share_statistics(net, self._together)
         self._net = net
         return net
+
+    @property
+    def shares_statistics(self) -> bool:
+        """Whether several ranks take mean and variance of batch normalisation from the rows of all, as the spec says."""
+        return self.name == "sync" and self.run.spec.training.get("batch_norm") == "synced"
 
     def _averager_of(self, net: nn.Module, group: Group) -> GradientAverager:
         told = len(self.run.control.tells())
@@ -76,6 +87,7 @@ class Whole:
             self._averager.close()
             self._averager = self._averager_of(self._net, self.run.group)
         self._averager.begin(share)
+        self._together.share = share
 
     def backward(self, net: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor, criterion: Criterion) -> Tensor:
         """All rows at once."""
@@ -128,6 +140,7 @@ class Whole:
         if self._averager is not None:
             self._averager.close()
             self._averager = None
+            self._together.group = None
 
     def close(self) -> None:
         """Nothing is open."""

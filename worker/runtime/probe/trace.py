@@ -207,7 +207,7 @@ def _trace(program: Path, run: TraceRun, rows: FewRows) -> dict[str, Any]:
     seen = Seen(
         net=run.net, dataset=run.dataset, share=rows.share, steps=run.steps[1:], state_bytes=run.state_bytes,
         evaluation_bytes=run.evaluation_bytes, epochs=run.epochs_total, batch_size=run.batch_size,
-        micro_batches=modes.micro_batches(run.spec),
+        micro_batches=modes.micro_batches(run.spec), synced=run.spec.training.get("batch_norm") == "synced",
     )  # fmt: skip
     body = workload(seen)
     if len(json.dumps(body, separators=(",", ":"))) > MOST_BYTES:

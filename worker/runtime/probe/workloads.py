@@ -12,6 +12,7 @@ from worker.runtime.data import Dataset, Part
 from worker.runtime.evaluation import SAMPLE_ROWS
 from worker.runtime.probe.operators import Entry
 from worker.runtime.probe.tracer import Step
+from worker.runtime.synced_norm import can_share
 
 VERSION = 1
 """`scheduler.workload.WORKLOAD_VERSION`."""
@@ -34,6 +35,8 @@ class Seen:
     epochs: int
     batch_size: int
     micro_batches: int = 1
+    synced: bool = False
+    """Whether ranks share the statistics of batch normalisation."""
 
 
 def workload(seen: Seen) -> dict[str, Any]:
@@ -63,6 +66,7 @@ def workload(seen: Seen) -> dict[str, Any]:
         "epochs": seen.epochs,
         "global_batch_size": seen.batch_size,
         "micro_batches": seen.micro_batches,
+        "step_messages": 2 * sum(map(can_share, net.modules())) if seen.synced else 0,
         "per_row": {
             **{name: (figures[1][name] - figures[0][name]) / rows for name in figures[0]},
             "evaluation_bytes": seen.evaluation_bytes / seen.batch_size,

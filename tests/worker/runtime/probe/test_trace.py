@@ -115,6 +115,16 @@ def test_flops_of_a_small_convolutional_net_equal_a_hand_count(packed: dict[str,
     assert load.parameters == 25 * 8 + 16 + 25 * 64 + 16 + 128 * 20 + 20 + 200 + 10
 
 
+def test_synced_statistics_are_two_messages_for_each_layer_that_shares_them(
+    packed: dict[str, Any], tmp_path: Path
+) -> None:
+    data, profile = packed["digits"]
+    folder = program(tmp_path / "program", profile, model={"family": "cnn", "params": {"conv_layers": 2}})
+    assert traced(folder, data, 16).step_messages == 0
+    change_spec(folder, training={"batch_norm": "synced"})
+    assert traced(folder, data, 16).step_messages == 4
+
+
 def test_flops_of_an_mlp_equal_a_hand_count(packed: dict[str, Any], tmp_path: Path) -> None:
     data, profile = packed["wine"]
     folder = program(tmp_path / "program", profile, model={"family": "mlp", "params": {"layers": 2, "width": 24}})
