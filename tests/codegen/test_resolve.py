@@ -116,8 +116,10 @@ def test_a_named_mode_for_several_devices_takes_several(mode):
         ("mode: sync\ntraining: {backup: 1}", "training.backup"),
         ("mode: auto\nresources: {count: 2}\ntraining: {staleness: 3}", "training.staleness"),
         ("mode: async\ntraining: {compression: fp16}", "training.compression"),
-        *((f"mode: {mode}\ntraining: {{batch_norm: synced}}", "training.batch_norm")
-          for mode in ("replicated", "async", "pipeline")),
+        *(
+            (f"mode: {mode}\ntraining: {{batch_norm: synced}}", "training.batch_norm")
+            for mode in ("replicated", "async", "pipeline")
+        ),
         ("mode: pipeline\ntraining: {accumulate: 2, compression: bf16}", "training.accumulate"),
     ],
 )
@@ -305,7 +307,10 @@ MISTAKES = {
     "servers for one": ("mode: async\nresources: {count: 1}", table(), "mode", "2 devices or more"),
     "parts of a row": ("training: {batch_size: 8, accumulate: 5}", table(), "training.accumulate", "at most 4"),
     "statistics of parts": (
-        "mode: sync\ntraining: {accumulate: 2, batch_norm: synced}", table(), "training.batch_norm", "2 parts",
+        "mode: sync\ntraining: {accumulate: 2, batch_norm: synced}",
+        table(),
+        "training.batch_norm",
+        "2 parts",
     ),
     "columns of pictures": ("data: {features: [a]}", pictures(), "data.features", "pictures"),
 }

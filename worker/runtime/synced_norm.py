@@ -7,7 +7,7 @@ it is made of kernels that every device has, and of the sums of `worker.runtime.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,52 +40,63 @@ class SyncedNorm:
         """[N, C, ...] -> the same shape. A layer that does not train, or is alone, is as it was."""
         group = self.together.group
         if group is None or not self.training:
-            return super().forward(inputs)  # type: ignore[misc]
+            alone: Tensor = super().forward(inputs)  # type: ignore[misc]
+            return alone
         self._check_input_dim(inputs)
         tracked = (self.running_mean, self.running_var) if self.track_running_stats else (None, None)
         factor = self.momentum
         if self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             factor = 1.0 / float(self.num_batches_tracked) if factor is None else factor
-        result: Tensor = _Normalised.apply(
-            inputs, self.weight, self.bias, *tracked, factor, self.eps, group, self.together.share
+        ranks = _Ranks(group, self.together.share)
+        shared: Tensor = _Normalised.apply(  # type: ignore[no-untyped-call]
+            inputs, self.weight, self.bias, tracked, factor, self.eps, ranks
         )
-        return result
+        return shared
+
+
+class _Ranks(NamedTuple):
+    """Whom one step is taken with."""
+
+    group: Group
+    share: float
+    """Rows here / rows on all ranks."""
 
 
 class _Normalised(torch.autograd.Function):
     """One message forward: rows, sums, sums of squares. One backward: both sums that a gradient depends on.
 
     With dy the gradient of a rank's own mean loss, s its share of the rows, n all values of a channel, z the normalised
-    values and k = weight / deviation, that rank's gradient is k dy - k (sum(s dy) + z sum(s dy z)) / (n s): the sums are
+    values and k = weight / deviation, that rank's gradient is k dy - k (sum(s dy) + z sum(s dy z)) / (n s): sums are
     over all ranks, and whoever averages gradients multiplies by s again.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, inputs: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-        running_var: Tensor | None, factor: float, eps: float, group: Group, share: float,
+        ctx: Any, inputs: Tensor, weight: Tensor | None, bias: Tensor | None,
+        tracked: tuple[Tensor | None, Tensor | None], factor: float, eps: float, ranks: _Ranks,
     ) -> Tensor:  # fmt: skip
-        """[N, C, ...]; moves the running statistics, which are then the same on all ranks."""
+        """[N, C, ...]; moves the running mean and variance in `tracked`, which are then the same on all ranks."""
         mean, var = torch.batch_norm_update_stats(inputs, None, None, 0.0)
         rows = inputs.numel() / inputs.shape[1]
         mean, square = mean.double(), var.double() + mean.double().square()
         # In float64: the variance is a difference of these, and a mean far from 0 must not swallow it.
         message = torch.cat([mean * rows, square * rows, mean.new_full((1,), rows)])
-        sums = _summed(group, message)
+        sums = _summed(ranks.group, message)
         total = sums[-1]
         mean, square = (sums[:-1] / total).chunk(2)
         var = (square - mean.square()).clamp_(min=0.0)
+        running_mean, running_var = tracked
         if running_mean is not None and running_var is not None:
             running_mean.lerp_(mean.to(running_mean.dtype), factor)
             running_var.lerp_((var * total / (total - 1.0)).to(running_var.dtype), factor)
         kind = weight.dtype if weight is not None else inputs.dtype
         ctx.save_for_backward(inputs, weight, mean.to(kind), var.to(kind), total)
-        ctx.eps, ctx.group, ctx.share = eps, group, share
+        ctx.eps, ctx.ranks = eps, ranks
         return F.batch_norm(inputs, mean.to(kind), var.to(kind), weight, bias, False, 0.0, eps)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of inputs, weight and bias: the latter two of the rows here, to be averaged as any others."""
         inputs, weight, mean, var, total = ctx.saved_tensors
@@ -93,13 +104,13 @@ class _Normalised(torch.autograd.Function):
             grad, inputs, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
         )
         if ctx.needs_input_grad[0]:
-            message = torch.cat([of_bias, of_weight]).double() * ctx.share
-            sums = _summed(ctx.group, message)
+            message = torch.cat([of_bias, of_weight]).double() * ctx.ranks.share
+            sums = _summed(ctx.ranks.group, message)
             scale = torch.rsqrt(var + ctx.eps) if weight is None else weight * torch.rsqrt(var + ctx.eps)
-            shift, slope = (sums / (-total * ctx.share)).to(scale.dtype).chunk(2)
+            shift, slope = (sums / (-total * ctx.ranks.share)).to(scale.dtype).chunk(2)
             own += F.batch_norm(inputs, mean, var, scale * slope, scale * shift, False, 0.0, ctx.eps)
         wanted = zip((own, of_weight, of_bias), ctx.needs_input_grad[:3], strict=True)
-        return *(gradient if needed else None for gradient, needed in wanted), *(None,) * 6
+        return *(gradient if needed else None for gradient, needed in wanted), *(None,) * 4
 
 
 def _summed(group: Group, values: Tensor) -> Tensor:

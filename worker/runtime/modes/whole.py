@@ -58,7 +58,7 @@ class Whole:
 
     @property
     def shares_statistics(self) -> bool:
-        """Whether several ranks take mean and variance of batch normalisation from the rows of all, as the spec says."""
+        """Whether batch normalisation takes mean and variance from the rows of all ranks, as the spec may wish."""
         return self.name == "sync" and self.run.spec.training.get("batch_norm") == "synced"
 
     def _averager_of(self, net: nn.Module, group: Group) -> GradientAverager:
