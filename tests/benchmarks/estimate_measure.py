@@ -1,8 +1,8 @@
 """Measures points of a sweep in forks of one warm process, one thread each, and keeps every visit in a CSV file.
 
 A fork starts with torch and its lazily loaded parts in memory, so that a point costs about a second; its peak memory is
-counted above that process. Visits to the same point lie a whole pass apart: how far they differ is the noise, and the
-all of them count alike.
+counted above that process. Steps count while the host is quiet (`worker.quiet`). Visits to the same point lie a whole
+pass apart: how far they differ is the noise, and all of them count alike.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from scheduler.estimation.sweep import SweepPoint
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_programs import write_program
 from tests.worker.runtime.samples import PROJECT
+from worker.quiet import Gauge
 
 NAME = "bench core"
 STEPS, REPEATS = 3, 3
@@ -40,10 +41,11 @@ def options(**changes: Any) -> argparse.Namespace:
     return argparse.Namespace(**(chosen | {"ranks": 1} | changes))
 
 
-def in_fork(program: Path, chosen: argparse.Namespace) -> dict[str, Any]:
-    """The measurement of a program by a child of this process."""
+def in_fork(program: Path, chosen: argparse.Namespace, gauge: Gauge) -> dict[str, Any]:
+    """The measurement of a program by a child of this process, which goes on from what the gauge has seen."""
+    gauge.survey_s()
     reader, writer = multiprocessing.Pipe(duplex=False)
-    child = multiprocessing.get_context("fork").Process(target=_child, args=(writer, program, chosen))
+    child = multiprocessing.get_context("fork").Process(target=_child, args=(writer, program, chosen, gauge))
     child.start()
     writer.close()
     try:
@@ -54,11 +56,11 @@ def in_fork(program: Path, chosen: argparse.Namespace) -> dict[str, Any]:
     return answer
 
 
-def _child(writer: Connection, program: Path, chosen: argparse.Namespace) -> None:
+def _child(writer: Connection, program: Path, chosen: argparse.Namespace, gauge: Gauge) -> None:
     from worker.runtime.probe.measure import idle_bytes, measure
 
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
-        writer.send(measure(program, None, chosen, idle_bytes()))
+        writer.send(measure(program, None, chosen, idle_bytes(), gauge))
     writer.close()
     os._exit(0)
 
@@ -162,15 +164,19 @@ def _apart(typical: Sequence[float]) -> float:
 def collect(plan: Sequence[SweepPoint], cache: Cache, root: Path, visits: int) -> None:
     """Measure what the cache lacks, in passes over all points; from the third on, only points whose visits disagree."""
     warm(write_program(plan[0], root)[0])
+    gauge, loud_s = Gauge(), 0.0
     for visit in range(visits):
         for number, point in enumerate(plan):
             seen = cache.typical(point.point_id)
             if len(seen) > visit or (visit and not seen) or (visit > 1 and _apart(seen) <= AGREE):
                 continue
             program, _ = write_program(point, root)
-            keep(cache, point, in_fork(program, options()))
+            answer = in_fork(program, options(), gauge)
+            loud_s += answer.get("loud_s", 0.0)
+            keep(cache, point, answer)
             if number % 20 == 0:
-                print(f"  pass {visit + 1}: {number} of {len(plan)} points", flush=True)
+                told = f"{loud_s:.0f} s went by because the host was loud"
+                print(f"  pass {visit + 1}: {number} of {len(plan)} points; {told}", flush=True)
 
 
 def collect_ranks(plan: Sequence[SweepPoint], cache: Cache, root: Path) -> None:

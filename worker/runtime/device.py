@@ -9,6 +9,7 @@ from types import TracebackType
 import torch
 
 from worker.runtime.data import DataError
+from worker.runtime.heap import keep_freed_memory
 from worker.runtime.spec import Spec
 
 
@@ -31,8 +32,9 @@ def default_threads(spec: Spec, world_size: int) -> int:
 
 
 def set_up_torch(device: torch.device, threads: int) -> None:
-    """Set the threads; on a CPU ask for algorithms that always give the same bits."""
+    """Set the threads and keep freed memory; on a CPU ask for algorithms that always give the same bits."""
     torch.set_num_threads(threads)
+    keep_freed_memory()
     if device.type == "cpu":
         # as `use_deterministic_algorithms` does, which loads the whole compiler to tell it so
         torch.set_deterministic_debug_mode("warn")

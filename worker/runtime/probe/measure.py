@@ -17,17 +17,21 @@ timed steps let a watcher read its energy counters. The last line printed is JSO
     run_peak_bytes       the same with the evaluation
     idle_bytes           resident memory of a process that has loaded torch and this library, and nothing else
     load_row_s           seconds per row to read the data
+    quickest_s           the quickest reading of `worker.quiet`; null where none was taken
+    loud_s               seconds that went by because the host was busy for others: steps then are made again
     power_w              mean of the device's own counter over the timed steps; null where none can be read
     device, threads, ranks, batch_size (over all ranks)
 
-`--steps` is the least number of steps per visit: short ones are repeated for `timing.VISIT_S`, `--budget` cuts long
-ones.
+One rank on a CPU takes only steps that the gauge calls quiet, for a while (`quiet.PATIENCE_S`). `--quickest` is what
+earlier measurements on this host told. `--steps` is the least number of steps per visit: short ones are repeated for
+`timing.VISIT_S`, `--budget` cuts long ones.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import tempfile
@@ -39,6 +43,7 @@ from typing import Any
 import torch
 
 from worker.plan import EXIT_REPORTED
+from worker.quiet import Gauge
 from worker.runtime.device import set_up_torch
 from worker.runtime.memory import idle_bytes, peak_bytes
 from worker.runtime.probe import trace as tracing
@@ -50,7 +55,9 @@ from worker.runtime.rng import seed_all
 from worker.runtime.spec import Spec, load_spec
 
 
-def measure(program: Path, data: Path | None, options: argparse.Namespace, idle: int) -> dict[str, Any]:
+def measure(
+    program: Path, data: Path | None, options: argparse.Namespace, idle: int, gauge: Gauge | None = None
+) -> dict[str, Any]:
     """The answer of this rank. Never raises for a fault of the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None, "workload": None}
     with tracing.problem_told(answer, program), ExitStack() as stack:
@@ -58,8 +65,8 @@ def measure(program: Path, data: Path | None, options: argparse.Namespace, idle:
         rows, spec = _rows(stack, spec, data)
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="measure-")))
         run = MeasureRun(
-            spec, rows.folder, work, options.batch,
-            steps=options.steps, visits=options.repeats, budget_s=options.budget, DLH_DEVICE=options.device,
+            spec, rows.folder, work, options.batch, steps=options.steps, visits=options.repeats,
+            budget_s=options.budget, gauge=gauge, DLH_DEVICE=options.device,
         )  # fmt: skip
         set_up_torch(run.device, options.threads)
         seed_all(run.seed)
@@ -99,6 +106,8 @@ def _figures(run: MeasureRun, idle: int) -> dict[str, Any]:
         "idle_bytes": idle,
         "sample_bytes": sum(len(part) * part.row_bytes for part in parts),
         "load_row_s": run.loaded_s / sum(map(len, parts)),
+        "quickest_s": run.gauge.quickest_s if run.gauge else None,
+        "loud_s": run.loud_s,
         "power_w": run.power_w,
         "device": str(run.device),
         "threads": torch.get_num_threads(),
@@ -128,13 +137,15 @@ def together(answers: list[dict[str, Any]]) -> dict[str, Any]:
 
 def main() -> None:
     """Measure and print the answer."""
-    idle = idle_bytes()
     options = _options()
+    gauge = Gauge(options.quickest)
+    gauge.survey_s()
+    idle = idle_bytes()
     if options.ranks > 1 and "DLH_RANK" not in os.environ:
         answer = _several(options)
     else:
         data = options.data.absolute() if options.data else None
-        answer = measure(options.program.absolute(), data, options, idle)
+        answer = measure(options.program.absolute(), data, options, idle, gauge)
     print("\n" + json.dumps(answer, separators=(",", ":")), flush=True)
     os._exit(0 if answer["ok"] else EXIT_REPORTED)  # a program's threads or exit hooks must not hold up the answer
 
@@ -162,6 +173,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--threads", type=int, default=int(os.environ.get("DLH_THREADS", "1")))
     parser.add_argument("--ranks", type=int, default=1, help="joined ranks on this host")
+    parser.add_argument("--quickest", type=float, default=math.inf, help="seconds that the gauge read here at its best")
     options = parser.parse_args()
     if min(options.steps, options.repeats, options.threads, options.ranks) < 1 or (options.batch or 1) < 1:
         parser.error("numbers must be at least 1")

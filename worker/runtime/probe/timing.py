@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean, median
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from worker.power import EnergyMeter
+from worker.quiet import Gauge
 from worker.runtime.collective import broadcast_bytes
 from worker.runtime.data import Dataset, Part
 from worker.runtime.probe.standin import Enough, StandIn
@@ -27,6 +28,8 @@ REPEATED_BYTES = 32 << 20
 EVALUATED_ROWS, EVALUATED_BYTES = 1024, 8 << 20
 EVALUATION_S = 2.0
 PASSES = 3
+BURST_S = 0.05
+"""Steps between two looks at whether the host is quiet."""
 LEAST_OF_MEAN = 0.25
 """A row takes at least this share of the mean: below it the two sizes differ by noise."""
 
@@ -34,9 +37,15 @@ LEAST_OF_MEAN = 0.25
 class MeasureRun(StandIn):
     """Hands batches to train.py, for ever or until enough steps are timed."""
 
-    def __init__(self, *arguments: Any, steps: int, visits: int, budget_s: float, **settings: Any) -> None:
+    def __init__(
+        self, *arguments: Any, steps: int, visits: int, budget_s: float, gauge: Gauge | None = None, **settings: Any
+    ) -> None:
         super().__init__(*arguments, **settings)
         self.least_steps, self.visits, self.budget_s = steps, visits, budget_s
+        self.gauge = gauge if self.device.type == "cpu" and self.world_size == 1 else None
+        """Ranks that wait for each other cannot leave out steps one by one; a GPU does not share its cores."""
+        self.loud_s = 0.0
+        """Seconds that went by because the host was not quiet."""
         self.steps = 0
         self.warmup_s: list[float] = []
         self.step_s: list[float] = []
@@ -69,18 +78,51 @@ class MeasureRun(StandIn):
             taken: list[float] = []
             waited: list[float] = []
             visit_s = self._now()
-            for _ in range(self.steps):
-                data_s, batch = self._next(endless)
-                began_s = time.perf_counter() if self._asynchronous else self._now()
-                yield batch
-                taken.append((time.perf_counter() if self._asynchronous else self._now()) - began_s)
-                waited.append(data_s)
+            while len(taken) < self.steps:
+                began_s = self._quiet_s()
+                burst: list[tuple[float, float]] = []
+                for _ in range(self._burst(self.steps - len(taken))):
+                    burst.append((yield from self._step(endless)))
+                if self._was_quiet(began_s):
+                    taken += [step_s for step_s, _ in burst]
+                    waited += [data_s for _, data_s in burst]
             whole_s = (self._now() - visit_s) / self.steps
             self.step_s.append(whole_s if self._asynchronous else median(taken) + fmean(waited))
             self.data_s += waited
         mark("end")
         self.power_w = meter.stop()
         raise Enough
+
+    def _step(self, batches: Iterator[Any]) -> Generator[Any, None, tuple[float, float]]:
+        """Hands out a batch; seconds of the step, and until its batch was there."""
+        data_s, batch = self._next(batches)
+        began_s = time.perf_counter() if self._asynchronous else self._now()
+        yield batch
+        return (time.perf_counter() if self._asynchronous else self._now()) - began_s, data_s
+
+    def _burst(self, left: int) -> int:
+        """Steps until the next look."""
+        return left if self.gauge is None else min(left, max(1, int(BURST_S / max(self.warmup_s[-1], 1e-6))))
+
+    def _quiet_s(self) -> float:
+        """The moment from which on the host is quiet, or patience is at its end."""
+        asked_s = time.perf_counter()
+        while self.gauge is not None and not self.gauge.is_quiet() and self._patient(asked_s):
+            pass
+        began_s = time.perf_counter()
+        if self.gauge is not None:
+            self.loud_s += began_s - asked_s
+        return began_s
+
+    def _was_quiet(self, began_s: float) -> bool:
+        """Whether steps since then count; they always do where patience is at its end."""
+        if self.gauge is None or self.gauge.is_quiet() or not self._patient(began_s):
+            return True
+        self.loud_s += time.perf_counter() - began_s
+        return False
+
+    def _patient(self, since_s: float) -> bool:
+        return self.gauge is not None and self.loud_s + time.perf_counter() - since_s < self.gauge.patience_s
 
     @property
     def _asynchronous(self) -> bool:

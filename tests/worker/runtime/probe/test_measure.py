@@ -24,6 +24,7 @@ from tests.worker.runtime.apart import apart
 from tests.worker.runtime.samples import change_spec, diabetes, digits, pack_table, program, python, wine
 from worker import power
 from worker.power import EnergyMeter
+from worker.quiet import Gauge
 from worker.runtime.probe.few_rows import LIMIT_BYTES, GivenShapeSpec
 from worker.runtime.probe.measure import measure, together
 from worker.runtime.probe.synthetic_rows import make_rows
@@ -32,9 +33,9 @@ from worker.runtime.spec import as_spec, load_spec
 PACKERS = {"digits": lambda folder: digits(folder, 200), "wine": wine, "diabetes": diabetes}
 
 
-def measured(folder: Path, data: Path | None, **changes: Any) -> dict[str, Any]:
+def measured(folder: Path, data: Path | None, gauge: Gauge | None = None, **changes: Any) -> dict[str, Any]:
     options = {"batch": None, "steps": 2, "repeats": 2, "budget": 20.0, "device": "cpu", "threads": 1, **changes}
-    return apart(measure, folder, data, argparse.Namespace(**options), 0)
+    return apart(measure, folder, data, argparse.Namespace(**options), 0, gauge)
 
 
 def make(tmp_path: Path, dataset: str, **spec: Any) -> tuple[Path, Path]:
@@ -73,6 +74,40 @@ def test_the_workload_counts_all_rows_of_data_of_which_few_were_measured(tmp_pat
     folder = program(tmp_path / "program", profile, model={"family": "mlp", "size": "small"}, data=split)
     answer = measured(folder, tmp_path / "data")
     assert answer["workload"]["train_rows"] == pytest.approx(9600, rel=0.01)
+
+
+class Spell(Gauge):
+    """A host that is loud for so many readings, and quiet then."""
+
+    loud = 12
+
+    def is_quiet(self) -> bool:
+        self.loud -= 1
+        return self.loud < 0
+
+
+class Loud(Gauge):
+    """A host that never is quiet."""
+
+    def is_quiet(self) -> bool:
+        return False
+
+
+def test_steps_of_a_loud_host_are_made_again(tmp_path: Path) -> None:
+    folder, data = make(tmp_path, "wine", model={"family": "mlp"})
+    answer = measured(folder, data, gauge=Spell())
+    assert answer["ok"], answer["problem"]
+    assert answer["loud_s"] > 0
+    assert answer["quickest_s"] is not None
+    assert measured(folder, data)["quickest_s"] is None
+
+
+def test_a_host_that_stays_loud_is_measured_as_it_is(tmp_path: Path) -> None:
+    folder, data = make(tmp_path, "wine", model={"family": "mlp"})
+    answer = measured(folder, data, gauge=Loud(patience_s=0.2))
+    assert answer["ok"], answer["problem"]
+    assert answer["loud_s"] >= 0.2
+    assert len(answer["step_s"]) == 2
 
 
 def test_an_answer_makes_a_calibration_point(tmp_path: Path) -> None:

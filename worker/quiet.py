@@ -1,0 +1,54 @@
+"""Whether this host works for others just now: a loop that always is the same, timed again and again.
+
+A virtual core is often one of two threads of a real one. While the other one works for a neighbour, everything here
+takes 1.2 to 1.6 times as long, for half a second to some seconds at a time, and no counter tells of it; a loop of
+Python does. (Copies of memory would tell of busy caches too, but by as much of what this process left in them.)
+
+Quiet is what comes near the quickest that was ever seen. A process that lives for seconds may have seen nothing but
+noise, so it is given what a longer-lived one has seen.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+ROUNDS = 20_000
+"""Of the loop: half a millisecond."""
+LOUD = 1.25
+"""Times the quickest: above, the host is loud. Where nothing disturbs, readings are some 10 % above the quickest."""
+SURVEY = 50
+"""Readings of a survey."""
+PATIENCE_S = 10.0
+"""That a measurement spends on waiting for a quiet host; then all counts."""
+
+
+@dataclass
+class Gauge:
+    """Takes readings, and knows the quickest."""
+
+    quickest_s: float = math.inf
+    patience_s: float = PATIENCE_S
+    clock: Callable[[], float] = field(default=time.perf_counter, repr=False)
+
+    def reading_s(self) -> float:
+        """Seconds of the loop now."""
+        began_s = self.clock()
+        total = 0
+        for number in range(ROUNDS):
+            total += number
+        taken_s = self.clock() - began_s
+        self.quickest_s = min(self.quickest_s, taken_s)
+        return taken_s
+
+    def is_quiet(self) -> bool:
+        """By a reading now."""
+        return self.reading_s() <= LOUD * self.quickest_s
+
+    def survey_s(self) -> float:
+        """The quickest of some readings and of all before."""
+        for _ in range(SURVEY):
+            self.reading_s()
+        return self.quickest_s
