@@ -6,9 +6,10 @@
 
 `measure` answers `node.measure`, one answer per point as soon as it is there, so that a sweep loses nothing. Request:
 as above, `dataset_dir` may be missing (rows are then made up from the spec's shape), and optional `batch_size` (over
-all ranks), `steps`, `visits`, `device` (`cpu`, `cuda:N`), `threads`, `ranks`, `memory_bytes`, `budget_s` of the whole
-request, and `points`: a list of requests that override these fields, each with a `request_id` of its own. With `link`
-(a number of ranks) instead of a program, the sums over so many ranks of this node are timed.
+all ranks), `steps`, `visits`, `device` (`cpu`, `cuda:N`), `threads`, `ranks`, `memory_bytes`, `quiet` (wait for a host
+that works for nobody else), `budget_s` of the whole request, and `points`: a list of requests that override these
+fields, each with a `request_id` of its own. With `link` (a number of ranks) instead of a program, the sums over so many
+ranks of this node are timed.
 Answer: `{request_id, ok, problem, program_sha256}` and what `worker.runtime.probe.measure` or
 `worker.runtime.probe.link` tells.
 
@@ -103,7 +104,7 @@ def _measure_call(request: dict[str, Any]) -> ProgramCall:
         *("--steps", str(number(request, "steps", 5)), "--repeats", str(number(request, "visits", 1))),
         *("--budget", f"{max(1.0, budget_s - MEASURE_SPARE_S):.1f}", "--device", "cuda:0" if indices else "cpu"),
         *("--threads", str(threads), "--ranks", str(ranks)),
-        *("--quickest", str(_gauge().survey_s())),
+        *(("--quickest", str(_gauge().survey_s())) if request.get("quiet") else ()),
     ]
     call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.probe.measure", *arguments))
     return replace(

@@ -48,6 +48,7 @@ def request_of(run: CalibrationRun, planned: Planned) -> dict[str, Any]:
         "ranks": planned.ranks,
         "device": _device(run),
         "threads": planned.threads,
+        "quiet": True,
         "budget_s": NODE_BUDGET_S,
         "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=False),
     }

@@ -56,7 +56,9 @@ def test_points_are_measured_and_told_one_by_one_until_the_time_is_used_up(
 ) -> None:
     clock = iter((0.0, 0.0, 0.0, 175.0))
     monkeypatch.setattr(inspection, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    points = [{"request_id": "a", "batch_size": 16}, {"request_id": "b", "batch_size": 8}, {"request_id": "c"}]
+    points: list[dict[str, Any]] = [
+        {"request_id": "a", "batch_size": 16, "quiet": True}, {"request_id": "b", "batch_size": 8}, {"request_id": "c"},
+    ]  # fmt: skip
     common = {**request_of, "steps": 1, "visits": 1, "points": points}
     common.pop("dataset_dir")
     monkeypatch.setattr(inspection, "measure_one", stub := Counted(inspection.measure_one))
@@ -69,6 +71,7 @@ def test_points_are_measured_and_told_one_by_one_until_the_time_is_used_up(
         assert answer["batch_size"] == batch and len(answer["step_s"]) == 1
         assert answer["peak_bytes"] > 0
         assert Workload.from_dict(answer["workload"]).batch_size == batch
+    assert first["quickest_s"] > 0 and second["quickest_s"] is None
     assert (third["request_id"], third["ok"], third["problem"]["code"]) == ("c", False, "time_limit")
 
 

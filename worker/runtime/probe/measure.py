@@ -22,8 +22,8 @@ timed steps let a watcher read its energy counters. The last line printed is JSO
     power_w              mean of the device's own counter over the timed steps; null where none can be read
     device, threads, ranks, batch_size (over all ranks)
 
-One rank on a CPU takes only steps that the gauge calls quiet, for a while (`quiet.PATIENCE_S`). `--quickest` is what
-earlier measurements on this host told. `--steps` is the least number of steps per visit: short ones are repeated for
+`--quickest`, what `worker.quiet` has read here at its best, has one rank on a CPU take only steps of a quiet host, for
+a while (`quiet.PATIENCE_S`). `--steps` is the least number of steps per visit: short ones are repeated for
 `timing.VISIT_S`, `--budget` cuts long ones.
 """
 
@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 import tempfile
@@ -138,8 +137,7 @@ def together(answers: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Measure and print the answer."""
     options = _options()
-    gauge = Gauge(options.quickest)
-    gauge.survey_s()
+    gauge = Gauge(options.quickest) if options.quickest else None
     idle = idle_bytes()
     if options.ranks > 1 and "DLH_RANK" not in os.environ:
         answer = _several(options)
@@ -173,7 +171,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--threads", type=int, default=int(os.environ.get("DLH_THREADS", "1")))
     parser.add_argument("--ranks", type=int, default=1, help="joined ranks on this host")
-    parser.add_argument("--quickest", type=float, default=math.inf, help="seconds that the gauge read here at its best")
+    parser.add_argument("--quickest", type=float, help="seconds that the gauge read here at its best: wait for quiet")
     options = parser.parse_args()
     if min(options.steps, options.repeats, options.threads, options.ranks) < 1 or (options.batch or 1) < 1:
         parser.error("numbers must be at least 1")
