@@ -31,6 +31,7 @@ from worker.quiet import Gauge
 NAME = "bench core"
 STEPS, REPEATS = 3, 3
 VISITS_MOST = 3
+PATIENCE_S = 5.0
 AGREE = 0.1
 """Two visits that differ by less are believed; else a third one is made."""
 
@@ -164,7 +165,7 @@ def _apart(typical: Sequence[float]) -> float:
 def collect(plan: Sequence[SweepPoint], cache: Cache, root: Path, visits: int) -> None:
     """Measure what the cache lacks, in passes over all points; from the third on, only points whose visits disagree."""
     warm(write_program(plan[0], root)[0])
-    gauge, loud_s = Gauge(), 0.0
+    gauge, loud_s = Gauge(patience_s=PATIENCE_S), 0.0
     for visit in range(visits):
         for number, point in enumerate(plan):
             seen = cache.typical(point.point_id)

@@ -28,10 +28,9 @@ def gauge(*taken_s: float, quickest_s: float = math.inf) -> Gauge:
     return Gauge(quickest_s, clock=clock(taken_s))
 
 
-def test_the_first_reading_is_the_quickest_so_far() -> None:
-    fresh = gauge(3.0)
-    assert fresh.is_quiet()
-    assert fresh.quickest_s == pytest.approx(3.0)
+def test_the_first_look_is_held_against_a_survey() -> None:
+    assert gauge(*[3.0] * SURVEY, 3.0).is_quiet()
+    assert not gauge(*[3.0] * SURVEY, 4.0).is_quiet()
 
 
 @pytest.mark.parametrize(("taken_s", "quiet"), [(0.5, True), (1.0, True), (LOUD - 0.01, True), (LOUD + 0.01, False)])
@@ -40,12 +39,17 @@ def test_a_host_is_loud_where_the_loop_takes_longer_than_it_did(taken_s: float, 
 
 
 def test_what_was_seen_before_counts_where_all_that_is_seen_is_loud() -> None:
-    assert gauge(1.5).is_quiet()
+    assert gauge(*[1.5] * SURVEY, 1.5).is_quiet()
     assert not gauge(1.5, quickest_s=1.0).is_quiet()
 
 
-def test_a_survey_keeps_the_quickest() -> None:
-    assert gauge(*(1.0 + (number - 7) ** 2 for number in range(SURVEY))).survey_s() == pytest.approx(1.0)
+def test_the_quickest_survey_counts() -> None:
+    three = gauge(*[2.0] * SURVEY, *[1.0] * SURVEY, *[3.0] * SURVEY)
+    assert [three.survey_s() for _ in range(3)] == pytest.approx([2.0, 1.0, 1.0])
+
+
+def test_a_single_quick_reading_makes_nothing_else_loud() -> None:
+    assert gauge(0.1, *[1.0] * (SURVEY - 1)).survey_s() == pytest.approx(1.0)
 
 
 def test_a_real_reading_takes_time() -> None:

@@ -20,12 +20,23 @@ KEPT_OF_A_THREAD_BYTES = 64 << 20
 
 
 def keep_freed_memory() -> None:
-    """From now on; without effect where the C library is not glibc. Peak memory stays what it was."""
+    """From now on; without effect where the C library is not glibc."""
+    library = _glibc()
+    if library is not None:
+        library.mallopt(MMAP_THRESHOLD, LARGEST_BLOCK_BYTES)
+        library.mallopt(TRIM_THRESHOLD, NEVER)
+        library.mallopt(TOP_PAD, KEPT_OF_A_THREAD_BYTES)
+
+
+def give_back_freed_memory() -> None:
+    """What is free now, once: what reading the data took is no part of a step, and counts as used until then."""
+    library = _glibc()
+    if library is not None:
+        library.malloc_trim(0)
+
+
+def _glibc() -> ctypes.CDLL | None:
     if not sys.platform.startswith("linux"):
-        return
+        return None
     library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):
-        return
-    library.mallopt(MMAP_THRESHOLD, LARGEST_BLOCK_BYTES)
-    library.mallopt(TRIM_THRESHOLD, NEVER)
-    library.mallopt(TOP_PAD, KEPT_OF_A_THREAD_BYTES)
+    return library if hasattr(library, "gnu_get_libc_version") else None

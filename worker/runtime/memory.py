@@ -16,6 +16,7 @@ from worker.runtime.call_check import check_call, notes_on_outputs
 from worker.runtime.data import Part
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import ProgramFailure
+from worker.runtime.heap import give_back_freed_memory
 from worker.words import counted
 
 GRADIENT_FACTOR = 3.0
@@ -71,6 +72,7 @@ def probe(
         hint = "Keep layers as attributes or in nn.ModuleList: those in a plain list or dict are not found."
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
     rows = max(LEAST_ROWS, min(rows, len(part)))
+    give_back_freed_memory()
     room_bytes = free_bytes(device, limit_bytes)  # before the try: the allocator does not give everything back
     tell(None)
     found = _probe(net, part, outputs, device, LEAST_ROWS, room_bytes)
