@@ -95,7 +95,7 @@ class _Normalised(torch.autograd.Function):
         if running_mean is not None and running_var is not None:
             running_mean.lerp_(mean.to(running_mean.dtype), factor)
             running_var.lerp_((var * total / (total - 1.0)).to(running_var.dtype), factor)
-        kind = weight.dtype if weight is not None else inputs.dtype
+        kind = torch.promote_types(inputs.dtype, torch.float32) if weight is None else weight.dtype
         ctx.save_for_backward(inputs, weight, mean.to(kind), var.to(kind), total)
         ctx.eps, ctx.ranks = eps, ranks
         return F.batch_norm(inputs, mean.to(kind), var.to(kind), weight, bias, False, 0.0, eps)
