@@ -52,13 +52,16 @@ def statistics_notes(run: Run, net: nn.Module) -> list[str]:
     """
     who, shared = _who_normalises(run), getattr(run.mode, "shares_statistics", False)
     layers = [module for module in net.modules() if isinstance(module, _BatchNorm)]
-    own = (not (shared and can_share(layer)) and type(layer).__name__ != "SyncBatchNorm" for layer in layers)
-    if not who or not any(own):
+    own = [layer for layer in layers if not (shared and can_share(layer)) and type(layer).__name__ != "SyncBatchNorm"]
+    if not who or not own:
         return []
-    return [
+    told = (
         f"The model has batch normalisation: {who} takes mean and variance from its own rows of a step, not from all "
         f"{run.batch_size}. Results differ a little from those of one device, the more the fewer rows it has."
-    ]
+    )
+    if run.mode.name == "sync" and who.endswith("ranks") and not shared and any(map(can_share, own)):
+        told += " With training.batch_norm: synced the ranks share mean and variance."
+    return [told]
 
 
 def _who_normalises(run: Run) -> str:

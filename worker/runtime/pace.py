@@ -7,6 +7,7 @@ travels the same way, and all ranks take the new split over after the same step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,10 @@ class Pace:
     def worked(self) -> None:
         """This rank's part of a step is done, but for meeting the others (slowed down where that is declared)."""
         self._watch.stop()
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Within it this rank waits for the others before its part of a step is done."""
+        return self._watch.waiting()
 
     def met(self) -> None:
         """The ranks have met: the next step begins."""

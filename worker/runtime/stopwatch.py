@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -17,26 +19,50 @@ class HostWatch:
     def __init__(self, device: torch.device, slowdown: float = 1.0) -> None:
         self._device, self._slowdown = device, slowdown
         self._began_s = self._met_s = time.perf_counter()
+        self._worked_s = 0.0
+        """Of this stretch, before `_began_s`."""
         self._counts = False
         self.newest_s = 0.0
         """Of the newest stretch; 0: not known."""
 
     def start(self) -> None:
         """Work begins."""
-        self._began_s, self._counts = time.perf_counter(), True
+        self._began_s, self._worked_s, self._counts = time.perf_counter(), 0.0, True
 
     def stop(self) -> None:
         """Work ends."""
+        self._end_piece()
+        self.newest_s = self._worked_s if self._counts else 0.0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Within it the others are waited for in the middle of a stretch: that is no work of this rank.
+
+        What came before is drawn out first: others wait there for a slow device, and a slow device does not for them.
+        """
+        self._end_piece()
+        yield
+        self._settle()
+        self._began_s = time.perf_counter()
+
+    def _end_piece(self) -> None:
+        """Count what was worked up to now."""
+        self._settle()
         if self._slowdown > 1.0:
-            if self._device.type == "cuda":
-                torch.cuda.synchronize(self._device)
             time.sleep((self._slowdown - 1.0) * (time.perf_counter() - self._began_s))
-        self.newest_s = time.perf_counter() - self._began_s if self._counts else 0.0
+        now_s = time.perf_counter()
+        self._worked_s += now_s - self._began_s
+        self._began_s = now_s
+
+    def _settle(self) -> None:
+        """A GPU that is made slower does what it was told before the host looks at its clock."""
+        if self._slowdown > 1.0 and self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
 
     def restart(self) -> None:
         """What went before was something else: the stretch that begins now has no update in it and is not told."""
         self._began_s = self._met_s = time.perf_counter()
-        self._counts, self.newest_s = False, 0.0
+        self._counts, self._worked_s, self.newest_s = False, 0.0, 0.0
 
     def forget(self) -> None:
         """The split changes: what is not told yet was measured under another."""
@@ -67,6 +93,12 @@ class StreamWatch:
             ended = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
             ended.record()
             self._pending.append((self._began, ended))
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Within it the others are waited for: events cannot tell that from work, so this stretch is not told."""
+        self._began = None
+        yield
 
     @property
     def newest_s(self) -> float:

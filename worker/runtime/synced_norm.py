@@ -7,6 +7,8 @@ it is made of kernels that every device has, and of the sums of `worker.runtime.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +28,8 @@ class Together:
         """None: nobody; the layers are as any others."""
         self.share = 1.0
         """Rows here / rows on all ranks, at this step."""
+        self.waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered while the others are waited for: whoever times the work of this rank leaves that out."""
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> Together:
         return self
@@ -48,7 +52,7 @@ class SyncedNorm:
         if self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             factor = 1.0 / float(self.num_batches_tracked) if factor is None else factor
-        ranks = _Ranks(group, self.together.share)
+        ranks = _Ranks(group, self.together.share, self.together.waiting)
         shared: Tensor = _Normalised.apply(  # type: ignore[no-untyped-call]
             inputs, self.weight, self.bias, tracked, factor, self.eps, ranks
         )
@@ -61,6 +65,7 @@ class _Ranks(NamedTuple):
     group: Group
     share: float
     """Rows here / rows on all ranks."""
+    waiting: Callable[[], AbstractContextManager[None]]
 
 
 class _Normalised(torch.autograd.Function):
@@ -82,7 +87,7 @@ class _Normalised(torch.autograd.Function):
         mean, square = mean.double(), var.double() + mean.double().square()
         # In float64: the variance is a difference of these, and a mean far from 0 must not swallow it.
         message = torch.cat([mean * rows, square * rows, mean.new_full((1,), rows)])
-        sums = _summed(ranks.group, message)
+        sums = _summed(ranks, message)
         total = sums[-1]
         mean, square = (sums[:-1] / total).chunk(2)
         var = (square - mean.square()).clamp_(min=0.0)
@@ -90,7 +95,7 @@ class _Normalised(torch.autograd.Function):
         if running_mean is not None and running_var is not None:
             running_mean.lerp_(mean.to(running_mean.dtype), factor)
             running_var.lerp_((var * total / (total - 1.0)).to(running_var.dtype), factor)
-        kind = weight.dtype if weight is not None else inputs.dtype
+        kind = torch.promote_types(inputs.dtype, torch.float32) if weight is None else weight.dtype
         ctx.save_for_backward(inputs, weight, mean.to(kind), var.to(kind), total)
         ctx.eps, ctx.ranks = eps, ranks
         return F.batch_norm(inputs, mean.to(kind), var.to(kind), weight, bias, False, 0.0, eps)
@@ -105,7 +110,7 @@ class _Normalised(torch.autograd.Function):
         )
         if ctx.needs_input_grad[0]:
             message = torch.cat([of_bias, of_weight]).double() * ctx.ranks.share
-            sums = _summed(ctx.ranks.group, message)
+            sums = _summed(ctx.ranks, message)
             scale = torch.rsqrt(var + ctx.eps) if weight is None else weight * torch.rsqrt(var + ctx.eps)
             shift, slope = (sums / (-total * ctx.ranks.share)).to(scale.dtype).chunk(2)
             own += F.batch_norm(inputs, mean, var, scale * slope, scale * shift, False, 0.0, ctx.eps)
@@ -113,9 +118,10 @@ class _Normalised(torch.autograd.Function):
         return *(gradient if needed else None for gradient, needed in wanted), *(None,) * 4
 
 
-def _summed(group: Group, values: Tensor) -> Tensor:
+def _summed(ranks: _Ranks, values: Tensor) -> Tensor:
     """The sum over ranks of `values` [n], in place. Raises `PeerLost`."""
-    group.sum_start(values, "norm").wait()
+    with ranks.waiting():
+        ranks.group.sum_start(values, "norm").wait()
     return values
 
 

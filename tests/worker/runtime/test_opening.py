@@ -14,6 +14,13 @@ from worker.runtime.spec import as_spec
 NORMED = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
 
 
+class Ghost(nn.BatchNorm1d):
+    """A person's own way to normalise."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+
 def run(mode: str = "sync", ranks: int = 2, training: dict[str, Any] | None = None, **more: int) -> Any:
     own_mode = SimpleNamespace(name=mode, **more)
     return SimpleNamespace(mode=own_mode, world_size=ranks, batch_size=64, spec=as_spec({"training": training or {}}))
@@ -34,6 +41,18 @@ def test_a_person_is_told_whose_rows_batch_normalisation_sees(made: Any, who: st
     assert who in note and "not from all 64" in note
 
 
+def test_ranks_that_could_share_their_statistics_are_told_how() -> None:
+    ghosts = nn.Sequential(nn.Linear(4, 4), Ghost(4))
+    told = {
+        "ranks": statistics_notes(run(), NORMED),
+        "parts": statistics_notes(run(micro_batches=2), NORMED),
+        "another mode": statistics_notes(run("async"), NORMED),
+        "layers of their own": statistics_notes(run(), ghosts),
+        "shared already": statistics_notes(run(shares_statistics=True), ghosts),
+    }
+    assert [who for who, (note,) in told.items() if "training.batch_norm: synced" in note] == ["ranks"]
+
+
 def test_nothing_is_said_where_statistics_are_those_of_the_whole_batch() -> None:
     assert statistics_notes(run("single", ranks=1, micro_batches=1, replicas=1), NORMED) == []
     assert statistics_notes(run(), nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))) == []
@@ -41,10 +60,6 @@ def test_nothing_is_said_where_statistics_are_those_of_the_whole_batch() -> None
 
 
 def test_nothing_is_said_where_ranks_share_their_statistics_but_for_layers_with_a_way_of_their_own() -> None:
-    class Ghost(nn.BatchNorm1d):
-        def forward(self, inputs: Tensor) -> Tensor:
-            return inputs
-
     synced = run(shares_statistics=True)
     assert statistics_notes(synced, NORMED) == []
     assert len(statistics_notes(synced, nn.Sequential(nn.BatchNorm1d(4), Ghost(4)))) == 1

@@ -141,3 +141,23 @@ def test_layers_with_a_way_of_their_own_stay_what_they_are() -> None:
     share_statistics(net, Together(Doubling()))
     assert [can_share(module) for module in net] == [False, False, False, True]
     assert [type(module) is kind for module, kind in zip(net, kinds, strict=True)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "statistics"),
+    [(torch.bfloat16, torch.float32), (torch.float32, torch.float32), (torch.float64, torch.float64)],
+)
+@pytest.mark.parametrize("affine", [True, False])
+def test_statistics_of_rounded_rows_are_not_rounded_themselves(
+    kind: torch.dtype, statistics: torch.dtype, affine: bool
+) -> None:
+    net = nn.Sequential(nn.BatchNorm1d(3, affine=affine, dtype=statistics))
+    share_statistics(net, Together(Doubling()))
+    torch.manual_seed(0)
+    rows = (torch.randn(64, 3) * 0.3 + 8.0).to(kind).requires_grad_()
+    found = net(rows)
+    inputs, _, mean, var, _ = found.grad_fn.saved_tensors
+    assert (mean.dtype, var.dtype) == (statistics, statistics)
+    assert inputs.dtype == found.dtype == kind
+    (found * torch.randn(64, 3).to(kind)).sum().backward()
+    assert rows.grad is not None and rows.grad.dtype == kind

@@ -12,11 +12,18 @@ from safetensors.torch import load_file
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import Ranks, events
 from tests.worker.runtime.test_ranks import NORMED_NET
-from worker.shares import Planned
+from worker.shares import Line, Planned
 
 pytestmark = pytest.mark.ranks
 DOUBLE_NET = NORMED_NET.replace("outputs)\n", "outputs).double()\n").replace("(numeric)", "(numeric.double())")
 BATCH = 37
+LATE_NET = "import os\nimport time\n" + NORMED_NET.replace(
+    "        return self",
+    "        if self.training:\n"
+    "            time.sleep(0.0005 * len(numeric) * (1 + 2 * int(os.environ['HOROVOD_RANK'])))\n"
+    "        return self",
+)
+"""The second rank takes three times as long per row, and the first one waits for it in the normalisation."""
 UNEVEN = Planned(rows=(29, 8), correct=False).to_json()
 FURTHEST = {"float64": 1e-6, "cnn": 1e-4}
 """Of a weight or a running statistic after all steps, relative to the largest of its tensor."""
@@ -79,3 +86,14 @@ def test_with_statistics_of_their_own_rows_they_learn_something_else(
     shutil.copytree(programs[name], own, ignore=shutil.ignore_patterns("work", "alone"))
     samples.change_spec(own, training={"batch_norm": "own"})
     assert furthest(learnt(own, tmp_path / "work", 2), alone[name]) > 1e-2
+
+
+def test_a_rank_that_waits_for_the_statistics_of_a_slow_one_takes_rows_from_it(tmp_path: Path) -> None:
+    training = TRAINING | {"batch_size": 16, "epochs": 12}
+    program = samples.program(tmp_path, samples.wine(tmp_path / "data"), own_model=LATE_NET, training=training)
+    planned = Planned(rows=(8, 8), lines=(Line(0.0, 0.0005), Line(0.0, 0.0005)))
+    learnt(program, tmp_path / "work", 2, DLH_SPLIT=planned.to_json())
+    told = [event["data"] for event in events(tmp_path / "work", 0) if event["kind"] == "note"]
+    first = next(data["split"] for data in told if "split" in data)
+    assert first["before"] == [8, 8]
+    assert first["after"][0] > first["after"][1]

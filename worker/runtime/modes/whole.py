@@ -51,7 +51,7 @@ class Whole:
             self.run.pace.join()
             self._averager = self._averager_of(net, group)
             if self.shares_statistics:
-                self._together.group = group
+                self._together.group, self._together.waiting = group, self.run.pace.waiting
                 share_statistics(net, self._together)
         self._net = net
         return net
