@@ -104,14 +104,14 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
 
 def _rate_foreseen(job: Job) -> Verdict | None:
     """What is to be done about the learning rate: before a transaction, since pricing a run takes long."""
-    from harness.rates.services import rate_foreseen  # it imports this
+    from harness.rates.before import rate_foreseen  # it imports this
 
     return rate_foreseen(job)
 
 
 def _rate_first(user: User, job: Job, verdict: Verdict | None, *, promised: bool) -> bool:
     """Whether a range test comes first; then it is on its way."""
-    from harness.rates.services import rate_before  # it imports this
+    from harness.rates.before import rate_before  # it imports this
 
     if not rate_before(user=user, job=job, verdict=verdict):
         return False

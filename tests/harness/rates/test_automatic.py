@@ -18,7 +18,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_spec_update, job_submit, program_file_write
 from harness.pool.models import Device
-from harness.rates import services, wishes
+from harness.rates import before, services, wishes
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import job_rate
@@ -87,14 +87,14 @@ def test_a_run_is_priced_before_the_scheduler_has_to_wait(
     changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     within: list[bool] = []
-    verdict_of = services.rate_verdict
+    verdict_of = before.rate_verdict
 
     def noted(job: Job) -> Any:
         within.append(len(connection.savepoint_ids) > outside)
         return verdict_of(job)
 
     outside = len(connection.savepoint_ids)
-    monkeypatch.setattr(services, "rate_verdict", noted)
+    monkeypatch.setattr(before, "rate_verdict", noted)
     job_submit(user=changed.owner, job=changed)
     assert within == [False]
 
