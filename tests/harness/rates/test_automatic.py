@@ -17,7 +17,8 @@ from harness.estimates.services import Asked, inspection_answer, offer_accept, o
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_spec_update, job_submit, program_file_write
-from harness.pool.models import Device
+from harness.pool.models import Node, Reservation
+from harness.pool.reservations import reservation_hold, reservation_release
 from harness.rates import before, services, wishes
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
@@ -144,16 +145,31 @@ def test_a_wished_finish_that_leaves_no_time_for_a_test_is_kept_without_one(
     assert not [sent for sent in tasks_sent if sent[0] == "node.rate_range"]
 
 
-def test_a_test_that_waits_for_a_device_is_priced_once(
-    changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def waits_long(
+    changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None]
+) -> tuple[Job, Reservation]:
+    """Its test is worth its time, but all devices are kept for its own project: they stay in the pool, none is idle."""
     submit(changed, commit, tasks_sent)
-    Device.objects.update(away_since=timezone.now())
-    RateTest.objects.update(wish={**changed.rate_tests.get().wish, "is_worth": True})
     read()
+    until = timezone.now() + timedelta(hours=1)
+    held = reservation_hold(target=Node.objects.get(), ends_at=until, purpose="a lesson", project=changed.project)
+    commit(rates_advance)
+    test = changed.rate_tests.get()
+    assert (test.state, test.sent_at) == ("waiting", None) and test.wish.get("is_worth")
+    return changed, held
+
+
+def test_a_test_that_waits_for_a_device_is_priced_once(
+    waits_long: tuple[Job, Reservation], commit: Any, tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, held = waits_long
     monkeypatch.setattr(services, "rate_verdict", lambda job: pytest.fail("it was priced again"))
     commit(rates_advance)
-    assert changed.rate_tests.get().state == "waiting"
+    assert job.rate_tests.get().state == "waiting"
+    reservation_release(held)
+    commit(rates_advance)
+    assert job.rate_tests.get().sent_at and [sent for sent in tasks_sent if sent[0] == "node.rate_range"]
 
 
 def test_a_test_that_cannot_begin_soon_is_left_out(changed: Job, commit: Any, tasks_sent: list[Any]) -> None:
