@@ -3,31 +3,43 @@ the spec names stays."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from harness.accounts.models import User
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
-from harness.rates.automatic import Verdict, Way, changed_words, rate_verdict
+from harness.rates.automatic import Verdict, Way, changed_words, draft_key, rate_verdict
 from harness.rates.models import RateTest
 from harness.rates.services import rate_rule_note, rate_want
 from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_is_open, rate_of, rule_of, step_rows
 from worker.states import JobState
 
+_CHANGED = Verdict(way=Way.READ, why="its spec or program was changed just now")
 
-def rate_foreseen(job: Job) -> Verdict | None:
+
+@dataclass(frozen=True, kw_only=True)
+class Foreseen:
+    """A verdict, and of which state of the draft (`draft_key`)."""
+
+    verdict: Verdict
+    draft: str
+
+
+def rate_foreseen(job: Job) -> Foreseen | None:
     """What `rate_before` is to know of a draft; None where its spec says what to do."""
     is_open = job.state == JobState.DRAFT and not rate_is_asked(job) and rate_is_automatic(job)
-    return rate_verdict(job) if is_open else None
+    return Foreseen(draft=draft_key(job), verdict=rate_verdict(job)) if is_open else None
 
 
-def rate_before(*, user: User, job: Job, verdict: Verdict | None) -> bool:
+def rate_before(*, user: User, job: Job, foreseen: Foreseen | None) -> bool:
     """Tell how the rate of a draft is found that is being submitted. True: a test comes first, or may; it is noted.
 
-    `verdict`: by `rate_foreseen`; a draft whose spec was changed since is judged later. Raises what `rate_want` does.
+    `foreseen`: by `rate_foreseen`; a draft that was changed since is judged later. Raises what `rate_want` does.
     """
     if rate_is_asked(job):
         told = "A range test finds the learning rate first; then it is submitted"
     elif rate_is_automatic(job):
-        verdict = verdict or Verdict(way=Way.READ, why="its spec was changed just now")
+        verdict = foreseen.verdict if foreseen and foreseen.draft == draft_key(job) else _CHANGED
         if verdict.way is Way.RULE:
             rate_rule_note(job, verdict.why)
             return False

@@ -18,7 +18,7 @@ from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, options_of, wanted_devices
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
-from harness.rates.automatic import Way, changed_words, program_read, rate_verdict
+from harness.rates.automatic import DECIDES, Way, changed_words, draft_key, program_read, rate_verdict
 from harness.rates.models import RateTest
 from harness.rates.reference import rates_by_rules
 from harness.rates.selectors import rate_by_name, rate_found, rate_names, rate_test_is_current
@@ -181,11 +181,15 @@ def rate_test_try(test: RateTest) -> None:
 
 def _is_due(test: RateTest) -> bool:
     """Whether an automatic test is to be made now; one that is not worth it fails. Raises `HarnessError`."""
-    if test.wish.get("is_worth"):
+    draft = draft_key(test.job)
+    if test.wish.get("worth") == draft:
         return True  # it only waits for a device since then
     verdict = rate_verdict(test.job)
+    test.job.refresh_from_db(fields=DECIDES)
+    if draft_key(test.job) != draft:
+        return False  # it was changed meanwhile, and is judged at the next look
     if verdict.way is Way.TEST:
-        test.wish = {**test.wish, "is_worth": True}
+        test.wish = {**test.wish, "worth": draft}
         RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(wish=test.wish)
         return True
     rate_test_expire(test)
