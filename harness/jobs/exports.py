@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
@@ -16,7 +17,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from harness.accounts.access import require
@@ -29,7 +30,7 @@ from harness.errors import Conflict, NotFound, TooMany
 from harness.jobs.archive import Members, zip_body
 from harness.jobs.models import Checkpoint, Job, ModelExport
 from harness.jobs.predictions import WEIGHTS_FILE, answering_node, node_request, weights_check
-from harness.jobs.results import checkpoint_open, weights_open
+from harness.jobs.results import checkpoint_need, checkpoint_open, weights_open
 from harness.plain import plain
 from harness.pool.services import node_queue
 from harness.storage.room import storage_check
@@ -54,9 +55,16 @@ _NO_ANSWER = {"message": "No node answered in time.", "hint": "See whether a nod
 
 
 def _newest(job: Job, checkpoint: str) -> ModelExport | None:
-    """Of a checkpoint, which outlives attempts, or of the final weights of the newest one."""
+    """Of a checkpoint that is kept, which outlives attempts, or of the final weights of the newest one."""
     rows = job.exports.filter(checkpoint=checkpoint)
-    return (rows if checkpoint else rows.filter(token=job.token)).order_by("-created_at").first()
+    rows = rows.filter(~_gone()) if checkpoint else rows.filter(token=job.token)
+    return rows.order_by("-created_at").first()
+
+
+def _gone() -> Q:
+    """Exports of checkpoints that are kept no more."""
+    kept = Checkpoint.objects.filter(job=OuterRef("job"), name=OuterRef("checkpoint"), removed_at=None)
+    return ~Q(checkpoint="") & Q(~Exists(kept))
 
 
 def export_get(job: Job, checkpoint: str = "") -> ModelExport | None:
@@ -113,11 +121,15 @@ def export_create(*, user: User, job: Job, checkpoint: str = "") -> ModelExport:
 def _old_remove(job: Job, checkpoint: str) -> None:
     """What the new one takes the place of, and what was made of checkpoints that are kept no more. Call it in a
     transaction."""
-    kept = Checkpoint.objects.filter(job=job, removed_at=None).values_list("name", flat=True)
-    old = job.exports.filter(Q(checkpoint=checkpoint) | ~Q(checkpoint__in=["", *kept]))
+    _remove(job.exports.filter(Q(checkpoint=checkpoint) | _gone()))
+
+
+def _remove(old: Iterable[ModelExport]) -> None:
+    """Their rows now, their files once that is certain. Call it in a transaction."""
     for export in old:
         transaction.on_commit(partial(tree_remove, _folder(export)))
-    old.delete()
+        job_size_due(export.job_id)
+        export.delete()
 
 
 def _room_check(user: User, job: Job, checkpoint: str) -> None:
@@ -193,11 +205,19 @@ def _export_end(
 
 
 def exports_expire() -> int:
-    """Fail requests that no node answered. Returns how many."""
+    """Fail requests that no node answered, and remove what was made of checkpoints that are kept no more.
+
+    Returns how many failed.
+    """
     limit = timezone.now() - timedelta(seconds=ANSWER_LIMIT_S)
     late = list(ModelExport.objects.select_related("job").filter(state="waiting", created_at__lt=limit))
     for export in late:
         _export_end(export, problem=_NO_ANSWER)
+    # A node may still write what it was asked for: that goes when it has answered.
+    gone = ModelExport.objects.filter(_gone()).exclude(state="waiting")
+    if gone.exists():
+        with transaction.atomic():
+            _remove(gone)
     return len(late)
 
 
@@ -238,6 +258,8 @@ def _opened(export: ModelExport, name: str) -> BufferedReader:
 
 
 def _ready(job: Job, checkpoint: str) -> ModelExport:
+    if checkpoint:
+        checkpoint_need(job, checkpoint)
     export = _newest(job, checkpoint)
     if export is None or export.state == "waiting":
         hint = "Ask for it: POST to /onnx, `dlh download --onnx`, or the button on the page of results."

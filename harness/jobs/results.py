@@ -68,11 +68,16 @@ def weights_open(job: Job) -> BufferedReader:
         raise Conflict(f"The weights cannot be served: {error}.") from error
 
 
+def checkpoint_need(job: Job, name: str) -> None:
+    """Raise `NotFound` where no such checkpoint is kept."""
+    if not Checkpoint.objects.filter(job=job, name=name, removed_at=None).exists():
+        raise NotFound("There is no such checkpoint.", hint="Older ones are removed; see the list.")
+
+
 def checkpoint_open(job: Job, name: str) -> BufferedReader:
     """The state of a checkpoint that is kept, as PyTorch wrote it, opened without following links. Raises `NotFound`,
     `Unavailable` (lost, and comes back)."""
-    if not Checkpoint.objects.filter(job=job, name=name, removed_at=None).exists():
-        raise NotFound("There is no such checkpoint.", hint="Older ones are removed; see the list.")
+    checkpoint_need(job, name)
     paths = _paths(job)
     try:
         return open_beneath(paths.root, paths.checkpoint_state(name).relative_to(paths.root))

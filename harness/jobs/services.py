@@ -37,7 +37,7 @@ from harness.storage.room import storage_check
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 if TYPE_CHECKING:
-    from harness.rates.automatic import Verdict
+    from harness.rates.before import Foreseen
 
 __all__ = [
     "export_create",
@@ -61,6 +61,8 @@ __all__ = [
 ]
 UNPROMISED = {"wanted": False}
 """`Job.promise` of a draft that is to be submitted later without a promise."""
+_READ_AGAIN = ("state", "spec", "resolved", "deadline_at", "options", "slowdown", "program_sha256", "dataset_sha256")
+"""What somebody may have changed of a draft while its run was priced."""
 _TAGS_MAX = 20
 _TAG_LENGTH_MAX = 60
 
@@ -82,13 +84,13 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     program_places_check(paths)
     _sandbox_check(job)
     storage_check(job.project)
-    verdict = None if rate_settled else _rate_foreseen(job)
+    foreseen = None if rate_settled else _rate_foreseen(job)
     with transaction.atomic():
-        job.refresh_from_db(fields=["state", "spec", "resolved", "deadline_at", "options", "slowdown"])
+        job.refresh_from_db(fields=_READ_AGAIN)
         if job.state != JobState.DRAFT:
             raise _wrong_state(job, "submitted")
         promise = job_admit(job, promised=promised)
-        if not rate_settled and _rate_first(user, job, verdict, promised=promised):
+        if not rate_settled and _rate_first(user, job, foreseen, promised=promised):
             return job
         text = "Submitted" + (f". {told}" if (told := promise["promise"].get("text")) else "")
         moved = job_move(
@@ -102,18 +104,18 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     return _moved(job)
 
 
-def _rate_foreseen(job: Job) -> Verdict | None:
+def _rate_foreseen(job: Job) -> Foreseen | None:
     """What is to be done about the learning rate: before a transaction, since pricing a run takes long."""
-    from harness.rates.services import rate_foreseen  # it imports this
+    from harness.rates.before import rate_foreseen  # it imports this
 
     return rate_foreseen(job)
 
 
-def _rate_first(user: User, job: Job, verdict: Verdict | None, *, promised: bool) -> bool:
+def _rate_first(user: User, job: Job, foreseen: Foreseen | None, *, promised: bool) -> bool:
     """Whether a range test comes first; then it is on its way."""
-    from harness.rates.services import rate_before  # it imports this
+    from harness.rates.before import rate_before  # it imports this
 
-    if not rate_before(user=user, job=job, verdict=verdict):
+    if not rate_before(user=user, job=job, foreseen=foreseen):
         return False
     Job.objects.filter(pk=job.pk).update(promise={} if promised else UNPROMISED)
     task_send_on_commit("control.rate_first", [job.pk, user.pk])

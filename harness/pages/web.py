@@ -16,11 +16,13 @@ from harness.accounts.access import projects_with_role, require, role_of, role_r
 from harness.accounts.models import Project, Role, User
 from harness.accounts.selectors import project_get
 from harness.csv import csv_chunks
-from harness.errors import Forbidden, HarnessError, NotFound
+from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.pages.undo import undo_tag
 from harness.responses import chunks_response
 
 View = Callable[..., HttpResponseBase]
+SHOWN = frozenset({400, 403, 404, 409, 413, 422})
+"""Statuses of refusals that app.js puts into the page: what comes with any other may be a proxy's own page."""
 
 
 def page(*methods: str) -> Callable[[View], View]:
@@ -32,7 +34,7 @@ def page(*methods: str) -> Callable[[View], View]:
             try:
                 return view(request, *args, **kwargs)
             except HarnessError as error:
-                return error_answer(request, error)
+                return error_answer(request, error, in_part=part_status(error))
 
         return _for_signed_in(require_http_methods(methods or ("GET", "HEAD"))(answer))
 
@@ -85,10 +87,18 @@ def show(
     return render(request, template, {**shell, **context}, status=status)
 
 
-def error_answer(request: HttpRequest, error: HarnessError) -> HttpResponse:
-    """The error as a fragment for htmx, else as a page; says what, why and what to do."""
+def part_status(refused: HarnessError | None) -> int:
+    """Of a part of a page that says what was refused, if anything: one with which the browser shows it."""
+    if refused is None:
+        return 200
+    return refused.status if refused.status in SHOWN else Conflict.status
+
+
+def error_answer(request: HttpRequest, error: HarnessError, *, in_part: int = 0) -> HttpResponse:
+    """The error as a fragment for htmx (with the status `in_part`, where one is given), else as a page; says what, why
+    and what to do."""
     if asks_part(request):
-        return render(request, "parts/error.html", {"error": error}, status=error.status)
+        return render(request, "parts/error.html", {"error": error}, status=in_part or error.status)
     name = {403: "403.html", 404: "404.html"}.get(error.status, "error.html")
     return render(request, name, {"error": error}, status=error.status)
 

@@ -3,6 +3,8 @@ for, and the test costs little beside the run."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +30,9 @@ from scheduler.offers.words import duration_words, energy_words
 from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of, too_few_steps
 from scheduler.workload import Workload
 
+DECIDES = ("spec", "resolved", "deadline_at", "options", "program_sha256", "dataset_sha256")
+"""Fields of a draft on which its verdict rests."""
+
 
 class Way(StrEnum):
     """How a learning rate is found that the spec leaves open."""
@@ -44,6 +49,13 @@ class Verdict:
 
     way: Way
     why: str
+
+
+def draft_key(job: Job) -> str:
+    """Hash of `DECIDES`: a verdict holds while it stays."""
+    told = {name: getattr(job, name) for name in DECIDES}
+    told["deadline_at"] = job.deadline_at.timestamp() if job.deadline_at else None
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def rate_verdict(job: Job) -> Verdict:

@@ -20,7 +20,8 @@ class RateTest(models.Model):
     progress = models.FloatField(default=0.0)
     """Share that is done."""
     wish = models.JSONField(default=dict, blank=True)
-    """What was asked: `{kind, low, high, trials}`, and `automatic` where nobody did."""
+    """What was asked: `{kind, low, high, trials}`, and `automatic` where nobody did; then `worth`, the draft's
+    `harness.rates.automatic.draft_key` when the test was found to be worth its time."""
     program_key = models.CharField(max_length=64, blank=True)
     """`harness.rates.keys.rate_key` of what was tested."""
     batch_size = models.PositiveIntegerField(default=1)

@@ -40,7 +40,10 @@ ANSWER_SPARE_S = 180.0
 WAIT_LIMIT_S = 600.0
 """For a device to fall idle, where a job is to be submitted afterwards."""
 _LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
-_CALLED_OFF = {"code": "called_off", "message": "The job that waited for it was cancelled or deleted.", "hint": ""}
+_CALLED_OFF = {
+    "code": "called_off", "hint": "",
+    "message": "The job waits for it no more: it was submitted, cancelled or deleted meanwhile.",
+}  # fmt: skip
 _NO_DEVICE = {"code": "no_device", "message": "No device was idle for it in time.", "hint": "Ask again when one is."}
 
 

@@ -1,4 +1,4 @@
-"""Write range tests: start one, put a rate into a draft, submit a job whose spec asks for a test first."""
+"""Write range tests: start one, put a rate into a draft, submit the job that waited for one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, options_of, wanted_devices
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
-from harness.rates.automatic import Verdict, Way, changed_words, program_read, rate_verdict
+from harness.rates.automatic import DECIDES, Way, changed_words, draft_key, program_read, rate_verdict
 from harness.rates.models import RateTest
 from harness.rates.reference import rates_by_rules
 from harness.rates.selectors import rate_by_name, rate_found, rate_names, rate_test_is_current
 from harness.rates.sending import rate_test_expire, rate_test_send
 from harness.rates.trials import WISHES
-from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_is_open, rate_of, rule_of, step_rows
+from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_of, rule_of
 from worker.states import JobState
 
 KEPT = 5
@@ -124,50 +124,6 @@ def _with_training(user: User, job: Job, **fields: Any) -> Job:
 
 
 # ---- a test before a job is submitted ------------------------------------------------------------------------------
-def rate_foreseen(job: Job) -> Verdict | None:
-    """What `rate_before` is to know of a draft; None where its spec says what to do."""
-    is_open = job.state == JobState.DRAFT and not rate_is_asked(job) and rate_is_automatic(job)
-    return rate_verdict(job) if is_open else None
-
-
-def rate_before(*, user: User, job: Job, verdict: Verdict | None) -> bool:
-    """Tell how the rate of a draft is found that is being submitted. True: a test comes first, or may; it is noted.
-
-    `verdict`: by `rate_foreseen`; a draft whose spec was changed since is judged later. Raises what `rate_want` does.
-    """
-    if rate_is_asked(job):
-        told = "A range test finds the learning rate first; then it is submitted"
-    elif rate_is_automatic(job):
-        verdict = verdict or Verdict(way=Way.READ, why="its spec was changed just now")
-        if verdict.way is Way.RULE:
-            _note_rule(job, verdict.why)
-            return False
-        verb = "finds" if verdict.way is Way.TEST else "may find"
-        told = f"A range test {verb} the learning rate first, since {changed_words(job)}; {verdict.why}"
-    else:
-        if told := _stands(job):
-            job_note(job, "note", told)
-        return False
-    job_note(job, "person", told, actor=user)
-    rate_want(user=user, job=job)
-    return True
-
-
-def _stands(job: Job) -> str:
-    """That a rate stays though a step may have other rows than it is for; empty where there is nothing to say."""
-    if rate_is_open(job):
-        return "spec.yaml was edited by hand: the learning rate in it stands" if rule_of(job) != "none" else ""
-    rows, rate = step_rows(job), rate_of(job)
-    found = RateTest.objects.filter(job__in=[job.pk, job.parent_id], used_rate=rate).order_by("-created_at")
-    tested = list(found.values_list("batch_size", flat=True))
-    if not tested or rows in tested:
-        return ""
-    return (
-        f"Learning rate {rate:g} stays, since the spec names it, but a range test found it for steps of {tested[0]:,} "
-        f"rows, and now a step has {rows:,}; with auto it is found anew"
-    )
-
-
 def rate_want(*, user: User, job: Job) -> RateTest:
     """Note that a draft is to be tested and then submitted: a row, which outlives every message. Asked twice, one test.
 
@@ -225,11 +181,15 @@ def rate_test_try(test: RateTest) -> None:
 
 def _is_due(test: RateTest) -> bool:
     """Whether an automatic test is to be made now; one that is not worth it fails. Raises `HarnessError`."""
-    if test.wish.get("is_worth"):
+    draft = draft_key(test.job)
+    if test.wish.get("worth") == draft:
         return True  # it only waits for a device since then
     verdict = rate_verdict(test.job)
+    test.job.refresh_from_db(fields=DECIDES)
+    if draft_key(test.job) != draft:
+        return False  # it was changed meanwhile, and is judged at the next look
     if verdict.way is Way.TEST:
-        test.wish = {**test.wish, "is_worth": True}
+        test.wish = {**test.wish, "worth": draft}
         RateTest.objects.filter(pk=test.pk, state=AskState.WAITING).update(wish=test.wish)
         return True
     rate_test_expire(test)
@@ -283,7 +243,7 @@ def _by_test(test: RateTest, job: Job) -> Job:
     return job
 
 
-def _note_rule(job: Job, why: str) -> None:
+def rate_rule_note(job: Job, why: str) -> None:
     """That the rate in the program, by its rule, is the one that the job is submitted with."""
     told = f"by the rule {rule_of(job)}: {changed_words(job)}; {why}"
     job_note(job, "note", f"Learning rate {rate_of(job):g} {told}", data={"learning_rate": rate_of(job), "why": told})
@@ -297,7 +257,7 @@ def _by_rule(test: RateTest, job: Job) -> Job:
         told = f"the range test told none ({why})"
         if problem.get("code") == NOT_WORTH:
             told = why.removeprefix("No test: ")
-        _note_rule(job, told)
+        rate_rule_note(job, told)
         return job
     rule = usual_rule(str((job.resolved.get("spec") or {}).get("training", {}).get("optimizer", "")))
     job = _with_training(test.by, job, rate_rule=rule)

@@ -78,7 +78,7 @@ document.body.addEventListener("htmx:load", (event) => {
   mountAll(event.detail.elt);
 });
 document.body.addEventListener("htmx:beforeSwap", (event) => {
-  // A refused request answers with a readable fragment: show it instead of dropping it.
+  // A refused request answers with a readable fragment: show it instead of dropping it (harness/pages/web.py, SHOWN).
   if ([400, 403, 404, 409, 413, 422].includes(event.detail.xhr.status)) event.detail.shouldSwap = true;
 });
 // What could not be asked for is said, not dropped; the next answer takes the notice away.

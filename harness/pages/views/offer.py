@@ -27,7 +27,7 @@ from harness.jobs.models import Job
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_submit
 from harness.pages.offer_view import offer_context
-from harness.pages.web import can, number_read, page, person, show
+from harness.pages.web import can, number_read, page, part_status, person, show
 from harness.responses import chunks_response
 
 UNPROMISED = "unpromised"
@@ -42,7 +42,7 @@ _TAKEN = {
 def _fragment(request: HttpRequest, job: Job, offer: OfferRow, refused: HarnessError | None = None) -> HttpResponseBase:
     may_change = can(person(request), job.project, Role.MEMBER)
     context = {"job": job, "may_change": may_change, "refused": refused, **offer_context(job, offer)}
-    return show(request, "jobs/offer.html", context, status=refused.status if refused else 200)
+    return show(request, "jobs/offer.html", context, status=part_status(refused))
 
 
 def _offer(request: HttpRequest, job: Job, offer_id: str) -> OfferRow:

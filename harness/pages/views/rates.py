@@ -12,7 +12,7 @@ from harness.errors import Conflict, HarnessError, Invalid
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_get
 from harness.pages.rate_view import rates_context
-from harness.pages.web import can, page, person, show
+from harness.pages.web import can, page, part_status, person, show
 from harness.rates.models import RateTest
 from harness.rates.selectors import CURVE_COLUMNS, rate_curve_need, rate_test_get
 from harness.rates.sending import rate_test_expire
@@ -25,18 +25,18 @@ def _fragment(
 ) -> HttpResponseBase:
     may_change = can(person(request), job.project, Role.MEMBER)
     context = {"job": job, "may_change": may_change, "refused": refused, **rates_context(job, test)}
-    return show(request, "jobs/rates.html", context, status=refused.status if refused else 200)
+    return show(request, "jobs/rates.html", context, status=part_status(refused))
 
 
 @page("POST")
 def job_rates_new(request: HttpRequest, job_id: str) -> HttpResponseBase:
-    """Start a range test; answers with the fragment that waits for it."""
+    """Start a range test; answers with the fragment that waits for it, or says above the newest why not."""
     user = person(request)
     job = job_get(user=user, job_id=job_id)
     try:
         trials = request.POST.get("trials") or "auto"
         test = rate_test_start(user=user, job=job, kind=request.POST.get("kind", ""), trials=trials)
-    except (Conflict, Invalid) as error:
+    except HarnessError as error:
         return _fragment(request, job, None, error)
     return _fragment(request, job, test)
 

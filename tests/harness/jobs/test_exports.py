@@ -219,6 +219,37 @@ def test_an_export_of_a_checkpoint_outlives_attempts_but_not_the_checkpoint(
     assert not settings.STORE.job(kept.pk).export(chosen.pk).exists()
 
 
+def test_an_export_goes_with_its_checkpoint_though_nobody_asks_for_another(
+    kept, people, django_capture_on_commit_callbacks
+):
+    stays = [exported(kept, people.mate, "", WEIGHTS), exported(kept, people.mate, "step-00000020", STATE)]
+    chosen = exported(kept, people.mate, STEP, STATE)
+    Checkpoint.objects.filter(name=STEP).update(removed_at=timezone.now())
+    settings.STORE.job(kept.pk).checkpoint_state(STEP).unlink()
+    assert selectors.export_get(kept, STEP) is None
+    for read in (selectors.export_zip, selectors.export_model_open):
+        with pytest.raises(NotFound, match="no such checkpoint"):
+            read(kept, STEP)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert exports_expire() == 0
+    assert {export.pk for export in ModelExport.objects.all()} == {export.pk for export in stays}
+    folder = settings.STORE.job(kept.pk).export
+    assert not folder(chosen.pk).exists() and all(folder(export.pk).is_dir() for export in stays)
+
+
+def test_what_a_node_still_makes_of_a_checkpoint_that_is_gone_goes_when_it_has_answered(
+    kept, people, django_capture_on_commit_callbacks
+):
+    asked = services.export_create(user=people.mate, job=kept, checkpoint=STEP)
+    Checkpoint.objects.filter(name=STEP).update(removed_at=timezone.now())
+    exports_expire()
+    written(asked)
+    export_done({"export_id": asked.pk, "report": REPORT, "weights_sha256": STATE})
+    with django_capture_on_commit_callbacks(execute=True):
+        exports_expire()
+    assert not ModelExport.objects.exists() and not settings.STORE.job(kept.pk).export(asked.pk).exists()
+
+
 def test_a_run_without_final_weights_may_export_a_checkpoint(kept, people):
     (settings.STORE.job(kept.pk).results / "model.safetensors").unlink()
     with pytest.raises(Conflict, match="no final weights"):

@@ -20,7 +20,7 @@ from harness.estimates.services import inspection_answer, measure_answer
 from harness.jobs.models import Job
 from harness.moments import LATEST_S
 from harness.pages.offer_view import offer_chart, shown_lines
-from harness.pool.models import Device, Node, NodeState
+from harness.pool.models import Node, NodeState
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Hindrance, Mark
 from tests.factory_offers import workload_make
@@ -287,27 +287,3 @@ def test_a_run_that_ends_after_the_last_day_of_any_calendar_is_shown_without_a_d
     answer = owner.get(f"/api/v1/offers/{offer.pk}")
     assert answer.status_code == 200
     assert {line["finish"] for line in answer.json()["lines"]} == {None}
-
-
-@pytest.mark.parametrize("wish", [{"count": "many"}, {"count": "0"}, {"deadline": "soon"}])
-def test_a_wish_that_is_none_is_said_above_the_offer_that_was_there(
-    owner: Client, draft: Job, wish: dict[str, str]
-) -> None:
-    answer = ask(owner, draft, **wish)
-    text = answer.content.decode()
-    assert answer.status_code == 422 and 'role="alert"' in text
-    assert 'name="line"' in text and "Ask again" in text
-
-
-def test_where_no_device_is_idle_for_a_try_the_offer_stays_in_sight(owner: Client, draft: Job) -> None:
-    Device.objects.update(away_since=timezone.now())
-    answer = owner.post(reverse("job_offer_probe", args=[draft.pk, current(draft).pk]))
-    text = answer.content.decode()
-    assert answer.status_code == 503 and "No device is idle for a few steps right now." in text
-    assert 'name="line"' in text and "Try a few real steps" in text
-
-
-def test_without_an_offer_before_a_refusal_stands_alone(owner: Client, draft: Job) -> None:
-    OfferRow.objects.all().delete()
-    answer = ask(owner, draft, count="many")
-    assert answer.status_code == 422 and "is no number of devices" in answer.content.decode()

@@ -8,6 +8,13 @@ from typing import Any
 
 import pytest
 
+from harness.estimates.models import Inspection
+from harness.estimates.services import inspection_answer
+from harness.jobs.models import Job
+from tests.factory_offers import workload_make
+from tests.harness.estimates.factories import answer
+from tests.harness.rates.drafts import LONG
+
 
 @pytest.fixture(autouse=True)
 def quiet_broker(tasks_sent: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +35,20 @@ def commit(django_capture_on_commit_callbacks: Any) -> Callable[..., Any]:
             return function(*arguments, **named)
 
     return call
+
+
+@pytest.fixture
+def changed(job_make: Any, node_make: Any) -> Job:
+    """A long job with another batch than the usual one, and two idle cores."""
+    node_make("node-1", cpus=2)
+    return job_make(training=LONG)
+
+
+@pytest.fixture
+def read() -> Callable[..., None]:
+    """A node reads the job's program: so many epochs of 20,000 rows."""
+
+    def read(epochs: int = 20) -> None:
+        inspection_answer(answer(Inspection.objects.get(), workload=workload_make(epochs=epochs).to_dict()))
+
+    return read

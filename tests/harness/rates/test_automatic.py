@@ -17,50 +17,15 @@ from harness.estimates.services import Asked, inspection_answer, offer_accept, o
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_clone, job_spec_update, job_submit, program_file_write
-from harness.pool.models import Device
-from harness.rates import services, wishes
+from harness.rates import before, wishes
 from harness.rates.models import RateTest
 from harness.rates.retention import rates_advance
 from harness.rates.selectors import job_rate
 from harness.rates.services import rate_use
-from harness.rates.tasks import rate_first
-from tests.factory_offers import workload_make
 from tests.factory_rates import rate_test_make, record_make
 from tests.harness.estimates.factories import answer
 from tests.harness.rates.answers import answered
-
-LONG = {"batch_size": 8, "epochs": 2000}
-
-
-@pytest.fixture
-def changed(job_make: Any, node_make: Any) -> Job:
-    """A long job with another batch than the usual one, and two idle cores."""
-    node_make("node-1", cpus=2)
-    return job_make(training=LONG)
-
-
-@pytest.fixture
-def read() -> Callable[..., None]:
-    """A node reads the job's program: so many epochs of 20,000 rows."""
-
-    def read(epochs: int = 20) -> None:
-        inspection_answer(answer(Inspection.objects.get(), workload=workload_make(epochs=epochs).to_dict()))
-
-    return read
-
-
-def submit(job: Job, commit: Any, tasks_sent: list[Any]) -> Job:
-    """Submit it, and do what control is asked to."""
-    commit(job_submit, user=job.owner, job=job)
-    for name, arguments, _ in [sent for sent in tasks_sent if sent[0] == "control.rate_first"]:
-        commit(rate_first, *arguments)
-        tasks_sent.remove((name, arguments, _))
-    job.refresh_from_db()
-    return job
-
-
-def told(job: Job) -> str:
-    return " | ".join(job.events.order_by("pk").values_list("message", flat=True))
+from tests.harness.rates.drafts import LONG, submit, told
 
 
 def test_a_long_job_with_another_batch_is_tested_once_a_node_has_read_its_program(
@@ -87,14 +52,14 @@ def test_a_run_is_priced_before_the_scheduler_has_to_wait(
     changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     within: list[bool] = []
-    verdict_of = services.rate_verdict
+    verdict_of = before.rate_verdict
 
     def noted(job: Job) -> Any:
         within.append(len(connection.savepoint_ids) > outside)
         return verdict_of(job)
 
     outside = len(connection.savepoint_ids)
-    monkeypatch.setattr(services, "rate_verdict", noted)
+    monkeypatch.setattr(before, "rate_verdict", noted)
     job_submit(user=changed.owner, job=changed)
     assert within == [False]
 
@@ -142,18 +107,6 @@ def test_a_wished_finish_that_leaves_no_time_for_a_test_is_kept_without_one(
     changed.refresh_from_db()
     assert "leaves no time for a range test" in told(changed)
     assert not [sent for sent in tasks_sent if sent[0] == "node.rate_range"]
-
-
-def test_a_test_that_waits_for_a_device_is_priced_once(
-    changed: Job, commit: Any, tasks_sent: list[Any], read: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submit(changed, commit, tasks_sent)
-    Device.objects.update(away_since=timezone.now())
-    RateTest.objects.update(wish={**changed.rate_tests.get().wish, "is_worth": True})
-    read()
-    monkeypatch.setattr(services, "rate_verdict", lambda job: pytest.fail("it was priced again"))
-    commit(rates_advance)
-    assert changed.rate_tests.get().state == "waiting"
 
 
 def test_a_test_that_cannot_begin_soon_is_left_out(changed: Job, commit: Any, tasks_sent: list[Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from harness.jobs.models import Job
-from harness.jobs.services import job_cancel, job_delete, job_submit
+from harness.jobs.services import job_cancel, job_delete, job_spec_update, job_submit
 from harness.pool.models import Reservation
 from harness.rates import sending
 from harness.rates.models import RateTest
@@ -112,6 +112,25 @@ def test_a_test_is_called_off_with_the_job_that_waited_for_it(
     answered(test)
     waiting.refresh_from_db()
     assert waiting.state != "queued"
+
+
+@pytest.mark.parametrize("nodes", [0, 1], ids=["waits for a device", "under way"])
+def test_a_test_is_called_off_when_its_job_is_submitted_with_a_rate_of_its_own(
+    waiting: Job, people: SimpleNamespace, node_make: Any, commit: Any, tasks_sent: list[Any], nodes: int
+) -> None:
+    for _ in range(nodes):
+        node_make("node-1")
+    ask_first(waiting, people.owner, commit, tasks_sent)
+    test = waiting.rate_tests.get()
+    spec = {**waiting.spec, "training": {**waiting.spec["training"], "learning_rate": 0.0123}}
+    job_spec_update(user=people.owner, job=waiting, spec=spec)
+    commit(job_submit, user=people.owner, job=waiting)
+    assert commit(rates_advance) == 0
+    test.refresh_from_db()
+    waiting.refresh_from_db()
+    assert (waiting.state, test.state, test.submit) == ("queued", "failed", False)
+    assert "it was submitted" in test.problem["message"]
+    assert not Reservation.objects.filter(cancelled_at=None).exists()
 
 
 def test_trials_are_called_off_with_the_job_that_waited_for_them(
