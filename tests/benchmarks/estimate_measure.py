@@ -31,7 +31,7 @@ from worker.quiet import Gauge
 NAME = "bench core"
 STEPS, REPEATS = 3, 3
 VISITS_MOST = 3
-PATIENCE_S = 5.0
+PATIENCE_S = 2.0
 AGREE = 0.1
 """Two visits that differ by less are believed; else a third one is made."""
 
@@ -58,8 +58,10 @@ def in_fork(program: Path, chosen: argparse.Namespace, gauge: Gauge) -> dict[str
 
 
 def _child(writer: Connection, program: Path, chosen: argparse.Namespace, gauge: Gauge) -> None:
+    from worker.runtime.heap import give_back_freed_memory
     from worker.runtime.probe.measure import idle_bytes, measure
 
+    give_back_freed_memory()  # else what the parent's trial left free would hold a part of the peak
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         writer.send(measure(program, None, chosen, idle_bytes(), gauge))
     writer.close()
