@@ -24,7 +24,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +31,22 @@ from worker import host_limits
 from worker.plan import RunPaths
 from worker.power import EnergyMeter
 from worker.programs import MEMORY_BYTES, ProgramCall, ProgramProblem, last_words, module_argv, program_run
-from worker.quiet import Gauge
+from worker.quiet import Surveys
 from worker.sandbox import Completed
 
 INSPECT_S = 60.0
 MEASURE_S = 200.0
 MEASURE_SPARE_S = 60.0
-"""Of a measurement's time: to start, read rows, trace, evaluate."""
+"""Of a measurement's time: to start, read rows, wait for a quiet host, trace, evaluate."""
 MEMORY_SHARE = 0.8
 """Of what is free on the host, for measuring: a program is not to be refused for what a real run would have."""
 INSPECTED = ("ok", "workload", "problem", "parameters", "trace_s")
 _PROBE_HINT = "Measure a few real steps on a device instead; checking the program tells whether it is at fault."
 
 Send = Callable[[dict[str, Any]], None]
+
+_surveys = Surveys()
+"""Of this process; a measurement sees only some seconds of its host."""
 
 
 def inspect(request: dict[str, Any]) -> dict[str, Any]:
@@ -104,19 +106,13 @@ def _measure_call(request: dict[str, Any]) -> ProgramCall:
         *("--steps", str(number(request, "steps", 5)), "--repeats", str(number(request, "visits", 1))),
         *("--budget", f"{max(1.0, budget_s - MEASURE_SPARE_S):.1f}", "--device", "cuda:0" if indices else "cpu"),
         *("--threads", str(threads), "--ranks", str(ranks)),
-        *(("--quickest", str(_gauge().survey_s())) if request.get("quiet") else ()),
+        *(("--quickest", str(_surveys.quickest_s())) if request.get("quiet") else ()),
     ]
     call = _program_call(request, "measure", (sys.executable, "-m", "worker.runtime.probe.measure", *arguments))
     return replace(
         call, timeout_s=max(budget_s, MEASURE_SPARE_S), threads=threads, gpus=indices, loopback=ranks > 1,
         memory_bytes=int(request.get("memory_bytes") or host_limits.memory_available_bytes() * MEMORY_SHARE),
     )  # fmt: skip
-
-
-@cache
-def _gauge() -> Gauge:
-    """Knows the quickest that this process has ever seen its host; a measurement sees only some seconds of it."""
-    return Gauge()
 
 
 def _program_call(request: dict[str, Any], verb: str, argv: tuple[str, ...]) -> ProgramCall:

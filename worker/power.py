@@ -23,7 +23,7 @@ class _Counter:
 
 @dataclass
 class EnergyMeter:
-    """Mean power between `start` and `stop`: of these GPUs, or of all processor packages where there are none.
+    """Mean power from each `start` to its `stop`: of these GPUs, or of all processor packages where there are none.
 
     The counters of a package count all its cores: on a busy host more than the measured program is in them.
     """
@@ -33,6 +33,8 @@ class EnergyMeter:
     _counters: list[_Counter] = field(default_factory=list)
     _begun: list[float] | None = None
     _began_s: float = 0.0
+    _spent_j: float = 0.0
+    _counted_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Find the counters that can be read."""
@@ -43,18 +45,18 @@ class EnergyMeter:
                 self._counters.append(counter)
 
     def start(self) -> None:
-        """Begin to count."""
+        """Begin to count, or go on."""
         self._begun, self._began_s = self._read(), time.monotonic()
 
     def stop(self) -> float | None:
-        """Watts since `start`; None if nothing can be read."""
+        """Watts over all that was counted; None if nothing can be read."""
         now, span_s = self._read(), time.monotonic() - self._began_s
         if not now or not self._begun or len(now) != len(self._begun) or span_s <= 0:
             return None
-        spent_j = 0.0
         for counter, before, after in zip(self._counters, self._begun, now, strict=True):
-            spent_j += after - before if after >= before else after - before + counter.wraps_j
-        return spent_j / span_s
+            self._spent_j += after - before if after >= before else after - before + counter.wraps_j
+        self._counted_s += span_s
+        return self._spent_j / self._counted_s
 
     def _read(self) -> list[float]:
         try:

@@ -4,15 +4,17 @@ A virtual core is often one of two threads of a real one. While the other one wo
 takes 1.2 to 1.6 times as long, for half a second to some seconds at a time, and no counter tells of it; a loop of
 Python does. (Copies of memory would tell of busy caches too, but by as much of what this process left in them.)
 
-Quiet is what comes near the quickest survey ever made: some readings in a row, of which the lower quartile counts,
-since now and then a single one is far quicker than all others. A process that lives for seconds may see nothing but
-noise, so it is given what a longer-lived one has seen.
+Quiet is what comes near the quickest survey: some readings in a row, of which the lower quartile counts, since now and
+then a single one is far quicker than all others. A process that lives for seconds may see nothing but noise, so it is
+given what a longer-lived one has seen lately: a host that is slower from now on (another clock, another machine) must
+not be called loud for ever.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -22,6 +24,8 @@ LOUD = 1.25
 """Times the quickest survey: above, the host is loud. Where nothing disturbs, readings vary by some 10 %."""
 SURVEY = 50
 """Readings of a survey."""
+SURVEYS_KEPT = 60
+"""Some minutes of a sweep: a loud spell lasts for seconds."""
 PATIENCE_S = 10.0
 """That a measurement spends on waiting for a quiet host; then all counts."""
 
@@ -53,3 +57,16 @@ class Gauge:
         if math.isinf(self.quickest_s):
             self.survey_s()
         return self.reading_s() <= LOUD * self.quickest_s
+
+
+@dataclass
+class Surveys:
+    """What a process that lives long has seen of its host lately."""
+
+    gauge_of: Callable[[], Gauge] = Gauge
+    _seen_s: deque[float] = field(default_factory=lambda: deque(maxlen=SURVEYS_KEPT))
+
+    def quickest_s(self) -> float:
+        """Of a survey now and those before."""
+        self._seen_s.append(self.gauge_of().survey_s())
+        return min(self._seen_s)

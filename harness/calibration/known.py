@@ -17,7 +17,7 @@ from harness.pool.power import table_power
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.learning import RECENT, Finished
-from scheduler.estimation.link import allreduce_s
+from scheduler.estimation.link import step_sums_s
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
 from scheduler.workload import Workload
@@ -115,6 +115,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown) -> Finished | N
         between = [link_model(link) for link in links.among_named(ran.nodes) if ran.talked_over(link)]
         if len(ran.nodes) > 1 and not between:
             return None
+        size_bytes, messages = workload.gradient_bytes, workload.step_messages
         allocation = {**row.allocation, "batch_split": tuple(row.allocation["batch_split"])}
         return Finished(
             workload=workload,
@@ -124,7 +125,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown) -> Finished | N
             start_s=row.start_s,
             load_s=row.load_s,
             node=next(iter(ran.nodes)) if len(ran.nodes) == 1 else "",
-            nodes_link=max(between, key=lambda link: allreduce_s(link, workload.gradient_bytes, 2), default=None),
+            nodes_link=max(between, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=None),
         )
     except (KeyError, TypeError, ValueError) as error:
         _log.warning("nothing can be learnt from finished job %s: %s", row.pk, error)

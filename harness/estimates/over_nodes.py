@@ -10,7 +10,7 @@ from codegen.words import counted
 from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import NetworkKind, Node, NodeLink
 from scheduler.estimation.device_model import DeviceModel, LinkModel
-from scheduler.estimation.link import allreduce_s, spanning_link
+from scheduler.estimation.link import spanning_link, step_sums_s
 from scheduler.estimation.values import Basis
 from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
@@ -38,7 +38,8 @@ def over_nodes(model: DeviceModel, nodes: Sequence[str], links: LinksKnown, work
     known, pairs = [link_model(link) for link in links.among(nodes)], len(nodes) * (len(nodes) - 1) // 2
     if len(known) < pairs and links.process_between(nodes):
         known, pairs = [*known, PROCESS_LINK], pairs + 1  # one that is assumed, beside those that are missing
-    return replace(model, nodes_link=spanning_link(model.link, known, pairs, workload.gradient_bytes))
+    link = spanning_link(model.link, known, pairs, workload.gradient_bytes, workload.step_messages)
+    return replace(model, nodes_link=link)
 
 
 def link_notes(ways: Sequence[Candidate], links: LinksKnown, workload: Workload) -> list[str]:
@@ -63,7 +64,8 @@ def _priced_words(nodes: Nodes, links: LinksKnown, workload: Workload) -> str:
             "are priced with the link within a node, which is assumed of them: no link between these nodes is "
             f"measured, and it may be slower.{slow} An admin can have the links measured on the pool page."
         )
-    slowest = max(measured, key=lambda link: allreduce_s(link_model(link), workload.gradient_bytes, 2))
+    size_bytes, messages = workload.gradient_bytes, workload.step_messages
+    slowest = max(measured, key=lambda link: step_sums_s(link_model(link), size_bytes, 2, messages))
     said = f"are priced with the slowest measured link between their nodes, {link_words(slowest)}, or the link within "
     if len(measured) == pairs:
         return f"{said}a node where that is slower."

@@ -24,7 +24,7 @@ from harness.accounts.models import User
 from harness.broker import publish_pool
 from harness.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from harness.pool.broker_users import broker_user_renew
-from harness.pool.models import JoinToken, Node
+from harness.pool.models import JoinToken, NetworkEncryption, Node
 from harness.pool.networks import encryption_problem, is_loopback
 from harness.pool.services import HEARTBEAT_LIMIT, pool_setting_get
 from harness.pool.terms import CLOCK_LIMIT_S, SECRET_PREFIX, broker_user, digest_of
@@ -232,6 +232,8 @@ class Peer:
     """By a network that they share with nobody else: through one port, instead of those that ranks listen on."""
     encrypted: bool
     """By one that WireGuard encrypts: other ports."""
+    encryption_required: bool
+    """By such a one or by none; else a gang with a node that cannot encrypt talks in clear."""
 
 
 def node_peers(node: Node) -> list[Peer]:
@@ -244,6 +246,7 @@ def node_peers(node: Node) -> list[Peer]:
             state=other.state,
             own_network=setting.ranks_apart and other.description.get("network_problem") == "",
             encrypted=not encryption_problem((node, other), setting.network_encryption),
+            encryption_required=setting.network_encryption == NetworkEncryption.REQUIRED,
         )
         for other in Node.objects.exclude(pk=node.pk).order_by("name")
     ]

@@ -96,7 +96,8 @@ def _log_error(model: DeviceModel, job: Finished) -> float:
 def _time(model: DeviceModel, job: Finished) -> StepTime:
     """Of a step where the job ran: what a slow network took must not be held against the device."""
     if job.nodes_link is not None:
-        between = spanning_link(model.link, [job.nodes_link], 1, job.workload.gradient_bytes)
+        work = job.workload
+        between = spanning_link(model.link, [job.nodes_link], 1, work.gradient_bytes, work.step_messages)
         model = replace(model, nodes_link=between)
     return step_time(job.workload, job.allocation, model)
 

@@ -63,6 +63,11 @@ def allreduce_s(link: LinkModel, size_bytes: float, ranks: int) -> float:
     return messages(ranks) * link.latency_s + moved_share(ranks) * size_bytes / link.bytes_per_s
 
 
+def step_sums_s(link: LinkModel, size_bytes: float, ranks: int, messages: int = 0) -> float:
+    """All sums of a step: that of the gradients, and the small ones of synced statistics."""
+    return allreduce_s(link, size_bytes, ranks) + messages * allreduce_s(link, 0, ranks)
+
+
 def pair_link(round_trip_s: float, bytes_per_s: float) -> LinkModel:
     """The link between ranks on two nodes, from a message's way there and back and the bytes that pass each way while
     as many come back. Raises `ValueError` for figures that cannot be."""
@@ -72,14 +77,16 @@ def pair_link(round_trip_s: float, bytes_per_s: float) -> LinkModel:
     return LinkModel(latency_s=round_trip_s, bytes_per_s=bytes_per_s, basis=Basis.MEASURED, n_points=1)
 
 
-def spanning_link(inside: LinkModel, measured: Sequence[LinkModel], pairs: int, size_bytes: float) -> LinkModel:
-    """What ranks on several nodes add up `size_bytes` over: all of a ring wait for the slowest link in it.
+def spanning_link(
+    inside: LinkModel, measured: Sequence[LinkModel], pairs: int, size_bytes: float, messages: int = 0
+) -> LinkModel:
+    """What ranks on several nodes make the sums of a step over: all of a ring wait for the slowest link in it.
 
     `inside`: between ranks of one node; `measured`: of the `pairs` pairs of nodes those that were timed. Where a pair
     was not, it is assumed to be like the slowest of all that is known. What was timed within a node is what ranks need
-    for themselves, which no network spares them.
+    for themselves, which no network spares them. `size_bytes`, `messages`: as in `step_sums_s`.
     """
-    slowest = max(measured, key=lambda link: allreduce_s(link, size_bytes, 2), default=inside)
+    slowest = max(measured, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=inside)
     if len(measured) < pairs:
         return replace(_slower(slowest, inside), basis=Basis.ASSUMED)
     return slowest if inside.basis is Basis.ASSUMED else _slower(slowest, inside)

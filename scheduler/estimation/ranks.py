@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.features import Vector
-from scheduler.estimation.link import LEAST_SECONDS, allreduce_s, messages, moved_share
+from scheduler.estimation.link import LEAST_SECONDS, messages, moved_share, step_sums_s
 from scheduler.estimation.predict import predict
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis
@@ -68,8 +68,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
         own_s = alone_s * scale
         local_s = own_s * model.slowdown
         ranks = len(allocation.batch_split)
-        communication_s = allreduce_s(model.ranks_link, workload.gradient_bytes, ranks)
-        communication_s += workload.step_messages * allreduce_s(model.ranks_link, 0, ranks)
+        communication_s = step_sums_s(model.ranks_link, workload.gradient_bytes, ranks, workload.step_messages)
         times.append(
             StepTime(
                 step_s=local_s + communication_s,

@@ -94,18 +94,32 @@ def test_the_ports_are_tried_that_ranks_of_both_nodes_would_use(
 
 
 @pytest.mark.parametrize(
-    ("silent", "state", "words"),
+    ("encrypted", "required", "silent", "state", "words"),
     [
-        (set(), State.OK, "UDP ports 21820-21919 and 4789 are open"),
-        ({21919}, State.WARN, "UDP port 21919 is silent"),
-        ({21820, 21919}, State.WARN, "UDP port 21820 and 21919 is silent"),
+        (True, False, set(), State.OK, "UDP ports 21820-21919 and 4789 are open"),
+        (True, False, {21919}, State.WARN, "UDP port 21919 is silent"),
+        (True, False, {21820, 21919}, State.WARN, "UDP port 21820 and 21919 is silent"),
+        (True, False, {4789}, State.WARN, "UDP port 4789 is silent"),
+        (True, True, {4789}, State.OK, "UDP ports 21820-21919 are open"),
+        (True, True, {4789, 21820}, State.WARN, "UDP port 21820 is silent"),
+        (False, True, {4789}, State.OK, "UDP ports 21820-21919 are open"),
+        (False, False, {21820, 21919}, State.OK, "UDP port 4789 is open"),
     ],
 )
-def test_the_ports_of_wireguard_are_tried_where_it_encrypts_between_both_nodes(monkeypatch, silent, state, words):
+def test_the_ports_of_wireguard_are_tried_where_it_encrypts_and_the_one_in_clear_where_something_may_use_it(
+    monkeypatch, encrypted, required, silent, state, words
+):
     monkeypatch.setattr(network, "refuses_datagrams", lambda host, port: port not in silent)
-    peer = {"name": "b", "address": "192.0.2.5", "state": "up", "own_network": True, "encrypted": True}
-    (line,) = network.reach("192.0.2.4", [peer], able=True)
+    peer = {"name": "b", "address": "192.0.2.5", "state": "up", "own_network": True}
+    (line,) = network.reach("192.0.2.4", [{**peer, "encrypted": encrypted, "encryption_required": required}], able=True)
     assert line.state is state and words in line.text
+    assert ("4789" in line.step) == (state is State.WARN and not required)
+
+
+def test_a_port_in_clear_is_asked_for_only_where_something_may_use_it():
+    assert "4789" in network.own_network("").text
+    required = network.own_network("", required=True)
+    assert required.state is State.OK and "4789" not in required.text and not required.meaning
 
 
 @pytest.mark.parametrize(

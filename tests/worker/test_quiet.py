@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from worker.quiet import LOUD, SURVEY, Gauge
+from worker.quiet import LOUD, SURVEY, SURVEYS_KEPT, Gauge, Surveys
 
 
 def clock(taken_s: Sequence[float]) -> Callable[[], float]:
@@ -54,3 +54,10 @@ def test_a_single_quick_reading_makes_nothing_else_loud() -> None:
 
 def test_a_real_reading_takes_time() -> None:
     assert Gauge().reading_s() > 0
+
+
+def test_what_was_seen_long_ago_no_longer_counts() -> None:
+    readings = iter([1.0, *[2.0] * SURVEYS_KEPT])
+    surveys = Surveys(gauge_of=lambda: gauge(*[next(readings)] * SURVEY))
+    seen = [surveys.quickest_s() for _ in range(1 + SURVEYS_KEPT)]
+    assert seen == pytest.approx([1.0] * SURVEYS_KEPT + [2.0])

@@ -36,7 +36,7 @@ def network(peers: Sequence[dict[str, Any]]) -> Iterator[Finding]:
     own, problem = addresses.own_address(), sandbox.network_problem()
     yield own_address(own, several=bool(peers))
     yield host_name(int(sandbox.host().level))
-    yield own_network(problem)
+    yield own_network(problem, required=any(peer.get("encryption_required") for peer in peers))
     if not problem:
         yield encryption(sandbox.encryption_problem(), sandbox.encryption_problem(by_kernel=True))
     if own:
@@ -62,9 +62,11 @@ def own_address(own: str, *, several: bool) -> Finding:
     return ok(name, text)
 
 
-def own_network(problem: str) -> Finding:
+def own_network(problem: str, *, required: bool = False) -> Finding:
     """Whether ranks of a job on several nodes can have a network that they share with nobody."""
     name = "network of ranks"
+    if not problem and required:
+        return ok(name, "their own, which must be encrypted")
     if not problem:
         return ok(name, f"their own, by UDP port {PORT}", "That port must be open between the nodes.")
     meaning = "Ranks of jobs on several nodes share this host's network here: two such jobs could reach each other."
@@ -133,7 +135,9 @@ def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:
         step = "Give every node an address of the network between them (DLH_NODE_ADDRESS)."
         return bad(name, f"its address is {place}, ours {own}", "No job can span the two.", step)
     if able and peer.get("own_network") and place != own and not addresses.is_loopback(place):
-        return tunnel(name, place, encrypted=bool(peer.get("encrypted")))
+        return tunnel(
+            name, place, encrypted=bool(peer.get("encrypted")), required=bool(peer.get("encryption_required"))
+        )
     low, high = port_range()
     ports = random.Random(place).sample(range(low, high + 1), PORTS_TRIED)  # noqa: S311 - a choice, no secret
     silent = [port for port in ports if not answers(place, port)]
@@ -143,15 +147,20 @@ def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:
     return bad(name, f"{place}: ports {', '.join(map(str, silent))} are silent", "Jobs over both nodes hang.", step)
 
 
-def tunnel(name: str, place: str, *, encrypted: bool = False) -> Finding:
-    """Whether datagrams to the ports of the ranks' own networks get to a node."""
-    low, high = (ENCRYPTED_PORTS.start, ENCRYPTED_PORTS.stop - 1) if encrypted else (PORT, PORT)
-    called = f"UDP ports {low}-{high} and {PORT}" if encrypted else f"UDP port {PORT}"
-    # Those at the ends show a rule that is too narrow, and attempts have them rarely. Links are timed in clear, by the
-    # port of networks that are not encrypted.
-    silent = [port for port in dict.fromkeys((low, high, PORT)) if not refuses_datagrams(place, port)]
+def tunnel(name: str, place: str, *, encrypted: bool = False, required: bool = False) -> Finding:
+    """Whether datagrams to the ports of the ranks' own networks get to a node. `required`: none of them is in clear."""
+    by_wireguard, tried = encrypted or required, dict[str, tuple[int, ...]]()
+    if by_wireguard:
+        # Those at the ends show a rule that is too narrow, and attempts have them rarely.
+        low, high = ENCRYPTED_PORTS.start, ENCRYPTED_PORTS.stop - 1
+        tried[f"{low}-{high}"] = (low, high)
+    if not required:
+        # A gang with a node that cannot encrypt talks in clear, by PORT.
+        tried[str(PORT)] = (PORT,)
+    called = f"UDP {'ports' if by_wireguard else 'port'} {' and '.join(tried)}"
+    silent = [port for ports in tried.values() for port in ports if not refuses_datagrams(place, port)]
     if not silent:
-        return ok(name, f"{place}: {called} {'are' if encrypted else 'is'} open between us")
+        return ok(name, f"{place}: {called} {'are' if by_wireguard else 'is'} open between us")
     meaning = "A firewall drops it, and jobs over both nodes fail; or such a job uses it right now."
     step = f"Let {called} through between the nodes' addresses, both ways; look again when no job is on both."
     return warn(name, f"{place}: UDP port {' and '.join(map(str, silent))} is silent", meaning, step)

@@ -8,23 +8,25 @@ PyTorch's tuning guide names other allocators (jemalloc, tcmalloc); `mallopt` ne
 from __future__ import annotations
 
 import ctypes
+import resource
 import sys
 
 TRIM_THRESHOLD, TOP_PAD, MMAP_THRESHOLD = -1, -2, -3
 """Parameters of `mallopt`, as <malloc.h> numbers them."""
 NEVER = -1
-LARGEST_BLOCK_BYTES = 1 << 30
-"""Larger ones come from the kernel and go back to it."""
+LARGEST_BLOCKS_BYTES = (1 << 30, 32 << 20)
+"""Larger ones come from the kernel and go back to it. Older releases of glibc take the second at most."""
 KEPT_OF_A_THREAD_BYTES = 64 << 20
 """All that a heap of another thread than the first can hold: with so much room wished, an empty one is kept as well."""
 
 
 def keep_freed_memory() -> None:
-    """From now on; without effect where the C library is not glibc."""
+    """From now on; without effect where the C library is not glibc. Peak memory stays about what it was."""
     library = _glibc()
-    if library is not None:
-        library.mallopt(MMAP_THRESHOLD, LARGEST_BLOCK_BYTES)
-        library.mallopt(TRIM_THRESHOLD, NEVER)
+    if library is None or not any(library.mallopt(MMAP_THRESHOLD, size_bytes) for size_bytes in LARGEST_BLOCKS_BYTES):
+        return  # any other parameter would end glibc's own adaptation of this one: steps would take longer than before
+    library.mallopt(TRIM_THRESHOLD, NEVER)
+    if resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:  # each thread's heap counts wholly there
         library.mallopt(TOP_PAD, KEPT_OF_A_THREAD_BYTES)
 
 

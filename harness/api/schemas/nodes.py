@@ -52,6 +52,7 @@ class PeerOut(Schema):
     state: str
     own_network: bool = Field(description="Whether ranks there share a network with those of other nodes alone.")
     encrypted: bool = Field(description="Whether WireGuard encrypts it between there and here (UDP 21820-21919).")
+    encryption_required: bool = Field(description="Whether nothing goes in clear: no ranks talk by UDP 4789.")
 
 
 class NodeSelfOut(Schema):

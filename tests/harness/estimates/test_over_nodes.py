@@ -11,7 +11,7 @@ from django.utils import timezone
 from harness.calibration.known import device_model, finished_of, prior_of
 from harness.calibration.models import DeviceModelRow, FinishedJobRow
 from harness.estimates.models import Inspection
-from harness.estimates.over_nodes import link_notes, links_read
+from harness.estimates.over_nodes import link_notes, links_read, over_nodes
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate
 from harness.jobs.models import DeviceUse, JobAttempt
@@ -114,21 +114,38 @@ def test_a_link_that_was_timed_at_another_address_does_not_count(job, nodes, off
     assert "no link between these nodes is measured" in between(offered(job))
 
 
+def way_over(over, name="core"):
+    return Candidate(
+        allocation=Allocation(kind="cpu", model_name=name, count=4, mode="sync", batch_split=(8,) * 4),
+        memory_limit_bytes=1 << 30,
+        over_nodes=tuple(over),
+    )
+
+
 def test_ways_on_unlike_nodes_are_told_the_links_of_their_own_nodes(job, nodes):
     ids = [Node.objects.get(name=name).pk for name in nodes("node-a", "node-b", "node-c", "node-d")]
     link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
     link_make("node-c", "node-d")
-    ways = [
-        Candidate(
-            allocation=Allocation(kind="cpu", model_name=name, count=4, mode="sync", batch_split=(8,) * 4),
-            memory_limit_bytes=1 << 30,
-            over_nodes=tuple(over),
-        )
-        for name, over in (("old", ids[:2]), ("new", ids[2:]))
-    ]
+    ways = [way_over(ids[:2], "old"), way_over(ids[2:], "new")]
     old, new = link_notes(ways, links_read(ways), WORK)
     assert old.startswith("Ways of old that") and "node-a and node-b: 2 ms" in old
     assert new.startswith("Ways of new that") and "node-c and node-d" in new and "not measured" not in new
+
+
+def test_the_link_that_counts_is_the_slowest_for_all_sums_of_a_step(job, nodes):
+    names = nodes("node-a", "node-b", "node-c", cpus=1)
+    link_make("node-a", "node-b", round_trip_s=2e-4, bytes_per_s=1e7)
+    link_make("node-b", "node-c", round_trip_s=5e-3, bytes_per_s=1e8)
+    link_make("node-a", "node-c")
+    way = way_over(Node.objects.values_list("pk", flat=True))
+    work = replace(WORK, gradient_bytes=1_000_000, step_messages=40)
+    (note,) = link_notes([way], links_read([way]), work)
+    assert "node-b and node-c: 5 ms" in note
+    priced = over_nodes(device_model("cpu", "core"), way.over_nodes, links_read([way]), work)
+    assert priced.nodes_link.latency_s == 5e-3
+    finished_over(job, *names)
+    FinishedJobRow.objects.update(workload=work.to_dict())
+    assert [found.nodes_link for found in finished_of("cpu", "core")] == [pair_link(5e-3, 1e8)]
 
 
 @pytest.fixture

@@ -47,13 +47,23 @@ def test_a_node_is_told_towards_which_others_its_ranks_networks_are_encrypted(te
     ]
 
 
+def test_a_node_is_told_whether_ranks_may_talk_in_clear(text, node_make):
+    answer = join(text)
+    caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
+    node_make("able")
+    for wish in ("off", "kernel", "preferred", "required"):
+        PoolSetting.objects.update_or_create(pk=1, defaults={"network_encryption": wish})
+        (peer,) = caller.get("/api/v1/node").json()["peers"]
+        assert peer["encryption_required"] == (wish == "required")
+
+
 def test_a_node_sees_the_others_and_tells_how_it_is(text, node_make):
     answer = join(text)
     node_make("node-1", address="10.1.0.1")
     caller = Client(headers={"Authorization": f"Bearer {answer.secret}"})
     seen = caller.get("/api/v1/node").json()
     peer = {"name": "node-1", "address": "10.1.0.1", "state": "up", "own_network": False, "encrypted": False}
-    assert seen["peers"] == [peer]
+    assert seen["peers"] == [{**peer, "encryption_required": False}]
     probe = caller.get("/api/v1/node/probe?size_bytes=1500000")
     assert sum(len(block) for block in probe.streaming_content) == 1500000
     line = {"name": "clock", "state": "ok", "text": "0.00 s"}

@@ -3,7 +3,8 @@
 train.py runs with a stand-in for `Run` that hands it batches and watches the clock: model, loss, optimizer, clipping,
 averaging and augmentation are the program's own. A few rows are enough, real ones (`--data`) or made up from the
 shape in spec.yaml; batches repeat them as often as needed. Lines `{"mark": "begin"}` and `{"mark": "end"}` around the
-timed steps let a watcher read its energy counters. The last line printed is JSON:
+timed steps let a watcher read its energy counters, more than once where a quiet host was waited for. The last line
+printed is JSON:
 
     ok, problem          as `worker.runtime.probe.trace` tells them
     workload             of ONE rank's share of the batch; null if the program cannot be traced (see `trace_problem`)

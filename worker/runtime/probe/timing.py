@@ -54,6 +54,7 @@ class MeasureRun(StandIn):
         self.dataset: Dataset | None = None
         self.loaded_s = 0.0
         self.power_w: float | None = None
+        self._meter = EnergyMeter((self.device.index or 0,) if self.device.type == "cuda" else ())
         self._began_s = time.perf_counter()
 
     def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
@@ -72,8 +73,7 @@ class MeasureRun(StandIn):
             yield batch
             self.warmup_s.append(data_s + self._now() - began_s)
         self.steps = self._agreed_steps()
-        meter = self._meter()
-        mark("begin")
+        self._steps_begin()
         for _ in range(self.visits):
             taken: list[float] = []
             waited: list[float] = []
@@ -89,8 +89,7 @@ class MeasureRun(StandIn):
             whole_s = (self._now() - visit_s) / self.steps
             self.step_s.append(whole_s if self._asynchronous else median(taken) + fmean(waited))
             self.data_s += waited
-        mark("end")
-        self.power_w = meter.stop()
+        self._steps_end()
         raise Enough
 
     def _step(self, batches: Iterator[Any]) -> Generator[Any, None, tuple[float, float]]:
@@ -105,23 +104,29 @@ class MeasureRun(StandIn):
         return left if self.gauge is None else min(left, max(1, int(BURST_S / max(self.warmup_s[-1], 1e-6))))
 
     def _quiet_s(self) -> float:
-        """The moment from which on the host is quiet, or patience is at its end."""
+        """The moment from which on the host is quiet, or patience is at its end. No power is counted until then."""
         asked_s = time.perf_counter()
-        while self.gauge is not None and not self.gauge.is_quiet() and self._patient(asked_s):
-            pass
-        began_s = time.perf_counter()
-        if self.gauge is not None:
-            self.loud_s += began_s - asked_s
-        return began_s
+        if self._patient(asked_s) and self._is_loud():
+            self._steps_end()
+            while self._patient(asked_s) and self._is_loud():
+                pass
+            self._steps_begin()
+            self.loud_s += time.perf_counter() - asked_s
+        return time.perf_counter()
 
     def _was_quiet(self, began_s: float) -> bool:
         """Whether steps since then count; they always do where patience is at its end."""
-        if self.gauge is None or self.gauge.is_quiet() or not self._patient(began_s):
+        if not self._patient(began_s) or not self._is_loud():
             return True
         self.loud_s += time.perf_counter() - began_s
         return False
 
+    def _is_loud(self) -> bool:
+        """By a look now."""
+        return self.gauge is not None and not self.gauge.is_quiet()
+
     def _patient(self, since_s: float) -> bool:
+        """Whether what went by since then may be lost on a loud host."""
         return self.gauge is not None and self.loud_s + time.perf_counter() - since_s < self.gauge.patience_s
 
     @property
@@ -154,10 +159,15 @@ class MeasureRun(StandIn):
         """The first rank's, on every rank: each has its own idea of time."""
         return number if self.group is None else int(broadcast_bytes(self.group, str(number).encode()))
 
-    def _meter(self) -> EnergyMeter:
-        meter = EnergyMeter((self.device.index or 0,) if self.device.type == "cuda" else ())
-        meter.start()
-        return meter
+    def _steps_begin(self) -> None:
+        """Count energy, here and where somebody watches."""
+        self._meter.start()
+        mark("begin")
+
+    def _steps_end(self) -> None:
+        """Until they begin again, count none."""
+        mark("end")
+        self.power_w = self._meter.stop()
 
     def evaluation_row_s(self) -> float:
         """Seconds per row of a forward pass, warmed up.
