@@ -48,7 +48,7 @@ def request_of(run: CalibrationRun, planned: Planned) -> dict[str, Any]:
         "ranks": planned.ranks,
         "device": _device(run),
         "threads": planned.threads,
-        "quiet": True,
+        "quiet": run.kind == DeviceKind.CPU and planned.ranks == planned.threads == 1,
         "budget_s": NODE_BUDGET_S,
         "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=False),
     }

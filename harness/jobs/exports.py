@@ -121,7 +121,7 @@ def export_create(*, user: User, job: Job, checkpoint: str = "") -> ModelExport:
 def _old_remove(job: Job, checkpoint: str) -> None:
     """What the new one takes the place of, and what was made of checkpoints that are kept no more. Call it in a
     transaction."""
-    _remove(job.exports.filter(Q(checkpoint=checkpoint) | _gone()))
+    _remove(job.exports.filter(Q(checkpoint=checkpoint) | (_gone() & ~Q(state="waiting"))))
 
 
 def _remove(old: Iterable[ModelExport]) -> None:

@@ -61,7 +61,7 @@ __all__ = [
 ]
 UNPROMISED = {"wanted": False}
 """`Job.promise` of a draft that is to be submitted later without a promise."""
-_READ_AGAIN = ("state", "spec", "resolved", "deadline_at", "options", "slowdown", "program_sha256", "dataset_sha256")
+READ_AGAIN = ("state", "spec", "resolved", "deadline_at", "options", "slowdown", "program_sha256", "dataset_sha256")
 """What somebody may have changed of a draft while its run was priced."""
 _TAGS_MAX = 20
 _TAG_LENGTH_MAX = 60
@@ -86,7 +86,7 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     storage_check(job.project)
     foreseen = None if rate_settled else _rate_foreseen(job)
     with transaction.atomic():
-        job.refresh_from_db(fields=_READ_AGAIN)
+        job.refresh_from_db(fields=READ_AGAIN)
         if job.state != JobState.DRAFT:
             raise _wrong_state(job, "submitted")
         promise = job_admit(job, promised=promised)

@@ -63,9 +63,9 @@ def allreduce_s(link: LinkModel, size_bytes: float, ranks: int) -> float:
     return messages(ranks) * link.latency_s + moved_share(ranks) * size_bytes / link.bytes_per_s
 
 
-def step_sums_s(link: LinkModel, size_bytes: float, ranks: int, messages: int = 0) -> float:
+def step_sums_s(link: LinkModel, size_bytes: float, ranks: int, small_sums: int = 0) -> float:
     """All sums of a step: that of the gradients, and the small ones of synced statistics."""
-    return allreduce_s(link, size_bytes, ranks) + messages * allreduce_s(link, 0, ranks)
+    return allreduce_s(link, size_bytes, ranks) + small_sums * allreduce_s(link, 0, ranks)
 
 
 def pair_link(round_trip_s: float, bytes_per_s: float) -> LinkModel:
@@ -78,15 +78,15 @@ def pair_link(round_trip_s: float, bytes_per_s: float) -> LinkModel:
 
 
 def spanning_link(
-    inside: LinkModel, measured: Sequence[LinkModel], pairs: int, size_bytes: float, messages: int = 0
+    inside: LinkModel, measured: Sequence[LinkModel], pairs: int, size_bytes: float, small_sums: int = 0
 ) -> LinkModel:
     """What ranks on several nodes make the sums of a step over: all of a ring wait for the slowest link in it.
 
     `inside`: between ranks of one node; `measured`: of the `pairs` pairs of nodes those that were timed. Where a pair
     was not, it is assumed to be like the slowest of all that is known. What was timed within a node is what ranks need
-    for themselves, which no network spares them. `size_bytes`, `messages`: as in `step_sums_s`.
+    for themselves, which no network spares them. `size_bytes`, `small_sums`: as in `step_sums_s`.
     """
-    slowest = max(measured, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=inside)
+    slowest = max(measured, key=lambda link: step_sums_s(link, size_bytes, 2, small_sums), default=inside)
     if len(measured) < pairs:
         return replace(_slower(slowest, inside), basis=Basis.ASSUMED)
     return slowest if inside.basis is Basis.ASSUMED else _slower(slowest, inside)

@@ -26,7 +26,7 @@ from scheduler.estimation.sweep import SweepPoint
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_programs import write_program
 from tests.worker.runtime.samples import PROJECT
-from worker.quiet import Gauge
+from worker.quiet import Gauge, Surveys
 
 NAME = "bench core"
 STEPS, REPEATS = 3, 3
@@ -43,8 +43,7 @@ def options(**changes: Any) -> argparse.Namespace:
 
 
 def in_fork(program: Path, chosen: argparse.Namespace, gauge: Gauge) -> dict[str, Any]:
-    """The measurement of a program by a child of this process, which goes on from what the gauge has seen."""
-    gauge.survey_s()
+    """The measurement of a program by a child of this process."""
     reader, writer = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_child, args=(writer, program, chosen, gauge))
     child.start()
@@ -167,14 +166,14 @@ def _apart(typical: Sequence[float]) -> float:
 def collect(plan: Sequence[SweepPoint], cache: Cache, root: Path, visits: int) -> None:
     """Measure what the cache lacks, in passes over all points; from the third on, only points whose visits disagree."""
     warm(write_program(plan[0], root)[0])
-    gauge, loud_s = Gauge(patience_s=PATIENCE_S), 0.0
+    surveys, loud_s = Surveys(), 0.0
     for visit in range(visits):
         for number, point in enumerate(plan):
             seen = cache.typical(point.point_id)
             if len(seen) > visit or (visit and not seen) or (visit > 1 and _apart(seen) <= AGREE):
                 continue
             program, _ = write_program(point, root)
-            answer = in_fork(program, options(), gauge)
+            answer = in_fork(program, options(), Gauge(surveys.quickest_s(), PATIENCE_S))
             loud_s += answer.get("loud_s", 0.0)
             keep(cache, point, answer)
             if number % 20 == 0:

@@ -171,7 +171,8 @@ def rank_main(steps: int) -> None:
     def marked(run: Run, *values: Any, **named: Any) -> None:
         log_step(run, *values, **named)
         groups.append(run.group)
-        quiet.append(gauge.is_quiet())
+        with run.pace.waiting():  # a look is no work of this rank
+            quiet.append(gauge.is_quiet())
         marks.append(time.perf_counter())
         if len(marks) > steps:
             raise Enough
@@ -215,10 +216,13 @@ def launch(program: Path, steps: int, planned: Planned, factor: float) -> dict[s
 
 
 def timed(told: Sequence[dict[str, Any]], steps: int) -> dict[str, Any]:
-    """Medians over the last half of the steps, as far as the host was quiet."""
+    """Medians over the last half of the steps, as far as the host was quiet.
+
+    Work is told within the step that it belongs to, so before that step's own look and mark: one place later.
+    """
     last = range(steps - steps // 2, steps)
     taken = calm_steps((rank["quiet"] for rank in told), last)
-    works = [told[0]["work_s"][step] for step in taken if min(told[0]["work_s"][step]) > 0]
+    works = [work_s for step in taken if min(work_s := told[0]["work_s"][step + 1]) > 0]
     return {
         "step_s": max(median(rank["step_s"][step] for step in taken) for rank in told),
         "work_s": [median(column) for column in zip(*works, strict=True)],

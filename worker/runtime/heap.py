@@ -21,7 +21,7 @@ KEPT_OF_A_THREAD_BYTES = 64 << 20
 
 
 def keep_freed_memory() -> None:
-    """From now on; without effect where the C library is not glibc. Peak memory stays about what it was."""
+    """From now on; without effect where the C library is not glibc. Peak memory grows by some per cent."""
     library = _glibc()
     if library is None or not any(library.mallopt(MMAP_THRESHOLD, size_bytes) for size_bytes in LARGEST_BLOCKS_BYTES):
         return  # any other parameter would end glibc's own adaptation of this one: steps would take longer than before

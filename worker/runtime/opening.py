@@ -59,7 +59,8 @@ def statistics_notes(run: Run, net: nn.Module) -> list[str]:
         f"The model has batch normalisation: {who} takes mean and variance from its own rows of a step, not from all "
         f"{run.batch_size}. Results differ a little from those of one device, the more the fewer rows it has."
     )
-    if run.mode.name == "sync" and who.endswith("ranks") and not shared and any(map(can_share, own)):
+    by_ranks = run.mode.name == "sync" and run.world_size > 1 and getattr(run.mode, "micro_batches", 1) == 1
+    if by_ranks and not shared and any(map(can_share, own)):
         told += " With training.batch_norm: synced the ranks share mean and variance."
     return [told]
 

@@ -11,10 +11,11 @@ from django.conf import settings
 from django.utils import timezone
 
 from harness.jobs.models import Job
-from harness.jobs.services import job_spec_update, job_submit, program_file_write
+from harness.jobs.services import READ_AGAIN, job_spec_update, job_submit, program_file_write
 from harness.pool.models import Node, Reservation
 from harness.pool.reservations import reservation_hold, reservation_release
 from harness.rates import before, services
+from harness.rates.automatic import DECIDES
 from harness.rates.retention import rates_advance
 from tests.harness.rates.drafts import LONG, submit, told
 
@@ -104,3 +105,7 @@ def test_a_draft_that_is_edited_while_its_waiting_test_is_judged_is_judged_again
     commit(rates_advance)
     job.refresh_from_db()
     assert (job.state, job.rate_tests.get().state) == ("draft", "waiting")
+
+
+def test_all_that_a_verdict_rests_on_is_read_again_after_the_pricing() -> None:
+    assert set(DECIDES) <= set(READ_AGAIN)

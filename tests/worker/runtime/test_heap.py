@@ -11,6 +11,7 @@ import pytest
 from tests.worker.runtime.samples import python
 from worker.runtime import heap
 
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 STEPS = """
 import json, resource, sys
 import torch
@@ -75,8 +76,10 @@ def told(folder: Path, text: str, *arguments: str) -> dict[str, float]:
 
 def test_a_step_like_the_one_before_takes_no_new_pages(tmp_path: Path) -> None:
     pages = 5 * (47 << 20) // 4096
-    assert told(tmp_path, STEPS)["faults"] > pages * 0.9
-    assert told(tmp_path, STEPS, "keep")["faults"] < pages * 0.01
+    before, now = told(tmp_path, STEPS), told(tmp_path, STEPS, "keep")
+    if "[always]" not in HUGE_PAGES.read_text():  # else one fault stands for 512 pages
+        assert before["faults"] > pages * 0.9
+    assert now["faults"] < pages * 0.01
 
 
 def test_freed_memory_is_given_back_on_request(tmp_path: Path) -> None:
@@ -101,6 +104,8 @@ def test_a_library_that_refuses_large_blocks_keeps_those_that_it_takes_or_all_it
 
     library = SimpleNamespace(gnu_get_libc_version=None, mallopt=mallopt)
     monkeypatch.setattr(heap, "ctypes", SimpleNamespace(CDLL=lambda _name: library))
+    unlimited = SimpleNamespace(RLIMIT_DATA=0, RLIM_INFINITY=-1, getrlimit=lambda _name: (-1, -1))
+    monkeypatch.setattr(heap, "resource", unlimited)
     heap.keep_freed_memory()
     assert chosen.get(heap.MMAP_THRESHOLD) == largest
-    assert (heap.TRIM_THRESHOLD in chosen) == (largest is not None)
+    assert (heap.TRIM_THRESHOLD in chosen) == (heap.TOP_PAD in chosen) == (largest is not None)

@@ -18,13 +18,13 @@ printed is JSON:
     run_peak_bytes       the same with the evaluation
     idle_bytes           resident memory of a process that has loaded torch and this library, and nothing else
     load_row_s           seconds per row to read the data
-    quickest_s           the quickest reading of `worker.quiet`; null where none was taken
+    quickest_s           the quickest survey that steps were held against (`--quickest`); null where there was none
     loud_s               seconds that went by because the host was busy for others: steps then are made again
     power_w              mean of the device's own counter over the timed steps; null where none can be read
     device, threads, ranks, batch_size (over all ranks)
 
-`--quickest`, what `worker.quiet` has read here at its best, has one rank on a CPU take only steps of a quiet host, for
-a while (`quiet.PATIENCE_S`). `--steps` is the least number of steps per visit: short ones are repeated for
+`--quickest`, the quickest survey of `worker.quiet` here, has one rank on a CPU take only steps of a quiet host, for a
+while (`quiet.PATIENCE_S`). `--steps` is the least number of steps per visit: short ones are repeated for
 `timing.VISIT_S`, `--budget` cuts long ones.
 """
 
@@ -172,7 +172,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
     parser.add_argument("--threads", type=int, default=int(os.environ.get("DLH_THREADS", "1")))
     parser.add_argument("--ranks", type=int, default=1, help="joined ranks on this host")
-    parser.add_argument("--quickest", type=float, help="seconds that the gauge read here at its best: wait for quiet")
+    parser.add_argument("--quickest", type=float, help="seconds of the quickest survey here: wait for a quiet host")
     options = parser.parse_args()
     if min(options.steps, options.repeats, options.threads, options.ranks) < 1 or (options.batch or 1) < 1:
         parser.error("numbers must be at least 1")
