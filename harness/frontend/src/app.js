@@ -29,13 +29,16 @@ const PARTS = {
 
 const seen = new WeakSet();
 const loaded = new Map();
-const watcher = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    if (!entry.isIntersecting) continue;
-    watcher.unobserve(entry.target);
-    start(entry.target);
-  }
-}, { rootMargin: "200px" });
+const watcher = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      watcher.unobserve(entry.target);
+      start(entry.target);
+    }
+  },
+  { rootMargin: "200px" },
+);
 
 async function start(node) {
   const part = PARTS[node.dataset.mount];

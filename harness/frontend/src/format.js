@@ -18,7 +18,12 @@ export function number(value, digits = 4) {
 
 // A large count as 12.3 M.
 export function short(value) {
-  const [size, unit] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => Math.abs(value) >= 0.9995 * least) ?? [1, ""];
+  const [size, unit] = [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ].find(([least]) => Math.abs(value) >= 0.9995 * least) ?? [1, ""];
   return unit ? `${Number((value / size).toPrecision(3))} ${unit}` : number(value);
 }
 

@@ -106,9 +106,17 @@ export function mount(root) {
     const first = view.querySelector(".log-line");
     if (first && Number(first.dataset.rank) !== rank) view.classList.remove("one-rank");
     view.append(
-      el("div", { class: `log-line level-${level}`, id, "data-rank": rank, "data-line": line },
-        el("a", { href: `?rank=${rank}&attempt=${token}&line=${line}`, "aria-label": `Link to line ${line} of rank ${rank}` }, String(line)),
-        el("span", { class: "rank" }, `r${rank}`), el("span", { class: "text" }, marked(text, params.get("q")))),
+      el(
+        "div",
+        { class: `log-line level-${level}`, id, "data-rank": rank, "data-line": line },
+        el(
+          "a",
+          { href: `?rank=${rank}&attempt=${token}&line=${line}`, "aria-label": `Link to line ${line} of rank ${rank}` },
+          String(line),
+        ),
+        el("span", { class: "rank" }, `r${rank}`),
+        el("span", { class: "text" }, marked(text, params.get("q"))),
+      ),
     );
   }
 

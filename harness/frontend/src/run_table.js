@@ -10,7 +10,15 @@ const [WIDTH, HEIGHT] = [22, 8];
 function drawSwatches() {
   for (const node of document.querySelectorAll("[data-swatch]")) {
     const at = Number(node.dataset.swatch);
-    const line = drawn("line", { x1: 0, x2: WIDTH, y1: HEIGHT / 2, y2: HEIGHT / 2, stroke: color(at), "stroke-width": 2.5, "stroke-dasharray": dash(at).join(" ") || "none" });
+    const line = drawn("line", {
+      x1: 0,
+      x2: WIDTH,
+      y1: HEIGHT / 2,
+      y2: HEIGHT / 2,
+      stroke: color(at),
+      "stroke-width": 2.5,
+      "stroke-dasharray": dash(at).join(" ") || "none",
+    });
     const svg = drawn("svg", { width: WIDTH, height: HEIGHT });
     svg.append(line);
     node.replaceChildren(svg);
@@ -18,8 +26,20 @@ function drawSwatches() {
 }
 
 function tellWithin(node, count, ids) {
-  const clear = el("button", { type: "button", class: "btn btn-sm", onclick: () => { keepWithin(null); } }, "Clear the ranges");
-  node.replaceChildren(...(ids ? [el("span", { class: "small" }, `${ids.size} of ${count} within the ranges`), clear] : []));
+  const clear = el(
+    "button",
+    {
+      type: "button",
+      class: "btn btn-sm",
+      onclick: () => {
+        keepWithin(null);
+      },
+    },
+    "Clear the ranges",
+  );
+  node.replaceChildren(
+    ...(ids ? [el("span", { class: "small" }, `${ids.size} of ${count} within the ranges`), clear] : []),
+  );
 }
 
 export function setUpRunTable() {
@@ -43,7 +63,9 @@ export function setUpRunTable() {
   table.addEventListener("click", ({ target }) => {
     const link = target.closest("[data-without]");
     if (!link) return;
-    const rest = [...new URLSearchParams(window.location.search)].filter(([name, value]) => name !== "job" || value !== link.dataset.without);
+    const rest = [...new URLSearchParams(window.location.search)].filter(
+      ([name, value]) => name !== "job" || value !== link.dataset.without,
+    );
     link.href = `?${new URLSearchParams(rest)}`;
   });
   const all = document.querySelector("[data-all-fields]");

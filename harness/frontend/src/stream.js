@@ -4,8 +4,23 @@ import { request } from "./net.js";
 import { reach } from "./reach.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
-const KINDS = ["started", "running", "progress", "metric", "checkpoint", "sample", "log", "note", "exited",
-  "state", "job", "node", "dataset", "end", "message"];
+const KINDS = [
+  "started",
+  "running",
+  "progress",
+  "metric",
+  "checkpoint",
+  "sample",
+  "log",
+  "note",
+  "exited",
+  "state",
+  "job",
+  "node",
+  "dataset",
+  "end",
+  "message",
+];
 
 export class Stream {
   constructor(topics) {
