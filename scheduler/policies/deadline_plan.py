@@ -82,7 +82,9 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     return WaitReason(
         code=WaitCode.LATER,
         text=f"It is planned on {words}, once the jobs before it have ended.",
-        remedy=f"A higher priority{fewer} would let it start sooner.",
+        remedy="Nothing to do: it starts in time for its promise."
+        if job.promised
+        else f"A higher priority{fewer} would let it start sooner, unless the jobs before it are promised.",
     )
 
 

@@ -32,7 +32,7 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, history, keeping, queueing, timelines, use_timeline
+from harness.jobs import drain, history, keeping, queue_order, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
 from harness.jobs.selectors import job_get
@@ -92,9 +92,9 @@ def move(request: HttpRequest, job_id: str, body: QueueMove) -> Done:
     if (body.to is None) == (body.before is None):
         raise Invalid("Say either where to or before which job.", field="to", hint="Give `to` or `before`.")
     if body.to is not None:
-        queueing.job_shift(user=person(request), job=job, to=body.to)
+        queue_order.job_shift(user=person(request), job=job, to=body.to)
     else:
-        queueing.job_reorder(user=person(request), job=job, before=_job(request, body.before or ""))
+        queue_order.job_reorder(user=person(request), job=job, before=_job(request, body.before or ""))
     return Done()
 
 

@@ -37,6 +37,8 @@ class QueueRowOut(Schema):
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str
     borrows: bool = Field(description="Above its project's quota: put back when the lender needs its devices.")
+    can_go_up: bool = Field(description="An admin may move it before another waiting job.")
+    can_go_down: bool = Field(description="An admin may move it behind another waiting job.")
 
 
 class QueueOut(Schema):
