@@ -20,6 +20,7 @@ from harness.jobs.queueing import job_priority_set, options_words, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.timelines import HIDDEN, bucket_cells, pool_timeline, use_rows, window_of
 from harness.pages.use_view import use_totals
+from harness.pool.models import Device, Node
 from harness.pool.quotas import quota_set
 from scheduler.types import Option
 from tests.harness.jobs.helpers import event, place_now, queue
@@ -226,7 +227,22 @@ def test_a_device_does_not_count_before_it_was_there(job, people, node_make):
     window = window_of("day")
     assert [bucket.devices for bucket in pool_timeline(window)][:-3] == [0] * 45
     totals = use_totals(pool_timeline(window), window, 400.0)
-    assert totals["utilisation"] == pytest.approx(1.0, abs=0.35), "of the hour that it was there, not of the day"
+    assert totals["utilisation"] == pytest.approx(1.0, abs=0.01), "of the hour that it was there, not of the day"
+
+
+@pytest.mark.django_db
+def test_a_node_that_is_off_draws_nothing_and_its_devices_are_not_unused(people, node_make):
+    node = node_make(cpus=2)
+    day_ago, now = timezone.now() - timedelta(hours=24), timezone.now()
+    Node.objects.update(created_at=day_ago)
+    node.absences.create(since=now - timedelta(hours=20), until=now - timedelta(hours=8))
+    Device.objects.filter(index=1).update(away_since=now - timedelta(hours=4))
+    window = window_of("day")
+    buckets = pool_timeline(window)
+    idle_s = (12 + 8) * 3600
+    assert sum(bucket.idle_w for bucket in buckets) * window.bucket_s == pytest.approx(idle_s * 1.5, rel=0.01)
+    assert sum(bucket.present for bucket in buckets) * window.bucket_s == pytest.approx(idle_s, rel=0.01)
+    assert {bucket.devices for bucket in buckets if not bucket.idle_w} == {0}
 
 
 @pytest.mark.django_db
