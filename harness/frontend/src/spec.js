@@ -1,9 +1,9 @@
 // The spec as form and YAML at once. The server checks and translates; whichever side was typed in wins.
 import htmx from "htmx.org";
 import { alertBox, clear, debounce, el } from "./dom.js";
-import { ApiError, json, request } from "./net.js";
 import { Editor } from "./editor.js";
 import { number } from "./format.js";
+import { ApiError, json, request } from "./net.js";
 import { ago, localInput } from "./time.js";
 
 const WAIT_MS = 350;
@@ -40,7 +40,7 @@ function textOf(field, value) {
   return Array.isArray(value) ? value.join(", ") : String(value);
 }
 
-function valueOf(field, text) {
+function valueIn(field, text) {
   const { kind, spec: path } = field.dataset;
   if (text === "")
     return path.startsWith("data.split.") ? undefined : path === "name" ? "" : path === "data.exclude" ? [] : "auto";
@@ -118,7 +118,7 @@ export function mount(form) {
       const text = field.value.trim();
       const path = field.dataset.spec;
       // What nobody touched stays as it was written, a moment with its seconds.
-      if (text !== textOf(field, get(spec, path))) put(wish, path, valueOf(field, text));
+      if (text !== textOf(field, get(spec, path))) put(wish, path, valueIn(field, text));
     }
     if (wish.data?.split && typeof wish.data.split === "object" && Object.keys(wish.data.split).length === 0)
       wish.data.split = "auto";
