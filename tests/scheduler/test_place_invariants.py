@@ -151,7 +151,7 @@ def test_carried_out_and_asked_again_first_come_first_served_changes_nothing(see
 
 @settings(max_examples=150, deadline=None)
 @given(seeds, policies)
-@example(95, "edf")
+@example(95, "edf_widest")
 @example(95, "deadline")
 def test_decisions_come_to_rest(seed, policy):
     """Also of running jobs whose option leaves the model open: what they hold is not what is free for others."""

@@ -43,7 +43,7 @@ def counts(plan):
 
 
 def test_it_is_known_by_name_with_and_without_energy():
-    assert {"deadline_energy", "deadline", "edf"} <= set(names())
+    assert {"deadline_energy", "deadline", "edf_widest"} <= set(names())
     assert policy_of("deadline").least_gain == 0.0
 
 
@@ -252,7 +252,10 @@ JOBS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(
-    JOBS, st.sampled_from(["1x8", "2x4", "4x2"]), st.booleans(), st.sampled_from(["deadline_energy", "deadline", "edf"])
+    JOBS,
+    st.sampled_from(["1x8", "2x4", "4x2"]),
+    st.booleans(),
+    st.sampled_from(["deadline_energy", "deadline", "edf_widest"]),
 )
 def test_no_device_is_given_out_twice_and_everybody_is_accounted_for(rows, spec, spans, policy):
     pool = SimPool.parse(spec, spans_nodes=spans)
