@@ -7,12 +7,14 @@
 #   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
 #   make backup FILE=x the installation in DLH_HOME, which may be running, into one file (SECRETS=1: its key too)
 #   make restore FILE=x   such a file into an empty DLH_HOME
-#   make lint          style, types, import walls, Django's own checks
+#   make lint          style (Python, templates, scripts), types, import walls, Django's own checks
 #   make bench         every figure of docs/benchmarks.md, about 4 hours (make bench-start: one of them)
 #
 # Settings: DLH_HOME (data, default var/), DLH_PORT (8000), DLH_HOST (127.0.0.1), REDIS_URL; docs/operator-guide.md.
 
 PY := .venv/bin/python
+# Set-up puts a Node.js into .venv where the system has none that is new enough.
+BIOME := PATH="$(CURDIR)/.venv/bin:$$PATH" node_modules/.bin/biome
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
 
 .PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
@@ -73,6 +75,7 @@ lint: setup-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/djangofmt --check templates
+	$(BIOME) check --error-on-warnings
 	.venv/bin/mypy harness scheduler codegen worker
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run
@@ -82,6 +85,7 @@ format: setup-test
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	.venv/bin/djangofmt templates
+	$(BIOME) check --write
 
 bench: setup-test
 	@$(PY) -m tests.benchmarks $(ARGS)

@@ -1,8 +1,8 @@
 // Entry of every page: htmx, theme, times, keyboard, and lazy mounting of the parts a page asks for.
 import htmx from "htmx.org";
-import { localise, startClock } from "./time.js";
 import { reach } from "./reach.js";
 import { setUpShell } from "./shell.js";
+import { localise, startClock } from "./time.js";
 
 htmx.config.allowEval = false;
 htmx.config.includeIndicatorStyles = false;

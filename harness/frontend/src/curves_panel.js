@@ -1,10 +1,11 @@
 // The live tab: training and validation in one chart per quantity, speed per rank, processor, memory, GPU.
-import { el, alertBox, clear } from "./dom.js";
+
+import { curveControls } from "./charts/controls.js";
+import { points } from "./charts/curve_data.js";
+import { CurveChart } from "./charts/curves.js";
+import { alertBox, clear, el } from "./dom.js";
 import { json, pageData } from "./net.js";
 import { stream } from "./stream.js";
-import { CurveChart } from "./charts/curves.js";
-import { points } from "./charts/curve_data.js";
-import { curveControls } from "./charts/controls.js";
 
 const ORDER = ["loss", "accuracy", "balanced_accuracy", "macro_f1", "r2", "rmse", "mae", "log_loss"];
 const MIB = 2 ** 20;

@@ -2,8 +2,8 @@
 import { announce, el } from "./dom.js";
 import { duration, number, percent } from "./format.js";
 import { giveNotice, offerNotice } from "./notice.js";
-import { localise } from "./time.js";
 import { stream } from "./stream.js";
+import { localise } from "./time.js";
 
 const POLL_MS = 15_000;
 const STATE_EVENTS = new Set([
@@ -86,10 +86,12 @@ export function mount(root) {
     }
   }
 
-  let waiting = null;
+  let isWaiting = false;
   const refreshSoon = () => {
-    waiting ??= setTimeout(() => {
-      waiting = null;
+    if (isWaiting) return;
+    isWaiting = true;
+    setTimeout(() => {
+      isWaiting = false;
       refresh().catch(() => {});
     }, 400);
   };

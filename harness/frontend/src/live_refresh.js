@@ -37,12 +37,12 @@ function folds(node) {
 }
 
 export function mount(node) {
-  let timer = null;
+  let isWaiting = false;
   let kept = null;
   let open = new Map();
   let asked = "";
   const refresh = () => {
-    timer = null;
+    isWaiting = false;
     if (document.hidden || isHeld(node)) return;
     asked = window.location.search;
     htmx.ajax("GET", node.dataset.url + asked, {
@@ -53,7 +53,9 @@ export function mount(node) {
     });
   };
   const soon = () => {
-    timer ??= setTimeout(refresh, LEAST_MS);
+    if (isWaiting) return;
+    isWaiting = true;
+    setTimeout(refresh, LEAST_MS);
   };
   node.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target !== node || !event.detail.requestConfig.headers[MARK]) return;

@@ -1,7 +1,7 @@
 // Edit one file of a draft's program: save (Ctrl-S), show the diff again, mark where a refusal points.
 import { el } from "./dom.js";
-import { csrfToken } from "./net.js";
 import { Editor } from "./editor.js";
+import { csrfToken } from "./net.js";
 
 export function mount(root) {
   const state = root.querySelector("[data-save-state]");

@@ -1,9 +1,10 @@
-// A card with one chart of the compared jobs: picture, summary in words, the same figures as a table and as CSV. What is
-// pointed at here is marked everywhere; arrow keys walk through the jobs, a click or Enter goes to one.
+// A card with one chart of the compared jobs: picture, summary in words, the same figures as a table and as CSV. What
+// is pointed at here is marked everywhere; arrow keys walk through the jobs, a click or Enter goes to one.
+
+import { write } from "./charts/fields.js";
+import { placeIn, start } from "./charts/run_charts.js";
 import { csvSave, csvText } from "./csv.js";
 import { announce, el } from "./dom.js";
-import { placeIn, start } from "./charts/run_charts.js";
-import { write } from "./charts/fields.js";
 import { follow, mark } from "./runs.js";
 
 const HOW = "Arrow keys walk through the jobs, Enter opens one. The table below has the figures.";

@@ -1,6 +1,7 @@
 // The ranges of the axes as fields: what dragging along an axis does, for the keyboard, and with exact bounds.
-import { el } from "./dom.js";
+
 import { names } from "./charts/fields.js";
+import { el } from "./dom.js";
 
 function number(field, ranges, change) {
   const now = () => ranges.get(field.key) ?? { low: null, high: null };

@@ -1,6 +1,7 @@
 // What the charts of compared jobs are set to: read from the address, written to it.
-import { debounce, urlParam, urlState } from "./dom.js";
+
 import { isWide, told, varies } from "./charts/fields.js";
+import { debounce, urlParam, urlState } from "./dom.js";
 
 const AXES_FIRST = 6;
 const AXES_LEAST = 2;

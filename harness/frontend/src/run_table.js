@@ -1,8 +1,9 @@
 // The table of compared jobs and that of their specs: they mark the job that is pointed at, and leave out what lies
 // outside the ranges.
-import { el, urlState } from "./dom.js";
+
 import { drawn } from "./charts/legend.js";
 import { color, dash, onTheme } from "./charts/palette.js";
+import { el, urlState } from "./dom.js";
 import { follow, keepWithin, mark } from "./runs.js";
 
 const [WIDTH, HEIGHT] = [22, 8];
@@ -51,7 +52,9 @@ export function setUpRunTable() {
     for (const kind of ["pointerenter", "focusin"]) row.addEventListener(kind, () => mark(row.dataset.run));
     for (const kind of ["pointerleave", "focusout"]) row.addEventListener(kind, () => mark(null));
   }
-  follow("marked", (id) => rows.forEach((row) => row.classList.toggle("marked", row.dataset.run === id)));
+  follow("marked", (id) => {
+    for (const row of rows) row.classList.toggle("marked", row.dataset.run === id);
+  });
   const frame = table.parentElement;
   follow("within", (ids) => {
     // It keeps its height: a chart below must not move away from under the hand that drags a range.

@@ -1,11 +1,9 @@
 // Compared jobs by what they were given and what came of it: parallel coordinates, a scatter, bars of the best.
-import { el } from "./dom.js";
-import { number } from "./format.js";
-import { pageData } from "./net.js";
+
 import { bestOf, passes, ramp, rangeOf, scaleOf, told, varies, write } from "./charts/fields.js";
 import { drawn } from "./charts/legend.js";
-import { narrow } from "./charts/parts.js";
 import { onTheme } from "./charts/palette.js";
+import { narrow } from "./charts/parts.js";
 import {
   barsOption,
   isPlaced,
@@ -15,6 +13,9 @@ import {
   scatterOption,
   showRanges,
 } from "./charts/run_charts.js";
+import { el } from "./dom.js";
+import { number } from "./format.js";
+import { pageData } from "./net.js";
 import { RunCard } from "./run_card.js";
 import { rangeFields } from "./run_ranges.js";
 import { RunState } from "./run_state.js";
@@ -79,7 +80,9 @@ function hueBar(field) {
   if (field.better < 0) ends.reverse();
   const svg = drawn("svg", { class: "hue-bar", width: 90, height: 10, "aria-hidden": "true" });
   const gradient = drawn("linearGradient", { id: "hue-ramp" });
-  ramp().forEach((shade, at) => gradient.append(drawn("stop", { offset: at / 2, "stop-color": shade })));
+  for (const [at, shade] of ramp().entries()) {
+    gradient.append(drawn("stop", { offset: at / 2, "stop-color": shade }));
+  }
   svg.append(gradient, drawn("rect", { width: 90, height: 10, rx: 2, fill: "url(#hue-ramp)" }));
   return [
     el(
@@ -253,15 +256,18 @@ class RunsPanel {
         ? `${field.label} ${write(field, Math.min(...values))} to ${write(field, Math.max(...values))}`
         : field.label;
     };
-    const out = this.jobs.length - placed.length;
-    return `${span(chart.x)}; ${span(chart.y)}. ${jobsOf(placed.length)} drawn${out ? `, ${out} left out: no value here` : ""}. Marks by model, colours as above.`;
+    const count = this.jobs.length - placed.length;
+    const out = count ? `, ${count} left out: no value here` : "";
+    const shown = `${jobsOf(placed.length)} drawn${out}`;
+    return `${span(chart.x)}; ${span(chart.y)}. ${shown}. Marks by model, colours as above.`;
   }
 
   barsWords(chart) {
     const order = ranked(chart);
-    const out = this.jobs.length - order.length;
+    const [first, count] = [order[0], this.jobs.length - order.length];
+    const out = count ? ` ${jobsOf(count)} told no ${chart.hue.label}.` : "";
     const way = { 1: "More is better", "-1": "Less is better", 0: "Largest first" }[chart.hue.better];
-    return `${way}. First: ${this.jobs[order[0]].name}, ${write(chart.hue, chart.hue.values[order[0]])}.${out ? ` ${jobsOf(out)} told no ${chart.hue.label}.` : ""}`;
+    return `${way}. First: ${this.jobs[first].name}, ${write(chart.hue, chart.hue.values[first])}.${out}`;
   }
 
   drawRanges() {

@@ -13,6 +13,7 @@ function setUpTheme() {
   for (const button of document.querySelectorAll("[data-theme-choice]")) {
     button.addEventListener("click", () => {
       root.dataset.theme = button.dataset.themeChoice;
+      // biome-ignore lint/suspicious/noDocumentCookie: browsers give a CookieStore to pages over https alone
       document.cookie = `theme=${button.dataset.themeChoice}; path=/; max-age=31536000; samesite=lax`;
       window.dispatchEvent(new CustomEvent("dlh:theme-wish"));
       mark();

@@ -56,7 +56,8 @@ export class Stream {
     setTimeout(() => this.open(), wait);
   }
 
-  // A browser does not tell why it was refused a stream: asked once more, the portal does. The words go with the next try.
+  // A browser does not tell why it was refused a stream: asked once more, the portal does. The words go with the
+  // next try.
   async explain() {
     const asked = new AbortController();
     try {

@@ -1,6 +1,6 @@
 // Resumable upload (tus 1.0) in 8 MB pieces: survives reloads and lost connections, shows rate and time left.
 import * as tus from "tus-js-client";
-import { alertBox, clear, el, announce } from "./dom.js";
+import { alertBox, announce, clear, el } from "./dom.js";
 import { bytes, duration, percent } from "./format.js";
 import { csrfToken, request } from "./net.js";
 

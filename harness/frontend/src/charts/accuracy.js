@@ -1,7 +1,7 @@
 // Charts of the estimator: measured against fitted, residuals, errors side by side, error over time.
 import { number } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, columnAt, timeAxis } from "./parts.js";
+import { axis, base, columnAt, lines, timeAxis } from "./parts.js";
 
 const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "pin", "arrow"];
 
@@ -58,8 +58,8 @@ function agreement(chart) {
     grid: { left: 44, right: 24, top: 16, bottom: 32, containLabel: true },
     tooltip: {
       ...base().tooltip,
-      formatter: ({ seriesName, value }) =>
-        `${seriesName}\n${chart.columns[1]} ${number(value[0], 3)}\n${chart.columns[2]} ${number(value[1], 3)}${value[2] ? `\n${value[2]}` : ""}`,
+      formatter: ({ seriesName, value: [x, y, name] }) =>
+        lines(seriesName, `${chart.columns[1]} ${number(x, 3)}`, `${chart.columns[2]} ${number(y, 3)}`, name),
     },
     xAxis: logAxis(chart.columns[1], 28),
     yAxis: logAxis(chart.columns[2], 48),
@@ -96,8 +96,8 @@ function residuals(chart) {
     grid: { left: 44, right: 24, top: 16, bottom: 32, containLabel: true },
     tooltip: {
       ...base().tooltip,
-      formatter: ({ seriesName, value }) =>
-        `${seriesName}\n${chart.columns[1]} ${number(value[0], 3)}\n${chart.columns[2]} ${number(value[1], 3)}${value[2] ? `\n${value[2]}` : ""}`,
+      formatter: ({ seriesName, value: [x, y, name] }) =>
+        lines(seriesName, `${chart.columns[1]} ${number(x, 3)}`, `${chart.columns[2]} ${number(y, 3)}`, name),
     },
     xAxis: axis(chart.columns[1], { type: "log", min: ends[0], max: ends[1], axisLabel: logLabel(ends) }),
     yAxis: axis(chart.columns[2], { type: "value", nameGap: 48 }),
@@ -153,8 +153,8 @@ function overTime(chart) {
     grid: { left: 44, right: 24, top: 16, bottom: 32, containLabel: true },
     tooltip: {
       ...base().tooltip,
-      formatter: ({ seriesName, value }) =>
-        `${seriesName}\n${new Date(value[0]).toLocaleString()}\n${number(value[1], 3)} %${value[2] ? `\n${value[2]}` : ""}`,
+      formatter: ({ seriesName, value: [at, error, name] }) =>
+        lines(seriesName, new Date(at).toLocaleString(), `${number(error, 3)} %`, name),
     },
     xAxis: timeAxis("finished"),
     yAxis: axis("error, %", { type: "value", nameGap: 44, min: 0 }),

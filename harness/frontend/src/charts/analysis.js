@@ -1,5 +1,5 @@
 // Analysis charts of the results tab, by echarts; texts are drawn on canvas, so names given by people stay text.
-import * as echarts from "echarts/core";
+
 import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
 import {
   AriaComponent,
@@ -11,16 +11,17 @@ import {
   TooltipComponent,
   VisualMapComponent,
 } from "echarts/components";
+import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
-import { pageData } from "../net.js";
 import { number, short } from "../format.js";
+import { pageData } from "../net.js";
 import { ACCURACY } from "./accuracy.js";
 import { INTERVALS } from "./intervals.js";
 import { Legend } from "./legend.js";
 import { OFFER } from "./offer.js";
-import { RATES } from "./rates.js";
 import { color, dark, ink, onTheme } from "./palette.js";
-import { axis, base, clip, columnAt, narrow } from "./parts.js";
+import { axis, base, clip, columnAt, lines, narrow } from "./parts.js";
+import { RATES } from "./rates.js";
 import { hasThreshold, mountThreshold, pointAt } from "./threshold.js";
 import { TIMELINES } from "./timelines.js";
 
@@ -197,7 +198,12 @@ function curve(chart, threshold) {
       ...base().tooltip,
       trigger: "item",
       formatter: ({ seriesName, value }) =>
-        `${seriesName}\n${plan.xName || chart.columns[x]} ${number(value[0], 3)}\n${plan.yName || chart.columns[y]} ${number(value[1], 3)}${cut >= 0 && value.length > 2 ? `\nfrom probability ${number(value[2], 3)} on` : ""}`,
+        lines(
+          seriesName,
+          `${plan.xName || chart.columns[x]} ${number(value[0], 3)}`,
+          `${plan.yName || chart.columns[y]} ${number(value[1], 3)}`,
+          cut >= 0 && value.length > 2 && `from probability ${number(value[2], 3)} on`,
+        ),
     },
     xAxis: axis(plan.xName || chart.columns[x], {
       type: "value",

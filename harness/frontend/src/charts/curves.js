@@ -4,8 +4,8 @@ import { announce, el } from "../dom.js";
 import { number } from "../format.js";
 import { curveAxes, wordsAlong, X_LABELS } from "./curve_axes.js";
 import { bands, edgeLines, edges, linesOf } from "./curve_bands.js";
-import { fewWords, manyWords } from "./curve_words.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
+import { fewWords, manyWords } from "./curve_words.js";
 import { color, dash, faded, ink, onTheme } from "./palette.js";
 import { smooth, thin } from "./smooth.js";
 
@@ -35,8 +35,8 @@ function widened(values) {
 
 export class CurveChart {
   // series: Map name -> {label, points: [{step, epoch, time_s, value}] in order of step, start_s, source, key}
-  // link: `{mark(name), open(name)}` where a line stands for something of its own: called with its name or null as it is
-  // pointed at, and with its name as it is clicked.
+  // link: `{mark(name), open(name)}` where a line stands for something of its own: called with its name or null as it
+  // is pointed at, and with its name as it is clicked.
   constructor(host, { title, toolsHost, unit = "", note = "", height = 240, id = "chart", zero = false, link = null }) {
     Object.assign(this, { title, unit, height, id, zero, link, marked: null, shown: null });
     this.series = new Map();

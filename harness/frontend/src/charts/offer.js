@@ -107,7 +107,8 @@ function named(points) {
   );
 }
 
-// The same in words beside the points where there is room: between the lines of ranges that cross there, off other points.
+// The same in words beside the points where there is room: between the lines of ranges that cross there, off other
+// points.
 function words(marked, points, xOf, yOf, width) {
   const { text, surface } = ink();
   const plate = {
@@ -159,8 +160,10 @@ function frontier(points) {
   const kept = points
     .filter((point) => point.what && kindOf(point) !== "never")
     .sort((a, b) => a.late - b.late || a.energy - b.energy);
-  let best = Infinity;
-  const steps = kept.filter((point) => point.energy < best && ((best = point.energy), true));
+  const steps = [];
+  for (const point of kept) {
+    if (point.energy < (steps.at(-1)?.energy ?? Infinity)) steps.push(point);
+  }
   return {
     type: "line",
     name: "best trade-offs",
@@ -214,10 +217,9 @@ function offer(chart, _mode, node) {
   const ways = points.flatMap((point) => [point.early, point.late]);
   const isNear = typeof chart.deadline === "number" && chart.deadline < FAR * Math.max(...ways);
   const times = isNear ? [...ways, chart.deadline] : ways;
-  const groups = Object.groupBy
-    ? Object.groupBy(points, kindOf)
-    : points.reduce((found, point) => ({ ...found, [kindOf(point)]: [...(found[kindOf(point)] ?? []), point] }), {});
-  const { named: marked = [], open = [], late = [], never = [] } = groups;
+  const [marked, open, late, never] = ["named", "open", "late", "never"].map((kind) =>
+    points.filter((point) => kindOf(point) === kind),
+  );
   const outstanding = [...marked, ...late.filter(({ what }) => what !== LATE)];
   const faint = ink().faint;
   const [x, y, width] = [scaleOf(times), scaleOf(energies), node.clientWidth - 140];

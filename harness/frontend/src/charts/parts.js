@@ -55,6 +55,9 @@ export function clip(name) {
   return name.length > length ? `${name.slice(0, length - 1)}…` : name;
 }
 
+// Words below each other; what is empty gets no line.
+export const lines = (...parts) => parts.filter(Boolean).join("\n");
+
 export function columnAt(chart, ...names) {
   for (const name of names) {
     const index = chart.columns.indexOf(name);

@@ -1,5 +1,5 @@
-// A range test: loss and accuracy against the learning rate, with fits, the interval, what each rule would take, and the
-// validation losses of short trainings.
+// A range test: loss and accuracy against the learning rate, with fits, the interval, what each rule would take, and
+// the validation losses of short trainings.
 import { number } from "../format.js";
 import { color, faded, ink } from "./palette.js";
 import { axis, base } from "./parts.js";

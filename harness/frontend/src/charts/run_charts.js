@@ -1,7 +1,8 @@
 // Charts with a mark for each compared job, by echarts: parallel coordinates, scatter, bars of the best.
-import * as echarts from "echarts/core";
+
 import { BarChart, ParallelChart, ScatterChart } from "echarts/charts";
 import { AriaComponent, GridComponent, ParallelComponent, TooltipComponent } from "echarts/components";
+import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import { number } from "../format.js";
 import { bestOf, hueOf, intervalsOf, names, scaleOf, write } from "./fields.js";

@@ -19,8 +19,8 @@ export function hasThreshold(chart) {
   );
 }
 
-// The point of the curve at which rows from this probability on are taken: that of the lowest cut that is as high. Where
-// two have the same, the one that counts the rows of just this probability finds more, or takes more wrongly.
+// The point of the curve at which rows from this probability on are taken: that of the lowest cut that is as high.
+// Where two have the same, the one that counts the rows of just this probability finds more, or takes more wrongly.
 export function pointAt(chart, threshold) {
   const [cut, recall] = [columnAt(chart, "threshold"), columnAt(chart, "tpr", "recall")];
   const [fpr, precision] = [columnAt(chart, "fpr"), columnAt(chart, "precision")];

@@ -1,7 +1,7 @@
-// What the pool did over time. Columns: from (ISO time), then one line per further column, or for as many as `lines` says:
-// the others are told beside them. Stacked where they add up; `bases`: what each line rests on.
+// What the pool did over time. Columns: from (ISO time), then one line per further column, or for as many as `lines`
+// says: the others are told beside them. Stacked where they add up; `bases`: what each line rests on.
 import { number } from "../format.js";
-import { color, ink } from "./palette.js";
+import { color } from "./palette.js";
 import { axis, base, timeAxis } from "./parts.js";
 
 const LINE_TYPES = ["solid", "dashed", "dotted"];
