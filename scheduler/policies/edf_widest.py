@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scheduler.policies.rooms import Rooms, Slot
+from scheduler.policies.gang_sites import GangSites, Slot
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 LEAST_LEFT_S = 1.0
@@ -21,17 +21,17 @@ class EdfWidest:
 
     def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
         """Jobs without a deadline come last, by submission. Running jobs that can be paused are planned anew."""
-        rooms = Rooms(capacity, jobs, quotas, now_s)
+        sites = GangSites(capacity, jobs, quotas, now_s)
         slots: dict[str, Slot] = {}
         fixed = {job.job_id: job.running.option for job in jobs if job.running and job.is_running and not job.can_pause}
         queue = sorted((job for job in jobs if job.job_id not in fixed), key=_order)
         for job in jobs:
             if job.job_id in fixed:
-                rooms.hold(job, now_s + max(LEAST_LEFT_S, job.left_high_s(fixed[job.job_id])))
+                sites.hold(job, now_s + max(LEAST_LEFT_S, job.left_high_s(fixed[job.job_id])))
         for job in queue:
-            slot = _widest(rooms, job, now_s)
+            slot = _widest(sites, job, now_s)
             if slot:
-                rooms.take(job, slot)
+                sites.take(job, slot)
                 slots[job.job_id] = slot
         allotments = fixed | {job_id: slot.option for job_id, slot in slots.items()}
         return Plan(
@@ -43,7 +43,7 @@ class EdfWidest:
                 if math.isfinite(left_s)
             },
             order=tuple(job.job_id for job in queue if job.job_id not in slots),
-            hints={job_id: slot.room.hint for job_id, slot in slots.items()},
+            hints={job_id: slot.site.hint for job_id, slot in slots.items()},
             reasons={
                 job.job_id: "A job with an earlier deadline needs the devices, or more of them are free."
                 for job in queue
@@ -57,11 +57,11 @@ def _order(job: JobView) -> tuple[int, float, float, str]:
     return (-job.priority, deadline_s, job.submitted_s, job.job_id)
 
 
-def _widest(rooms: Rooms, job: JobView, now_s: float) -> Slot | None:
+def _widest(sites: GangSites, job: JobView, now_s: float) -> Slot | None:
     options: list[Option] = sorted(job.options, key=lambda option: -option.count)
     for option in options:
-        if rooms.may_start_now(option) and rooms.fits_quota(job, option):
-            slot = rooms.find(job, option, max(LEAST_LEFT_S, job.left_high_s(option)), now_s)
+        if sites.may_start_now(option) and sites.fits_quota(job, option):
+            slot = sites.find(job, option, max(LEAST_LEFT_S, job.left_high_s(option)), now_s)
             if slot:
                 return slot
     return None

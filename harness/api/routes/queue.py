@@ -32,9 +32,10 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, history, keeping, queue_order, queueing, timelines, use_timeline
+from harness.jobs import drain, history, queue_order, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
+from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pool import quotas, reservations
 from harness.pool.models import Reservation
@@ -143,9 +144,7 @@ def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, 
     """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
     user = person(request)
     project = _reserved_for(user, body)
-    found = keeping.reservation_consequences(
-        user=user, project=project, **body.model_dump(exclude={"project", "purpose"})
-    )
+    found = reservation_consequences(user=user, project=project, **body.model_dump(exclude={"project", "purpose"}))
     return {"items": list(map(_delayed_out, found))}
 
 

@@ -17,6 +17,7 @@ from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.pool import SimPool
 from scheduler.simulate.rules import Rules
 from scheduler.types import JobView, Option, Quota, Running, WaitCode
+from tests.scheduler.pools import hard_quota
 
 FREE = Rescale(fixed_s=0.0, per_doubling_s=0.0)
 POLICY = DeadlineEnergy(rescale=FREE)
@@ -230,7 +231,7 @@ def test_a_job_that_cannot_be_paused_keeps_its_devices():
 
 def test_a_project_stays_in_its_quota_but_borrows_what_is_free():
     jobs = [view("a", 1000.0, widths=(1,), project="p"), view("b", 1000.0, widths=(1,), project="p")]
-    strict = {"p": Quota(devices={"cuda": 1}, may_borrow=False)}
+    strict = {"p": hard_quota({"cuda": 1})}
     lent = {"p": Quota(devices={"cuda": 1})}
     assert counts(planned(jobs, quotas=strict)) == {"a": 1}
     assert counts(planned(jobs, quotas=lent)) == {"a": 1, "b": 1}
