@@ -76,7 +76,7 @@ lint: setup-test
 	.venv/bin/mypy harness scheduler codegen worker
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run
-	DLH_URL=https://harness.example.org DLH_BEHIND_PROXY=1 $(PY) -W ignore manage.py check --deploy --fail-level WARNING
+	DLH_PUBLIC_URL=https://harness.example.org DLH_BEHIND_PROXY=1 $(PY) -W ignore manage.py check --deploy --fail-level WARNING
 
 format: setup-test
 	.venv/bin/ruff check --fix .
