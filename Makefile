@@ -2,13 +2,20 @@
 #
 #   make demo          start everything and train the sample job; Ctrl-C ends it (ONCE=1: end by itself)
 #   make run           start broker, portal, control and a node; Ctrl-C ends it
+#   make stop          end what runs in DLH_HOME
+#   make status        what runs there, and at which address
+#   make password      print a new password for the first admin
 #   make token         print a token for dlh, without a browser (FOR=user NAME=name DAYS=90)
-#   make test          every test (ARGS="tests/codegen -k name" picks some)
-#   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
 #   make backup FILE=x the installation in DLH_HOME, which may be running, into one file (SECRETS=1: its key too)
 #   make restore FILE=x   such a file into an empty DLH_HOME
+#
+#   make test          every test (ARGS="tests/codegen -k name" picks some)
+#   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
 #   make lint          style, types, import walls, Django's own checks
+#   make format        what ruff and djangofmt can repair themselves
 #   make bench         every figure of docs/benchmarks.md, about 4 hours (make bench-start: one of them)
+#   make third-party   docs/third-party.md anew, from what is installed
+#   make clean         remove what set-up and tools made (.venv, node_modules ...), not DLH_HOME
 #
 # Settings: DLH_HOME (data, default var/), DLH_PORT (8000), DLH_HOST (127.0.0.1), REDIS_URL; docs/operator-guide.md.
 
