@@ -14,6 +14,7 @@
 #   make lint          style, types, import walls, Django's own checks
 #   make format        what ruff and djangofmt can repair themselves
 #   make bench         every figure of docs/benchmarks.md, about 4 hours (make bench-start: one of them)
+#   make pictures      the pictures of the README anew, from real jobs in a real browser
 #   make third-party   docs/third-party.md anew, from what is installed
 #   make clean         remove what set-up and tools made (.venv, node_modules ...), not DLH_HOME
 #
@@ -22,7 +23,7 @@
 PY := .venv/bin/python
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
 
-.PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
+.PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench pictures third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -95,6 +96,9 @@ bench: setup-test
 
 $(addprefix bench-,$(subst _,-,$(BENCHMARKS))): setup-test
 	@$(PY) -m tests.benchmarks.bench_$(subst -,_,$(patsubst bench-%,%,$@)) $(ARGS)
+
+pictures: setup-test
+	@$(PY) -m tests.e2e.pictures
 
 third-party: setup-test
 	@$(PY) -m harness.stack.third_party > docs/third-party.md
