@@ -28,7 +28,7 @@ def test_what_is_told_to_a_borrower_keeps_nothing_for_it():
     assert counts(planned([*jobs, later], quotas=lent)) == {"owner": 3, "later": 1}
 
 
-@pytest.mark.parametrize("policy", [name for name in names() if name != "edf"])  # which never borrows
+@pytest.mark.parametrize("policy", [name for name in names() if name != "edf_widest"])  # never borrows
 def test_of_two_kinds_only_the_one_that_is_not_hard_is_borrowed(policy):
     quotas = {"p": hard_quota({"cpu": 1, "cuda": 1}, ["cpu"])}
     wide = [job(kind, way(2, kind=kind, run_s=50), project="p", can_pause=True) for kind in ("cpu", "cuda")]
