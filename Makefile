@@ -11,8 +11,8 @@
 #
 #   make test          every test (ARGS="tests/codegen -k name" picks some)
 #   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
-#   make lint          style, types, import walls, Django's own checks
-#   make format        what ruff and djangofmt can repair themselves
+#   make lint          style (Python, templates, scripts), types, import walls, Django's own checks
+#   make format        what the formatters can repair themselves
 #   make bench         every figure of docs/benchmarks.md, about 4 hours (make bench-start: one of them)
 #   make pictures      the pictures of the README anew, from real jobs in a real browser
 #   make third-party   docs/third-party.md anew, from what is installed
@@ -21,6 +21,8 @@
 # Settings: DLH_HOME (data, default var/), DLH_PORT (8000), DLH_HOST (127.0.0.1), REDIS_URL; docs/operator-guide.md.
 
 PY := .venv/bin/python
+# Set-up puts a Node.js into .venv where the system has none that is new enough.
+BIOME := PATH="$(CURDIR)/.venv/bin:$$PATH" node_modules/.bin/biome
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
 
 .PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench pictures third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
@@ -81,6 +83,7 @@ lint: setup-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/djangofmt --check templates
+	$(BIOME) check --error-on-warnings
 	.venv/bin/mypy harness scheduler codegen worker
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run
@@ -90,6 +93,7 @@ format: setup-test
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	.venv/bin/djangofmt templates
+	$(BIOME) check --write
 
 bench: setup-test
 	@$(PY) -m tests.benchmarks $(ARGS)
