@@ -65,7 +65,7 @@ class Job(models.Model):
     promised_at = models.DateTimeField(null=True, blank=True)
     """Finish time promised at admission; None: nothing was promised."""
     promise = models.JSONField(default=dict, blank=True)
-    """What admission said: `{text, finish_at, admitted_at, policy}`."""
+    """What admission said: `{state, text, finish_at, admitted_at}` (`harness.jobs.promises`); empty: nothing."""
     expected_start_at = models.DateTimeField(null=True, blank=True)
     expected_finish_at = models.DateTimeField(null=True, blank=True)
     expected_low_at = models.DateTimeField(null=True, blank=True)
