@@ -211,7 +211,7 @@ def _record_lost(entry: registry.Entry) -> None:
 
 
 def _stream_of(entry: registry.Entry) -> int:
-    """Where its supervisor sent what it said: the end must not overtake that. Without a plan it said nothing."""
+    """Where its supervisor sent what it said: the end must not overtake that. Without a plan it printed nothing."""
     try:
         return RunPlan.from_dict(json.loads(entry.paths.plan(entry.token).read_text())).event_stream
     except (OSError, ValueError):

@@ -119,7 +119,7 @@ def _program_call(request: dict[str, Any], verb: str, argv: tuple[str, ...]) -> 
     """In the sandbox, with the program and its data and nothing else."""
     program, data = program_folder(request), request.get("dataset_dir")
     if not (program / "model.py").is_file():
-        raise ProgramProblem("The program is not there any more.", "Save it and ask again.", "program_missing")
+        raise ProgramProblem("The program is gone.", "Save it and ask again.", "program_missing")
     return ProgramCall(
         name=f"{verb}-{request['request_id']}", argv=argv, workdir=program,
         readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=INSPECT_S,

@@ -123,7 +123,7 @@ def _predict(request: dict[str, Any]) -> None:
     checkpoint = str(request.get("checkpoint") or "")
     weights = paths.checkpoints / checkpoint if checkpoint else paths.results / "model.safetensors"
     if not weights.exists():
-        raise ProgramProblem(f"{weights.name} is not there any more.", "Choose another checkpoint.")
+        raise ProgramProblem(f"{weights.name} is gone.", "Choose another checkpoint.")
     argv = [sys.executable, str(paths.program / "predict.py"), "--input", str(inputs[0])]
     argv += ["--output", str(folder / "output.json"), "--weights", str(weights)]
     # the whole work folder: what lies in it may be links that the ranks made, which must lead nowhere
@@ -200,7 +200,7 @@ def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None)
     try:
         done = None if call.name in _called_off else _sandboxed(call, on_line)
         if done is None or call.name in _called_off:
-            raise ProgramProblem("Nobody waits for it any more.", "Ask again.", "called_off")
+            raise ProgramProblem("Nobody is waiting for it any more.", "Ask again.", "called_off")
     finally:
         _called_off.discard(call.name)
     if done.timed_out:

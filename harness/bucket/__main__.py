@@ -125,7 +125,7 @@ def main() -> int:
         refusal_write(str(error), lead="The object store", code=code, as_json=given.json)
         return EXIT_AWAY if error.away else EXIT_REFUSED
     except KeyboardInterrupt:
-        text = "what was copied stays; the same command goes on there"
+        text = "what was copied is kept; run the same command again to continue"
         refusal_write(text, lead="Interrupted", code="interrupted", as_json=given.json)
         return EXIT_INTERRUPTED
     sys.stdout.write((json.dumps(values) if given.json else text) + "\n")

@@ -164,7 +164,7 @@ def _reading_start(dataset: Dataset) -> None:
 def _name_check(name: str) -> str:
     name = name.strip()
     if not name or len(name) > 120:
-        raise Invalid("A dataset needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+        raise Invalid("A dataset needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
     return name
 
 

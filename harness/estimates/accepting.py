@@ -88,7 +88,7 @@ def _promise_check(job: Job) -> None:
         raise Conflict(
             "With these devices the finish that was promised could not be kept.",
             code="promise_lost",
-            hint=f"{fields['promise'].get('text', '')} Take another line, or clone the job.".strip(),
+            hint=f"{fields['promise'].get('text', '')} Choose another line, or clone the job.".strip(),
         )
     Job.objects.filter(pk=job.pk).update(**fields)
 
@@ -108,7 +108,7 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
     line = priced.lines[place]
     allowed = {None, Hindrance.NOT_WISHED} | (set() if promised else {Hindrance.DEADLINE})
     if line.hindrance not in allowed:
-        raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Take another line.")
+        raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Choose another line.")
     return line
 
 
@@ -118,7 +118,7 @@ def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
         raise _stale(user, job, offer, "The program was changed since this offer was made.")
     way = chosen.allocation
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes), way):
-        raise _stale(user, job, offer, f"{devices_words(way)}: they are not in the pool any more.")
+        raise _stale(user, job, offer, f"{devices_words(way)}: they are no longer in the pool.")
 
 
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:

@@ -50,7 +50,7 @@ def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "
     """
     require(user, job.project, Role.MEMBER)
     if kind and kind not in DeviceKind.values:
-        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint="Take cpu or cuda.")
+        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint="Use cpu or cuda.")
     return probe_begin(by=user, job=job, inspection=inspection, kind=kind, model_name=model_name)
 
 

@@ -170,7 +170,7 @@ def columns_get(keys: Sequence[str]) -> tuple[Column, ...]:
     """Columns by their names, each once; those shown by default where none is named. Raises `Invalid`."""
     wanted = dict.fromkeys(map(column_key, keys or DEFAULT))
     if len(wanted) > COLUMNS_MAX:
-        raise Invalid(f"A list has at most {COLUMNS_MAX} columns.", field="column", hint="Take some away.")
+        raise Invalid(f"A list can have at most {COLUMNS_MAX} columns.", field="column", hint="Remove some.")
     return tuple(column_get(key) for key in wanted)
 
 

@@ -145,7 +145,7 @@ def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
     rows = Job.objects.select_for_update() if hold else Job.objects.all()
     job.refresh_from_db(fields=["state", "deleted_at"], from_queryset=rows)
     if job.state != JobState.DRAFT or job.deleted_at:
-        raise Conflict(f"{job.name} is {job.state} and cannot be edited any more.", hint="Clone it and edit the clone.")
+        raise Conflict(f"{job.name} is {job.state} and can no longer be edited.", hint="Clone it and edit the clone.")
     paths: RunPaths = settings.STORE.job(job.pk)
     return paths
 

@@ -51,7 +51,7 @@ _hashes = Hashes()
 _REPORTED = ("inputs", "outputs", "opset", "check", "versions", "script", "model_bytes")
 _LISTS = {"inputs", "outputs"}
 _WORDS_MAX = 600
-_NO_ANSWER = {"message": "No node answered in time.", "hint": "See whether a node is up, and ask again."}
+_NO_ANSWER = {"message": "No node answered in time.", "hint": "Check that a node is up, then ask again."}
 
 
 def _newest(job: Job, checkpoint: str) -> ModelExport | None:
@@ -254,7 +254,7 @@ def _opened(export: ModelExport, name: str) -> BufferedReader:
         return _open(export, name)
     except (FileNotFoundError, UnsafePath) as error:
         wanted_check(f"jobs/{export.job_id}", f"exports/{export.pk}")
-        raise NotFound("The exported model is not there any more.", hint="Ask for it again.") from error
+        raise NotFound("The exported model is gone.", hint="Ask for it again.") from error
 
 
 def _ready(job: Job, checkpoint: str) -> ModelExport:

@@ -34,7 +34,7 @@ CAUSES: dict[FailureCode, Cause] = {
         message="The program stopped with an error.", hint="See the traceback; correct the program in a clone."
     ),
     FailureCode.PROGRAM_SYNTAX: Cause(
-        message="A file of the program is no valid Python.", hint="Correct the line that is named, in a clone."
+        message="A file of the program is not valid Python.", hint="Correct the line that is named, in a clone."
     ),
     FailureCode.MODEL_NO_BUILD: Cause(
         message="model.py has no function build(spec).",
@@ -58,8 +58,8 @@ CAUSES: dict[FailureCode, Cause] = {
         hint="See the logs for where it stopped; resume from its last checkpoint.",
     ),
     FailureCode.SANDBOX_TOO_WEAK: Cause(
-        message="The node cannot shut this program in as well as the pool asks.",
-        hint="Run it on another node, or have an admin lower the least level.",
+        message="The node cannot isolate this program as strongly as the pool requires.",
+        hint="Run it on another node, or ask an admin to lower the minimum level.",
     ),
     FailureCode.START_FAILED: Cause(
         message="The node could not start the run.", hint="See the attempt's message; tell an admin.", retried=True

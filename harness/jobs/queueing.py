@@ -137,7 +137,7 @@ def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
         rows = sorted(Job.objects.filter(state=JobState.QUEUED, deleted_at=None), key=_plain_order)
         waiting = {row.pk: row for row in rows}
         if job.pk not in waiting or (before is not None and before.pk not in waiting):
-            raise Conflict("One of the jobs does not wait any more.", hint="Look at the queue again.")
+            raise Conflict("One of the jobs is no longer waiting.", hint="Reload the queue and try again.")
         if before is not None and before.pk == job.pk:
             return job
         priority = waiting[before.pk].priority if before else min(row.priority for row in rows)
@@ -180,7 +180,7 @@ def job_shift(*, user: User, job: Job, to: str) -> Job:
     order = sorted(Job.objects.filter(state=JobState.QUEUED, deleted_at=None), key=_plain_order)
     at = next((index for index, row in enumerate(order) if row.pk == job.pk), None)
     if at is None:
-        raise Conflict("This job does not wait.", hint="Look at the queue again.")
+        raise Conflict("This job does not wait.", hint="Reload the queue and try again.")
     targets = {"up": max(0, at - 1), "first": 0, "down": at + 2, "last": len(order)}
     if to not in targets:
         raise Invalid(f"A job moves {', '.join(targets)}, not {to!r}.", field="to")

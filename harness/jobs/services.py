@@ -147,7 +147,7 @@ def job_cancel(*, user: User, job: Job) -> Job:
         _hold(job)
         waits = (JobState.DRAFT, JobState.QUEUED, JobState.PAUSED)
         runs = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
-        if job_move(job.pk, runs, JobState.CANCELLING, actor=user, message="Cancel asked"):
+        if job_move(job.pk, runs, JobState.CANCELLING, actor=user, message="Cancel requested"):
             stop_send(job.pk, "cancel")
         elif not job_move(job.pk, waits, JobState.CANCELLED, actor=user, message="Cancelled"):
             job.refresh_from_db()
@@ -164,7 +164,7 @@ def job_pause(*, user: User, job: Job) -> Job:
         # What a person pauses is not queued again by itself, and nobody can promise when it ends.
         left: dict[str, Any] = {"preempted": False, "promised_at": None, "promise": {}, "warning": ""}
         runs = (JobState.PLACED, JobState.RUNNING)
-        if job_move(job.pk, runs, JobState.PAUSING, actor=user, message="Pause asked", **left):
+        if job_move(job.pk, runs, JobState.PAUSING, actor=user, message="Pause requested", **left):
             stop_send(job.pk, "pause")
         elif not job_move(job.pk, JobState.QUEUED, JobState.PAUSED, actor=user, message="Paused while waiting", **left):
             job.refresh_from_db()
@@ -246,11 +246,11 @@ def job_update(
     changes: dict[str, Any] = {}
     if name is not None:
         if not name.strip() or len(name) > 120:
-            raise Invalid("A job needs a name of at most 120 letters.", field="name")
+            raise Invalid("A job needs a name of at most 120 characters.", field="name")
         changes["name"] = name.strip()
     if notes is not None:
         if len(notes) > 20_000:
-            raise Invalid("Notes have at most 20,000 letters.", field="notes")
+            raise Invalid("Notes can have at most 20,000 characters.", field="notes")
         changes["notes"] = notes
     if tags is not None:
         changes["tags"] = _tags(tags)
@@ -264,7 +264,9 @@ def job_update(
 def _tags(tags: list[str]) -> list[str]:
     clean = list(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
     if len(clean) > _TAGS_MAX or any(len(tag) > _TAG_LENGTH_MAX for tag in clean):
-        raise Invalid(f"A job has at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} letters.", field="tags")
+        raise Invalid(
+            f"A job can have at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} characters each.", field="tags"
+        )
     return clean
 
 

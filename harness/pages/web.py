@@ -70,7 +70,7 @@ def page_number(request: HttpRequest) -> int:
 def person(request: HttpRequest) -> User:
     """The signed-in person."""
     if not isinstance(request.user, User):
-        raise NotFound("There is no such thing here.")
+        raise NotFound("Not found, or not visible to you.")
     return request.user
 
 

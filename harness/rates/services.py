@@ -79,9 +79,9 @@ def _forget_old(job: Job) -> None:
 
 def _wish(kind: str, low: float | None, high: float | None, trials: str) -> dict[str, Any]:
     if kind and kind not in DeviceKind.values:
-        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="device", hint="Take cpu or cuda.")
+        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="device", hint="Use cpu or cuda.")
     if trials not in WISHES:
-        raise Invalid(f"Trials are not made {trials[:40]!r}.", field="trials", hint=f"Take {', '.join(WISHES)}.")
+        raise Invalid(f"Trials are not made {trials[:40]!r}.", field="trials", hint=f"Use {', '.join(WISHES)}.")
     for name, value in (("low", low), ("high", high)):
         if value is not None and not (math.isfinite(value) and LOWEST <= value <= HIGHEST):
             raise Invalid(

@@ -72,7 +72,7 @@ def fetch(url: str, secret: str = "") -> dict[str, Any]:
     with _open(url, secret) as answer:
         body = json.loads(answer.read(1 << 20))
     if not isinstance(body, dict):
-        raise ValueError("what answers is no portal of the harness")
+        raise ValueError("the server there is not a portal of the harness")
     return body
 
 

@@ -125,7 +125,7 @@ def _stuck_words(view: JobView, reason: WaitReason, now_s: float) -> str:
     left_s = min(view.left_high_s(option) for option in view.options)
     latest_s = view.deadline_s - left_s if view.deadline_s is not None else -math.inf
     if not now_s < latest_s < now_s + FARTHEST_S:
-        return f"Its promised finish cannot be kept any more. {reason.text}"
+        return f"Its promised finish can no longer be kept. {reason.text}"
     latest = f"{datetime.fromtimestamp(latest_s, UTC):%Y-%m-%d %H:%M} UTC"
     return f"Its promise breaks unless it can start by {latest}. {reason.text}"
 

@@ -70,7 +70,7 @@ def user_add(request: HttpRequest) -> HttpResponseBase:
 
 
 _STANDINGS = {
-    "disable": (False, "{} can no longer sign in, and no token of theirs works."),
+    "disable": (False, "{} can no longer sign in, and their tokens no longer work."),
     "enable": (True, "{} can sign in again."),
 }
 
@@ -86,7 +86,7 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         secret = user_password_reset(actor=actor, user=user)
         return _projects(request, UserForm(), made=user, secret=secret)
     if action == "second-factor":
-        done = f"The password alone signs {username} in now."
+        done = f"{username} now signs in with the password alone."
         remove = partial(second_factor_remove, actor=actor, user=user)
         return change(request, remove, done=done, to=reverse("project_list"))
     if action not in _STANDINGS:

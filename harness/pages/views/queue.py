@@ -71,7 +71,7 @@ def _whole(text: str, field: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise Invalid(f"{text[:20]!r} is no whole number.", field=field) from error
+        raise Invalid(f"{text[:20]!r} is not a whole number.", field=field) from error
 
 
 @page("GET", "HEAD")
@@ -146,7 +146,7 @@ def _moment(request: HttpRequest, name: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Invalid(f"{text[:40]!r} is no time.", field=name) from error
+        raise Invalid(f"{text[:40]!r} is not a valid time.", field=name) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -195,7 +195,7 @@ def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponse
     user = person(request)
     require_admin(user)
     project = project_get(user=user, slug=slug)
-    done, to = f"{project.name} has no limit of this kind any more.", reverse("quotas")
+    done, to = f"{project.name} no longer has a limit of this kind.", reverse("quotas")
     return change(request, lambda: quota_remove(user=user, project=project, device_kind=device_kind), done=done, to=to)
 
 

@@ -74,7 +74,7 @@ def _limit(text: str) -> int | None:
     try:
         return int(float(text) * GIB)
     except (ValueError, OverflowError) as error:
-        raise Invalid(f"{text[:20]!r} is no number of GiB.", field="gib", hint="Such as 20 or 0.5.") from error
+        raise Invalid(f"{text[:20]!r} is not a number of GiB.", field="gib", hint="Such as 20 or 0.5.") from error
 
 
 @page("POST")
