@@ -200,7 +200,7 @@ def _record_lost(entry: registry.Entry) -> None:
     sandbox.remove_leftovers(entry.sandbox_name)
     text = "The process that watched over the run was ended from outside."
     if entry.rebooted:
-        text = f"The machine of node {node_name()} was started anew while the run was on it."
+        text = f"The machine of node {node_name()} was restarted during the run."
     cause = failure(FailureCode.NODE_LOST, text)
     event = _exited(entry.job_id, entry.token, Outcome.LOST, cause)
     try:

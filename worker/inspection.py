@@ -75,7 +75,7 @@ def measure(request: dict[str, Any], send: Send) -> None:
         one = {key: value for key, value in request.items() if key != "points"} | dict(point)
         left_s = budget_s - (time.monotonic() - began_s)
         if number > 0 and left_s <= MEASURE_SPARE_S / 2:
-            problem = ProgramProblem("The time for measuring is used up.", "Ask for this point again.", "time_limit")
+            problem = ProgramProblem("The time for measuring has run out.", "Ask for this point again.", "time_limit")
             send({"request_id": one["request_id"], "ok": False, "problem": problem.to_dict()})
             continue
         send(measure_one({**one, "budget_s": max(1.0, left_s)}))

@@ -205,9 +205,9 @@ def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None)
         _called_off.discard(call.name)
     if done.timed_out:
         message = f"The program took longer than {call.timeout_s:.0f} s."
-        raise ProgramProblem(message, "Give less at once.", "time_limit")
+        raise ProgramProblem(message, "Send less at once.", "time_limit")
     if done.out_of_memory:
-        raise ProgramProblem("The program ran out of memory.", "Give less at once.", "out_of_memory")
+        raise ProgramProblem("The program ran out of memory.", "Send less at once.", "out_of_memory")
     return done
 
 
@@ -225,7 +225,7 @@ def _sandboxed(call: ProgramCall, on_line: Callable[[str], None] | None) -> Comp
             loopback=call.loopback, on_line=on_line, called_off=lambda: call.name in _called_off,
         )  # fmt: skip
     except SandboxTooWeak as error:
-        raise ProgramProblem(str(error), "Ask for a node with a stronger sandbox.", "sandbox_too_weak") from error
+        raise ProgramProblem(str(error), "Use a node with a stronger sandbox.", "sandbox_too_weak") from error
     except (SandboxError, OSError) as error:
         raise ProgramProblem(f"The node could not run the program: {error}", "Try again.", "start_failed") from error
 
@@ -237,4 +237,4 @@ def last_words(done: Completed) -> str:
         return lines[-1][:_MESSAGE_CHARS]
     code = done.returncode
     how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-    return f"The program {how} and said nothing."
+    return f"The program {how} and printed nothing."

@@ -21,7 +21,7 @@ _WORDS = {
     "int_parsing": "must be a whole number", "int_type": "must be a whole number",
     "int_from_float": "must be a whole number", "int_parsing_size": "is too large a number",
     "float_parsing": "must be a number", "float_type": "must be a number", "finite_number": "must be a finite number",
-    "string_type": "must be a text", "list_type": "must be a list", "dict_type": "must be an object",
+    "string_type": "must be a string", "list_type": "must be a list", "dict_type": "must be an object",
     "model_attributes_type": "must be an object", "model_type": "must be an object",
     "greater_than": "must be above {gt}", "greater_than_equal": "must be {ge} or more",
     "less_than": "must be below {lt}", "less_than_equal": "must be {le} or less",

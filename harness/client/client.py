@@ -85,7 +85,7 @@ class Client:
             if len(same) > 1:
                 ids = ", ".join(f"{item['id']} (in {item['project']}, {item['created_at'][:16]})" for item in same)
                 raise BadInput(
-                    f"{len(same)} datasets are named {id_or_name}: {ids}.", hint="Name one by its id."
+                    f"{len(same)} datasets are named {id_or_name}: {ids}.", hint="Use an id instead."
                 ) from error
             if not same:
                 told = {"message": f"There is no dataset {id_or_name!r} that you can see.", "code": error.code}

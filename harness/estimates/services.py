@@ -204,7 +204,7 @@ def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str 
     """
     if offer.job is None or offer.inspection is None:
         raise Invalid(
-            "Only the program of a job can be tried on a device.", hint="Make a job of the spec; it stays a draft."
+            "Only the program of a job can be tried on a device.", hint="Create a job from the spec; it stays a draft."
         )
     require(user, offer.job.project, Role.MEMBER)
     require_no_run(offer.job)

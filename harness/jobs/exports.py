@@ -169,7 +169,7 @@ def export_done(report: dict[str, Any]) -> None:
     if told and not problem and _SHA256.fullmatch(sha256) and _has_model(export):
         _export_end(export, report=told, weights_sha256=sha256)
         return
-    said = problem if isinstance(problem, dict) else {"message": "The program wrote no model that can be offered."}
+    said = problem if isinstance(problem, dict) else {"message": "The program produced no model that can be offered."}
     words = {key: str(said.get(key) or "")[:_WORDS_MAX] for key in ("message", "hint")}
     _export_end(export, problem=words)
 

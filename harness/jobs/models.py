@@ -61,7 +61,7 @@ class Job(models.Model):
     estimate_turn = models.PositiveIntegerField(default=0)
     """While it waits without an estimate: number of the round that tried to make one last."""
     deadline_at = models.DateTimeField(null=True, blank=True)
-    """Wished finish time."""
+    """Requested finish time."""
     promised_at = models.DateTimeField(null=True, blank=True)
     """Finish time promised at admission; None: nothing was promised."""
     promise = models.JSONField(default=dict, blank=True)

@@ -125,7 +125,7 @@ def weights_check(job: Job, checkpoint: str) -> None:
     except (FileNotFoundError, UnsafePath) as error:
         wanted_check(f"jobs/{job.pk}", WEIGHTS_FILE)
         raise Conflict(
-            "This job has no final weights yet.", hint="Wait for its end, or name one of its checkpoints."
+            "This job has no final weights yet.", hint="Wait until it ends, or name one of its checkpoints."
         ) from error
 
 

@@ -230,7 +230,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         if moved is None:
             job.refresh_from_db()
             if job.state in {JobState.FAILED, JobState.CANCELLED}:
-                raise Conflict("This job has no checkpoint to resume from.", hint="Clone it and start anew.")
+                raise Conflict("This job has no checkpoint to resume from.", hint="Clone it and start over.")
             raise _wrong_state(job, "resumed")
         _not_in_trash(job)  # again: from here on the row is ours
         if chosen is not None:

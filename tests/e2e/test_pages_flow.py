@@ -103,7 +103,7 @@ def test_a_run_goes_on_from_the_checkpoint_that_a_person_chooses(stack: RunningS
     page.wait_for_selector("#confirm-dialog[open]")
     page.click("#confirm-dialog button[value=yes]")
     wait_for(lambda: stack.job(job)["resume_from"] == chosen, timeout_s=90, what="the wish arrives")
-    told = f"Going on from checkpoint {chosen}"
+    told = f"Continuing from checkpoint {chosen}"
     wait_for(lambda: told in stack.job_log(job), timeout_s=240, what="the run goes on from there")
     stack.post(f"/jobs/{job}/cancel")
     stack.job_wait(job, "cancelled", timeout_s=END_TIMEOUT_S)

@@ -132,7 +132,7 @@ class Control:
         run.sync()
         run.checkpointer.save(metric=None)
         run.checkpointer.settle()
-        run.reporter.say(f"paused after step {run.position.step}; the same command goes on from here")
+        run.reporter.say(f"paused after step {run.position.step}; run the same command again to continue from here")
         run.leave()
         failures.leave(EXIT_PAUSED)
 

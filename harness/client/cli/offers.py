@@ -99,7 +99,7 @@ def job_offer(  # noqa: PLR0913
         if take or submit:
             wish = {"line": int(take) if take.isdecimal() else None, "submit": submit, "promise": promise}
             taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", wish)
-            notes().print(f"Taken; {taken['name']} is {taken['state']}.", markup=False)
+            notes().print(f"Accepted; {taken['name']} is {taken['state']}.", markup=False)
     _end(found, as_json=as_json, is_taken=bool(take or submit))
 
 

@@ -67,13 +67,13 @@ def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = F
     """Let a node's jobs end and give it no new ones; what that means is told before."""
     if not as_json:
         queue.consequences(context, name)
-    _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} takes no new jobs.", as_json)
+    _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} accepts no new jobs.", as_json)
 
 
 @app.command("undrain")
 def pool_undrain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Give a node work again."""
-    _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} takes jobs again.", as_json)
+    _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} accepts jobs again.", as_json)
 
 
 @app.command("near")

@@ -33,9 +33,9 @@ from harness.responses import chunks_response
 UNPROMISED = "unpromised"
 """Of the button that submits a job although its deadline cannot be promised."""
 _TAKEN = {
-    "draft": "Taken. The spec has these devices now; submit the job when you like.",
-    "queued": "Taken. The job waits for these devices now.",
-    "paused": "Taken. The job goes on with these devices when you resume it.",
+    "draft": "Offer accepted. The spec now has these devices; submit the job when you like.",
+    "queued": "Offer accepted. The job now waits for these devices.",
+    "paused": "Offer accepted. The job continues with these devices when you resume it.",
 }
 
 

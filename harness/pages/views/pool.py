@@ -31,8 +31,8 @@ from harness.pool.services import (
 LINKS_SHOWN = 60
 """Of the slowest: a large pool has thousands."""
 _ACTIONS = {
-    "drain": (node_drain, "{} takes no new jobs; running jobs finish normally."),
-    "undrain": (node_undrain, "{} takes jobs again."),
+    "drain": (node_drain, "{} accepts no new jobs; running jobs finish normally."),
+    "undrain": (node_undrain, "{} accepts jobs again."),
     "remove": (node_remove, "{} is no longer in the pool."),
 }
 

@@ -139,7 +139,7 @@ def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
     return change(
         request,
         lambda: membership_set(actor=user, project=project, user=member, role=role),
-        done=f"{name} has the role {role} now.",
+        done=f"{name} now has the role {role}.",
         to=here,
     )
 

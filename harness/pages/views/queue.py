@@ -154,7 +154,7 @@ def _moment(request: HttpRequest, name: str) -> datetime | None:
 def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBase:
     """Give kept devices back."""
     user = person(request)
-    done, to = "Cancelled: its devices take jobs again.", reverse("reservations")
+    done, to = "Cancelled: its devices accept jobs again.", reverse("reservations")
     return change(request, lambda: reservation_cancel(user=user, reservation_id=reservation_id), done=done, to=to)
 
 
@@ -231,5 +231,5 @@ def node_drain_page(request: HttpRequest, name: str) -> HttpResponseBase:
     user = person(request)
     found = drain_consequences(user=user, name=name)
     if found.node.state != "up":
-        raise NotFound(f"{name} takes no jobs now.", hint="See the pool page.")
+        raise NotFound(f"{name} accepts no jobs now.", hint="See the pool page.")
     return show(request, "pool/drain.html", {"found": found}, nav="pool")
