@@ -136,7 +136,7 @@ def _email_set(user: User, email: str) -> None:
 
 
 def project_create(*, user: User, name: str) -> Project:
-    """Make a project; the person becomes its admin. Raises `Invalid`."""
+    """Create a project; the person becomes its admin. Raises `Invalid`."""
     require_write(user)
     token = token_of(user)
     if token and token.project_id:

@@ -153,7 +153,7 @@ def program_of(paths: RunPaths) -> Program:
     """The program as it would run. Raises `NotFound`."""
     files = files_read(paths.program)
     if not files:
-        raise NotFound("The program's files are gone.", hint="Clone the job to have them made again.")
+        raise NotFound("The program's files are gone.", hint="Clone the job to create them again.")
     return Program(files=files)
 
 

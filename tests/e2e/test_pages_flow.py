@@ -17,7 +17,7 @@ from tests.e2e.stack import END_TIMEOUT_S, RunningStack, items, wait_for
 pytestmark = BROWSER_MARKS
 NEW_PASSWORD = "quite another passphrase 5"
 STATE = "document.querySelector('[data-live=state]').innerText"
-CHECKED = "document.querySelector('[data-spec-state]').textContent === 'Checks out'"
+CHECKED = "document.querySelector('[data-spec-state]').textContent === 'Valid'"
 DROP = """(() => {
   const transfer = new DataTransfer();
   for (const name of %s) transfer.items.add(new File([%s], name));

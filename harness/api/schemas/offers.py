@@ -126,7 +126,7 @@ class LineOut(Schema):
 
 
 class OfferOut(Schema):
-    """Every way to run it, and the one that is recommended."""
+    """All options, and the one that is recommended."""
 
     id: str
     state: str = Field(description="`waiting` (a node reads the program), `ready`, `failed`, `accepted`.")

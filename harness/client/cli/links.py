@@ -63,4 +63,4 @@ def _state(link: Json) -> str:
         return f"failed: {link['problem']}"
     if link["waits"]:
         return "waits for idle nodes"
-    return "" if link["current"] else "not used: ranks would talk another way now"
+    return "" if link["current"] else "not used: ranks would now use another path"

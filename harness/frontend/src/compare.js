@@ -15,13 +15,13 @@ function draw(panel, lines, bodies) {
   for (const key of inOrder(keys)) {
     const plan = groupOf(key);
     const sampled = bodies.some((body) => body?.curves[key]?.reduced);
-    const note = sampled ? "Of long curves the least and greatest values of each part are drawn; zooming fetches finer ones, the CSV has all." : "";
+    const note = sampled ? "Long curves show the lowest and highest values of each part; zooming fetches finer points, the CSV has all." : "";
     lines.forEach((line, index) => {
       const curve = bodies[index]?.curves[key];
       if (curve) panel.chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}`, note }).set(line.id, line.name, points(curve), { source: line, key, start_s: bodies[index].start_s, hue: line.hue });
     });
   }
-  if (!keys.size) clear(panel.host, el("p", { class: "text-secondary" }, "None of these jobs has told a curve yet."));
+  if (!keys.size) clear(panel.host, el("p", { class: "text-secondary" }, "None of these jobs has reported a curve yet."));
 }
 
 // A link to the same page keeps what the charts are set to, which the address has got since it was made.

@@ -119,7 +119,7 @@ export async function mount(root) {
     const body = await json(source.curves);
     for (const key of inOrder(Object.keys(body.curves))) panel.addMetric(source, key, points(body.curves[key]), body.start_s);
     for (const sample of body.samples) panel.addSample(sample);
-    if (panel.charts.size === 0) clear(panel.host, el("p", { class: "text-secondary" }, "No values yet. The first ones show up with the first steps."));
+    if (panel.charts.size === 0) clear(panel.host, el("p", { class: "text-secondary" }, "No values yet. The first ones appear with the first steps."));
   } catch (error) {
     clear(panel.host, alertBox(error));
   }

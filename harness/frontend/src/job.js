@@ -10,7 +10,7 @@ const STATE_EVENTS = new Set(["started", "running", "exited", "error", "state", 
 
 function ready() {
   const results = [...document.querySelectorAll("[data-tab]")].find((tab) => tab.pathname.endsWith("/results/"));
-  return el("div", { class: "alert alert-success mt-3", role: "status" }, el("div", {}, el("div", { class: "alert-title" }, "The run has ended well."), el("a", { href: results.href }, "See the results")));
+  return el("div", { class: "alert alert-success mt-3", role: "status" }, el("div", {}, el("div", { class: "alert-title" }, "The run has finished."), el("a", { href: results.href }, "See the results")));
 }
 
 export function mount(root) {

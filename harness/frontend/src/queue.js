@@ -41,7 +41,7 @@ export function mount(root) {
     try {
       await request(`/api/v1/queue/${moved.dataset.job}/move`, { method: "POST", body: { before: target.dataset.job } });
       target.before(moved);
-      announce("The job is moved");
+      announce("The job was moved");
     } catch (error) {
       clear(refusal, alertBox(error));
     }

@@ -168,7 +168,7 @@ class RunsPanel {
     const order = ranked(chart);
     const out = this.jobs.length - order.length;
     const way = { 1: "More is better", "-1": "Less is better", 0: "Largest first" }[chart.hue.better];
-    return `${way}. First: ${this.jobs[order[0]].name}, ${write(chart.hue, chart.hue.values[order[0]])}.${out ? ` ${jobsOf(out)} told no ${chart.hue.label}.` : ""}`;
+    return `${way}. First: ${this.jobs[order[0]].name}, ${write(chart.hue, chart.hue.values[order[0]])}.${out ? ` ${jobsOf(out)} have no ${chart.hue.label}.` : ""}`;
   }
 
   drawRanges() {

@@ -102,7 +102,7 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
 
 @page("POST")
 def project_add(request: HttpRequest) -> HttpResponseBase:
-    """Make a project; the person becomes its admin."""
+    """Create a project; the person becomes its admin."""
     project = project_create(user=person(request), name=request.POST.get("name", ""))
     return redirect("project_page", slug=project.slug)
 

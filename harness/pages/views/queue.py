@@ -102,7 +102,7 @@ def _targets() -> list[tuple[str, str]]:
 
 @page("POST")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices; with `look` only tell who would wait longer or end sooner."""
+    """Keep devices; with `look` only tell who would wait longer or finish sooner."""
     user = person(request)
     require_admin(user)
     if "look" in request.POST:

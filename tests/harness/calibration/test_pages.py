@@ -28,7 +28,7 @@ def words(answer: Any) -> str:
 
 
 def test_an_empty_installation_says_what_estimates_rest_on(admin: Client) -> None:
-    assert b"Nothing was measured yet" in admin.get("/pool/calibration/").content
+    assert b"Nothing has been measured yet" in admin.get("/pool/calibration/").content
     text = admin.get("/accuracy/").content.decode()
     assert "No estimated job has finished yet" in text and "table of devices" in text
 

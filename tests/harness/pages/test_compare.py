@@ -124,7 +124,7 @@ def lines_of(client: Client, address: str) -> list[dict[str, Any]]:
 def test_seeds_are_drawn_as_one_line_where_the_address_says_so(world: SimpleNamespace, owner: Client) -> None:
     runs = runs_make(world.jobs["succeeded"], 4)
     plain = owner.get(address(runs)).content.decode()
-    assert "3 of these jobs are alike but for the seed." in plain and "Draw their mean" in plain
+    assert "3 of these jobs differ only in the seed." in plain and "Draw their mean" in plain
     assert [line["jobs"] for line in lines_of(owner, address(runs))] == [[job.pk] for job in runs]
     mean, alone = lines_of(owner, address(runs, "&seeds=mean"))
     assert mean["name"] == "run 000 and 2 other seeds" and mean["jobs"] == [job.pk for job in runs[:3]]

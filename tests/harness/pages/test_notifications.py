@@ -30,7 +30,7 @@ def test_a_webhook_is_saved_and_its_secret_shown_once(owner: Client, world: Simp
     (secret,) = re.findall(r'id="webhook-secret">([^<]+)<', page.content.decode())
     assert secret.startswith("dlhw_") and page["Cache-Control"] == "no-store"
     again = text(owner)
-    assert secret not in again and URL in again and "Make a new webhook secret" in again
+    assert secret not in again and URL in again and "Create a new webhook secret" in again
     choice = NotifyChoice.objects.get(user=world.owner)
     assert choice.job_failed and not choice.job_finished and choice.projects.count() == 1
     renewed: Any = owner.post(reverse("notifications_secret"))

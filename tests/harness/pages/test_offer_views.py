@@ -73,7 +73,7 @@ def test_while_a_node_reads_the_page_asks_again_and_then_shows_the_offer(owner: 
     place = reverse("job_offer_show", args=[draft.pk, offer.pk])
     assert f'hx-get="{place}"' in answer.content.decode()
     inspection_answer({"request_id": offer.inspection_id, "ok": True, "workload": workload_make().to_dict()})
-    assert "Every way to run it" in owner.get(place).content.decode()
+    assert "All options" in owner.get(place).content.decode()
 
 
 def test_a_deadline_and_devices_that_are_asked_for_are_kept_and_refusals_say_what_would_help(
@@ -120,7 +120,7 @@ def test_a_program_at_fault_is_told_so_and_not_tried_on_a_device(owner: Client, 
     ask(owner, draft)
     text = cost(owner, draft)
     assert f"This program does not run: {message}" in text and "Write it anew." in text
-    assert "Read it once more" in text and "Try a few real steps" not in text
+    assert "Read again" in text and "Try a few real steps" not in text
 
 
 def test_a_program_that_cannot_be_read_is_tried_on_a_device_and_priced_there_alone(owner: Client, draft: Job) -> None:
@@ -229,11 +229,11 @@ def test_where_nothing_is_offered_there_is_no_empty_picture_and_no_empty_table(o
     text = ask(owner, draft).content.decode()
     assert "No node that takes work has a device for this job." in text
     assert "Ask again" in text
-    assert "Energy against finish time" not in text and "Every way to run it" not in text
+    assert "Energy against finish time" not in text and "All options" not in text
 
 
 def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace) -> None:
-    assert "Nobody estimated this job" in cost(owner, world.jobs["failed"])
+    assert "This job has no estimate" in cost(owner, world.jobs["failed"])
 
 
 def test_a_deadline_that_cannot_be_promised_is_submitted_without_a_promise(owner: Client, draft: Job) -> None:
