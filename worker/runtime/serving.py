@@ -126,7 +126,7 @@ def _picture(name: str, body: bytes) -> Image.Image:
         try:
             return plain_picture(Image.open(io.BytesIO(body), formats=FORMATS))
         except UnidentifiedImageError:
-            raise InputError(f"{name} is no {', '.join(FORMATS)} picture.", _PICTURES) from None
+            raise InputError(f"{name} is not a {', '.join(FORMATS)} picture.", _PICTURES) from None
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             most = f"{Image.MAX_IMAGE_PIXELS or 0:,}"
             raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None

@@ -173,7 +173,7 @@ def test_a_broken_picture_is_named(pictures: Path, tmp_path: Path) -> None:
     done = predict(pictures, tmp_path / "input.png", tmp_path / "out.csv")
     assert done.returncode == EXIT_REPORTED
     message, hint = done.stderr.splitlines()[-2:]
-    assert "input.png is no PNG" in message
+    assert "input.png is not a PNG" in message
     assert "<" not in message
     assert "replace the picture" in hint
 
