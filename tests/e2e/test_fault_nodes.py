@@ -80,7 +80,7 @@ def test_ranks_on_both_machines_have_a_network_of_their_own_and_live_through_a_c
     made = stack.job_submit(wine, {**SPEC, **gang, "name": "on both"}, NAPPING)
     stack.job_wait_step(made, 3)
     assert sorted(_attempts(stack, made)[-1]["nodes"]) == ["far", "near"]
-    assert "in a network that they share with no other run" in _history(stack, made)
+    assert "in a network shared with no other run" in _history(stack, made)
     levels = [one["sandbox_level"] for one in stack.get("/pool")["nodes"]]
     assert stack.job(made)["sandbox_level"] == min(levels)
     node.cut()

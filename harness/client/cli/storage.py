@@ -67,7 +67,7 @@ def _allowed(row: Json) -> str:
 
 
 def _project_show(found: Json) -> None:
-    state = "full: nothing more can be added" if found["is_over"] else ""
+    state = "used up: nothing more can be added" if found["is_over"] else ""
     pairs_print([("Project", found["project"]), ("Used", size(found["used_bytes"])), ("Allowed", _allowed(found)),
                  ("State", state)])  # fmt: skip
     console().print()

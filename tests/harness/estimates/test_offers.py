@@ -215,7 +215,7 @@ def test_a_spec_without_a_job_is_priced_by_the_same_reading(dataset, people, nod
     inspection_answer(answer(offer.inspection))
     offer.refresh_from_db()
     assert offer_priced(offer).chosen.allocation.count == 1
-    with pytest.raises(Invalid, match="belongs to no job"):
+    with pytest.raises(Invalid, match="does not belong to a job"):
         offer_accept(user=people.owner, offer=offer)
 
 

@@ -21,7 +21,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "It knows the rows it was trained on much better than others (R² 0.9 against 0.5)",
     ),
     "a class that is hardly found": ({"metrics": GOOD, "classes": CLASSES}, "Of class 'dog' it finds only 25 %"),
-    "best at the end": ({"metrics": GOOD, "best_epoch": 12.0, "epochs": 12}, "Its last epoch was its best one"),
+    "best at the end": ({"metrics": GOOD, "best_epoch": 12.0, "epochs": 12}, "Its last epoch was its best"),
 }
 
 

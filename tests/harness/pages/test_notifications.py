@@ -46,7 +46,7 @@ def test_a_wrong_address_comes_back_with_the_reason_beside_it(owner: Client) -> 
 
 
 def test_email_without_a_mail_server_cannot_be_chosen_and_says_why(owner: Client, world: SimpleNamespace) -> None:
-    assert "This installation sends no e-mail" in text(owner)
+    assert "This installation does not send e-mail" in text(owner)
     save(owner, by_email="on", job_failed="on")
     assert not NotifyChoice.objects.get(user=world.owner).by_email
 

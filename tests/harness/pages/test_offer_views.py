@@ -81,7 +81,7 @@ def test_a_deadline_and_devices_that_are_asked_for_are_kept_and_refusals_say_wha
 ) -> None:
     soon = (timezone.now() + timedelta(seconds=60)).isoformat()
     text = ask(owner, draft, deadline="2020-01-01T10:00", deadline_utc=soon, kind="cpu", count="1").content.decode()
-    assert "No way keeps this deadline" in text
+    assert "No option meets this deadline" in text
     assert "Any one of these would help" in text
     wish = current(draft).wish
     assert (wish["kind"], wish["count"]) == ("cpu", 1)
@@ -133,7 +133,7 @@ def test_a_program_that_cannot_be_read_is_tried_on_a_device_and_priced_there_alo
     text = cost(owner, draft)
     assert "Its loop depends on values." in text
     probing = owner.post(reverse("job_offer_probe", args=[draft.pk, offer.pk])).content.decode()
-    assert "makes a few real steps" in probing
+    assert "is running a few real steps" in probing
     probe = ProbeRow.objects.get()
     report = {"request_id": f"probe-{probe.pk}", "ok": True, "step_s": [0.02], "peak_bytes": 50 << 20, "workload": None}
     measure_answer(report)
@@ -283,7 +283,7 @@ def test_a_run_that_ends_after_the_last_day_of_any_calendar_is_shown_without_a_d
     priced = offer_priced(current(draft))
     assert priced is not None and priced.earliest_finish_s is not None and priced.earliest_finish_s > LATEST_S
     text = cost(owner, draft)
-    assert "No way keeps this deadline" in text
+    assert "No option meets this deadline" in text
     answer = owner.get(f"/api/v1/offers/{offer.pk}")
     assert answer.status_code == 200
     assert {line["finish"] for line in answer.json()["lines"]} == {None}

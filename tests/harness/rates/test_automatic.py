@@ -94,7 +94,7 @@ def test_a_job_that_nobody_can_estimate_is_not_kept_waiting(changed: Job, commit
     inspection_answer(answer(Inspection.objects.get(), ok=False, workload=None, problem=problem))
     commit(rates_advance)
     changed.refresh_from_db()
-    assert changed.state == "queued" and "nobody can tell how long its run takes" in told(changed)
+    assert changed.state == "queued" and "there is no estimate of how long its run takes" in told(changed)
 
 
 def test_a_wished_finish_that_leaves_no_time_for_a_test_is_kept_without_one(

@@ -125,9 +125,9 @@ def test_a_newer_attempt_ends_it_and_nothing_of_it_is_kept(returner, depot, plan
     returner.hold([told(plan, "step-00000010")])
     returner.start()
     wait_for(returner.refused.is_set)
-    assert returner.kept.empty() and "not the newest" in returner.problem()
+    assert returner.kept.empty() and "no longer the newest" in returner.problem()
     assert not store.checkpoints.exists()
-    with pytest.raises(PortalRefused, match="not the newest"):
+    with pytest.raises(PortalRefused, match="no longer the newest"):
         bring(depot, plan, here)
 
 

@@ -114,7 +114,7 @@ def test_a_missing_column_is_named(table: Path, tmp_path: Path) -> None:
     assert done.returncode == EXIT_REPORTED
     message, hint = done.stderr.splitlines()[-2:]
     assert "bmi" in message
-    assert "named alike" in hint
+    assert "with the same names" in hint
 
 
 def test_a_bad_value_is_named_with_row_and_column(table: Path, tmp_path: Path) -> None:

@@ -57,5 +57,5 @@ def test_folders_of_the_store_are_known_by_their_ends(path: str) -> None:
 )
 def test_no_other_folder_is_known(path: str) -> None:
     for known in (job_folder, dataset_folder):
-        with pytest.raises(ValueError, match="no folder of the store"):
+        with pytest.raises(ValueError, match="not a folder of the store"):
             known(path)
