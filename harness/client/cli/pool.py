@@ -36,7 +36,7 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
     for node in pool["nodes"]:
         if off_s := node["description"].get("clock_off_s"):
             side = "ahead of" if off_s > 0 else "behind"
-            said = f"{node['name']} takes no new jobs: its clock is {duration(abs(off_s))} {side} the portal's."
+            said = f"{node['name']} accepts no new jobs: its clock is {duration(abs(off_s))} {side} the portal's."
             console().print(f"{said} There: timedatectl set-ntp true", markup=False)
         for device in node["devices"]:
             if (away_s := device.get("away_s")) is not None:
