@@ -21,7 +21,7 @@ OUTCOMES = [(outcome.value, outcome.value.capitalize()) for outcome in Outcome]
 
 
 class Job(models.Model):
-    """One wish (spec), one program, and the run that comes of it. Files: `RunPaths(store/jobs/<id>)`."""
+    """One request (spec), one program, and the run that results from it. Files: `RunPaths(store/jobs/<id>)`."""
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")

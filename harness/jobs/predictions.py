@@ -1,4 +1,4 @@
-"""Asks that a node answers: predictions with a job's weights, and trial runs of a draft's program."""
+"""Requests that a node answers: predictions with a job's weights, and trial runs of a draft's program."""
 
 from __future__ import annotations
 

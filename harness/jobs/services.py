@@ -180,7 +180,7 @@ def _hold(job: Job) -> None:
 
 
 def _not_in_trash(job: Job) -> None:
-    """Raises `Conflict`: a job in the trash would wait for ever."""
+    """Raises `Conflict`: a job in the trash would wait forever."""
     job.refresh_from_db(fields=["deleted_at"])
     if job.deleted_at:
         raise Conflict("This job is in the trash.", hint="Restore it first.")

@@ -1,4 +1,4 @@
-"""The trash of jobs: in, out, and gone for good."""
+"""The trash of jobs: in, out, and deleted for good."""
 
 from __future__ import annotations
 

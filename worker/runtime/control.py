@@ -1,4 +1,4 @@
-"""What interrupts the steps: a wish to pause, a save that is due, a spent time budget. All ranks act alike."""
+"""What interrupts the steps: a request to pause, a save that is due, a spent time budget. All ranks act alike."""
 
 from __future__ import annotations
 

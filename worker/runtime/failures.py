@@ -1,4 +1,4 @@
-"""From an exception to what a person is told: code, plain sentence, next step, short traceback."""
+"""From an exception to what is reported to people: code, plain sentence, next step, short traceback."""
 
 from __future__ import annotations
 

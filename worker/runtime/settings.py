@@ -34,7 +34,7 @@ class Settings:
     resume_from: str | None
     """Name of a checkpoint; None: the newest good one."""
     fresh: bool
-    """Put all checkpoints aside and begin anew."""
+    """Set all checkpoints aside and start over."""
     epochs: int | None
     """Overrides the spec."""
     job_id: str

@@ -200,7 +200,7 @@ def _takes_work(device: Device) -> bool:
 
 
 def _unplannable(job: Job) -> None:
-    """A job that no plan can be made for fails, and the others go on: it would hold its devices back for ever."""
+    """A job that no plan can be made for fails, and the others go on: it would hold its devices back forever."""
     body = {"code": str(FailureCode.START_FAILED), "message": "This job could not be planned."}
     told = failure_of(body, fallback=FailureCode.START_FAILED)
     job_move(job.pk, JobState.QUEUED, JobState.FAILED, if_token=job.token, message=told["message"], failure=told)

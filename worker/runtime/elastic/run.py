@@ -1,4 +1,4 @@
-"""`ElasticRun`: a run that goes on when a rank is lost, and takes it in again when it has come back.
+"""`ElasticRun`: a run that continues when a rank is lost, and takes it in again when it has come back.
 
 Every rank keeps a copy in memory of all that the run depends on, every `checkpoints.commit_steps` steps. A program
 cannot be sent back to an earlier line: after a loss, what it still does is void (no update, no point of a curve, no
