@@ -116,7 +116,7 @@ def seat_take(user_id: int) -> Seat:
     if sum(seat.user_id == user_id for seat in _seats) >= settings.LIVE_STREAMS_MAX:
         raise TooMany(
             f"You have {settings.LIVE_STREAMS_MAX} live pages open, which is the maximum per person.",
-            hint="Close some of them (or end some `dlh watch`); this one goes on by itself then.",
+            hint="Close some of them (or end some `dlh watch`); this one then continues automatically.",
         )
     seat = Seat(user_id)
     _seats.add(seat)

@@ -108,7 +108,7 @@ def main() -> int:
 
         django.setup()
     except SettingsError as error:
-        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
+        refusal_write(str(error), lead="Cannot continue", code="refused", as_json=given.json)
         return EXIT_REFUSED
     from django.db import DatabaseError
 
@@ -118,7 +118,7 @@ def main() -> int:
         with Teller(quiet=given.json) as tell:
             text, values = _COMMANDS[given.command](tell)
     except (SettingsError, DatabaseError) as error:
-        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
+        refusal_write(str(error), lead="Cannot continue", code="refused", as_json=given.json)
         return EXIT_REFUSED
     except BucketTrouble as error:
         code = "away" if error.away else "refused"

@@ -14,7 +14,7 @@ from worker.events import FailureCode
 class AskState(models.TextChoices):
     """Where a question to a node stands."""
 
-    WAITING = "waiting", "A node is working on it"
+    WAITING = "waiting", "A node works on it"
     DONE = "done", "Answered"
     FAILED = "failed", "Answered with a problem, or not at all"
 

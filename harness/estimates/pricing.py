@@ -168,7 +168,7 @@ _UNCALIBRATED = (
 _SHEETS = "are assumed from data sheets"
 _SHIPPED = "come from a calibration of {} that ships with the harness"
 _ELSEWHERE = (
-    "What this program takes is known of {} alone, where a few real steps were tried, and not of what you asked for."
+    "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
 )
 
 

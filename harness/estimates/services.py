@@ -39,7 +39,7 @@ from scheduler.workload import Workload
 from worker.states import JobState
 
 _log = logging.getLogger(__name__)
-OFFER_LOST = "The devices of the offer that was taken are no longer in the pool, or were redeclared."
+OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
 
 __all__ = [
     "PREFIX",

@@ -32,7 +32,7 @@ class Unpacked:
                 raise FetchRefused(
                     "bomb",
                     f"What the server sends unpacks to more than {RATIO_MAX} times its size, so it was refused.",
-                    "If this is no attack, download the file, and upload it packed as .gz or as Parquet.",
+                    "If this is not an attack, download the file, and upload it packed as .gz or as Parquet.",
                 )
             if piece:
                 return piece

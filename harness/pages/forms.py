@@ -182,7 +182,7 @@ class ReservationForm(Tabler):
     target = forms.ChoiceField(label="Node or device")
     starts_at = LocalTime(label="From", required=False, help_text="Empty: from now on.")
     ends_at = LocalTime(label="Until")
-    purpose = forms.CharField(max_length=200, help_text="Why nobody else gets them, such as maintenance or a course.")
+    purpose = forms.CharField(max_length=200, help_text="Why they are reserved, such as maintenance or a course.")
     project = forms.ChoiceField(required=False, help_text="Whose jobs may use them meanwhile.")
 
     def set_choices(self, targets: Iterable[tuple[str, str]], projects: Iterable[Project]) -> None:

@@ -40,7 +40,7 @@ TOPICS = (
     ),
     (
         "Waiting or not (sync and async)", ("async-throughput", "async-accuracy"),
-        "A synchronous step ends when the slowest rank has done its rows. Parameter servers let nobody wait, so they "
+        "A synchronous step ends when the slowest rank has done its rows. With parameter servers nobody waits, so they "
         "do more rows a second, most of all beside a slow rank. Their gradients are older: more rows are not always "
         "more accuracy at the same time. Look at both pictures before you choose async.",
     ),

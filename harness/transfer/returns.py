@@ -83,7 +83,7 @@ def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Se
     if job.token != token or attempt.ended_at is not None:
         raise Conflict(f"Attempt {token} is no longer the newest one.", code="stale_attempt")
     if node.name in unheard_nodes(attempt):
-        raise Conflict(f"Attempt {token} goes on without this node.", code="stale_attempt")
+        raise Conflict(f"Attempt {token} continues without this node.", code="stale_attempt")
     return Sender(node, attempt)
 
 

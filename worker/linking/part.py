@@ -53,7 +53,7 @@ def link_time(request: dict[str, Any], send: Send, *, waited_s: float = 0.0) -> 
     except TimeoutError:
         answer = _failed("timeout", f"{request.get('peer')} did not answer in time.{_network_hint(request)}")
     except (KeyError, TypeError, ValueError) as error:
-        answer = _failed("bad_request", f"The request makes no sense: {error}")
+        answer = _failed("bad_request", f"The request is not valid: {error}")
     except (OSError, SandboxError) as error:
         answer = _failed("cut", f"The connection with {request.get('peer')} failed: {error}")
     send({**told, **answer})

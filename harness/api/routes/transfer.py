@@ -56,7 +56,7 @@ def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
     "/runs/{job_id}/{token}/checkpoints",
     response=CheckpointsOut,
     exclude_defaults=True,
-    summary="Checkpoints to go on from",
+    summary="Checkpoints to continue from",
 )
 def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut:
     """For the nodes of a job's newest attempt."""

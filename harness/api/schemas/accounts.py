@@ -76,7 +76,7 @@ class UserOut(Schema):
     is_active: bool
     is_admin: bool = Field(description="Admin of the whole installation.")
     last_seen_at: datetime | None = Field(None, description="Last sign-in, or use of a token.")
-    has_second_factor: bool = Field(description="A code of an app is asked for after the password.")
+    has_second_factor: bool = Field(description="A code from an app is required after the password.")
 
 
 class UserIn(Strict):

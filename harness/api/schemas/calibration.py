@@ -64,7 +64,7 @@ class ErrorFigures(Schema):
 class FitOut(Schema):
     """How well a figure beside the step time is fitted."""
 
-    basis: str = Field(description="`measured`, `modelled` or `assumed`: of an assumed one there are no errors.")
+    basis: str = Field(description="`measured`, `modelled` or `assumed`: an assumed one has no errors.")
     total: ErrorFigures | None = Field(None, description="On held-out architectures; null below ten points.")
     families: dict[str, ErrorFigures] = {}
     baselines: dict[str, ErrorFigures] = {}

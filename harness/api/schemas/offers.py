@@ -27,7 +27,7 @@ class AskedIn(Strict):
 class JobOfferIn(AskedIn):
     """An offer for a draft, or a job that waits or is paused."""
 
-    again: bool = Field(False, description="Try once more to read a program that could not be read.")
+    again: bool = Field(False, description="Try again to read a program that could not be read.")
 
 
 class SpecOfferIn(SpecIn, AskedIn):

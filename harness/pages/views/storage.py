@@ -62,7 +62,7 @@ def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
     return change(
         request,
         lambda: storage_quota_set(user=user, project=project, limit_bytes=limit_bytes),
-        done=f"{project.name} may take {told}. Nothing was deleted, and what runs goes on.",
+        done=f"{project.name} may take {told}. Nothing was deleted, and running jobs continue.",
         to=reverse("pool_storage"),
     )
 
