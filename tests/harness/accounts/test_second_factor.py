@@ -75,7 +75,7 @@ def test_a_code_is_good_once(guarded: SimpleNamespace, client: Client) -> None:
     assert code_given(client, code).status_code == 302
     other = Client()
     password_given(other)
-    assert "not taken" in code_given(other, code).content.decode() and not signed_in(other)
+    assert "not accepted" in code_given(other, code).content.decode() and not signed_in(other)
 
 
 def test_recovery_codes_sign_in_once_each_and_are_kept_as_hashes(guarded: SimpleNamespace, client: Client) -> None:

@@ -181,7 +181,7 @@ def test_a_short_run_has_its_folders_here_and_leaves_none(depot, plan, here, sto
         assert "table.parquet" in whole(Path(request["dataset_dir"]))
         assert (request["steps"], request["request_id"]) == (3, "probe-1")
     assert not folder.root.exists()
-    with pytest.raises(ValueError, match="no id"), depot.request_here({**asked, "request_id": "../x"}):
+    with pytest.raises(ValueError, match="not the id"), depot.request_here({**asked, "request_id": "../x"}):
         raise AssertionError
 
 

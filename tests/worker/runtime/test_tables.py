@@ -233,7 +233,7 @@ def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_pat
     assert read["when"].to_pylist() == packed["when"].to_pylist()
     assert told == [
         "Column 'x': 1 value is not a number, such as 'unknown' in row 8; it counts as missing, as in training.",
-        "Column 'when': 1 value is no date, such as 'never' in row 10; it counts as missing, as in training.",
+        "Column 'when': 1 value is not a date, such as 'never' in row 10; it counts as missing, as in training.",
     ]
     strange = as_trained(preprocess, pa.table({"y": ["1", "two", "", "?"]}), told.append)
     assert strange["y"].to_pylist() == ["1", "two", None, None]  # which the program then refuses by its row

@@ -34,7 +34,7 @@ def test_a_name_that_leaves_its_folder_or_hides_is_never_taken(name: str) -> Non
     ],
 )  # fmt: skip
 def test_what_is_no_listing_is_refused(body: object) -> None:
-    with pytest.raises(ValueError, match=r"no list|no file|twice"):
+    with pytest.raises(ValueError, match=r"not a list|not a file|twice"):
         Tree.from_list(body)
 
 
