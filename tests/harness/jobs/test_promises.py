@@ -204,7 +204,7 @@ def test_a_promise_that_no_device_can_keep_any_more_is_told_so_before_it_has_pas
     node_make(cpus=0)
     tick()
     job.refresh_from_db()
-    assert job.warning.startswith("Its promised finish cannot be kept any more. No node that takes work has a CPU core")
+    assert job.warning.startswith("Its promised finish can no longer be kept. No node that takes work has a CPU core")
 
 
 def test_what_is_left_of_a_run_that_was_lost_is_told_from_what_it_has_saved(job, node_make):

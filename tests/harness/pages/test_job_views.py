@@ -243,10 +243,10 @@ def test_a_job_that_the_scheduler_has_not_looked_at_yet_is_told_nothing_about_it
     job = world.jobs["queued"]
     address = reverse("job_tab", args=[job.pk, "live"])
     Job.objects.filter(pk=job.pk).update(expected_start_at=None)
-    assert "Nobody can tell when it starts" in owner.get(address).content.decode()
+    assert "Its start cannot be predicted" in owner.get(address).content.decode()
     Job.objects.filter(pk=job.pk).update(waiting_text="", phase="training")
     page = owner.get(address).content.decode()
-    assert "Waiting to be placed" in page and "Nobody can tell" not in page
+    assert "Waiting to be placed" in page and "cannot be predicted" not in page
     assert 'data-live="phase"' not in page  # of the attempt before a pause
 
 

@@ -37,7 +37,7 @@ def test_an_admin_sets_a_quota_and_removes_it(world: SimpleNamespace, admin: Cli
     assert "of 512.0 MiB" in flat(owner.get(reverse("pool_storage")))
     admin.post(reverse("storage_quota_save"), {"project": "orchard", "gib": ""})
     assert StorageQuota.objects.get().limit_bytes is None
-    assert "no number of GiB" in flat(
+    assert "not a number of GiB" in flat(
         admin.post(reverse("storage_quota_save"), {"project": "orchard", "gib": "nan"}, follow=True)
     )
     admin.post(reverse("storage_quota_end", args=["orchard"]))

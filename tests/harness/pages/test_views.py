@@ -192,8 +192,8 @@ def test_a_job_of_another_project_is_not_named_in_the_pool(world: SimpleNamespac
 
 def test_an_admin_drains_and_undrains_a_node(world: SimpleNamespace, client: Client) -> None:
     client.force_login(world.admin)
-    assert "takes no new jobs" in client.post("/pool/nodes/node-1/drain/", follow=True).content.decode()
-    assert "takes jobs again" in client.post("/pool/nodes/node-1/undrain/", follow=True).content.decode()
+    assert "accepts no new jobs" in client.post("/pool/nodes/node-1/drain/", follow=True).content.decode()
+    assert "accepts jobs again" in client.post("/pool/nodes/node-1/undrain/", follow=True).content.decode()
 
 
 def test_an_admin_gets_the_command_that_lets_a_machine_in_once(world: SimpleNamespace, client: Client) -> None:
