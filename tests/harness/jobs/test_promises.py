@@ -119,15 +119,17 @@ def test_a_deadline_in_the_past_is_refused(job_make, people, node_make):
 
 def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make, people, node_make):
     node_make(cpus=1)
-    blocker = queue(estimated(job_make(name="blocker")))
+    queue(estimated(job_make(name="blocker")))
     tick()
     job = job_make(**wish(timezone.now() + 3 * HOUR))
     services.job_submit(user=people.owner, job=job)
+    tick()
+    job.refresh_from_db()
+    assert (job.promised_at, promise_state(job)) == (None, PromiseState.NO_ESTIMATE)
     estimated(job)
     tick()
     job.refresh_from_db()
-    assert (job.state, job.promised_at) == ("queued", job.deadline_at)
-    assert blocker.pk != job.pk
+    assert (job.state, job.promised_at, promise_state(job)) == ("queued", job.deadline_at, PromiseState.PROMISED)
 
 
 def test_an_estimate_that_comes_after_the_submission_tells_the_earliest_finish_where_none_can_be_promised(
