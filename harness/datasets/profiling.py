@@ -20,7 +20,8 @@ from django.conf import settings
 from codegen.profile.types import PROFILE_FILE, DataProblem, DatasetProfile
 from harness.store import read_beneath
 from worker import host_limits
-from worker.sandbox import Completed, SandboxLimits, run_sandboxed, tree_remove
+from worker.sandbox import Completed, SandboxLimits, run_sandboxed
+from worker.trees import tree_remove
 
 _log = logging.getLogger(__name__)
 MEMORY_SHARE = 0.4

@@ -22,7 +22,7 @@ from harness.datasets.models import Dataset, Upload
 from harness.datasets.profiling import DRAFT_PREFIX
 from harness.errors import Conflict, Forbidden
 from harness.ids import new_id
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 YOUNG = timedelta(days=1)
 """What changed so short a time ago stays: somebody may be at work with it."""

@@ -31,7 +31,7 @@ from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, json_beneath, open_beneath
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 WEIGHTS_FILE = "work/results/model.safetensors"
 _SUFFIXES = {

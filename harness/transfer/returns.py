@@ -26,9 +26,9 @@ from harness.transfer import lending
 from harness.transfer.trees import plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
 from worker.transfer.cache import tree_bytes
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, Tree, TreeFile
+from worker.trees import tree_remove
 
 CHECKPOINT, RESULTS = "checkpoint", "results"
 LOG_BYTES_MAX = 64 << 20

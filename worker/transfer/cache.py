@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from worker.sandbox import tree_remove
 from worker.transfer.portal import Stopped, TransferError
+from worker.trees import tree_remove
 
 KINDS = ("contents", "incoming", "jobs", "damaged")
 DAMAGES_MAX = 100
