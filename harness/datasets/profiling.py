@@ -82,7 +82,7 @@ def _run(source: Path, out: Path, options: dict[str, Any], said: queue.SimpleQue
         workdir=out,
         readonly=(source,),
         writable=(out,),
-        packages=("codegen",),
+        packages=("codegen", "worker"),
         limits=SandboxLimits(
             memory_bytes=int(host_limits.memory_total_bytes() * MEMORY_SHARE),
             file_bytes=max(_FILE_BYTES_MIN, settings.STORE.free_bytes() - settings.DISK_RESERVE_BYTES),

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from harness.fetches.trouble import FetchTrouble
+from worker.words import size_words
 
 WINDOW_S = 8.0
 SLOW_S = 60.0
@@ -34,7 +35,7 @@ class Pace:
             return
         if self.arrived_bytes - self._checked_bytes < SLOW_BYTES:
             raise FetchTrouble(
-                "too_slow", f"The server sends less than {SLOW_BYTES >> 10} KiB in a minute, which is given up."
+                "too_slow", f"The server sends less than {size_words(SLOW_BYTES)} in a minute, which is given up."
             )
         self._checked_s, self._checked_bytes = now_s, self.arrived_bytes
 
