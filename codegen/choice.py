@@ -24,7 +24,7 @@ from codegen.notes import Notes
 from codegen.reading import Reading
 from codegen.spec import Task, TaskSpec
 from codegen.types import Hardware
-from codegen.words import counted
+from worker.words import counted, size_words
 
 MANY_ROWS = 100_000
 """A table of this many rows is worth a GPU."""
@@ -81,7 +81,7 @@ def pick_device(spec: TaskSpec, reading: Reading, hardware: Hardware, notes: Not
             notes.problem("resources.memory_gib", f"a run takes {LEAST_MEMORY_GIB} GiB for itself; ask for more")
         nodes = max(1, math.ceil(count / there)) if there else 1
         if wish.memory_gib * 2**30 > nodes * hardware.cpu_memory_bytes > 0:
-            most = f"{hardware.cpu_memory_bytes / 2**30:.1f} GiB"
+            most = size_words(hardware.cpu_memory_bytes)
             words = f"the largest node has {most}" if nodes == 1 else f"{nodes} nodes have {most} each at most"
             notes.problem("resources.memory_gib", f"{words}; ask for less")
         memory = int(min(memory, wish.memory_gib * 2**30)) if device == "cpu" else memory

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from codegen.catalog.base import Cost, Facts
 from codegen.catalog.training import BYTES_PER_PARAMETER, MEMORY_SHARE
 from codegen.spec import TaskSpec
+from worker.words import size_words
 
 ONE_PROCESS = frozenset({"single", "replicated"})
 """One process drives all devices."""
@@ -27,9 +28,10 @@ def pick_mode(count: int, facts: Facts, cost: Cost) -> tuple[str, str]:
     """(mode, why) for so many devices. Never one that changes the result where one that does not will do."""
     if count == 1:
         return "single", "one device needs one process"
-    state_gib, memory_gib = cost.parameters * BYTES_PER_PARAMETER / 2**30, facts.memory_bytes / 2**30
-    if facts.device == "cuda" and facts.memory_bytes and state_gib > MEMORY_SHARE * memory_gib:
-        words = f"the model with its optimizer takes {state_gib:.1f} GiB, and a device has {memory_gib:.1f}"
+    state_bytes = cost.parameters * BYTES_PER_PARAMETER
+    if facts.device == "cuda" and facts.memory_bytes and state_bytes > MEMORY_SHARE * facts.memory_bytes:
+        state, memory = size_words(state_bytes), size_words(facts.memory_bytes)
+        words = f"the model with its optimizer takes {state}, and a device has {memory}"
         return "pipeline", f"{words}: each of {count} holds a stage of it"
     return "sync", f"{count} devices: one process each, gradients averaged; the result is that of one device"
 

@@ -16,7 +16,7 @@ from codegen.profile.types import DatasetProfile
 from codegen.reading import Reading, read
 from codegen.spec import Metric, Split, Task, TaskSpec
 from codegen.types import Hardware, Resolved
-from codegen.words import counted
+from worker.words import counted
 
 CLASS_METRICS = (Metric.ACCURACY, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS)
 NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)

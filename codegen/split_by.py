@@ -9,7 +9,7 @@ from codegen.notes import Notes
 from codegen.profile.groups import GROUP_COLUMN
 from codegen.profile.types import ColumnProfile, ColumnType, DataKind, DatasetProfile
 from codegen.spec import Split, TaskSpec
-from codegen.words import counted
+from worker.words import counted
 
 BY, COLUMN = "data.split.by", "data.split.column"
 PARTS = 3

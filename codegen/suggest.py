@@ -11,6 +11,7 @@ from codegen.reading import read
 from codegen.resolve import facts_of, resolve_split
 from codegen.spec import Model, TaskSpec
 from codegen.types import Hardware, Suggestion
+from worker.words import size_words
 
 USABLE_MEMORY = 0.8
 
@@ -41,9 +42,7 @@ def _suggestion(choice: Choice, facts: Facts, rank: int, needed: int, fits: bool
     family = choice.family
     against = family.against(facts)
     if not fits:
-        against += (
-            f" Needs about {needed / 2**30:.1f} GiB, more than the {facts.memory_bytes / 2**30:.1f} GiB there are."
-        )
+        against += f" Needs about {size_words(needed)}, more than the {size_words(facts.memory_bytes)} there are."
     return Suggestion(
         family=family.name,
         title=family.title,

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import LEAST_CHANCE
-from scheduler.offers.words import chance_words, duration_words
+from scheduler.offers.words import chance_words
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
 from scheduler.types import Admission, JobView, Option, Plan, Policy, PoolView, Quotas
+from worker.words import duration_words
 
 
 def admit(
@@ -111,17 +112,17 @@ def _answer(
     earliest = soonest.end_s if soonest and math.isfinite(soonest.end_s) else None
     if finish_s is not None:
         if job.deadline_s is None:
-            text = f"It is expected to end in {duration_words(finish_s - now_s)}."
+            text = f"It is expected to end in {duration_words(finish_s - now_s, up=True)}."
         else:
             left = duration_words(job.deadline_s - finish_s) if job.deadline_s > finish_s else "no time"
-            told = duration_words(finish_s - now_s)
+            told = duration_words(finish_s - now_s, up=True)
             text = f"It is expected to end in {told}, with {left} to spare; this finish is promised."
         return Admission(accepted=True, finish_s=finish_s, earliest_finish_s=earliest, text=text)
     fastest_s = min(seen.left_high_s(option) for option in seen.options)
     if now_s + fastest_s > _deadline(job):
         text = (
-            f"The deadline is in {duration_words(_deadline(job) - now_s)}; "
-            f"on the devices it may use it takes up to {duration_words(fastest_s)} even if they were all free."
+            f"The deadline is in {duration_words(_deadline(job) - now_s, up=True)}; "
+            f"on the devices it may use it takes up to {duration_words(fastest_s, up=True)} even if they were all free."
         )
     elif earliest is None:
         text = (
@@ -146,7 +147,7 @@ def _helps(
     """Whole sentences, the easiest first."""
     helps = []
     if earliest_s is not None:
-        helps.append(f"Set a deadline {duration_words(earliest_s - now_s)} from now, or later.")
+        helps.append(f"Set a deadline {duration_words(earliest_s - now_s, up=True)} from now, or later.")
     if len(job.options) == 1:
         helps.append("Leave the kind and number of devices open, if others are faster.")
     left_s = _deadline(job) - now_s

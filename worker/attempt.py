@@ -29,10 +29,10 @@ from worker.sandbox import (
     host,
     package_folder,
     python_environment,
-    tree_remove,
 )
 from worker.sandbox.overlay import INTERFACE, PORT, inside_address, ports_told
 from worker.sandbox.wireguard import Peer
+from worker.trees import tree_remove
 
 SPARE_PROCESSES = 64
 LOOPBACK = "127.0.0.1"

@@ -10,7 +10,8 @@ import logging
 import time
 
 from worker.home import run_dir
-from worker.sandbox import cgroup, remove_leftovers, tree_remove
+from worker.sandbox import cgroup, remove_leftovers
+from worker.trees import tree_remove
 
 ABANDONED_AFTER_S = 24 * 3600.0
 """No run that is in no registry lasts so long."""

@@ -12,6 +12,7 @@ from worker.cause import Seen
 from worker.events import Event, FailureCode
 from worker.launch import CANCEL_FILE, STACKS_FILE
 from worker.watchdog import PauseWatch, Verdict, Watchdog, folder_bytes
+from worker.words import duration_words
 
 PAUSE_FILE = "pause"
 PAUSE_S = float(os.environ.get("DLH_PAUSE_S", "120"))
@@ -104,5 +105,4 @@ def pause_note(step_s: float) -> str:
     """What who asked for a pause should know of a run whose steps take so long; nothing where they are short."""
     if step_s < SLOW_STEP_S:
         return ""
-    length = f"{step_s:.0f} s" if step_s < 120 else f"{step_s / 60:.0f} min"
-    return f"It pauses after the step under way. Its steps take up to {length}."
+    return f"It pauses after the step under way. Its steps take up to {duration_words(step_s, up=True)}."

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from worker.events import Event, EventKind, FailureCode
 from worker.plan import Limits
+from worker.words import size_words
 
 ENTRIES_MAX = 50_000
 DEPTH_MAX = 32
@@ -180,7 +181,7 @@ def made_a_step(event: Event) -> bool:
 
 def out_of_memory(limit_bytes: int, fitting_batch: int | None = None) -> Verdict:
     """The words for a reached memory limit. `fitting_batch`: 0 if not even a row fits, None if that is not known."""
-    message = f"The run reached its memory limit of {limit_bytes / 2**20:.0f} MiB."
+    message = f"The run reached its memory limit of {size_words(limit_bytes)}."
     hint = "Choose a smaller model, smaller pictures or a smaller batch, or raise resources.memory_gib."
     if fitting_batch is None:
         message += " It ran out before the model could be tried."
@@ -197,7 +198,7 @@ def disk_full(limit_bytes: int) -> Verdict:
     """The words for a reached disk limit."""
     return Verdict(
         FailureCode.DISK_FULL,
-        f"The run's folder reached its limit of {limit_bytes / 2**20:.0f} MiB.",
+        f"The run's folder reached its limit of {size_words(limit_bytes)}.",
         "Keep fewer checkpoints or write less; checkpoints already made are kept.",
     )
 

@@ -1,11 +1,66 @@
-"""How counts and times of steps are written for people. Counts as in `codegen.words`: neither may import the other."""
+"""How counts, sizes and times are written for people, everywhere: `harness/frontend/src/format.js` mirrors sizes and
+durations for live values.
+
+A leaf: it imports nothing of ours, so that all packages and the client may import it. It lies here because programs
+carry it along (`codegen.render.RUNTIME`).
+"""
 
 from __future__ import annotations
 
+import math
 
-def counted(number: int, word: str) -> str:
-    """`number` with `word` in the plural where it needs one: "1 rank", "2 ranks"."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """`number` with the words for one or for many, by default those for one with an s: `1 core`, `2 cores`."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
+def size_words(size_bytes: float) -> str:
+    """`512 B`, `1.5 MiB`, `20 GiB`, `312 MiB`: binary units, a decimal below 100 where it is not zero."""
+    amount, unit = float(_nearest(size_bytes)), 0
+    while _tenths(amount) >= 1024 and unit + 1 < len(_SIZES):  # what is rounded up to 1024 is one of the next unit
+        amount, unit = amount / 1024, unit + 1
+    return f"{_tenths(amount):g} {_SIZES[unit]}"
+
+
+def duration_words(seconds: float, *, up: bool = False) -> str:
+    """`4.2 s`, `12 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`, to the nearest; a second part of zero is left out.
+
+    `up`: never less than it is, and from 90 s on in whole minutes: for times that are expected or promised.
+    """
+
+    def whole(unit_s: int) -> int:
+        return math.ceil((seconds - 1e-6) / unit_s) if up else _nearest(seconds / unit_s)
+
+    seconds = max(0.0, seconds)
+    if not up and seconds < 9.95:
+        return f"{_tenths(seconds):g} s"
+    if (count := whole(1)) < 60:
+        return f"{count} s"
+    if count < 3600 and not (up and count > 90):
+        return _parts(count, 60, "min", "s")
+    if (count := whole(60)) < 48 * 60:
+        return _parts(count, 60, "h", "min") if count >= 60 else f"{count} min"
+    days, hours = divmod(whole(3600), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def _parts(count: int, size: int, large: str, small: str) -> str:
+    whole, rest = divmod(count, size)
+    return f"{whole} {large} {rest:02d} {small}" if rest else f"{whole} {large}"
+
+
+def _nearest(value: float) -> int:
+    """Halves upwards, as JavaScript does it."""
+    return math.floor(value + 0.5)
+
+
+def _tenths(value: float) -> float:
+    """To one decimal below 100, whole above."""
+    tenths = _nearest(value * 10) / 10
+    return tenths if abs(tenths) < 100 else _nearest(value)
 
 
 def step_words(seconds: float) -> str:

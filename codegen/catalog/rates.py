@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from codegen.catalog.training import Defaults
-from codegen.words import counted
+from worker.words import counted
 
 RateRule = Literal["none", "linear", "sqrt", "range", "trials"]
 MOST_FACTOR = 8.0

@@ -7,7 +7,7 @@ from typing import Any
 from codegen.catalog.base import Cost, Facts, Knob, Params
 from codegen.catalog.kinds import embedded, table_cost, table_family
 from codegen.catalog.tally import Tally
-from codegen.words import counted
+from worker.words import counted
 
 PRESETS = {
     "small": {"blocks": 1, "width": 64, "frequencies": 8, "embedding": 6, "dropout": 0.2},

@@ -7,7 +7,7 @@ from typing import Any
 
 from codegen.catalog.base import Cost, Facts, Family
 from codegen.spec import Metric
-from codegen.words import counted
+from worker.words import counted, size_words
 
 Defaults = dict[str, tuple[Any, str]]
 """Field of `spec.training` -> (value, reason)."""
@@ -101,8 +101,8 @@ def micro_batches(facts: Facts, cost: Cost, batch: int, ranks: int) -> tuple[int
         parts = min(most, 2 * parts)
     if parts == 1:
         return 1, "a whole batch fits into memory"
-    gib = memory_bytes(facts, cost, batch) / 2**30
-    return parts, f"a batch of {batch} rows takes about {gib:.1f} GiB at once, more than there is"
+    size = size_words(memory_bytes(facts, cost, batch))
+    return parts, f"a batch of {batch} rows takes about {size} at once, more than there is"
 
 
 def memory_bytes(facts: Facts, cost: Cost, batch: int) -> int:

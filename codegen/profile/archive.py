@@ -20,6 +20,7 @@ from typing import IO, NoReturn, cast
 
 from codegen.profile.problems import fail
 from codegen.profile.streams import ByteSource, ByteStream
+from worker.words import size_words
 
 _CHUNK_BYTES = 1 << 20
 _MAX_NAME = 1024
@@ -137,7 +138,7 @@ class _Meter:
             size_bytes += len(piece)
             self.count(len(piece))
             if size_bytes > self._limits.file_bytes:
-                self._policy.refuse("archive_bomb", f"a file of more than {self._limits.file_bytes >> 20} MiB", name)
+                self._policy.refuse("archive_bomb", f"a file of more than {size_words(self._limits.file_bytes)}", name)
             if packed_bytes is not None and self._is_bomb(size_bytes, packed_bytes):
                 self._policy.refuse("archive_bomb", f"a file that unpacks to over {self._limits.ratio}x its size", name)
         return b"".join(pieces)
@@ -149,7 +150,7 @@ class _Meter:
         """Add to the total."""
         self._total_bytes += size_bytes
         if self._total_bytes > self._limits.total_bytes:
-            self._policy.refuse("archive_bomb", f"more than {self._limits.total_bytes >> 20:,} MiB in all", None)
+            self._policy.refuse("archive_bomb", f"more than {size_words(self._limits.total_bytes)} in all", None)
 
 
 class ZipPictures:
@@ -254,7 +255,7 @@ class TarPictures:
                     if member.issparse() or not (member.isreg() or member.isdir()):
                         policy.refuse("unsafe_entry", "a link, device or sparse file instead of a file", member.name)
                     if member.size > self._limits.file_bytes:
-                        policy.refuse("archive_bomb", f"a file of {member.size >> 20:,} MiB", member.name)
+                        policy.refuse("archive_bomb", f"a file of {size_words(member.size)}", member.name)
                     name = policy.check(member.name, folder=member.isdir())
                     if member.isreg():
                         yield name, member, archive

@@ -17,7 +17,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import BadLines, unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, ProfileOptions, Severity
-from codegen.words import counted
+from worker.words import counted
 
 _SLOW_ROWS = 20_000
 

@@ -10,7 +10,7 @@ from codegen.profile.readings import reading_findings
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
-from codegen.words import counted
+from worker.words import counted
 
 _RANK = {Severity.DANGER: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _PER_CODE = 20

@@ -11,7 +11,7 @@ from codegen.profile.layout import Place
 from codegen.profile.pictures import MAX_SIDE, Picture
 from codegen.profile.readings import similar_classes
 from codegen.profile.types import Finding, ImagesProfile, Severity
-from codegen.words import counted
+from worker.words import counted
 
 _THUMBNAILS = 6
 _THUMBNAIL_FILES = 600

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile, Finding, Severity
-from codegen.words import counted
+from worker.words import counted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,7 +19,7 @@ from codegen.profile.values import (
     within_reach,
     without_unit,
 )
-from codegen.words import counted
+from worker.words import counted
 
 MAX_WORD_SHARE = 0.05
 """A column of numbers may hold this share of words, which then count as missing."""

@@ -30,7 +30,7 @@ from codegen.profile.types import (
     ProfileOptions,
     Severity,
 )
-from codegen.words import counted
+from worker.words import counted
 
 Progress = Callable[[float, str], None]
 _THREADS = 2

@@ -14,6 +14,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import MAX_COLUMNS, BadLines, unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
+from worker.words import size_words
 
 _ROWS = 20_000
 _MAX_LINE_BYTES = 16 << 20
@@ -184,7 +185,7 @@ class JsonLinesSource:
                 if len(held) > _MAX_LINE_BYTES:
                     fail(
                         "bad_json_lines",
-                        f"Line {line + 1:,} is longer than {_MAX_LINE_BYTES >> 20} MiB.",
+                        f"Line {line + 1:,} is longer than {size_words(_MAX_LINE_BYTES)}.",
                         "Write one object per line (JSON lines).",
                         row=line + 1,
                         file=self._file,

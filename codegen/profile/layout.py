@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from codegen.profile.archive import ignored_folder
 from codegen.profile.problems import fail
 from codegen.profile.splits import split_name
-from codegen.words import counted
+from worker.words import counted
 
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".bmp", ".gif")
 _OTHER_PICTURES = (".tif", ".tiff", ".svg", ".heic", ".heif", ".avif", ".eps", ".ico", ".psd", ".jp2", ".raw", ".dcm")

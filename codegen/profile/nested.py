@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from codegen.profile.types import Finding, Severity
-from codegen.words import counted
+from worker.words import counted
 
 NESTED_LEVELS = 5
 """A column's name has at most so many parts: `a.b.c.d.e`. What lies deeper is left out."""

@@ -18,7 +18,7 @@ from codegen.profile.problems import fail
 from codegen.profile.sources import unique_names
 from codegen.profile.streams import ByteSource
 from codegen.profile.types import Finding, Severity
-from codegen.words import counted
+from worker.words import counted, size_words
 
 _BATCH_CELLS = 2 << 20
 MAX_CELLS = 20_000_000_000
@@ -96,7 +96,7 @@ class ParquetSource:
                 rows += batch.num_rows
                 decoded_bytes += batch.nbytes
                 if decoded_bytes > MAX_DECODED_BYTES:
-                    self._too_large(f"more than {MAX_DECODED_BYTES >> 30} GiB of values")
+                    self._too_large(f"more than {size_words(MAX_DECODED_BYTES)} of values")
                 yield _frame(_apart(batch).select(self._raw), self._names), rows / total
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:

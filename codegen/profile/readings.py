@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from codegen.profile.guess import ColumnPlan
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
-from codegen.words import counted
+from worker.words import counted
 
 _PERCENT = "%"
 _SPELLED = re.compile(

@@ -10,7 +10,7 @@ import polars as pl
 
 from codegen.profile.problems import fail
 from codegen.profile.types import Finding, Severity
-from codegen.words import counted
+from worker.words import counted
 
 MAX_COLUMNS = 10_000
 MAX_BAD_SHARE = 0.1

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from codegen.profile.problems import fail
+from worker.words import size_words
 
 CHUNK_BYTES = 4 << 20
 MAX_UNPACKED_BYTES = 64 << 30
@@ -92,7 +93,7 @@ class ByteStream:
         if bomb or self._read_bytes > MAX_UNPACKED_BYTES:
             fail(
                 "decompression_bomb",
-                f"The file unpacks to more than {self._read_bytes >> 20:,} MiB, {ratio:,.0f} times its size; "
+                f"The file unpacks to more than {size_words(self._read_bytes)}, {ratio:,.0f} times its size; "
                 "reading was stopped.",
                 "If the data is real, upload it as Parquet, which stores repeated values well.",
                 file=self._source.path.name,

@@ -16,7 +16,7 @@ from codegen.profile.types import (
     Finding,
     Severity,
 )
-from codegen.words import counted
+from worker.words import counted
 
 CLASSIFICATION, REGRESSION, IMAGES = "tabular_classification", "tabular_regression", "image_classification"
 MANY_CLASSES = 100

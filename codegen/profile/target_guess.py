@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from codegen.profile.target import CLASSIFICATION, REGRESSION, more_classes
 from codegen.profile.types import ColumnProfile, ColumnType, Finding, Severity
-from codegen.words import counted
+from worker.words import counted
 
 MAX_WHOLE_CLASSES = 20
 """Whole numbers with more distinct values than this are amounts, unless the name says class."""

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from harness.errors import TooLarge
+from worker.words import size_words
 
 MIB = 2**20
 JSON_LIMIT_BYTES = 4 * MIB
@@ -53,7 +54,7 @@ def _is_api(path: str) -> bool:
 def too_large(limit_bytes: int) -> TooLarge:
     """The error for a body above its limit."""
     return TooLarge(
-        f"The request body is larger than {limit_bytes // MIB} MiB.",
+        f"The request body is larger than {size_words(limit_bytes)}.",
         hint="Send large files through /uploads, in chunks of 8 MiB.",
         details={"limit_bytes": limit_bytes},
     )

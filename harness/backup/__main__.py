@@ -23,6 +23,7 @@ from harness.env import SettingsError, env_path, env_text
 from harness.errors import EXIT_INTERRUPTED, refusal_write
 from harness.progress import Tell, Teller
 from harness.stack.home import StackHome, home_from_environment
+from worker.words import size_words
 
 EXIT_REFUSED = 2
 _LOUD = """
@@ -47,7 +48,7 @@ def make(path: Path, home: StackHome, tell: Tell, *, with_secrets: bool, keep: i
     from harness.backup.making import backup_make
 
     made = backup_make(path, with_secrets=with_secrets, tell=tell)
-    text = f"{made.path}: {made.size_bytes / 2**20:.1f} MiB, {made.files} files, {made.rows} rows. It holds people's\n"
+    text = f"{made.path}: {size_words(made.size_bytes)}, {made.files} files, {made.rows} rows. It holds people's\n"
     text += "  data and the hashes of their passwords; only you can read it (mode 0600)."
     removed = older_remove(folder, keep) if keep else []
     if removed:

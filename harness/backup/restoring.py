@@ -24,6 +24,7 @@ from harness.backup.archive import MANIFEST, BackupError, archive_extract, archi
 from harness.backup.ending import Terminated
 from harness.progress import Tell, nobody
 from harness.release import release
+from worker.words import size_words
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DATABASE = "database.jsonl"
@@ -94,7 +95,7 @@ def _restore(stream: BinaryIO, manifest: dict[str, Any], home: Path, store: Path
     with _staging(home) as staged, _staging(store, unless=home) as staged_store:
         free = shutil.disk_usage(staged_store or staged).free
         if free < size_bytes:
-            raise BackupError(f"{store} has {free >> 20} MiB free, the backup needs {size_bytes >> 20} MiB")
+            raise BackupError(f"{store} has {size_words(free)} free, the backup needs {size_words(size_bytes)}")
         inner = staged_store or staged / store.relative_to(home)
         inner.mkdir(parents=True, exist_ok=True)
         (staged / "secrets").mkdir(mode=0o700)

@@ -16,6 +16,7 @@ from harness.env import SettingsError
 from harness.errors import EXIT_INTERRUPTED, refusal_write
 from harness.progress import Tell, Teller
 from harness.stack.home import home_from_environment
+from worker.words import duration_words, size_words
 
 EXIT_AWAY, EXIT_REFUSED = 1, 2
 _NONE = "there is no object store: DLH_S3_URL is not set"
@@ -32,7 +33,7 @@ def check(_tell: Tell) -> tuple[str, dict[str, Any]]:
     state = state_of(bucket.given)
     text = f"s3://{bucket.given.place} answers; to write, read, list and remove took {took_s * 1000:.0f} ms."
     if state.complete_s:
-        text += f"\n  Everything was copied {time.time() - state.complete_s:.0f} s ago."
+        text += f"\n  Everything was copied {duration_words(time.time() - state.complete_s)} ago."
     return text, {"place": bucket.given.place, "took_s": took_s, "complete_s": state.complete_s}
 
 
@@ -47,8 +48,8 @@ def status(_tell: Tell) -> tuple[str, dict[str, Any]]:
         raise SettingsError(_NONE)
     text = f"{found.url}: {found.state}"
     if found.complete_s:
-        text += f"; everything was copied {time.time() - found.complete_s:.0f} s ago"
-    text += f".\n  {found.files} files ({found.bytes / 2**20:.1f} MiB) of {found.units} datasets and jobs are there"
+        text += f"; everything was copied {duration_words(time.time() - found.complete_s)} ago"
+    text += f".\n  {found.files} files ({size_words(found.bytes)}) of {found.units} datasets and jobs are there"
     text += f", {found.waiting} datasets and jobs wait." if found.waiting else "."
     if found.text:
         text += f"\n  {found.text}; {found.step}."
@@ -77,7 +78,7 @@ def pull(tell: Tell) -> tuple[str, dict[str, Any]]:
 
     bucket = _bucket()
     told = bring(bucket, tell)
-    text = f"{told.files} files ({told.bytes / 2**20:.1f} MiB) of {told.units} datasets and jobs came back."
+    text = f"{told.files} files ({size_words(told.bytes)}) of {told.units} datasets and jobs came back."
     if told.missing:
         text += f"\n  {told.missing} files are listed in s3://{bucket.given.place}, but not there as they were."
     return text, asdict(told)

@@ -19,7 +19,7 @@ from django.conf import settings
 from harness.bucket.back import file_bring
 from harness.bucket.client import Bucket, Changed
 from harness.store import UnsafePath, open_beneath
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 FILES_MAX = 20_000
 """Of one unit; a program may write as many files as its disk holds."""

@@ -18,6 +18,7 @@ from harness.calibration.models import CalibrationPointRow, CalibrationRun
 from harness.errors import Invalid, TooLarge
 from harness.pool.models import DeviceKind
 from scheduler.estimation.calibration import CalibrationError, CalibrationPoint, from_csv, from_json, to_csv, to_json
+from worker.words import size_words
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "json": "application/json"}
 IMPORT_BYTES_MAX = 64 << 20
@@ -52,7 +53,7 @@ def points_import(*, user: User, text: str) -> dict[str, int]:
     """
     require_admin(user)
     if len(text) > IMPORT_BYTES_MAX:
-        raise TooLarge(f"The file is larger than {IMPORT_BYTES_MAX >> 20} MiB.", hint="Import it in parts.")
+        raise TooLarge(f"The file is larger than {size_words(IMPORT_BYTES_MAX)}.", hint="Import it in parts.")
     try:
         points = from_json(text) if text.lstrip().startswith("{") else from_csv(text)
     except CalibrationError as error:

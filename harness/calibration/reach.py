@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
 from harness.calibration.sweep import points_known, run_plan
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS
+from worker.words import counted
 
 
 def points_expected(run: CalibrationRun) -> int:
@@ -34,7 +35,7 @@ def reach_words(run: CalibrationRun) -> str:
     before = others[:LEAST_HELD_OUT].count()
     if not is_open and new + before >= LEAST_HELD_OUT:
         return ""
-    points = f"{new} {'point' if new == 1 else 'points'}"
+    points = counted(new, "point")
     begin = f"The budget is enough for about {points}" if is_open else f"It measured {points}"
     begin += f", beside {before} from before" if 0 < before < LEAST_HELD_OUT else ""
     if new + before < LEAST_POINTS:

@@ -16,7 +16,7 @@ from harness.pool.models import DeviceKind
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.workload import Workload
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 PREFIX = "calibration-"
 """Of the ids of our requests; other answers to `node.measure` are probes of people's programs."""

@@ -16,10 +16,10 @@ from typing import Any
 from django.conf import settings
 
 from codegen.profile.types import PROFILE_FILE, ColumnType, DatasetProfile, ProfileOptions
-from codegen.words import size_words
 from harness.bucket.units import unit_keep
 from harness.errors import Invalid, NoSpace
 from harness.store import DatasetPaths
+from worker.words import size_words
 
 _NAME_LENGTH_MAX = 200
 

@@ -20,7 +20,8 @@ from django.conf import settings
 from codegen.profile.types import PROFILE_FILE, DataProblem, DatasetProfile
 from harness.store import read_beneath
 from worker import host_limits
-from worker.sandbox import Completed, SandboxLimits, run_sandboxed, tree_remove
+from worker.sandbox import Completed, SandboxLimits, run_sandboxed
+from worker.trees import tree_remove
 
 _log = logging.getLogger(__name__)
 MEMORY_SHARE = 0.4
@@ -81,7 +82,7 @@ def _run(source: Path, out: Path, options: dict[str, Any], said: queue.SimpleQue
         workdir=out,
         readonly=(source,),
         writable=(out,),
-        packages=("codegen",),
+        packages=("codegen", "worker"),
         limits=SandboxLimits(
             memory_bytes=int(host_limits.memory_total_bytes() * MEMORY_SHARE),
             file_bytes=max(_FILE_BYTES_MIN, settings.STORE.free_bytes() - settings.DISK_RESERVE_BYTES),

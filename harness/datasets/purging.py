@@ -11,7 +11,6 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from codegen.words import counted
 from harness.accounts.access import require
 from harness.accounts.audit import audit_write
 from harness.accounts.models import Role, User
@@ -22,7 +21,8 @@ from harness.datasets.models import Dataset, Upload
 from harness.datasets.profiling import DRAFT_PREFIX
 from harness.errors import Conflict, Forbidden
 from harness.ids import new_id
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
+from worker.words import counted
 
 YOUNG = timedelta(days=1)
 """What changed so short a time ago stays: somebody may be at work with it."""

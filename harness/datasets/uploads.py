@@ -20,6 +20,7 @@ from harness.datasets.content import disk_full_told, options_check, options_plai
 from harness.datasets.models import Upload
 from harness.errors import Conflict, Invalid, NotFound, TooLarge, TooMany
 from harness.storage.room import storage_check, storage_hold
+from worker.words import size_words
 
 
 def upload_create(
@@ -60,7 +61,7 @@ def _size_check(filename: str, size_bytes: int) -> None:
         raise Invalid(f"{filename} is empty.", field="size_bytes", hint="Choose a file that contains data.")
     if size_bytes > settings.UPLOAD_LIMIT_BYTES:
         raise TooLarge(
-            f"{filename} has {size_bytes / 2**30:.1f} GiB; the limit is {settings.UPLOAD_LIMIT_BYTES / 2**30:.0f} GiB.",
+            f"{filename} has {size_words(size_bytes)}; the limit is {size_words(settings.UPLOAD_LIMIT_BYTES)}.",
             hint="Upload a smaller file, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
         )
 

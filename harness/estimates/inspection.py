@@ -25,7 +25,7 @@ from harness.pool.services import node_queue
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.workload import Workload
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 ANSWER_LIMIT_S = 120.0
 """An inspection without an answer for this long has failed; it takes a few seconds."""

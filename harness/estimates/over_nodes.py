@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from codegen.words import counted
 from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import NetworkKind, Node, NodeLink
 from scheduler.estimation.device_model import DeviceModel, LinkModel
@@ -14,6 +13,7 @@ from scheduler.estimation.link import spanning_link, step_sums_s
 from scheduler.estimation.values import Basis
 from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
+from worker.words import counted, size_words
 
 Nodes = tuple[str, ...]
 MEBIBYTE = 1 << 20
@@ -83,9 +83,7 @@ def _priced_words(nodes: Nodes, links: LinksKnown, workload: Workload) -> str:
 def link_words(link: NodeLink) -> str:
     """`a and b: 0.31 ms there and back, 112 MiB/s each way`, and what encrypts it."""
     model = link_model(link)
-    rate = model.bytes_per_s / MEBIBYTE
-    said = f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
     return (
         f"{link.first.name} and {link.second.name}: {1000.0 * model.latency_s:.3g} ms there and back, "
-        f"{said} MiB/s each way{_BY.get(link.path['network'], '')}"
+        f"{size_words(model.bytes_per_s)}/s each way{_BY.get(link.path['network'], '')}"
     )

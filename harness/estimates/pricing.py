@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from django.utils import timezone
 
-from codegen.words import counted
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.before import tests_told, with_tests
@@ -36,6 +35,7 @@ from scheduler.offers.words import devices_words
 from scheduler.placing.openings import earliest_together_s
 from scheduler.types import Option
 from scheduler.workload import Workload
+from worker.words import counted
 
 Nodes = tuple[str, ...]
 IDLE_CPU_BYTES = 256 << 20

@@ -37,7 +37,7 @@ from scheduler.estimation.estimate import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import allocation_from
 from scheduler.workload import OpClass, Operator, Workload
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 USE_NAME = "Steps tried before a run"
 """Of what it used, among the jobs."""

@@ -8,7 +8,6 @@ from functools import partial
 
 from django.conf import settings
 
-from codegen.words import size_words
 from harness.datasets.uploads import upload_append, upload_resize, upload_restart
 from harness.errors import NoSpace, TooLarge
 from harness.fetches import claims
@@ -20,6 +19,7 @@ from harness.fetches.share_pages import page_answered
 from harness.fetches.source import PIECE_BYTES, Asked, Source
 from harness.fetches.trouble import FetchChanged, FetchRefused, FetchTrouble
 from harness.fetches.unpacking import Unpacked
+from worker.words import size_words
 
 SEGMENT_BYTES, SEGMENT_S = 8 << 20, 1.0
 """After so much or so long what has arrived is made durable, and it is looked whether it is still wanted."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 from harness.fetches.trouble import FetchTrouble
+from worker.words import size_words
 
 WINDOW_S = 8.0
 SLOW_S = 60.0
@@ -34,7 +35,8 @@ class Pace:
             return
         if self.arrived_bytes - self._checked_bytes < SLOW_BYTES:
             raise FetchTrouble(
-                "too_slow", f"The server sends less than {SLOW_BYTES >> 10} KiB per minute; the fetch was given up."
+                "too_slow",
+                f"The server sends less than {size_words(SLOW_BYTES)} per minute; the fetch was given up.",
             )
         self._checked_s, self._checked_bytes = now_s, self.arrived_bytes
 

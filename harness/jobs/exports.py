@@ -38,7 +38,7 @@ from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, open_beneath
 from harness.transfer.hashes import Hashes
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 MODEL_FILE = "model.onnx"
 TEXT_FILES = ("README.md", "predict_onnx.py", "pictures.py", "onnx.json", "preprocess.json")

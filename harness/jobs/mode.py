@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from codegen.words import counted
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job
+from worker.words import counted
 
 
 def job_mode(job: Job) -> tuple[str, str]:

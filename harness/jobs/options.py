@@ -18,6 +18,7 @@ from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
 from scheduler.types import Option
 from worker.states import JobState
+from worker.words import counted
 
 UNKNOWN_SLOWDOWN = 3.0
 """Upper over middle where nothing was estimated but a run shows its pace at times."""
@@ -189,4 +190,4 @@ def _same(left: Option, right: Option) -> bool:
 def option_words(option: Option) -> str:
     """`2 GPUs`, `1 CPU core`."""
     one = {"cpu": "CPU core", "cuda": "GPU"}.get(option.kind, option.kind)
-    return f"{option.count} {one}{'' if option.count == 1 else 's'}"
+    return counted(option.count, one)

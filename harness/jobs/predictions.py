@@ -31,7 +31,8 @@ from harness.storage.sizes import job_size_due
 from harness.store import UnsafePath, json_beneath, open_beneath
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
+from worker.words import size_words
 
 WEIGHTS_FILE = "work/results/model.safetensors"
 _SUFFIXES = {
@@ -66,7 +67,7 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     if not data:
         raise Invalid("The input is empty.", field="input", hint="Give at least one row or picture.")
     if len(data) > settings.PREDICTION_LIMIT_BYTES:
-        raise TooLarge(f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.")
+        raise TooLarge(f"An input has at most {size_words(settings.PREDICTION_LIMIT_BYTES)}.", hint="Split it.")
     space_check(len(data))
     storage_check(job.project, len(data))
     _waiting_check(user)

@@ -23,6 +23,7 @@ from codegen.suggest import suggest
 from codegen.types import PROGRAM_FILES, Hardware, Program, Resolved, SpecError
 from harness.errors import Invalid, NotFound
 from worker.plan import RunPaths
+from worker.words import size_words
 
 FILE_BYTES_MAX = 1 << 20
 FILES_MAX = 50
@@ -100,7 +101,7 @@ def file_name_check(name: str) -> str:
 def file_text_check(name: str, text: str) -> str:
     """A text that may be written. Raises `Invalid`."""
     if len(text.encode("utf-8", "replace")) > FILE_BYTES_MAX:
-        raise Invalid(f"{name} is larger than {FILE_BYTES_MAX >> 20} MiB.", field=name, hint="Split the file.")
+        raise Invalid(f"{name} is larger than {size_words(FILE_BYTES_MAX)}.", field=name, hint="Split the file.")
     if "\0" in text:
         raise Invalid(f"{name} holds a NUL character.", field=name, hint="Remove it.")
     try:

@@ -17,9 +17,9 @@ from harness.jobs.failures import CAUSES
 from harness.jobs.models import Job, JobEvent
 from harness.notify.messages import Message, one_line
 from harness.notify.models import Channel, Delivery, Kind, NotifyChoice
-from scheduler.offers.words import duration_words
 from worker.events import FailureCode
 from worker.states import JobState
+from worker.words import duration_words
 
 SEND_TASK = "control.notify"
 _ENDS = {JobState.SUCCEEDED: Kind.JOB_FINISHED, JobState.FAILED: Kind.JOB_FAILED}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from codegen.words import size_words
 from harness.accounts.models import Project
 from harness.notify.models import NotifyChoice, StorageAlarm
 from harness.notify.outbox import storage_tell
 from harness.storage.use import ProjectStorage, storage_limits
+from worker.words import size_words
 
 FULL_SHARE = 0.95
 """Of its quota: what is let in next is likely refused."""

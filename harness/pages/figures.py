@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, TypeGuard
 
+from worker.words import duration_words, size_words
+
 NONE = "–"  # noqa: RUF001
 """Where there is nothing to tell."""
 _NARROW_SPACE = "\u202f"
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -51,30 +52,12 @@ def short(value: Any) -> str:
 
 def size(value: Any) -> str:
     """Bytes in binary units."""
-    if not is_number(value):
-        return NONE
-    amount = float(value)
-    for unit in _UNITS:
-        if abs(amount) < 1023.95 or unit == _UNITS[-1]:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return NONE
+    return size_words(value) if is_number(value) else NONE
 
 
 def duration(seconds: Any) -> str:
     """Seconds as `12 s`, `3 min 05 s`, `2 h 10 min`, `3 d 4 h`."""
-    if not is_number(seconds):
-        return NONE
-    total = max(0, round(seconds))
-    if total < 60:
-        return f"{total} s"
-    minutes, rest = divmod(total, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes:02d} min"
-    return f"{hours // 24} d {hours % 24} h"
+    return duration_words(seconds) if is_number(seconds) else NONE
 
 
 def percent(value: Any) -> str:

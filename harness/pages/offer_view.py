@@ -30,9 +30,9 @@ from harness.pages.job_view import elapsed_s
 from scheduler.estimation.values import Interval
 from scheduler.offers.recommend import takes
 from scheduler.offers.values import Mark, Offer, OfferLine
-from scheduler.offers.words import duration_words, energy_range_words, energy_words, memory_size_words
+from scheduler.offers.words import energy_range_words, energy_words
 from worker.states import TERMINAL, JobState
-from worker.words import step_words
+from worker.words import duration_words, size_words, step_words
 
 Words = Callable[[float], str]
 
@@ -134,11 +134,11 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
     cost = view.line.estimate
     return Shown(
         view=view,
-        run=duration_words(cost.run_s.mid),
-        run_range=_range(cost.run_s, duration_words),
-        memory=memory_size_words(cost.peak_bytes.mid),
-        memory_range=_range(cost.peak_bytes, memory_size_words),
-        room=memory_size_words(view.line.memory_limit_bytes),
+        run=_expected(cost.run_s.mid),
+        run_range=_range(cost.run_s, _expected),
+        memory=size_words(cost.peak_bytes.mid),
+        memory_range=_range(cost.peak_bytes, size_words),
+        room=size_words(view.line.memory_limit_bytes),
         energy=energy_words(view.line.energy_j.mid, beside_j=most_j),
         energy_range=energy_range_words(view.line.energy_j.low, view.line.energy_j.high, beside_j=most_j),
         basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == cost.energy_basis else "",
@@ -146,6 +146,10 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
         is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
         minor=minor,
     )
+
+
+def _expected(seconds: float) -> str:
+    return duration_words(seconds, up=True)
 
 
 def _range(interval: Interval, words: Words) -> str:
@@ -203,8 +207,8 @@ def _told(job: Job) -> dict[str, Any]:
     actual, live = job_actual(job), _so_far(job)
     parts = (
         ("Time of a step", "step_s", step_words, estimate.time_basis),
-        ("Time of the run", "run_s", duration_words, estimate.time_basis),
-        ("Memory per rank", "peak_bytes", memory_size_words, estimate.memory_basis),
+        ("Time of the run", "run_s", _expected, estimate.time_basis),
+        ("Memory per rank", "peak_bytes", size_words, estimate.memory_basis),
         ("Energy", "energy_j", energy_words, estimate.energy_basis),
     )
     return {

@@ -15,7 +15,8 @@ from harness.pages.advice import advice
 from harness.pages.figures import figure, percent
 from harness.pages.job_view import curves_source
 from harness.pages.speed import speedup_rows
-from scheduler.offers.words import energy_words, memory_size_words
+from scheduler.offers.words import energy_words
+from worker.words import size_words
 
 DRAWN = {"confusion", "curve", "histogram", "intervals", "scatter"}
 INTERVALS_DRAWN = 12
@@ -136,7 +137,7 @@ def _took(job: Job) -> list[tuple[str, str]]:
     def energy(energy_j: float) -> str:
         return f"{energy_words(energy_j)} ({basis})" if basis else energy_words(energy_j)
 
-    words = (("Energy", energy, actual["energy_j"]), ("Memory per rank", memory_size_words, actual["peak_bytes"]))
+    words = (("Energy", energy, actual["energy_j"]), ("Memory per rank", size_words, actual["peak_bytes"]))
     return [(name, write(value)) for name, write, value in words if value is not None]
 
 

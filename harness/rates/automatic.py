@@ -10,7 +10,6 @@ from enum import StrEnum
 
 from django.conf import settings
 
-from codegen.words import counted
 from harness.estimates.accepting import estimates_fixed
 from harness.estimates.before import leaves_no_time
 from harness.estimates.inspection import inspection_request, is_late
@@ -26,9 +25,10 @@ from harness.rates.wishes import run_steps, step_rows
 from scheduler.estimation.values import Estimate
 from scheduler.offers.recommend import candidates
 from scheduler.offers.values import Wish, estimate_from
-from scheduler.offers.words import duration_words, energy_words
+from scheduler.offers.words import energy_words
 from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of, too_few_steps
 from scheduler.workload import Workload
+from worker.words import counted, duration_words
 
 DECIDES = ("spec", "resolved", "deadline_at", "options", "program_sha256", "dataset_sha256")
 """Fields of a draft on which its verdict rests."""
@@ -75,12 +75,12 @@ def rate_verdict(job: Job) -> Verdict:
     cost, run_s, longest_s = figures
     if leaves_no_time(job.deadline_at, longest_s, cost):
         return Verdict(way=Way.RULE, why="its requested finish leaves no time for a range test")
-    takes = f"about {duration_words(cost.time_s)} and {energy_words(cost.energy_j)}"
+    takes = f"about {duration_words(cost.time_s, up=True)} and {energy_words(cost.energy_j)}"
     if is_worth(cost, run_s):
         return Verdict(way=Way.TEST, why=f"it takes {takes}, {cost.time_s / run_s:.0%} of the run's time")
     most = f"without being asked for it may take {MOST_SHARE:.0%}"
     return Verdict(
-        way=Way.RULE, why=f"a range test takes {takes} beside a run of about {duration_words(run_s)}; {most}"
+        way=Way.RULE, why=f"a range test takes {takes} beside a run of about {duration_words(run_s, up=True)}; {most}"
     )
 
 

@@ -30,7 +30,7 @@ from harness.rates.wishes import UNASKED_WAIT_LIMIT_S, step_rows
 from scheduler.rates.interval import RangeRecord, RateUnclear, rate_range
 from scheduler.rates.worth import BUDGET_S, STEPS, SWEEPS
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
+from worker.trees import tree_remove
 
 PURPOSE = "A learning-rate range test"
 """Everybody reads it, also who does not see the job."""

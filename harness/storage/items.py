@@ -10,7 +10,6 @@ from typing import Any
 
 from django.db.models import Count, F, Q
 
-from codegen.words import counted, size_words
 from harness.accounts.access import require
 from harness.accounts.models import Project, Role, User
 from harness.datasets.models import Dataset, Upload
@@ -18,6 +17,7 @@ from harness.jobs.models import PURGE_BEGUN, Job
 from harness.storage.models import JobSize
 from harness.storage.use import content_sizes, contents_named
 from worker.states import HOLDS_DEVICES, JobState
+from worker.words import counted, size_words
 
 ITEMS_MAX = 100
 _ACTIVE = frozenset({JobState.QUEUED, *HOLDS_DEVICES})

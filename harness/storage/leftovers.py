@@ -18,8 +18,8 @@ from harness.jobs.models import Job, JobAttempt, ModelExport, Prediction
 from harness.storage.sizes import SETTLED_AFTER
 from harness.store import UnsafePath, folder_beneath
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
 from worker.states import TERMINAL, JobState
+from worker.trees import tree_remove
 
 AT_REST = [str(state) for state in {*TERMINAL, JobState.DRAFT, JobState.PAUSED}]
 _ANSWER_YOUNG = timedelta(days=1)

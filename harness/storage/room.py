@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from codegen.words import size_words
 from harness.accounts.models import Project
 from harness.errors import NoSpace
 from harness.storage.items import biggest_words
 from harness.storage.use import ProjectStorage, storage_limit, storage_of
+from worker.words import size_words
 
 OVER_QUOTA = "storage_quota"
 

@@ -15,8 +15,8 @@ from harness.bucket.units import UNIT, unit_forget
 from harness.calibration.models import OPEN, CalibrationRun
 from harness.datasets.models import Upload
 from harness.jobs.models import Job
-from worker.sandbox import tree_remove
 from worker.scratch import abandoned_remove
+from worker.trees import tree_remove
 
 YOUNG = timedelta(days=1)
 """What changed so short a time ago stays: its row may be about to come, or its process at work."""

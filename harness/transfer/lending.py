@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from harness.bucket.client import PUT_BYTES_MAX, Bucket, bucket_get
 from harness.bucket.trouble import BucketTrouble
 from harness.datasets.content import disk_full_told, space_check
-from worker.sandbox import tree_remove
 from worker.transfer.signed import SIGNED_BYTES_MIN
 from worker.transfer.tree import Tree, TreeFile
+from worker.trees import tree_remove
 
 if TYPE_CHECKING:
     from harness.transfer.returns import Sender

@@ -26,9 +26,10 @@ from harness.transfer import lending
 from harness.transfer.trees import plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
-from worker.sandbox import tree_remove
 from worker.transfer.cache import tree_bytes
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, Tree, TreeFile
+from worker.trees import tree_remove
+from worker.words import size_words
 
 CHECKPOINT, RESULTS = "checkpoint", "results"
 LOG_BYTES_MAX = 64 << 20
@@ -116,7 +117,7 @@ def piece_write(sender: Sender, *, kind: str, name: str, file: str, offset: int,
         raise Invalid(f"{file!r} is not a file name.", field="file")
     limit_bytes = int(sender.attempt.plan["limits"]["disk_bytes"])
     if tree_bytes(sender.incoming) + len(body) > limit_bytes:
-        raise TooLarge(f"A run may return at most {limit_bytes >> 20} MiB at once.")
+        raise TooLarge(f"A run may return at most {size_words(limit_bytes)} at once.")
     space_check(len(body))
     folder.mkdir(parents=True, exist_ok=True)
     return _append(folder / file, offset, body)
@@ -209,7 +210,7 @@ def _room_check(sender: Sender, tree: Tree) -> None:
     """Pass where a run keeps to its limit of disk; old and new lie there together for a moment. Raises `TooLarge`."""
     limit_bytes = int(sender.attempt.plan["limits"]["disk_bytes"])
     if tree_bytes(sender.paths.work) + tree.bytes > 2 * limit_bytes:
-        raise TooLarge(f"The files of a run may take {limit_bytes >> 20} MiB.")
+        raise TooLarge(f"The files of a run may take {size_words(limit_bytes)}.")
 
 
 def _is(folder: Path, file: TreeFile) -> bool:
@@ -243,7 +244,7 @@ def log_append(node: Node, job_id: str, token: int, *, rank: int, offset: int, b
         if rank not in sender.ranks:
             raise NotFound("This node has no such rank.")
         if offset + len(body) > LOG_BYTES_MAX:
-            raise TooLarge(f"A log has at most {LOG_BYTES_MAX >> 20} MiB.")
+            raise TooLarge(f"A log has at most {size_words(LOG_BYTES_MAX)}.")
         path = sender.paths.rank_log(token, rank)
         path.parent.mkdir(parents=True, exist_ok=True)
         return _append(path, offset, body)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from codegen.modes import STAGED
-from codegen.words import counted
 from scheduler.estimation.calibration import MOST
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.fit_memory import peak_interval
@@ -23,6 +22,7 @@ from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval
 from scheduler.workload import Workload, totals_at_batch
+from worker.words import counted
 
 PROBE_RANGE = 0.04
 """Half width of the log range that one real step leaves at the very allocation it was made on."""

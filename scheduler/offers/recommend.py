@@ -14,8 +14,9 @@ from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, p
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.mixtures import mixed_candidates
 from scheduler.offers.values import LEAST_CHANCE, Candidate, DeviceGroup, Hindrance, Mark, Offer, OfferLine, Wish
-from scheduler.offers.words import chance_words, changes_of, duration_words, memory_words, refusal_text, way_words
+from scheduler.offers.words import chance_words, changes_of, memory_words, refusal_text, way_words
 from scheduler.workload import Workload
+from worker.words import duration_words
 
 EVERY_COUNT_TO = 64
 """Up to so many devices each number is a candidate; beyond it every eighth."""
@@ -151,7 +152,7 @@ def recommend(
 
 def reserved_offer(offer: Offer, until_s: float) -> Offer:
     """The offer of a pool whose devices are all reserved for something else, the first until `until_s` (unix time)."""
-    within = duration_words(until_s - offer.now_s)
+    within = duration_words(until_s - offer.now_s, up=True)
     return replace(
         offer,
         text="Every device that this job could take is reserved for something else.",

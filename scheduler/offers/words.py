@@ -9,24 +9,10 @@ from dataclasses import replace
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
 from scheduler.placing.obstacles import HOW_TO_JOIN
+from worker.words import counted, duration_words, size_words
 
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
 _KWH_J = 3.6e6
-
-
-def duration_words(seconds: float) -> str:
-    """`42 s`, `7 min`, `3 h 5 min`, `2 d 4 h`: rounded up, for finish times must not sound earlier than they are."""
-    seconds = max(0.0, seconds - 1e-6)
-    if seconds < 90:
-        return f"{math.ceil(seconds)} s"
-    minutes = math.ceil(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    if minutes < 48 * 60:
-        hours, minutes = divmod(minutes, 60)
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(math.ceil(minutes / 60), 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def energy_words(energy_j: float, *, beside_j: float = 0.0) -> str:
@@ -52,11 +38,6 @@ def _figure(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def memory_size_words(size_bytes: float) -> str:
-    """`312 MiB`, `1.8 GiB`."""
-    return f"{size_bytes / 2**20:.0f} MiB" if size_bytes < 2**30 else f"{size_bytes / 2**30:.1f} GiB"
-
-
 _MODES = {
     "single": ", one process",
     "replicated": ", one process with a replica on each",
@@ -70,7 +51,7 @@ _MODES = {
 def devices_words(allocation: Allocation) -> str:
     """`2 CPU cores (Xeon), one rank each`."""
     one, many = _KINDS.get(allocation.kind, (allocation.kind, allocation.kind))
-    words = f"{allocation.count} {one if allocation.count == 1 else many}"
+    words = counted(allocation.count, one, many)
     if allocation.model_name:
         words += f" ({allocation.model_name})"
     if allocation.count > 1:
@@ -94,7 +75,7 @@ def way_words(line: OfferLine, *, beside_j: float = 0.0) -> str:
     """What the line offers, in one sentence; its energy in the unit of the largest that it stands beside."""
     estimate = line.estimate
     return (
-        f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high)} of its start "
+        f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high, up=True)} of its start "
         f"({estimate.time_basis}), {energy_told(line, beside_j=beside_j)}."
     )
 
@@ -113,10 +94,7 @@ def chance_words(chance: float) -> str:
 
 def memory_words(estimate: Estimate, limit_bytes: int) -> str:
     """Why it does not fit."""
-    return (
-        f"Needs up to {memory_size_words(estimate.peak_bytes.high)} per rank; "
-        f"there are {memory_size_words(limit_bytes)}."
-    )
+    return f"Needs up to {size_words(estimate.peak_bytes.high)} per rank; there are {size_words(limit_bytes)}."
 
 
 def refusal_text(
@@ -134,7 +112,7 @@ def refusal_text(
     if missing := _missing_words(lines, wish):
         return missing
     if earliest_finish_s is not None and deadline_s is not None:
-        later = duration_words(earliest_finish_s - deadline_s)
+        later = duration_words(earliest_finish_s - deadline_s, up=True)
         return f"No option meets this deadline: the earliest finish that can be promised is {later} later."
     kinds = {line.hindrance for line in lines}
     if kinds == {Hindrance.MEMORY}:
@@ -174,7 +152,7 @@ def changes_of(
     late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
     if late:
         best = min(late, key=lambda line: line.latest_s)
-        within = duration_words(best.latest_s - now_s)
+        within = duration_words(best.latest_s - now_s, up=True)
         found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would meet it.")
         found += _fewer_epochs(late, now_s, deadline_s, epochs, epoch_steps)
         found += _unpromised(late, deadline_s)
@@ -192,7 +170,7 @@ def _more_memory(lines: Sequence[OfferLine]) -> list[str]:
     if not lines or any(line.hindrance is not Hindrance.MEMORY for line in lines):
         return []
     least = min(lines, key=lambda line: line.estimate.peak_bytes.high / max(1, line.memory_limit_bytes))
-    room = memory_size_words(least.memory_limit_bytes)
+    room = size_words(least.memory_limit_bytes)
     return [f"Take a smaller batch or a smaller model: it must fit into {room} per rank."]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from scheduler.types import NodeView, Option, WaitCode, WaitReason
+from worker.words import counted, size_words
 
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
 _NAMED = 3
@@ -30,15 +31,11 @@ HOW_TO_JOIN = (
 def device_words(count: int, kind: str, model_name: str = "") -> str:
     """`2 GPUs`, `1 CPU core`, `4 GPUs (A100)`."""
     one, many = _KINDS.get(kind, (kind, kind))
-    return f"{count} {one if count == 1 else many}{f' ({model_name})' if model_name else ''}"
+    return f"{counted(count, one, many)}{f' ({model_name})' if model_name else ''}"
 
 
 def _wanted(option: Option) -> str:
     return device_words(option.count, option.kind, option.model_name)
-
-
-def _gib(memory_bytes: int) -> str:
-    return f"{memory_bytes / 2**30:.1f} GiB"
 
 
 class NodeNow(NamedTuple):
@@ -85,7 +82,7 @@ def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -
         return None
     return WaitReason(
         code=WaitCode.NOT_ENOUGH_MEMORY,
-        text=f"It asks for {_gib(option.memory_bytes)}; the largest fitting node has {_gib(most_bytes)}.",
+        text=f"It asks for {size_words(option.memory_bytes)}; the largest fitting node has {size_words(most_bytes)}.",
         remedy="Clone it with less memory.",
     )
 
@@ -149,10 +146,10 @@ def busy(
         return _behind(option)
     if with_devices:
         best = max(with_devices, key=lambda now: now.memory_free_bytes)
-        left = _gib(max(0, best.memory_free_bytes))
+        left = size_words(max(0, best.memory_free_bytes))
         return WaitReason(
             code=WaitCode.MEMORY_BUSY,
-            text=f"It asks for {_gib(option.memory_bytes)} and {best.node.name} has {left} left.",
+            text=f"It asks for {size_words(option.memory_bytes)} and {best.node.name} has {left} left.",
             remedy="It starts when running jobs end there.",
             holders=tuple(holders_on(best.node)[:_NAMED]),
         )

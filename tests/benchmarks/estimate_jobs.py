@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from codegen.spec import Task
-from codegen.words import counted
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import Probe, estimate, run_parts
 from scheduler.estimation.learning import Finished, corrected
@@ -31,6 +30,7 @@ from tests.benchmarks.estimate_measure import NAME, in_process
 from tests.benchmarks.estimate_programs import write_program
 from tests.worker.runtime.samples import PROJECT
 from worker.launch import LaunchConfig, LocalRank
+from worker.words import counted
 
 MEMORY = 8 << 30
 CASES = 40

@@ -33,7 +33,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from codegen.words import counted
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.split import StepTable, rank_line
 from scheduler.workload import Workload
@@ -45,6 +44,7 @@ from tests.worker.runtime.ranks import rank_environments
 from worker.pacing import Corrector
 from worker.quiet import Gauge
 from worker.shares import Line, Planned, SecondsOf, equal_finish, even, finish_s
+from worker.words import counted
 
 FACTORS = (2.0, 4.0)
 NEAR = 1.25

@@ -66,9 +66,7 @@ test("what the browser could not read is told by what is wanted", () => {
   assert.deepEqual(messages(field("training.epochs", "number", "", { badInput: true })), [
     "Enter a number, such as 0.5.",
   ]);
-  assert.deepEqual(messages(field("deadline", "moment", "", { badInput: true })), [
-    "Enter a complete date and time.",
-  ]);
+  assert.deepEqual(messages(field("deadline", "moment", "", { badInput: true })), ["Enter a complete date and time."]);
 });
 
 test("a deadline lies ahead", () => {

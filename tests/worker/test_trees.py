@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.sandbox.trees import give_tree, make_readable, tree_remove
+from worker.trees import give_tree, make_readable, tree_remove
 
 
 @pytest.fixture

@@ -1,16 +1,59 @@
-"""How counts are written for people, on nodes too."""
+"""How counts, sizes and times are written for people: alike everywhere, in browsers too."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from codegen import words as codegen_words
-from worker.words import counted, step_words
+from worker.words import counted, duration_words, size_words, step_words
+
+REPOSITORY = Path(__file__).parents[2]
+FIGURES = json.loads((REPOSITORY / "tests" / "figures.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 ranks"), (1, "1 rank"), (2, "2 ranks"), (1024, "1,024 ranks")])
-def test_only_one_of_a_thing_stands_in_the_singular_and_both_sides_write_it_alike(number: int, said: str) -> None:
-    assert counted(number, "rank") == said == codegen_words.counted(number, "rank")
+def test_only_one_of_a_thing_stands_in_the_singular(number: int, said: str) -> None:
+    assert counted(number, "rank") == said
+
+
+@pytest.mark.parametrize(("number", "said"), [(1, "1 row repeats"), (3, "3 rows repeat")])
+def test_words_that_are_no_plain_plural_are_given(number: int, said: str) -> None:
+    assert counted(number, "row repeats", "rows repeat") == said
+
+
+@pytest.mark.parametrize(("size_bytes", "said"), FIGURES["sizes"])
+def test_a_size_is_told_in_the_unit_that_it_is_rounded_to(size_bytes: int, said: str) -> None:
+    assert size_words(size_bytes) == said
+
+
+@pytest.mark.parametrize(("seconds", "said", "promised"), FIGURES["durations"])
+def test_a_duration_is_told_to_the_nearest_and_a_promised_one_rounded_up(
+    seconds: float, said: str, promised: str
+) -> None:
+    assert (duration_words(seconds), duration_words(seconds, up=True)) == (said, promised)
+
+
+def test_pages_write_live_sizes_and_durations_as_the_server_does() -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not installed")
+    module = (REPOSITORY / "harness/frontend/src/format.js").as_uri()
+    script = f"""
+        import {{ bytes, duration }} from "{module}";
+        const asked = JSON.parse(process.argv[1]);
+        const said = [asked.sizes.map(([size]) => bytes(size)), asked.durations.map(([time]) => duration(time))];
+        console.log(JSON.stringify(said));
+    """
+    command = [node, "--input-type=module", "--eval", script, json.dumps(FIGURES)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sizes, durations = json.loads(done.stdout)
+    assert sizes == [said for _, said in FIGURES["sizes"]]
+    assert durations == [said for _, said, _ in FIGURES["durations"]]
 
 
 @pytest.mark.parametrize(

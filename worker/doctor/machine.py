@@ -16,6 +16,7 @@ from pathlib import Path
 from worker import devices, sandbox
 from worker.doctor.findings import Finding, bad, ok, skip, warn
 from worker.transfer.cache import DAMAGED_LATELY_S, DAMAGES_MAX, Cache
+from worker.words import counted, size_words
 
 GIB, MIB = 1 << 30, 1 << 20
 DISK_BAD_BYTES, DISK_WARN_BYTES = 1 * GIB, 10 * GIB
@@ -76,7 +77,7 @@ def gpu_driver() -> Finding:
         if any(Path("/dev").glob("nvidia[0-9]*")):
             return bad(name, "does not answer", "The GPUs here are not offered.", "Install or restart the driver.")
         return ok(name, "no NVIDIA GPU here", "The node offers its CPU cores.")
-    text = f"{devices.text_of(driver)}, {count} GPU{'' if count == 1 else 's'}"
+    text = f"{devices.text_of(driver)}, {counted(count, 'GPU')}"
     if not _torch_has_cuda():
         step = "Install the CUDA build of the same PyTorch release."
         return bad(name, text, "PyTorch here is a CPU build: jobs on these GPUs fail.", step)
@@ -111,7 +112,7 @@ def disk(name: str, folder: Path) -> Iterator[Finding]:
     except OSError as error:
         yield bad(name, f"{error.strerror}", "Nothing can be stored there.", f"Make {folder} reachable.")
         return
-    text = f"{free_bytes / GIB:.1f} GiB free"
+    text = f"{size_words(free_bytes)} free"
     if free_bytes < DISK_BAD_BYTES:
         yield bad(name, text, "Runs end with a full disk.", "Free space, or choose another folder.")
         return
@@ -129,7 +130,7 @@ def cache_contents(cache: Cache, now_s: float) -> Finding:
     if not lately:
         return ok(name, f"none became damaged within {DAMAGED_LATELY_S // 86400:.0f} days")
     last = time.strftime("%Y-%m-%d %H:%M", time.gmtime(lately[-1]["at_s"]))
-    files = ", ".join(lately[-1]["files"][:3]) or f"{lately[-1]['bytes'] / MIB:.0f} MiB"
+    files = ", ".join(lately[-1]["files"][:3]) or size_words(lately[-1]["bytes"])
     count = f"{len(lately)} or more" if len(lately) >= DAMAGES_MAX else f"{len(lately)}"
     text = f"{count} became damaged, the last at {last} UTC ({files})"
     meaning = "They were thrown away and are fetched again, but whatever flips bits once usually does so again."
@@ -156,7 +157,7 @@ def _write_rate(name: str, folder: Path) -> Finding:
     finally:
         with contextlib.suppress(OSError):
             file.unlink()
-    text = f"{rate / MIB:.0f} MiB/s"
+    text = f"{size_words(rate)}/s"
     if rate < WRITE_WARN_BYTES_PER_S:
         return warn(name, text, "Saving a checkpoint of 1 GiB takes longer than 20 s.", "Use a faster disk or network.")
     return ok(name, text)

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import redis
 
 from worker.doctor.findings import Finding, bad, ok, skip, warn
+from worker.words import size_words
 
 TIMEOUT_S = 10.0
 CLOCK_WARN_S, CLOCK_BAD_S = 1.0, 5.0
@@ -114,7 +115,7 @@ def bandwidth(url: str, secret: str) -> Finding:
         while block := answer.read(1 << 20):
             done += len(block)
     rate = done / (time.perf_counter() - began_s)
-    text = f"{rate / 2**20:.0f} MiB/s from the portal"
+    text = f"{size_words(rate)}/s from the portal"
     if done < PROBE_BYTES or rate < BANDWIDTH_WARN_BYTES_PER_S:
         return warn("bandwidth", text, "A dataset of 10 GiB takes over a quarter of an hour.", "Use a faster link.")
     return ok("bandwidth", text)

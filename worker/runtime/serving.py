@@ -31,6 +31,7 @@ from worker.runtime.pictures import plain_picture
 from worker.runtime.spelling import as_trained
 from worker.runtime.tables import InputError as InputError
 from worker.runtime.tables import read_rows as read_rows
+from worker.words import size_words
 
 PICTURES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
@@ -106,7 +107,7 @@ def _check_member(info: zipfile.ZipInfo) -> None:
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise InputError(f"The zip was rejected: {name!a} is a link or device.", again)
     if info.file_size > MEMBER_BYTES:
-        raise InputError(f"The zip was rejected: {name!a} has more than {MEMBER_BYTES >> 20} MiB.", again)
+        raise InputError(f"The zip was rejected: {name!a} has more than {size_words(MEMBER_BYTES)}.", again)
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -116,7 +117,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise InputError(f"{name} cannot be read from the zip: {error}.", "Make the zip again.") from None
     if len(body) > MEMBER_BYTES:
-        raise InputError(f"{name} has more than {MEMBER_BYTES >> 20} MiB.", _PICTURES)
+        raise InputError(f"{name} has more than {size_words(MEMBER_BYTES)}.", _PICTURES)
     return body
 
 

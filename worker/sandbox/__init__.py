@@ -24,7 +24,6 @@ from worker.sandbox.run import (
     run_sandboxed,
     start,
 )
-from worker.sandbox.trees import tree_remove
 
 __all__ = [
     "EPHEMERAL_PORTS",
@@ -47,5 +46,4 @@ __all__ = [
     "remove_leftovers",
     "run_sandboxed",
     "start",
-    "tree_remove",
 ]

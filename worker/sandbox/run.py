@@ -16,8 +16,9 @@ from typing import IO
 
 import psutil
 
+from worker import trees
 from worker.home import run_dir
-from worker.sandbox import cgroup, command, egress, overlay, probe, trees, uids
+from worker.sandbox import cgroup, command, egress, overlay, probe, uids
 from worker.sandbox.environment import package_folder, python_environment
 from worker.sandbox.model import Completed, SandboxError, SandboxLevel, SandboxLimits, SandboxSpec, SandboxTooWeak
 from worker.sandbox.output import Reader

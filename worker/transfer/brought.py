@@ -10,6 +10,7 @@ from typing import Any
 from worker.transfer.cache import Hold
 from worker.transfer.check import Checked, tree_check
 from worker.transfer.tree import Tree
+from worker.words import duration_words, size_words
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,13 @@ class Brought:
     def told(self, node: str) -> dict[str, Any]:
         """Data of the note for the job's history."""
         took_s = time.monotonic() - self.began_s
-        what = f"{_size(self.fetched_bytes)} fetched in {took_s:.1f} s" if self.fetched_bytes else "nothing to fetch"
-        what += f" ({_size(self.signed_bytes)} of it from the object store)" if self.signed_bytes else ""
-        message = f"Data and program on {node}: {what}, {_size(self.cached_bytes)} were in its cache."
+        fetched = f"{size_words(self.fetched_bytes)} fetched in {duration_words(took_s)}"
+        what = fetched if self.fetched_bytes else "nothing to fetch"
+        what += f" ({size_words(self.signed_bytes)} of it from the object store)" if self.signed_bytes else ""
+        message = f"Data and program on {node}: {what}, {size_words(self.cached_bytes)} were in its cache."
         if self.damaged:
             message += f" Its copy of {', '.join(self.damaged[:3])} had become damaged and was fetched again."
         return {
             "message": message, "node": node, "fetched_bytes": self.fetched_bytes, "cached_bytes": self.cached_bytes,
             "signed_bytes": self.signed_bytes, "damaged": self.damaged, "preload_s": round(took_s, 3),
         }  # fmt: skip
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count} bytes"

@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from worker.sandbox import tree_remove
 from worker.transfer.portal import Stopped, TransferError
+from worker.trees import tree_remove
+from worker.words import size_words
 
 KINDS = ("contents", "incoming", "jobs", "damaged")
 DAMAGES_MAX = 100
@@ -232,8 +233,7 @@ class Cache:
 
 def _no_room(need_bytes: int, limit_bytes: int) -> str:
     return (
-        f"The node's cache of {limit_bytes / 2**30:.1f} GiB has no room for {need_bytes / 2**30:.1f} GiB beside what "
-        "is in use."
+        f"The node's cache of {size_words(limit_bytes)} has no room for {size_words(need_bytes)} beside what is in use."
     )
 
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 from worker.home import cache_dir, cache_limit_bytes, node_name, node_secret, portal_url
 from worker.plan import RunPaths, RunPlan
-from worker.sandbox import tree_remove
 from worker.telemetry.tail import open_below
 from worker.transfer.brought import Brought, Content
 from worker.transfer.cache import Cache
@@ -24,6 +23,7 @@ from worker.transfer.fetch import AWAY_LIMIT_S, Damaged, Source, tree_fetch
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder
+from worker.trees import tree_remove
 
 LISTINGS_MAX = 3
 """A folder may change between its listing and its last file: so often it is listed anew."""

@@ -20,6 +20,7 @@ from harness.errors import Invalid, TooLarge
 from harness.jobs import selectors, services
 from harness.jobs.models import Job, Prediction
 from harness.responses import chunks_response
+from worker.words import size_words
 
 router = Router()
 ROWS_SHOWN_MAX = 1000
@@ -62,7 +63,7 @@ def prediction_create(
     else:
         if (input.size or 0) > settings.PREDICTION_LIMIT_BYTES:
             raise TooLarge(
-                f"An input has at most {settings.PREDICTION_LIMIT_BYTES >> 20} MiB.", hint="Split it.", field="input"
+                f"An input has at most {size_words(settings.PREDICTION_LIMIT_BYTES)}.", hint="Split it.", field="input"
             )
         name, data = input.name or "", input.read()
     prediction = services.prediction_create(

@@ -9,6 +9,7 @@ import typer
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, json_print, table_print, when
 from harness.client.client import Json
+from worker.words import counted, size_words
 
 _NETWORKS = {
     "hosts": "hosts', in clear",
@@ -39,7 +40,7 @@ def pool_links(
         json_print({**asked, "items": links} if measure else {"items": links})
         return
     if measure:
-        many = "1 link is" if asked["links"] == 1 else f"{asked['links']} links are"
+        many = counted(asked["links"], "link is", "links are")
         console().print(f"{many} timed as soon as the nodes are idle; dlh pool links shows them.", markup=False)
     elif links:
         table_print(_HEAD, map(_row, links))
@@ -53,7 +54,7 @@ def _row(link: Json) -> tuple[object, ...]:
         return nodes, "", "", "", "", "", _state(link)
     network = _NETWORKS.get(link["network"], link["network"])
     noise = f"±{100 * link['round_trip_noise']:.0f} %, ±{100 * link['bytes_noise']:.0f} %"
-    rate = f"{link['bytes_per_s'] / (1 << 20):.1f} MiB/s"
+    rate = f"{size_words(link['bytes_per_s'])}/s"
     there_and_back = f"{1000 * link['round_trip_s']:.3g} ms"
     return nodes, there_and_back, rate, noise, network, when(link["measured_at"]), _state(link)
 

@@ -19,11 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, Unreachable
+from worker.words import duration_words, size_words
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 PIPE_WIDTH = 240
 WORD_WIDTH, COLUMN_GAP = 20, 2
-_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _STYLES = {
     "succeeded": "green", "ready": "green", "up": "green", "running": "cyan", "queued": "yellow", "paused": "yellow",
     "drain": "yellow", "ok": "green", "warn": "yellow", "bad": "red", "failed": "red", "down": "red",
@@ -193,25 +193,13 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def size(value: float | None) -> str:
-    """Bytes for people."""
-    left = float(value or 0)
-    for unit in _SIZES:
-        if left < 1024 or unit == _SIZES[-1]:
-            return f"{left:.0f} {unit}" if unit == "B" else f"{left:.1f} {unit}"
-        left /= 1024
-    raise AssertionError("the last unit takes all")
+    """Bytes for people; none where there is nothing to tell."""
+    return size_words(value or 0)
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds for people."""
-    if seconds is None:
-        return ""
-    whole = int(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+    """Seconds for people; empty where there is nothing to tell."""
+    return "" if seconds is None else duration_words(seconds)
 
 
 def when(text: str | None) -> str:

@@ -1,4 +1,4 @@
-// One place for how figures are written; mirrors harness/pages/figures.py.
+// One place for how figures are written; mirrors harness/pages/figures.py and, for sizes and durations, worker/words.py.
 
 const NONE = "–";
 
@@ -35,27 +35,41 @@ export function short(value) {
   return unit ? `${Number((value / size).toPrecision(3))} ${unit}` : number(value);
 }
 
+// To one decimal below 100, whole above.
+function tenths(value) {
+  const rounded = Math.round(value * 10) / 10;
+  return Math.abs(rounded) < 100 ? rounded : Math.round(value);
+}
+
 export function bytes(value) {
   if (!Number.isFinite(value)) return NONE;
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let size = value;
+  let size = Math.round(value);
   let unit = 0;
-  while (Math.abs(size) >= 1023.95 && unit < units.length - 1) {
+  while (tenths(size) >= 1024 && unit < units.length - 1) {
     size /= 1024;
     unit += 1;
   }
-  return `${size.toFixed(unit ? 1 : 0)} ${units[unit]}`;
+  return `${tenths(size)} ${units[unit]}`;
 }
 
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return NONE;
-  const total = Math.max(0, Math.round(seconds));
+  const left = Math.max(0, seconds);
+  if (left < 9.95) return `${tenths(left)} s`;
+  const total = Math.round(left);
   if (total < 60) return `${total} s`;
-  const minutes = Math.floor(total / 60);
-  if (minutes < 60) return `${minutes} min ${String(total % 60).padStart(2, "0")} s`;
-  const hours = Math.floor(minutes / 60);
-  if (hours < 48) return `${hours} h ${String(minutes % 60).padStart(2, "0")} min`;
-  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+  if (total < 3600) return parts(total, 60, "min", "s");
+  const minutes = Math.round(left / 60);
+  if (minutes < 48 * 60) return parts(minutes, 60, "h", "min");
+  const hours = Math.round(left / 3600);
+  return hours % 24 ? `${Math.floor(hours / 24)} d ${hours % 24} h` : `${hours / 24} d`;
+}
+
+function parts(count, size, large, small) {
+  const rest = count % size;
+  const whole = `${Math.floor(count / size)} ${large}`;
+  return rest ? `${whole} ${String(rest).padStart(2, "0")} ${small}` : whole;
 }
 
 // Seconds as 1:05 or 2:03:09, short enough for an axis.

@@ -11,10 +11,10 @@ from harness.broker import publish_job
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
-from scheduler.offers.words import duration_words
 from scheduler.placing.obstacles import NEVER
 from scheduler.types import Decision, JobView, WaitReason
 from worker.states import JobState
+from worker.words import duration_words
 
 TOLD_AGAIN_S = 5.0
 """An expectation that moves by less, or by less than `TOLD_AGAIN_SHARE` of what is left, is not told again."""
@@ -143,8 +143,8 @@ def _warning(job: Job, expected: Expected | None, from_policy: str, now_s: float
     if from_policy or expected is None:
         return from_policy
     if expected.finish_s > promised_s:
-        late = duration_words(expected.finish_s - promised_s)
+        late = duration_words(expected.finish_s - promised_s, up=True)
         return f"It is expected to miss its promised finish by {late}."
     if expected.high_s > promised_s:
-        return f"Its slack is shrinking: it may be {duration_words(expected.high_s - promised_s)} late."
+        return f"Its slack is shrinking: it may be {duration_words(expected.high_s - promised_s, up=True)} late."
     return ""

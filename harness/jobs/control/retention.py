@@ -26,8 +26,8 @@ from harness.pool.models import Node, NodeState
 from harness.pool.presence import absences_forget
 from harness.pool.services import node_queue
 from harness.storage.sweep import orphans_remove
-from worker.sandbox import tree_remove
 from worker.states import HOLDS_DEVICES
+from worker.trees import tree_remove
 
 SAMPLES_FINE_FOR = timedelta(days=2)
 """Older samples are thinned to one in `SAMPLES_KEEP_EVERY` of each node, of runs that go on as well."""

@@ -33,6 +33,7 @@ from harness.pages.words import (
     TASK_WORDS,
 )
 from scheduler.offers.words import energy_words
+from worker.words import counted
 
 register = template.Library()
 register.filter(undo_form)
@@ -256,7 +257,7 @@ def trash_end(deleted_at: datetime) -> datetime:
 @register.simple_tag
 def trash_time() -> str:
     """How long what was deleted can be brought back."""
-    return f"{settings.TRASH_DAYS} day{'' if settings.TRASH_DAYS == 1 else 's'}"
+    return counted(settings.TRASH_DAYS, "day")
 
 
 @register.inclusion_tag("parts/sparkbars.html")

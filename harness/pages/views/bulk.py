@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from codegen.words import counted
 from harness.accounts.models import User
 from harness.errors import HarnessError, NotFound
 from harness.jobs.comparing import COMPARE_MAX
@@ -18,6 +17,7 @@ from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge, job_restore, job_update
 from harness.pages.undo import undo_tag
 from harness.pages.web import page, person
+from worker.words import counted
 
 BULK_MAX = 200
 

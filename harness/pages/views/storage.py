@@ -6,7 +6,6 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 
-from codegen.words import size_words
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
 from harness.accounts.selectors import project_get, project_list
@@ -22,6 +21,7 @@ from harness.pages.web import change, page, person, show
 from harness.storage.items import ITEMS_MAX, storage_items
 from harness.storage.quotas import storage_quota_remove, storage_quota_set
 from harness.storage.use import storage_of, storage_rows
+from worker.words import size_words
 
 GIB = 2**30
 _IN_TRASH = "It is in the trash: it counts until it is deleted for good."

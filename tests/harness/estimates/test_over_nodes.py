@@ -79,7 +79,7 @@ def test_only_ways_that_no_node_holds_pay_for_the_link_between_nodes(job, nodes,
         assert "the network between the nodes is measured" in after[count].note
     assert between(offer) == (
         "Ways that need several nodes are priced with the slowest measured link between their nodes, node-a and "
-        "node-b: 2 ms there and back, 4.77 MiB/s each way, or the link within a node where that is slower."
+        "node-b: 2 ms there and back, 4.8 MiB/s each way, or the link within a node where that is slower."
     )
 
 
@@ -169,7 +169,7 @@ def test_a_link_counts_only_while_ranks_would_talk_as_it_was_timed(job, encrypti
     assert "no link between these nodes is measured" in between(offered(job))
     NodeLink.objects.all().delete()
     link_make("node-a", "node-b", round_trip_s=SLOW_S, bytes_per_s=SLOW_BYTES_PER_S)
-    assert "4.77 MiB/s each way (encrypted by a process)" in between(offered(job))
+    assert "4.8 MiB/s each way (encrypted by a process)" in between(offered(job))
     Node.objects.update(description={"network_problem": ""})
     assert "no link between these nodes is measured" in between(offered(job))
 

@@ -55,12 +55,12 @@ def test_figures_are_short_and_never_raise(value: float | None, text: str) -> No
 def test_what_is_rounded_up_to_the_next_unit_is_told_in_it() -> None:
     assert dlh.figure(999.7, 3) == "1\u202f000"
     assert [dlh.short(value) for value in (999_700, 999.0, 1_234_567)] == ["1 M", "999", "1.23 M"]
-    assert [dlh.size(value) for value in (1023, 1024 * 1023.97, 1 << 20)] == ["1023 B", "1.0 MiB", "1.0 MiB"]
+    assert [dlh.size(value) for value in (1023, 1024 * 1023.97, 1 << 20)] == ["1023 B", "1 MiB", "1 MiB"]
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0 s"), (59.6, "1 min 00 s"), (3725, "1 h 02 min"), (200_000, "2 d 7 h"), (None, "–")],  # noqa: RUF001
+    [(0, "0 s"), (59.6, "1 min"), (3725, "1 h 02 min"), (200_000, "2 d 8 h"), (None, "–")],  # noqa: RUF001
 )
 def test_durations_read_as_a_person_says_them(seconds: float | None, text: str) -> None:
     assert dlh.duration(seconds) == text

@@ -76,7 +76,7 @@ def test_a_page_says_why_there_are_no_trials(owner: Client, draft: Job) -> None:
     test = draft.rate_tests.get()
     rate_range_done(report_make(test.pk, run_s=3600.0))
     text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
-    assert "No trials were made" in text and "ask for them" in text and "Expected: 4 h 22 min" in text
+    assert "No trials were made" in text and "ask for them" in text and "Expected: 4 h 23 min" in text
 
 
 def test_an_unclear_curve_is_shown_with_its_reason(owner: Client, draft: Job) -> None:

@@ -32,9 +32,9 @@ def flat(answer: Any) -> str:
 def test_an_admin_sets_a_quota_and_removes_it(world: SimpleNamespace, admin: Client, owner: Client) -> None:
     sizes_refresh()
     answer = admin.post(reverse("storage_quota_save"), {"project": "orchard", "gib": "0.5"}, follow=True)
-    assert "may take 512.0 MiB" in flat(answer) and "of 512.0 MiB" in flat(answer)
+    assert "may take 512 MiB" in flat(answer) and "of 512 MiB" in flat(answer)
     assert StorageQuota.objects.get().limit_bytes == 2**29
-    assert "of 512.0 MiB" in flat(owner.get(reverse("pool_storage")))
+    assert "of 512 MiB" in flat(owner.get(reverse("pool_storage")))
     admin.post(reverse("storage_quota_save"), {"project": "orchard", "gib": ""})
     assert StorageQuota.objects.get().limit_bytes is None
     assert "not a number of GiB" in flat(

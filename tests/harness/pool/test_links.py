@@ -58,7 +58,7 @@ def test_the_page_shows_latency_bandwidth_noise_and_when(link, pool_page, people
     for words in (
         "far and near",
         "0.314 ms <small>± 8.0 %",
-        "112.5 MiB/s <small>± 2.0 %",
+        "113 MiB/s <small>± 2.0 %",
         "Used by estimates",
         "hosts&#x27;, in clear",
     ):
@@ -136,7 +136,7 @@ def test_the_command_line_shows_them_and_has_them_timed(link, portal, dlh, monke
     assert "No link has been timed yet" in dlh("pool", "links").out
     row = link()
     shown = dlh("pool", "links").out
-    for words in ("far - near", "0.314 ms", "112.5 MiB/s", "±8 %, ±2 %", "hosts'"):
+    for words in ("far - near", "0.314 ms", "113 MiB/s", "±8 %, ±2 %", "hosts'"):
         assert words in shown, shown
     (told,) = dlh("pool", "links", "--node", "far", "--json").json["items"]
     assert told["bytes_per_s"] == 112.5 * 2**20 and told["current"] is True

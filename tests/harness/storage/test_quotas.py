@@ -53,7 +53,7 @@ def test_an_upload_is_refused_at_its_beginning_and_told_what_is_large(dataset, p
         upload_make(KIB + 1)
     error = caught.value
     assert (error.status, error.code) == (507, "storage_quota")
-    assert "Birds uses" in error.message and "1.0 KiB more" in error.message
+    assert "Birds uses" in error.message and "1 KiB more" in error.message
     assert "flowers (" in error.hint and "admin" in error.hint
     assert error.details["limit_bytes"] - error.details["used_bytes"] == KIB
     assert not Upload.objects.exists()

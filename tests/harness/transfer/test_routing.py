@@ -42,7 +42,7 @@ def test_the_pool_page_says_how_full_the_cache_of_a_node_is(people, node_make, c
     client.force_login(people.admin)
     page = client.get("/pool/").content.decode()
     assert page.count("Own cache") == 1
-    assert "3.0 GiB of 50.0 GiB" in page and "became damaged" not in page
+    assert "3 GiB of 50 GiB" in page and "became damaged" not in page
 
 
 def test_the_pool_page_names_a_node_whose_cache_was_damaged(people, node_make, client):

@@ -57,7 +57,7 @@ def test_a_refusal_names_the_earliest_finish_that_can_be_kept_and_what_would_hav
     assert found.chosen is None
     assert found.earliest_finish_s == pytest.approx(NOW_S + 78)
     assert "28 s later" in found.text
-    assert found.changes[0].startswith("Set the deadline 78 s from now or later")
+    assert found.changes[0].startswith("Set the deadline 1 min 18 s from now or later")
     assert found.changes[1] == "Train 6 epochs instead of 10: those finish in time."
 
 

@@ -1,16 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from scheduler.offers.words import duration_words, energy_range_words, energy_words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(-1, "0 s"), (41.2, "42 s"), (119, "2 min"), (5400, "1 h 30 min"), (7200, "2 h"), (190_000, "2 d 5 h")],
-)
-def test_durations_are_rounded_up(seconds, words):
-    assert duration_words(seconds) == words
+from scheduler.offers.words import energy_range_words, energy_words
 
 
 def test_a_range_of_energy_has_one_unit():

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from worker.words import size_words
+
 _OTHERWISE = "The weights and the program can be downloaded as before."
 _BY_VALUE = (
     "data-dependent",
@@ -62,7 +64,7 @@ class CannotExport(Exception):
     @staticmethod
     def too_large(size_bytes: int) -> CannotExport:
         """Protocol buffers end at 2 GiB."""
-        return CannotExport(f"The weights take {size_bytes / 2**30:.1f} GiB; one ONNX file holds less than 2 GiB.")
+        return CannotExport(f"The weights take {size_words(size_bytes)}; one ONNX file holds less than 2 GiB.")
 
 
 _ANY_ROWS = (
