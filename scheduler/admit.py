@@ -74,7 +74,8 @@ class _Soonest(NamedTuple):
 
     def chance(self, job: JobView) -> float:
         """Probability that it ends by its deadline."""
-        low_s, high_s = self.run_s / job.slowdown, self.run_s * job.slowdown
+        slowdown = job.slowdown_at(self.run_s)
+        low_s, high_s = self.run_s / slowdown, self.run_s * slowdown
         return Interval(low=low_s, mid=self.run_s, high=high_s).chance(_deadline(job) - self.start_s)
 
 
@@ -91,7 +92,7 @@ def _ask(
     if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
         return None, None
     start_s, finish_s = times
-    upper_s = start_s + (finish_s - start_s) * job.slowdown
+    upper_s = start_s + (finish_s - start_s) * job.slowdown_at(finish_s - start_s)
     return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, finish_s - start_s, upper_s)
 
 

@@ -189,24 +189,25 @@ def estimate_keep(
             "offer": offer,
         },
     )
-    slowdown = max(way.run_s.high / way.run_s.mid for way in (estimate, *others) if way.run_s.mid > 0)
     memory_bytes = wanted_memory_bytes(job)
-    job_options_set(job, [option_of(way, memory_bytes) for way in (estimate, *others)], slowdown=slowdown)
+    options = [option_of(way, memory_bytes) for way in (estimate, *others)]
+    job_options_set(job, options, slowdown=max(option.slowdown for option in options))
     return kept
 
 
 def option_of(estimate: Estimate, memory_bytes: int = 0) -> Option:
     """The way as the scheduler takes it. `memory_bytes`: what the person fixed; 0: the share of the devices."""
-    way = estimate.allocation
+    way, run_s = estimate.allocation, estimate.run_s
     return Option(
         kind=way.kind,
         model_name=way.model_name,
         count=way.count,
         mode=way.mode,
-        rate_per_s=1.0 / estimate.run_s.mid if estimate.run_s.mid > 0 else 0.0,
+        rate_per_s=1.0 / run_s.mid if run_s.mid > 0 else 0.0,
         power_w=estimate.power_w,
         memory_bytes=memory_bytes,
         parts=way.parts,
+        slowdown=max(1.0, run_s.high / run_s.mid) if run_s.mid > 0 else 0.0,
     )
 
 

@@ -103,7 +103,7 @@ class DeadlinePass:
                 others.append(job)
             elif job.promised:
                 promised.append(job)
-            elif self._now_s + job.left_s(ways.options[-1]) > job.deadline_s:
+            elif self._now_s + ways.least_s > job.deadline_s:
                 others.append(job)
                 self._out.waits[job.job_id] = too_late()
             else:

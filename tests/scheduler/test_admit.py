@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.admit import admit
@@ -94,3 +96,16 @@ def test_without_a_node_that_takes_work_the_answer_says_how_one_joins():
     assert "dlh node join" in found.changes_that_would_help[0]
     larger = admit(job("a", deadline_s=8_000.0, widths=(64,)), [], POOL, 0.0)
     assert "wait for a larger node" in larger.changes_that_would_help[0]
+
+
+def test_each_way_is_held_against_the_deadline_by_its_own_range():
+    narrow = Option(kind="cuda", count=1, rate_per_s=1 / 1000, power_w=100.0, slowdown=1.05)
+    wide = Option(kind="cuda", count=2, rate_per_s=1 / 700, power_w=200.0, slowdown=1.6)
+    asked = JobView(job_id="a", options=(narrow, wide), submitted_s=0.0, deadline_s=1_100.0, slowdown=1.6)
+    found = admit(asked, [], POOL, 0.0)
+    assert found.accepted and found.finish_s == pytest.approx(1_000.0)
+    assert found.earliest_finish_s == pytest.approx(1_057.0)  # and not 1,120 or more, which the wide one may take
+    late = admit(replace(asked, options=(narrow,), deadline_s=1_000.0), [], POOL, 0.0)
+    assert late.chance == pytest.approx(0.5, abs=0.01)
+    sooner = admit(replace(asked, options=(narrow,), deadline_s=950.0), [], POOL, 0.0)
+    assert sooner.chance == pytest.approx(0.09, abs=0.03), "its own range is narrow"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,6 +10,7 @@ from django.utils import timezone
 
 from harness.errors import Conflict, Invalid
 from harness.estimates import accepting
+from harness.estimates.accepting import estimate_keep
 from harness.estimates.models import JobEstimate
 from harness.estimates.offers import job_key
 from harness.estimates.selectors import offer_priced
@@ -16,7 +18,8 @@ from harness.estimates.services import offer_accept
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Checkpoint, Job
 from harness.jobs.options import options_of
-from harness.jobs.services import job_pause, job_resume
+from harness.jobs.services import job_pause, job_resume, job_submit
+from scheduler.estimation.values import Interval
 from tests.harness.jobs.helpers import queue
 
 
@@ -150,6 +153,28 @@ def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
     node_make("node-1", cpus=2)
     job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
     assert len(options_of(job)) == 1
+
+
+def test_the_chosen_way_keeps_its_own_range_however_wide_that_of_another_is(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    one, two = (next(way for way in lines_of(offer) if way.allocation.count == count) for count in (1, 2))
+    later = timezone.now() + timedelta(seconds=1.05 * 3600 + 120)
+    Job.objects.filter(pk=job.pk).update(deadline_at=later)
+    job.refresh_from_db()
+    estimate_keep(job, taking(one, 3600.0, 1.05), [taking(two, 3500.0, 1.4)])
+    submitted = job_submit(user=job.owner, job=job)
+    assert submitted.promised_at == later
+    assert [option.slowdown for option in options_of(submitted)] == pytest.approx([1.05, 1.4])
+
+
+def lines_of(offer):
+    return [line.estimate for line in offer_priced(offer).lines]
+
+
+def taking(estimate, run_s, slowdown):
+    """The same way with another run time."""
+    return replace(estimate, run_s=Interval(low=run_s / slowdown, mid=run_s, high=run_s * slowdown))
 
 
 def test_a_line_that_does_not_fit_cannot_be_taken(job, node_make, offered):
