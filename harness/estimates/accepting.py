@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,8 +40,9 @@ def offer_accept(
     """Give the job the devices of one line (its place in the offer; None: the recommended one).
 
     A draft's spec is changed; of a job that waits or is paused only what the scheduler may choose from. With `elastic`
-    the scheduler may also use other numbers of the same devices, where that keeps promises. Without `promised` a line
-    that may be late can be taken, too (None: the likeliest to be on time, where none is recommended).
+    the scheduler may also use other numbers of the same devices, where that keeps promises; of a line that is not the
+    recommended one only such that run no longer. Without `promised` a line that may be late can be taken, too (None:
+    the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
     promise; or devices or program changed since, then with a new offer: `details.offer`).
     """
@@ -157,17 +159,24 @@ def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
 
 
 def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
-    """The chosen line first; then those of the same devices on the frontier of time and energy, cheapest first.
+    """The chosen line first; then other numbers of the same devices, cheapest first.
 
-    A model is cut into as many stages as were chosen: such a job is not made wider or narrower.
+    Whoever takes another line than the recommended one wants it done sooner than that: only ways that run no longer
+    are added, since the scheduler takes the thriftiest of all that keep the deadline. A model is cut into as many
+    stages as were chosen: such a job is not made wider or narrower.
     """
     if not elastic or chosen.allocation.mode in STAGED:
         return [chosen]
     key = (chosen.allocation.kind, chosen.allocation.model_name)
+    is_best = chosen == (offer.chosen or offer.likeliest)
+    most_s = math.inf if is_best else chosen.estimate.run_s.high
     others = [
         line
         for line in offer.lines
-        if line != chosen and takes(line) and (line.allocation.kind, line.allocation.model_name) == key
+        if line != chosen
+        and takes(line)
+        and (line.allocation.kind, line.allocation.model_name) == key
+        and line.estimate.run_s.high <= most_s
     ]
     return [chosen, *sorted(others, key=lambda line: line.energy_j.mid)]
 

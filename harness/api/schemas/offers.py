@@ -54,7 +54,11 @@ class AcceptIn(Strict):
     """Which line to take."""
 
     line: int | None = Field(None, ge=0, description="`place` of the line; null: the recommended one.")
-    elastic: bool = Field(True, description="The scheduler may use other numbers of the same devices for promises.")
+    elastic: bool = Field(
+        True,
+        description="The scheduler may use other numbers of the same devices for promises; of a line that is not the "
+        "recommended one only such that run no longer.",
+    )
     submit: bool = Field(False, description="Queue the job at once.")
     promise: bool = Field(
         True,

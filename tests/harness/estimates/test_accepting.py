@@ -15,11 +15,13 @@ from harness.estimates.models import JobEstimate
 from harness.estimates.offers import job_key
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
+from harness.jobs.control.tick import tick
 from harness.jobs.drafts import job_spec_update
-from harness.jobs.models import Checkpoint, Job
+from harness.jobs.models import Allocation, Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.services import job_pause, job_resume, job_submit
 from scheduler.estimation.values import Interval
+from scheduler.offers.values import Mark
 from tests.harness.jobs.helpers import queue
 
 
@@ -153,6 +155,25 @@ def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
     node_make("node-1", cpus=2)
     job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
     assert len(options_of(job)) == 1
+
+
+def test_a_faster_line_than_the_recommended_one_is_what_the_job_runs_on(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300), kind="cpu")
+    priced = offer_priced(offer)
+    fastest = priced.marked(Mark.FASTEST)
+    assert fastest.allocation.count > priced.chosen.allocation.count == 1
+    taken = offer_accept(user=job.owner, offer=offer, line=priced.lines.index(fastest))
+    assert all(way.count >= fastest.allocation.count for way in options_of(taken))
+    job_submit(user=job.owner, job=taken)
+    tick()
+    assert Allocation.objects.filter(job=job).count() >= fastest.allocation.count
+
+
+def test_the_recommended_line_may_become_any_other_number_of_its_devices(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300), kind="cpu")
+    assert {way.count for way in options_of(offer_accept(user=job.owner, offer=offer))} == {1, 2, 3, 4}
 
 
 def test_the_chosen_way_keeps_its_own_range_however_wide_that_of_another_is(job, node_make, offered):

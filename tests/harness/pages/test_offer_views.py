@@ -103,9 +103,9 @@ def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client,
     draft.refresh_from_db()
     assert (draft.state, draft.spec["resources"]["count"]) == ("draft", 2)
     assert "taken" in cost(owner, draft)
-    owner.post(
-        reverse("job_offer_take", args=[draft.pk, offer.pk]), {"line": str(place), "submit": "1", "elastic": "1"}
-    )
+    choice = {"line": str(place), "submit": "1", "elastic": "1"}
+    told = owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), choice, follow=True).content.decode()
+    assert "Submitted to run on 2 to 4 CPU cores." in told
     draft.refresh_from_db()
     assert draft.state == "queued"
     assert len(draft.options) > 1
