@@ -18,6 +18,7 @@ from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferSta
 from harness.estimates.offers import OFFERABLE, Asked, job_key, offer_make
 from harness.estimates.pricing import estimates_of, groups_read
 from harness.estimates.probes import probes_of
+from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again
 from harness.jobs.control.turn import facts_change
 from harness.jobs.drafts import job_spec_update
@@ -29,7 +30,6 @@ from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
-from scheduler.types import Option
 from scheduler.workload import Workload
 from worker.states import JobState
 
@@ -202,22 +202,6 @@ def estimate_keep(
     options = [option_of(way, memory_bytes) for way in (estimate, *others)]
     job_options_set(job, options, slowdown=max(option.slowdown for option in options))
     return kept
-
-
-def option_of(estimate: Estimate, memory_bytes: int = 0) -> Option:
-    """The way as the scheduler takes it. `memory_bytes`: what the person fixed; 0: the share of the devices."""
-    way, run_s = estimate.allocation, estimate.run_s
-    return Option(
-        kind=way.kind,
-        model_name=way.model_name,
-        count=way.count,
-        mode=way.mode,
-        rate_per_s=1.0 / run_s.mid if run_s.mid > 0 else 0.0,
-        power_w=estimate.power_w,
-        memory_bytes=memory_bytes,
-        parts=way.parts,
-        slowdown=max(1.0, run_s.high / run_s.mid) if run_s.mid > 0 else 0.0,
-    )
 
 
 def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> JobEstimate | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
 from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.rooms import Rooms, Slot
-from scheduler.policies.ways import Ways
+from scheduler.policies.ways import Ways, anew_s
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 
@@ -91,6 +91,20 @@ class DeadlinePass:
             return None, None
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
         return self._in_time(job), self._soonest(job, ways.options)
+
+    def slots(self, job: JobView, ready_s: Mapping[Option, float]) -> dict[Option, Slot]:
+        """The first slot of each option by itself, beside all promises, from when it is ready; see `promisable`."""
+        fixed, promised, _, others = self._sorted()
+        if not self._begin(fixed, promised, others):
+            return {}
+        found = {}
+        for option in job.options:
+            if option.rate_per_s and self._rooms.fits_quota(job, option):
+                run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
+                slot = self._rooms.find(job, option, run_s, math.inf, from_s=from_s)
+                if slot:
+                    found[option] = slot
+        return found
 
     def _sorted(self) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
         """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""

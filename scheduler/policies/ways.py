@@ -99,6 +99,11 @@ def same(one: Option, other: Option) -> bool:
     return one.count == other.count and one.key == other.key and one.mode == other.mode
 
 
+def anew_s(job: JobView, option: Option, rescale: Rescale) -> float:
+    """Upper end of the time left of a job that starts on the option, the start included."""
+    return job.left_high_s(option) + rescale.cost_s(option.count)
+
+
 class Ways:
     """The options of one job at one moment, with the rescale overhead in the account."""
 
@@ -135,7 +140,7 @@ class Ways:
 
     def anew_s(self, option: Option) -> float:
         """The same where it has to start again, as it has once it was paused."""
-        return self.job.left_high_s(option) + self._rescale.cost_s(option.count)
+        return anew_s(self.job, option, self._rescale)
 
     def within(self, left_s: float) -> tuple[Option, float]:
         """(option, its seconds): the thriftiest device time that is done in `left_s`, else what is done first."""
