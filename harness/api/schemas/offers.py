@@ -109,7 +109,9 @@ class LineOut(Schema):
     start: datetime | None = Field(description="When so many devices are expected to be free; null: never.")
     finish_low: datetime | None
     finish: datetime | None
-    finish_high: datetime | None = Field(description="A deadline is kept where this lies before it.")
+    finish_high: datetime | None = Field(
+        description="A deadline is kept where this lies before it and a finish can be promised at all (`offered`)."
+    )
     step_s: IntervalOut
     run_s: IntervalOut
     peak_bytes: IntervalOut = Field(description="Of one rank, above an idle process.")
