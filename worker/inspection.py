@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from typing import Any
 
 from worker import host_limits
 from worker.plan import RunPaths
-from worker.power import EnergyMeter
+from worker.power import EnergyMeter, cores_w
 from worker.programs import MEMORY_BYTES, ProgramCall, ProgramProblem, last_words, module_argv, program_run
 from worker.quiet import Surveys
 from worker.sandbox import Completed
@@ -84,8 +85,8 @@ def measure(request: dict[str, Any], send: Send) -> None:
 def measure_one(request: dict[str, Any]) -> dict[str, Any]:
     """What some real steps cost, or a link. Never raises for a fault of the request or the program."""
     answer: dict[str, Any] = {"ok": False, "problem": None}
-    watts = _Watcher(gpus(request))
     try:
+        watts = _Watcher(gpus(request), number(request, "ranks", 1) * number(request, "threads", 1))
         call = _link_call(request) if request.get("link") else _measure_call(request)
         answer |= last_answer(program_run(call, watts.line))
         if answer.get("power_w") is None and watts.power_w is not None:
@@ -186,10 +187,15 @@ def program_sha256(request: dict[str, Any]) -> str:
 
 
 class _Watcher:
-    """Reads the host's energy counters where a measurement marks its steps: its sandbox cannot."""
+    """Reads the host's energy counters where a measurement marks its steps: its sandbox cannot.
 
-    def __init__(self, gpus: tuple[int, ...]) -> None:
+    Of the processor packages it takes what `cores` cores draw of them (`worker.power`).
+    """
+
+    def __init__(self, gpus: tuple[int, ...], cores: int = 1) -> None:
         self._meter = EnergyMeter(gpus)
+        self._gpus, self._cores = gpus, cores
+        self._base_w = None if gpus else self._meter.base_w()
         self.power_w: float | None = None
 
     def line(self, text: str) -> None:
@@ -197,7 +203,11 @@ class _Watcher:
         if text == '{"mark": "begin"}':
             self._meter.start()
         elif text == '{"mark": "end"}':
-            self.power_w = self._meter.stop()
+            busy_w = self._meter.stop()
+            if self._gpus or busy_w is None:
+                self.power_w = busy_w
+            elif self._base_w is not None:
+                self.power_w = cores_w(self._base_w, busy_w, self._cores, os.cpu_count() or 1)
 
 
 def last_answer(done: Completed) -> dict[str, Any]:

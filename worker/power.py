@@ -1,4 +1,8 @@
-"""Energy counters of this host: RAPL of the processor packages, NVML of the GPUs. Unreadable ones are left out."""
+"""Energy counters of this host: RAPL of the processor packages, NVML of the GPUs. Unreadable ones are left out.
+
+A package counts all its cores and what they share. Of it a program on some cores gets its share of what the package
+draws anyway, and all that it draws more while the program runs.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from pathlib import Path
 from worker.devices import _nvml
 
 POWERCAP = Path("/sys/class/powercap")
+BASE_S = 0.5
+"""For what a package draws anyway: its counter is renewed every millisecond."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +29,7 @@ class _Counter:
 
 @dataclass
 class EnergyMeter:
-    """Mean power from each `start` to its `stop`: of these GPUs, or of all processor packages where there are none.
-
-    The counters of a package count all its cores: on a busy host more than the measured program is in them.
-    """
+    """Mean power from each `start` to its `stop`: of these GPUs, or of all processor packages where there are none."""
 
     gpus: tuple[int, ...] = ()
     folder: Path = POWERCAP
@@ -43,6 +46,15 @@ class EnergyMeter:
             with contextlib.suppress(Exception):
                 counter.read_j()
                 self._counters.append(counter)
+
+    def base_w(self, span_s: float = BASE_S) -> float | None:
+        """Watts over a while in which what is to be measured does not run yet; None if nothing can be read."""
+        if not self._counters:
+            return None
+        apart = EnergyMeter(self.gpus, self.folder)
+        apart.start()
+        time.sleep(span_s)
+        return apart.stop()
 
     def start(self) -> None:
         """Begin to count, or go on."""
@@ -63,6 +75,11 @@ class EnergyMeter:
             return [counter.read_j() for counter in self._counters]
         except Exception:
             return []
+
+
+def cores_w(base_w: float, busy_w: float, used: int, cores: int) -> float:
+    """Watts of `used` of `cores` cores, of packages that draw `base_w` without them and `busy_w` with them."""
+    return base_w * used / max(used, cores) + max(0.0, busy_w - base_w)
 
 
 def _package_counters(folder: Path) -> list[_Counter]:

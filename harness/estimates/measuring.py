@@ -16,9 +16,10 @@ from harness.estimates.models import AskState, Inspection, JobEstimate, ProbeRow
 from harness.estimates.offers import probed_workload
 from harness.estimates.probe_answers import probe_complete, probe_expire
 from harness.estimates.probes import probe_begin
-from harness.jobs.admission import BEING_MEASURED, NOT_MEASURED, TO_BE_MEASURED, unpromised_tell
+from harness.jobs.admission import unpromised_tell
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices
+from harness.jobs.promises import PromiseState
 from scheduler.workload import Workload
 from worker.states import JobState
 
@@ -50,9 +51,9 @@ def job_measure(job: Job, inspection: Inspection) -> JobEstimate | None:
     if any(probe.state == AskState.DONE for probe in probes):
         return _estimated(job, inspection, next(probe for probe in probes if probe.state == AskState.DONE))
     if any(probe.state == AskState.WAITING for probe in probes):
-        unpromised_tell(job, BEING_MEASURED)
+        unpromised_tell(job, PromiseState.BEING_MEASURED)
     elif probes and (len(probes) >= PROBES_MOST or not may_pass(probes[0])):
-        unpromised_tell(job, f"{NOT_MEASURED} {(probes[0].problem or {}).get('message', '')}".strip())
+        unpromised_tell(job, PromiseState.NOT_MEASURED, (probes[0].problem or {}).get("message", ""))
     else:
         _begin(job, inspection, kind)
     return None
@@ -63,9 +64,9 @@ def _begin(job: Job, inspection: Inspection, kind: str) -> None:
         probe_begin(by=job.owner, job=job, inspection=inspection, kind=kind)
     except HarnessError as error:
         _log.info("job %s: no steps are tried yet: %s", job.pk, error.message)
-        unpromised_tell(job, TO_BE_MEASURED)
+        unpromised_tell(job, PromiseState.TO_BE_MEASURED)
     else:
-        unpromised_tell(job, BEING_MEASURED)
+        unpromised_tell(job, PromiseState.BEING_MEASURED)
 
 
 def _estimated(job: Job, inspection: Inspection, probe: ProbeRow) -> JobEstimate | None:
@@ -73,5 +74,5 @@ def _estimated(job: Job, inspection: Inspection, probe: ProbeRow) -> JobEstimate
     workload, only = probed_workload(inspection)
     made = estimate_fixed(job, Workload.from_dict(workload), only) if workload else None
     if made is None:
-        unpromised_tell(job, f"{NOT_MEASURED} {_ONE_ALONE}")
+        unpromised_tell(job, PromiseState.NOT_MEASURED, _ONE_ALONE)
     return made

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from django.db.models import Max
@@ -12,7 +13,7 @@ from django.db.models import Max
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import task_send_on_commit
-from harness.errors import HarnessError, Invalid
+from harness.errors import HarnessError, Invalid, Unavailable
 from harness.estimates.accepting import estimate_fixed, offer_accept, offer_again
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
 from harness.estimates.measuring import is_measured_instead, job_measure
@@ -30,6 +31,7 @@ from harness.estimates.offers import (
 from harness.estimates.pricing import kinds_known, most_together, option_known, option_there
 from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
 from harness.estimates.probes import PREFIX, probe_request, probe_told, require_no_run
+from harness.estimates.selectors import offer_priced
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import options_of
@@ -200,7 +202,8 @@ def _paths(job: Job) -> Any:
 def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str = "") -> ProbeRow:
     """Have a few real steps made of the offer's program on an idle device; a new offer follows when it is done.
 
-    Raises `NotFound`, `Forbidden`, `Invalid`, `Conflict`, `Unavailable`.
+    Without a kind the device is one that the offer is about, as far as one is idle. Raises `NotFound`, `Forbidden`,
+    `Invalid`, `Conflict`, `Unavailable`.
     """
     if offer.job is None or offer.inspection is None:
         raise Invalid(
@@ -208,7 +211,25 @@ def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str 
         )
     require(user, offer.job.project, Role.MEMBER)
     require_no_run(offer.job)
-    return probe_request(user=user, job=offer.job, inspection=offer.inspection, kind=kind, model_name=model_name)
+    ask = partial(probe_request, user=user, job=offer.job, inspection=offer.inspection)
+    *better, last = [(kind, model_name)] if kind or model_name else _probe_devices(offer)
+    for its_kind, its_model in better:
+        with suppress(Unavailable):
+            return ask(kind=its_kind, model_name=its_model)
+    return ask(kind=last[0], model_name=last[1])
+
+
+def _probe_devices(offer: OfferRow) -> list[tuple[str, str]]:
+    """(kind, model) of devices to try, the best first: what the person fixed, else what is recommended, else any."""
+    wish = offer.wish or {}
+    if wish.get("kind") or wish.get("model_name"):
+        return [(str(wish.get("kind") or ""), str(wish.get("model_name") or ""))]
+    priced = offer_priced(offer)
+    line = (priced.chosen or priced.likeliest) if priced else None
+    if line is None:
+        return [("", "")]
+    way = line.allocation
+    return [*([(way.kind, way.model_name)] if not way.parts else []), (way.kind, ""), ("", "")]
 
 
 def measure_answer(report: dict[str, Any]) -> None:

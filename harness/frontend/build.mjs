@@ -1,7 +1,7 @@
 // Bundles the pages' own sources and the locked packages into dist/dlh (ES modules, lazy chunks, no CDN).
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { brotliCompress, gzip } from "node:zlib";
 import * as esbuild from "esbuild";

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F
 from django.utils import timezone
 
 from harness.database import DATABASE_AWAY
@@ -17,6 +17,7 @@ from harness.jobs.control.turn import facts_change
 from harness.jobs.control.views import facts_read, job_view
 from harness.jobs.models import Job
 from harness.jobs.options import has_estimate, option_words, options_of
+from harness.jobs.promises import AWAITS_ESTIMATE, IS_MEASURED, PromiseState, promise_state, promise_told
 from harness.jobs.states import job_note
 from harness.moments import moment_of
 from harness.pool.models import Quota
@@ -26,22 +27,6 @@ from scheduler.offers.words import chance_words
 from scheduler.types import Admission
 from worker.states import JobState
 
-NO_ESTIMATE = (
-    "Nobody has estimated how long it takes, so its finish cannot be promised; it is tried as well as it goes."
-)
-TO_BE_MEASURED = (
-    "Its program cannot be read without running it: as soon as a device is idle, a few of its steps are made there. "
-    "Then its finish is promised, or you are told here why not."
-)
-BEING_MEASURED = (
-    "Its time is being measured: an idle device makes a few of its steps. "
-    "Then its finish is promised, or you are told here why not."
-)
-NOT_MEASURED = "Its time could not be measured, so its finish cannot be promised; it is tried as well as it goes."
-STARTED_UNMEASURED = (
-    "It started before its time was measured. As soon as its own pace tells how long it takes, its finish is promised "
-    "if it can be."
-)
 _log = logging.getLogger(__name__)
 
 
@@ -67,14 +52,14 @@ def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
             hint="Set a later deadline in the spec, or `auto` for none.",
         )
     if not has_estimate(job):
-        return fields | {"promise": {"text": NO_ESTIMATE}}
+        return fields | {"promise": promise_told(PromiseState.NO_ESTIMATE)}
     found = _ask(job, now)
     if found.accepted:
         return fields | _promised(job.deadline_at, found, now)
     if promised:
         raise _refused(found)
-    text = f"Its deadline is not promised; it is tried as well as it goes.{_chance_words(found)}"
-    return fields | {"promise": {"text": text}}
+    text = f"Its deadline is not promised; it will run as soon as possible.{_chance_words(found)}"
+    return fields | {"promise": promise_told(PromiseState.NOT_PROMISED, text)}
 
 
 def job_admit_again(job: Job) -> dict[str, Any]:
@@ -88,17 +73,16 @@ def job_admit_again(job: Job) -> dict[str, Any]:
     if not found.accepted:
         verb = "cannot be" if job.state == JobState.QUEUED else "is no longer"
         text = f"Its deadline {verb} promised. {found.text}{_earliest_words(found)}{_chance_words(found)}"
-        return fields | {"promise": {"text": text}}
+        return fields | {"promise": promise_told(PromiseState.NOT_PROMISED, text)}
     return fields | _promised(job.deadline_at, found, now)
 
 
 def promises_catch_up() -> int:
     """Ask again for jobs whose estimate came after they were queued; returns how many now have a promise."""
-    unknown = Q(promise__text__in=[NO_ESTIMATE, TO_BE_MEASURED, BEING_MEASURED])
-    unknown |= Q(promise__text__startswith=NOT_MEASURED)
-    late = Job.objects.filter(state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False)
+    unknown = Job.objects.filter(promise__state__in=[state.value for state in AWAITS_ESTIMATE])
+    late = unknown.filter(state=JobState.QUEUED, deleted_at=None, promised_at=None, deadline_at__isnull=False)
     promised = 0
-    for job in late.filter(unknown).exclude(options=[]).select_related("project", "dataset"):
+    for job in late.exclude(options=[]).select_related("project", "dataset"):
         try:
             promised += _catch_up(job)
         except DATABASE_AWAY:
@@ -114,32 +98,34 @@ def _catch_up(job: Job) -> bool:
         fields = job_admit_again(job)
         if not Job.objects.filter(pk=job.pk, state=JobState.QUEUED).update(**fields):
             return False
-        job_note(job, "note", fields["promise"].get("text") or "Its deadline is not promised: it has passed.")
+        job_note(job, "note", fields["promise"].get("text") or "Its deadline has passed, so it cannot be promised.")
     return fields["promised_at"] is not None
 
 
-def unpromised_tell(job: Job, text: str) -> None:
+def unpromised_tell(job: Job, state: PromiseState, why: str = "") -> None:
     """Say of a waiting job without an estimate what becomes of its wished finish; the same is said once."""
+    promise = promise_told(state, why)
     waiting = Job.objects.filter(pk=job.pk, state=JobState.QUEUED, promised_at=None, options=[])
-    if job.promise.get("text") != text and waiting.update(promise={"text": text}):
-        job.promise = {"text": text}
-        job_note(job, "note", text)
+    if promise_state(job) != state and waiting.update(promise=promise):
+        job.promise = promise
+        job_note(job, "note", promise["text"])
 
 
 def is_being_measured(job: Job) -> bool:
     """Whether a measurement will tell how long it takes."""
-    return job.promise.get("text") in {TO_BE_MEASURED, BEING_MEASURED}
+    return promise_state(job) in IS_MEASURED
 
 
 def unmeasured_start(job: Job) -> dict[str, Any]:
     """Fields of a job that starts: what is measured of it from now on is the run itself."""
-    return {"promise": {"text": STARTED_UNMEASURED}} if is_being_measured(job) else {}
+    return {"promise": promise_told(PromiseState.STARTED_UNMEASURED)} if is_being_measured(job) else {}
 
 
 def promise_give(job: Job) -> bool:
     """Promise a deadline that could not be promised when the job was submitted. Returns False where it has one."""
     rows = Job.objects.filter(pk=job.pk, promised_at=None, deadline_at__isnull=False)
-    promise = {"text": "Its deadline can be kept after all: it is promised.", "admitted_at": timezone.now().isoformat()}
+    told = promise_told(PromiseState.PROMISED, "Its deadline can be kept after all and is now promised.")
+    promise = told | {"admitted_at": timezone.now().isoformat()}
     if not rows.update(promised_at=F("deadline_at"), promise=promise):
         return False
     job.promised_at, job.promise = job.deadline_at, promise
@@ -161,14 +147,9 @@ def _no_promise() -> dict[str, Any]:
 
 
 def _promised(deadline_at: datetime, found: Admission, now: datetime) -> dict[str, Any]:
-    return {
-        "promised_at": deadline_at,
-        "promise": {
-            "text": found.text,
-            "finish_at": datetime.fromtimestamp(found.finish_s, UTC).isoformat() if found.finish_s else None,
-            "admitted_at": now.isoformat(),
-        },
-    }
+    finish_at = datetime.fromtimestamp(found.finish_s, UTC).isoformat() if found.finish_s else None
+    times = {"finish_at": finish_at, "admitted_at": now.isoformat()}
+    return {"promised_at": deadline_at, "promise": promise_told(PromiseState.PROMISED, found.text) | times}
 
 
 def _earliest(found: Admission) -> datetime | None:
@@ -178,12 +159,12 @@ def _earliest(found: Admission) -> datetime | None:
 
 def _earliest_words(found: Admission) -> str:
     earliest = _earliest(found)
-    return f" The earliest finish that can be kept is {_utc(earliest)}." if earliest else ""
+    return f" The earliest finish that can be promised is {_utc(earliest)}." if earliest else ""
 
 
 def _chance_words(found: Admission) -> str:
     """How probably it is on time without a promise, as of now."""
-    return f" As things are it is on time with a chance of {chance_words(found.chance)}." if found.chance else ""
+    return f" Currently its chance of finishing on time is {chance_words(found.chance)}." if found.chance else ""
 
 
 def _refused(found: Admission) -> Invalid:

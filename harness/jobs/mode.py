@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codegen.words import counted
-from harness.jobs.control.wanted import width_of
+from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job
 
 

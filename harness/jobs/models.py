@@ -65,7 +65,7 @@ class Job(models.Model):
     promised_at = models.DateTimeField(null=True, blank=True)
     """Finish time promised at admission; None: nothing was promised."""
     promise = models.JSONField(default=dict, blank=True)
-    """What admission said: `{text, finish_at, admitted_at, policy}`."""
+    """What admission said: `{state, text, finish_at, admitted_at}` (`harness.jobs.promises`); empty: nothing."""
     expected_start_at = models.DateTimeField(null=True, blank=True)
     expected_finish_at = models.DateTimeField(null=True, blank=True)
     expected_low_at = models.DateTimeField(null=True, blank=True)
@@ -134,7 +134,7 @@ class JobAttempt(models.Model):
     option = models.JSONField(default=dict, blank=True)
     """`scheduler.types.Option` it runs on."""
     width = models.JSONField(default=dict, blank=True)
-    """`harness.jobs.control.wanted.Wanted`: which ranks it is to have while it runs; empty: those of its plan."""
+    """Ranks that it is to have while it runs (`harness.jobs.control.width_request`); empty: those of its plan."""
     outcome = models.CharField(max_length=12, choices=OUTCOMES, blank=True)
     failure = models.JSONField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

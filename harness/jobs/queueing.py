@@ -1,23 +1,22 @@
-"""The queue as people see it, and what admins change in it: priorities and order."""
+"""The queue as people see it, and the priorities that admins give."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.db import transaction
-from django.utils import timezone
 
 from harness.accounts.access import require_admin, visible_projects
 from harness.accounts.audit import audit_write
 from harness.accounts.models import User
-from harness.broker import publish_job, publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid
 from harness.jobs.control.expectations import slack_s
 from harness.jobs.control.turn import facts_change
 from harness.jobs.models import Job
 from harness.jobs.options import option_read, option_words, options_of
+from harness.jobs.queue_order import neighbours, queue_changed, shown_order
 from harness.jobs.quota_use import borrowers
 from harness.jobs.states import job_note
 from scheduler.types import Option
@@ -48,26 +47,27 @@ class QueueRow:
     warning: str
     borrows: bool
     """Its devices are, or would be, borrowed: it may be put back when the lender needs them."""
+    can_go_up: bool = False
+    """An admin may move it before another job."""
+    can_go_down: bool = False
 
 
 def queue_rows(*, user: User) -> tuple[list[QueueRow], list[QueueRow]]:
     """(what waits, in the order it is served; what holds devices, the first to be done first)."""
     seen = set(visible_projects(user).values_list("pk", flat=True))
     rows = Job.objects.select_related("project", "owner", "dataset").defer(*_DEFERRED)
-    waiting = sorted(rows.filter(state=JobState.QUEUED, deleted_at=None), key=_shown_order)
+    waiting = sorted(rows.filter(state=JobState.QUEUED, deleted_at=None), key=shown_order)
     busy = rows.filter(state__in=[state.value for state in HOLDS_DEVICES]).prefetch_related("attempts")
     running = sorted(busy, key=lambda job: (job.expected_finish_at is None, job.expected_finish_at, job.pk))
     borrow = borrowers(job for job in (*waiting, *running) if job.project_id in seen)
+    movable = neighbours(waiting)
     return (
-        [_row(job, place, job.project_id in seen, job.pk in borrow) for place, job in enumerate(waiting, start=1)],
+        [
+            replace(_row(job, place, job.project_id in seen, job.pk in borrow), can_go_up=up, can_go_down=down)
+            for place, (job, (up, down)) in enumerate(zip(waiting, movable, strict=True), start=1)
+        ],
         [_row(job, None, job.project_id in seen, job.pk in borrow) for job in running],
     )
-
-
-def _shown_order(job: Job) -> tuple[float, int, int, datetime, str]:
-    """As the policy serves; who is too new for it comes after, in the plain order."""
-    place = job.queue_position if job.queue_position is not None else float("inf")
-    return (place, -job.priority, job.rank, job.queued_at or timezone.now(), job.pk)
 
 
 def _row(job: Job, place: int | None, visible: bool, borrows: bool) -> QueueRow:
@@ -121,74 +121,6 @@ def job_priority_set(*, user: User, job: Job, priority: int) -> Job:
             raise Conflict("Only a job that waits, runs or pauses has a priority.", hint="Submit it first.")
         job_note(job, "person", f"Priority {priority}", actor=user, data={"priority": priority})
         audit_write(user, "job_priority_set", job.pk, project=job.project, priority=priority)
-        _tell(job)
+        queue_changed(job)
     job.refresh_from_db()
     return job
-
-
-def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
-    """Put a waiting job just before another in the queue, or at the very end.
-
-    It takes the other's priority; jobs that come later still go behind all of it. Raises `Forbidden`, `Conflict`.
-    """
-    require_admin(user)
-    with transaction.atomic():
-        facts_change()
-        rows = sorted(Job.objects.filter(state=JobState.QUEUED, deleted_at=None), key=_plain_order)
-        waiting = {row.pk: row for row in rows}
-        if job.pk not in waiting or (before is not None and before.pk not in waiting):
-            raise Conflict("One of the jobs does not wait any more.", hint="Look at the queue again.")
-        if before is not None and before.pk == job.pk:
-            return job
-        priority = waiting[before.pk].priority if before else min(row.priority for row in rows)
-        level = [row for row in rows if row.priority == priority and row.pk != job.pk]
-        at = next((index for index, row in enumerate(level) if before and row.pk == before.pk), len(level))
-        level.insert(at, waiting[job.pk])
-        Job.objects.filter(pk=job.pk).update(priority=priority)
-        for row, rank in zip(level, ranks_of(level), strict=True):
-            Job.objects.filter(pk=row.pk).exclude(rank=rank).update(rank=rank)
-        told = f"Moved before {before.name} in the queue" if before else "Moved to the end of the queue"
-        job_note(job, "person", told, actor=user)
-        audit_write(user, "job_reorder", job.pk, project=job.project, before=before.pk if before else None)
-        _tell(job)
-    job.refresh_from_db()
-    return job
-
-
-def ranks_of(level: Sequence[Job]) -> list[int]:
-    """Ranks that keep this order: 0 for as many at its end as come by their time anyway, below 0 before them.
-
-    So whoever is submitted later, with rank 0, comes after all of them.
-    """
-    first = len(level)
-    while first > 0 and (first == len(level) or _time(level[first - 1]) <= _time(level[first])):
-        first -= 1
-    return [min(0, index - first) for index in range(len(level))]
-
-
-def _time(job: Job) -> tuple[datetime, str]:
-    return (job.queued_at or job.created_at, job.pk)
-
-
-def _plain_order(job: Job) -> tuple[int, int, datetime, str]:
-    return (-job.priority, job.rank, *_time(job))
-
-
-def job_shift(*, user: User, job: Job, to: str) -> Job:
-    """Move a waiting job `up`, `down`, `first` or `last`. Raises like `job_reorder`; `Invalid` for another word."""
-    require_admin(user)
-    order = sorted(Job.objects.filter(state=JobState.QUEUED, deleted_at=None), key=_plain_order)
-    at = next((index for index, row in enumerate(order) if row.pk == job.pk), None)
-    if at is None:
-        raise Conflict("This job does not wait.", hint="Look at the queue again.")
-    targets = {"up": max(0, at - 1), "first": 0, "down": at + 2, "last": len(order)}
-    if to not in targets:
-        raise Invalid(f"A job moves {', '.join(targets)}, not {to!r}.", field="to")
-    target = targets[to]
-    return job_reorder(user=user, job=job, before=order[target] if target < len(order) else None)
-
-
-def _tell(job: Job) -> None:
-    publish_job(job.project_id, job.pk, "updated", {})
-    publish_pool("queue", {"job_id": job.pk})
-    task_send_on_commit("control.tick")

@@ -28,6 +28,7 @@ from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
+from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.states import job_move
 from harness.jobs.stopping import stop_message
 from harness.jobs.trash import job_delete, job_purge, job_restore
@@ -60,8 +61,6 @@ __all__ = [
     "program_reset",
     "spec_check",
 ]
-UNPROMISED = {"wanted": False}
-"""`Job.promise` of a draft that is to be submitted later without a promise."""
 READ_AGAIN = ("state", "spec", "resolved", "deadline_at", "options", "slowdown", "program_sha256", "dataset_sha256")
 """What somebody may have changed of a draft while its run was priced."""
 _TAGS_MAX = 20
@@ -133,7 +132,7 @@ def _rate_first(user: User, job: Job, foreseen: Foreseen | None, *, promised: bo
 
     if not rate_before(user=user, job=job, foreseen=foreseen):
         return False
-    Job.objects.filter(pk=job.pk).update(promise={} if promised else UNPROMISED)
+    Job.objects.filter(pk=job.pk).update(promise={} if promised else promise_told(PromiseState.NOT_WANTED))
     task_send_on_commit("control.rate_first", [job.pk, user.pk])
     return True
 

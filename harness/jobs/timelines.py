@@ -17,6 +17,7 @@ from harness.jobs.control.usage import attempt_samples, is_pools, use_of
 from harness.jobs.models import Allocation, DeviceUse, Job
 from harness.pool.models import Device, PoolSetting
 from harness.pool.power import device_power
+from harness.pool.presence import Presence
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.values import Basis
 
@@ -90,6 +91,9 @@ class Bucket:
     starts_at: datetime
     device_kind: str
     devices: int
+    """That were there at some time of it."""
+    present: float
+    """The same on average over it."""
     busy: float
     """Devices that worked for jobs, on average."""
     busy_w: float
@@ -106,8 +110,8 @@ class Bucket:
 
     @property
     def utilisation(self) -> float:
-        """Share of the devices that worked, 0-1."""
-        return self.busy / self.devices if self.devices else 0.0
+        """Share of the devices that worked while they were there, 0-1."""
+        return self.busy / self.present if self.busy else 0.0
 
 
 def basis_of(bases: Mapping[str, float]) -> str:
@@ -208,7 +212,7 @@ def _group(use: DeviceUse, by: str, visible: bool) -> tuple[str, str, str]:
 
 
 def pool_timeline(window: Window) -> list[Bucket]:
-    """Utilisation and power of each kind of device, oldest bucket first. Device numbers are those of today's nodes."""
+    """Utilisation and power of each kind of device, oldest bucket first; of nodes that are in the pool today."""
     setting = pool_setting_get()
     uses: dict[str, list[DeviceUse]] = defaultdict(list)
     for use in uses_of(window):
@@ -217,15 +221,22 @@ def pool_timeline(window: Window) -> list[Bucket]:
     for device in Device.objects.select_related("node"):
         devices[device.kind].append(device)
     kinds = sorted({*devices, *uses})
+    presence = Presence(window.since, window.until)
     return [
-        _bucket(window, number, kind, devices[kind], uses[kind], setting)
+        _bucket(window, number, kind, devices[kind], uses[kind], setting, presence)
         for number in range(window.buckets)
         for kind in kinds
     ]
 
 
 def _bucket(
-    window: Window, number: int, kind: str, devices: Sequence[Device], uses: Iterable[DeviceUse], setting: PoolSetting
+    window: Window,
+    number: int,
+    kind: str,
+    devices: Sequence[Device],
+    uses: Iterable[DeviceUse],
+    setting: PoolSetting,
+    presence: Presence,
 ) -> Bucket:
     since = window.since + timedelta(seconds=number * window.bucket_s)
     until = since + timedelta(seconds=window.bucket_s)
@@ -238,18 +249,21 @@ def _bucket(
             bases[use.energy_basis] += joules
     busy_j = sum(bases.values())
     busy = sum(worked.values()) / window.bucket_s
-    idle_j = 0.0
-    there = [device for device in devices if device.node.created_at < until]
-    for device in there:
-        present_s = (until - max(since, device.node.created_at)).total_seconds()
-        idle_s = max(0.0, present_s - worked.get(device.pk, 0.0))
+    idle_j = present_s = 0.0
+    there = {device.pk: seconds for device in devices if (seconds := presence.seconds(device, since, until)) > 0}
+    for device in devices:
+        # Who worked was there, whatever is known of its node.
+        seconds = max(there.get(device.pk, 0.0), worked.get(device.pk, 0.0))
+        present_s += seconds
+        idle_s = seconds - worked.get(device.pk, 0.0)
         idle_j += device_power(kind, device.model_name, setting.power_table).idle_w * idle_s
     bases[str(Basis.ASSUMED)] += idle_j
     return Bucket(
         starts_at=since,
         device_kind=kind,
         # A node may have left the pool and come back since: who worked was there.
-        devices=len({device.pk for device in there}.union(worked)),
+        devices=len({*there, *worked}),
+        present=max(busy, present_s / window.bucket_s),
         busy=busy,
         busy_w=busy_j / window.bucket_s,
         idle_w=idle_j / window.bucket_s,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.jobs.control.parts import is_spread
-from harness.jobs.control.wanted import width_of
+from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job, JobAttempt, JobEvent
 
 SAID = {"split", "width"}

@@ -8,7 +8,7 @@ from typing import Any
 from django.urls import reverse
 
 from harness.estimates.selectors import job_actual, job_energy_basis
-from harness.jobs.control.wanted import width_of
+from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job
 from harness.jobs.selectors import job_checkpoints
 from harness.pages.advice import advice

@@ -57,7 +57,7 @@ def use_charts(
     return [
         chart_card(
             "utilisation", "Utilisation", "timeline", ["from", *words], shares, csv=timeline_csv, unit="%", top=100,
-            note="Share of the devices that worked for jobs. Numbers of devices are those of today's nodes.",
+            note="Share of the devices that worked for jobs, of those of today's nodes while they were up.",
         ),
         chart_card(
             "power", "Power", "timeline", ["from", "working", "idle", "CO₂ (g/h)", "basis"], power, csv=timeline_csv,
@@ -127,11 +127,11 @@ def use_totals(buckets: Sequence[Bucket], window: Window, co2_g_per_kwh: float) 
     """Energy of the whole window, working and idle, in words, and how much of the time devices worked."""
     busy_kwh = sum(bucket.busy_w for bucket in buckets) * window.bucket_s / KWH_J
     idle_kwh = sum(bucket.idle_w for bucket in buckets) * window.bucket_s / KWH_J
-    devices = sum(bucket.devices for bucket in buckets)
+    present = sum(bucket.present for bucket in buckets)
     most_j = max(busy_kwh, idle_kwh) * KWH_J
     return {
         "busy": energy_words(busy_kwh * KWH_J, beside_j=most_j),
         "idle": energy_words(idle_kwh * KWH_J, beside_j=most_j),
         "co2": mass_words((busy_kwh + idle_kwh) * co2_g_per_kwh / 1000),
-        "utilisation": sum(bucket.busy for bucket in buckets) / devices if devices else 0.0,
+        "utilisation": sum(bucket.busy for bucket in buckets) / present if present else 0.0,
     }

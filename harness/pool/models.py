@@ -54,6 +54,22 @@ class Node(models.Model):
         return self.name
 
 
+class NodeAbsence(models.Model):
+    """A time in which a node was down."""
+
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="absences")
+    since = models.DateTimeField()
+    """Its last heartbeat."""
+    until = models.DateTimeField(null=True, blank=True)
+    """Null: it still is."""
+
+    class Meta:
+        indexes = [models.Index(fields=["node", "until"], name="node_absence")]
+
+    def __str__(self) -> str:
+        return f"{self.node} from {self.since} to {self.until or 'now'}"
+
+
 class NetworkKind(models.TextChoices):
     """What ranks on several nodes talk through."""
 

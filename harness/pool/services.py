@@ -21,6 +21,7 @@ from harness.pool.devices import DeviceFields, device_find, devices_follow
 from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, Policy, PoolSetting
 from harness.pool.naming import node_named
 from harness.pool.power import power_table_check
+from harness.pool.presence import absence_begin, absence_end
 from harness.pool.terms import CLOCK_LIMIT_S, NODE_NAME
 from worker.queues import node_queue_name
 
@@ -209,6 +210,8 @@ def node_report(report: dict[str, Any]) -> Node | None:
         node.state = NodeState.DRAIN if rests else NodeState.UP
         node.heartbeat_at = timezone.now()
         node.save()
+        if before == NodeState.DOWN:
+            absence_end(node, node.heartbeat_at)
         changed = devices_follow(node, devices, node.heartbeat_at)
         if changed or before != node.state:
             publish_pool("node", {"node": name, "state": node.state})
@@ -281,5 +284,6 @@ def _mark_down(node: Node, *still: Q) -> bool:
     rows = Node.objects.filter(*still, pk=node.pk).exclude(state=NodeState.DOWN)
     if not rows.update(state=NodeState.DOWN):
         return False
+    absence_begin(node)
     publish_pool("node", {"node": node.name, "state": NodeState.DOWN.value})
     return True

@@ -16,6 +16,7 @@ from harness.estimates.offers import job_key
 from harness.jobs import services as jobs
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, options_of, wanted_devices
+from harness.jobs.promises import PromiseState, promise_state
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
 from harness.rates.automatic import DECIDES, Way, changed_words, draft_key, program_read, rate_verdict
@@ -226,7 +227,7 @@ def _submit_after(test: RateTest, job: Job) -> None:
             job = _by_test(test, job)
         elif is_open and test.state == AskState.FAILED:
             job, settled = _by_rule(test, job), True
-        promised = job.promise != jobs.UNPROMISED
+        promised = promise_state(job) != PromiseState.NOT_WANTED
         jobs.job_submit(user=test.by, job=job, promised=promised, rate_settled=settled)
     except HarnessError as error:
         job_note(job, "person", f"Not submitted: {error.message}", actor=test.by)

@@ -120,14 +120,15 @@ def stack_environment(home: StackHome, state: dict[str, Any]) -> dict[str, str]:
         **os.environ,
         "DLH_HOME": str(home.root),
         "DLH_REDIS_URL": str(state.get("redis_url", "")),
-        "DLH_URL": str(state.get("url", "")),
+        "DLH_PUBLIC_URL": str(state.get("url", "")),
         "DLH_NODE_NAME": str(state.get("node", "")),
     }
 
 
 def demo_start(environment: dict[str, str], first: dict[str, Any]) -> subprocess.Popen[bytes]:
     """Start the demo, a client of the public API and nothing more."""
-    client = {**environment, "DLH_TOKEN": str(first["token"]), "DLH_PROJECT": str(first["project"])}
+    login = {"DLH_TOKEN": str(first["token"]), "DLH_PROJECT": str(first["project"])}
+    client = {**environment, "DLH_URL": environment["DLH_PUBLIC_URL"], **login}
     return subprocess.Popen([sys.executable, "-m", "harness.stack.demo"], cwd=REPOSITORY, env=client)
 
 

@@ -64,8 +64,6 @@ def environment(part: str) -> dict[str, str]:
     for kind, (user, password) in passwords.items():
         if f"DLH_{kind}_URL" in settled:
             settled[f"DLH_{kind}_URL"] = with_login(settled[f"DLH_{kind}_URL"], user, password)
-    if "DLH_PUBLIC_URL" in settled:
-        settled["DLH_URL"] = settled["DLH_PUBLIC_URL"]
     kept = {name: value for name, value in os.environ.items() if name.removesuffix("_FILE") not in settled}
     kept.pop("DJANGO_SETTINGS_MODULE", None)  # Celery loads Django wherever it finds it; a node must not
     if part == "node":

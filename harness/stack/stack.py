@@ -122,7 +122,7 @@ class Stack:
             **inherited,
             "DLH_HOME": str(self.home.root),
             "DLH_REDIS_URL": self._broker.url,
-            "DLH_URL": self.url,
+            "DLH_PUBLIC_URL": self.url,
             "DLH_NODE_NAME": self.node,
             "PYTHONUNBUFFERED": "1",
         }

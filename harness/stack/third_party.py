@@ -82,14 +82,14 @@ def python_rows(extras: frozenset[str]) -> list[tuple[str, str, str]]:
     ]
 
 
-def npm_rows(repository: Path) -> list[tuple[str, str, str]]:
-    """Name, version, licence of each front-end package that is bundled or builds the bundle."""
+def npm_rows(repository: Path, *, checks: bool) -> list[tuple[str, str, str]]:
+    """Name, version, licence of each front-end package that is bundled or builds the bundle, or of those for checks."""
     lock = repository / "package-lock.json"
     if not lock.is_file():
         return []
     rows = set()
     for place, entry in json.loads(lock.read_text())["packages"].items():
-        if not place or entry.get("optional"):
+        if not place or entry.get("optional") or entry.get("dev", False) != checks:
             continue
         manifest = repository / place / "package.json"
         told = json.loads(manifest.read_text()).get("license", "") if manifest.is_file() else ""
@@ -125,7 +125,9 @@ def page() -> str:
             "## Python, for tests and checks",
             table(tools),
             "## Front end (npm)",
-            table(npm_rows(REPOSITORY)),
+            table(npm_rows(REPOSITORY, checks=False)),
+            "## Front end, for tests and checks (npm)",
+            table(npm_rows(REPOSITORY, checks=True)),
             "## Programs of the system (Debian)",
             "Started as programs of their own, where they are installed. `deploy/setup.sh` installs bubblewrap and,\n"
             "as root, the two of WireGuard.",

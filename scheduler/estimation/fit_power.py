@@ -20,8 +20,12 @@ def metered(points: Sequence[CalibrationPoint]) -> list[CalibrationPoint]:
 
 
 def device_w(points: Sequence[CalibrationPoint]) -> Vector:
-    """Watts of one device in each of `points`, which all have a reading."""
-    return np.array([(point.power_w or 0.0) / point.count for point in points])
+    """Watts of one device in each of `points`, which all have a reading: of a CPU each thread has a core."""
+    return np.array([(point.power_w or 0.0) / (point.count * _cores(point)) for point in points])
+
+
+def _cores(point: CalibrationPoint) -> int:
+    return point.threads if point.kind == "cpu" else 1
 
 
 def fit_power(points: Sequence[CalibrationPoint], prior: PowerModel) -> PowerModel:

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scheduler.placing.free_devices import EVERYWHERE, NOWHERE, FreeDevices, Pick, Zone
 from scheduler.placing.places import level_name
-from scheduler.placing.room import EVERYWHERE, NOWHERE, Pick, Room, Zone
 from scheduler.placing.shelves import Shelf
 from scheduler.types import (
     Change,
@@ -96,9 +96,9 @@ class _Assigner:
         for job in jobs:
             if job.running:
                 (leaving if job.job_id in names else held).update(dict.fromkeys(job.running.device_ids, job.job_id))
-        self._room = Room(pool, now_s, held, leaving)
+        self._free = FreeDevices(pool, now_s, held, leaving)
         for job in goers:
-            self._room.memory_comes(job)
+            self._free.memory_comes(job)
 
     def run(self) -> Assignment:
         """Pauses, then running jobs that shrink, those that grow, those that start."""
@@ -132,7 +132,7 @@ class _Assigner:
         if picks is None:
             self._out.unplaced.append(job.job_id)
             return
-        self._room.take(picks, option)
+        self._free.take(picks, option)
         nodes, devices, waits_for = _flat(picks)
         self._out.placements.append(
             Placement(
@@ -146,14 +146,14 @@ class _Assigner:
         if _shrinks(running.option, option):
             picks = self._shrunk(job, own, option)
         else:
-            self._room.give_back(job.job_id, own)
-            self._room.own_memory(job, 1)
+            self._free.give_back(job.job_id, own)
+            self._free.own_memory(job, 1)
             found = self._gang(job, option, running.nodes, running.device_ids)
             if found is None:
-                self._room.take_back(own)
-                self._room.own_memory(job, -1)
+                self._free.take_back(own)
+                self._free.own_memory(job, -1)
                 return
-            self._room.take(found, option)
+            self._free.take(found, option)
             picks = found
         nodes, devices, waits_for = _flat(picks)
         reason = self._plan.reasons.get(job.job_id)
@@ -179,7 +179,7 @@ class _Assigner:
             on_node = Counter(node for node, _ in own)
             order = sorted(order, key=lambda number: (-on_node[own[number][0]], own[number][0], number))
         kept = sorted(order[: option.count])
-        self._room.give_back(job.job_id, [own[number] for number in order[option.count :]])
+        self._free.give_back(job.job_id, [own[number] for number in order[option.count :]])
         picks: dict[str, list[DeviceView]] = {}
         for node, device in (own[number] for number in kept):
             picks.setdefault(node, []).append(device)
@@ -192,11 +192,11 @@ class _Assigner:
 
         `level`: only nodes of that sandbox level, where it names one: the stronger ones were left for others.
         """
-        room, zone = self._room, self._zone(level)
+        free, zone = self._free, self._zone(level)
         if option.parts:
             return self._mixed(job, option, first, own, zone)
         for shelf in self._likely(option, first, zone):
-            pick = room.pick(shelf, job, option, option.count, own)
+            pick = free.pick(shelf, job, option, option.count, own)
             if pick:
                 return [pick]
         may_span = self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)
@@ -204,30 +204,30 @@ class _Assigner:
 
     def _likely(self, option: Option, first: Sequence[str], zone: Zone) -> Iterator[Shelf]:
         """Nodes that could take the whole gang, in the order in which they are tried; only looked up when asked for."""
-        room = self._room
-        if option.count > room.widest:
+        free = self._free
+        if option.count > free.widest:
             return
         for name in first:
-            shelf = room.shelves.get(name)
+            shelf = free.shelves.get(name)
             if shelf is not None and zone.has(shelf.node):
                 yield shelf
-        yield from room.by_free(option, zone)
-        yield from room.with_coming(option, zone)
+        yield from free.by_free(option, zone)
+        yield from free.with_coming(option, zone)
 
     def _mixed(
         self, job: JobView, option: Option, first: Sequence[str], own: Collection[str], zone: Zone
     ) -> list[Pick] | None:
         """A mixture as it was offered: all of it on one node, else each model on the fewest nodes."""
-        room = self._room
-        shelves = [shelf for shelf in room.shelves.values() if zone.has(shelf.node)]
+        free = self._free
+        shelves = [shelf for shelf in free.shelves.values() if zone.has(shelf.node)]
         for shelf in sorted(shelves, key=lambda shelf: shelf.node.name not in first):
-            pick = room.pick_mixed(shelf, job, option, own)
+            pick = free.pick_mixed(shelf, job, option, own)
             if pick:
                 return [pick]
         if not (self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)):
             return None
         found = [self._spanning(job, part, own, zone) for part in option.part_options()]
-        return room.joined([pick for picks in found for pick in picks or ()], job, option) if all(found) else None
+        return free.joined([pick for picks in found for pick in picks or ()], job, option) if all(found) else None
 
     def _zone(self, level: str) -> Zone:
         """Where to look, by what a policy names."""
@@ -235,7 +235,7 @@ class _Assigner:
 
     def _spanning(self, job: JobView, option: Option, own: Collection[str], zone: Zone) -> list[Pick] | None:
         """The fewest nodes of one rack, else of the whole pool; those with its own devices first."""
-        ways = [self._fewest(job, option, own, Zone(zone.level, rack)) for rack in self._room.racks]
+        ways = [self._fewest(job, option, own, Zone(zone.level, rack)) for rack in self._free.racks]
         if not any(ways):
             ways = [self._fewest(job, option, own, zone)]
         return min((way for way in ways if way), key=len, default=None)
@@ -244,8 +244,8 @@ class _Assigner:
         """The gang on as few of the nodes as possible."""
         left = option.count
         picks = []
-        for shelf, count in self._room.fullest(job, option, own, zone):
-            pick = self._room.pick(shelf, job, option, min(left, count), own)
+        for shelf, count in self._free.fullest(job, option, own, zone):
+            pick = self._free.pick(shelf, job, option, min(left, count), own)
             if pick:
                 picks.append(pick)
                 left -= len(pick.devices)

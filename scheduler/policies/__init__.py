@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from scheduler.policies.deadline_energy import DeadlineEnergy, deadline_only
 from scheduler.policies.edf import Edf
+from scheduler.policies.edf_widest import EdfWidest
 from scheduler.policies.fair_share import FairShare
 from scheduler.policies.fifo import Fifo
 from scheduler.types import Policy
@@ -14,6 +15,7 @@ _POLICIES: dict[str, Callable[[], Policy]] = {
     "deadline": deadline_only,
     "deadline_energy": DeadlineEnergy,
     "edf": Edf,
+    "edf_widest": EdfWidest,
     "fair_share": FairShare,
     "fifo": Fifo,
 }

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from scheduler.policies.deadline_pass import DeadlinePass
 from scheduler.policies.deadline_settings import Settings
-from scheduler.policies.rooms import Slot
+from scheduler.policies.gang_sites import Slot
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 

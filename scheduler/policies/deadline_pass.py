@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
+from scheduler.policies.gang_sites import GangSites, Slot
 from scheduler.policies.order import is_overdue, order_key
-from scheduler.policies.rooms import Rooms, Slot
 from scheduler.policies.ways import Ways, anew_s
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
@@ -36,7 +36,7 @@ class DeadlinePass:
         self._with_stays = with_stays
         self._set = settings
         self._now_s = now_s
-        self._rooms = Rooms(capacity, jobs, quotas, now_s)
+        self._sites = GangSites(capacity, jobs, quotas, now_s)
         self._out = Found()
         self._jobs = jobs
         self._ways: dict[str, Ways] = {}
@@ -45,7 +45,7 @@ class DeadlinePass:
     def plan(self) -> Plan:
         """Serve everybody in turn."""
         fixed, promised, dated, others = self._sorted()
-        lasting = Stays(self._set, self._rooms, self._out, self._now_s)
+        lasting = Stays(self._set, self._sites, self._out, self._now_s)
         if self._with_stays:
             lasting.begin(promised, [*dated, *others], others)
         stays, may_promise = self._out.stays, self._begin(fixed, promised, others)
@@ -99,9 +99,9 @@ class DeadlinePass:
             return {}
         found = {}
         for option in job.options:
-            if option.rate_per_s and self._rooms.fits_quota(job, option):
+            if option.rate_per_s and self._sites.fits_quota(job, option):
                 run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
-                slot = self._rooms.find(job, option, run_s, math.inf, from_s=from_s)
+                slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s)
                 if slot:
                     found[option] = slot
         return found
@@ -134,23 +134,23 @@ class DeadlinePass:
     def _share(self, ways: Ways) -> float:
         """See `Ways.share`; by the fastest option where none keeps the deadline."""
         option, run_s = ways.within((ways.job.deadline_s or math.inf) - self._now_s)
-        return option.count * run_s / max(1, self._rooms.total(option))
+        return option.count * run_s / max(1, self._sites.total(option))
 
     def _go_on(self, job: JobView) -> None:
         if job.running is None:
             return
         left_s = job.left_high_s(job.running.option)
-        self._rooms.hold(job, self._now_s + max(LEAST_LEFT_S, left_s))
+        self._sites.hold(job, self._now_s + max(LEAST_LEFT_S, left_s))
 
     def _enter(self, job: JobView, slot: Slot) -> None:
-        self._rooms.take(job, slot)
+        self._sites.take(job, slot)
         self._out.slots[job.job_id] = slot
 
     def _in_time(self, job: JobView, *, borrow: bool = False) -> Slot | None:
         """The thriftiest slot that keeps the deadline."""
         by_s = job.deadline_s or math.inf
         for option, run_s in self._ways[job.job_id].by_energy(self._set.stay):
-            if by_s - run_s < self._now_s or not (borrow or self._rooms.fits_quota(job, option)):
+            if by_s - run_s < self._now_s or not (borrow or self._sites.fits_quota(job, option)):
                 continue
             slot = self._find(job, option, run_s, by_s, borrow=borrow)
             if slot:
@@ -162,14 +162,14 @@ class DeadlinePass:
     ) -> Slot | None:
         """The first slot that ends by `by_s`. Who runs and would go on later has to start again, which takes longer:
         else it would be paused for a slot that it does not fit any more, start on what is free, and be paused again."""
-        slot = self._rooms.find(job, option, run_s, _latest_s(by_s, run_s), borrow=borrow)
+        slot = self._sites.find(job, option, run_s, _latest_s(by_s, run_s), borrow=borrow)
         if slot is None or slot.start_s <= self._now_s or not job.is_running:
             return slot
         anew_s = self._ways[job.job_id].anew_s(option)
         if anew_s <= run_s:
             return slot
         latest_s = _latest_s(by_s, anew_s)
-        return self._rooms.find(job, option, anew_s, latest_s, borrow=borrow) if latest_s >= self._now_s else None
+        return self._sites.find(job, option, anew_s, latest_s, borrow=borrow) if latest_s >= self._now_s else None
 
     def _soonest(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> Slot | None:
         """The slot with the earliest finish."""
@@ -177,7 +177,7 @@ class DeadlinePass:
         slots = (
             self._find(job, option, ways.run_s(option), borrow=borrow)
             for option in options
-            if borrow or self._rooms.fits_quota(job, option)
+            if borrow or self._sites.fits_quota(job, option)
         )
         return min((slot for slot in slots if slot), key=lambda slot: slot.end_s, default=None)
 
@@ -213,7 +213,7 @@ class DeadlinePass:
         return left
 
     def _is_light(self, job: JobView, slot: Slot) -> bool:
-        return not self._rooms.is_loaded(slot.option, job.deadline_s or math.inf, self._set.light_load)
+        return not self._sites.is_loaded(slot.option, job.deadline_s or math.inf, self._set.light_load)
 
     def _try(self, job: JobView) -> None:
         """A deadline that does not fit: use what is free, at most as much as it would need, so that it ends soonest."""
@@ -224,10 +224,10 @@ class DeadlinePass:
     def _start_now(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> None:
         """Start on free devices. Who can be paused again holds nobody up, so it need not fit to its end."""
         for option in options:
-            if not (self._rooms.may_borrow(job, option) if borrow else self._rooms.fits_quota(job, option)):
+            if not (self._sites.may_borrow(job, option) if borrow else self._sites.fits_quota(job, option)):
                 continue
             run_s = 0.0 if job.can_pause else self._ways[job.job_id].run_s(option)
-            slot = self._rooms.find(job, option, run_s, self._now_s, borrow=borrow)
+            slot = self._sites.find(job, option, run_s, self._now_s, borrow=borrow)
             if slot:
                 end_s = math.nextafter(self._now_s, math.inf) if job.can_pause else slot.end_s
                 self._enter(job, slot._replace(end_s=end_s))
@@ -235,7 +235,7 @@ class DeadlinePass:
 
     def _serve(self, job: JobView) -> None:
         """No deadline to keep: the first option that starts now, else the one that starts soonest."""
-        within = [option for option in self._choices(job) if self._rooms.fits_quota(job, option)]
+        within = [option for option in self._choices(job) if self._sites.fits_quota(job, option)]
         best: Slot | None = None
         for option in within:
             slot = self._find(job, option, self._ways[job.job_id].run_s(option))
@@ -265,10 +265,10 @@ class DeadlinePass:
         for job in jobs:
             if job.project not in self._quotas or job.job_id in self._out.slots:
                 continue
-            options = [option for option in self._ways[job.job_id].options if self._rooms.may_borrow(job, option)]
+            options = [option for option in self._ways[job.job_id].options if self._sites.may_borrow(job, option)]
             slot = self._soonest(job, options, borrow=True)
             if slot and slot.start_s > self._now_s:
-                self._rooms.take(job, slot)
+                self._sites.take(job, slot)
                 self._out.foretold[job.job_id] = slot
 
     def _widen(self) -> None:
@@ -281,9 +281,9 @@ class DeadlinePass:
             _, job_id, option = heapq.heappop(heap)
             job, slot = jobs[job_id], self._out.slots[job_id]
             more = option.count - slot.option.count
-            if self._rooms.room_to_grow(job, slot, more):
-                self._rooms.grow(job, slot, more)
-                self._out.slots[job_id] = Slot(option, slot.room, slot.start_s, slot.end_s)
+            if self._sites.room_to_grow(job, slot, more):
+                self._sites.grow(job, slot, more)
+                self._out.slots[job_id] = Slot(option, slot.site, slot.start_s, slot.end_s)
                 self._offer(heap, job)
 
     def _offer(self, heap: list[tuple[float, str, Option]], job: JobView) -> None:
@@ -293,7 +293,7 @@ class DeadlinePass:
         ways = self._ways[job.job_id]
         found = ways.next_faster(slot.option)
         # What is free now only becomes less.
-        if found is None or slot.room.devices.free_now < found[0].count - slot.option.count:
+        if found is None or slot.site.devices.free_now < found[0].count - slot.option.count:
             return
         option, worth = found
         # Shortly before its end a run loses more by the change than it gains.

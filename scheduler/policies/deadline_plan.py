@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.placing.obstacles import device_words
-from scheduler.policies.rooms import Slot
+from scheduler.policies.gang_sites import Slot
 from scheduler.policies.ways import same
 from scheduler.types import JobView, Option, Plan, WaitCode, WaitReason
 
@@ -42,7 +42,7 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now
         expected={job_id: span for job_id, span in times.items() if math.isfinite(span[1])},
         waits={job.job_id: reason for job in waiting for reason in [_wait(job, found)] if reason},
         order=tuple(job.job_id for job in waiting),
-        hints={job_id: slot.room.hint for job_id, slot in found.slots.items()},
+        hints={job_id: slot.site.hint for job_id, slot in found.slots.items()},
         reasons={job.job_id: why for job in jobs for why in [_why(job, allotments)] if why},
         warnings=found.warnings,
         promised=frozenset(found.promised),
@@ -82,7 +82,9 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     return WaitReason(
         code=WaitCode.LATER,
         text=f"It is planned on {words}, once the jobs before it have ended.",
-        remedy=f"A higher priority{fewer} would let it start sooner.",
+        remedy="Nothing to do: it starts in time for its promise."
+        if job.promised
+        else f"A higher priority{fewer} would let it start sooner, unless the jobs before it are promised.",
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
+from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.order import is_overdue
-from scheduler.policies.rooms import Rooms
 from scheduler.policies.ways import Ways
 from scheduler.types import JobView
 
@@ -18,9 +18,9 @@ LEAST_LEFT_S = 1.0
 class Stays:
     """Those of one pass; they are entered into what it has found."""
 
-    def __init__(self, settings: Settings, rooms: Rooms, out: Found, now_s: float) -> None:
+    def __init__(self, settings: Settings, sites: GangSites, out: Found, now_s: float) -> None:
         """None stays yet."""
-        self._set, self._rooms, self._out, self._now_s = settings, rooms, out, now_s
+        self._set, self._sites, self._out, self._now_s = settings, sites, out, now_s
 
     def begin(self, promised: Sequence[JobView], others: Sequence[JobView], undated: Sequence[JobView]) -> None:
         """Let those of `undated` that have just begun keep their devices for a while; `others`: all without a promise.
@@ -37,9 +37,9 @@ class Stays:
                 continue
             option = job.running.option
             until_s = job.running.last_change_s + self._set.stay * self._set.rescale.cost_s(option.count)
-            if until_s > self._now_s and self._rooms.fits_quota(job, option):
+            if until_s > self._now_s and self._sites.fits_quota(job, option):
                 until_s = min(until_s, self._now_s + max(LEAST_LEFT_S, job.left_high_s(option)))
-                self._rooms.hold(job, until_s)
+                self._sites.hold(job, until_s)
                 self._out.stays[job.job_id] = until_s
 
     def go_on(self, job: JobView, ways: Ways) -> None:
@@ -52,11 +52,11 @@ class Stays:
         left_s = job.left_high_s(option) - done_s
         if left_s <= 0 or math.isinf(left_s):
             return
-        slot = self._rooms.find(job, option, left_s, math.inf, from_s=until_s)
+        slot = self._sites.find(job, option, left_s, math.inf, from_s=until_s)
         if slot and slot.start_s > until_s:  # it is paused meanwhile, and starts anew
-            slot = self._rooms.find(job, option, ways.anew_s(option) - done_s, math.inf, from_s=until_s)
+            slot = self._sites.find(job, option, ways.anew_s(option) - done_s, math.inf, from_s=until_s)
         if slot:
-            self._rooms.take(job, slot)
+            self._sites.take(job, slot)
             self._out.resumes[job.job_id] = slot
 
     def _is_overdue(self, job: JobView) -> bool:

@@ -1,64 +1,70 @@
-"""`edf`: earliest deadline first, each job as wide as fits. No admission, no energy: the rival of the replays."""
+"""Earliest deadline first within a priority; jobs without a deadline, and later ones, fill gaps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from scheduler.policies.rooms import Rooms, Slot
+from scheduler.policies.order import PATIENCE_S, is_overdue, order_key
+from scheduler.policies.queueing import Queueing
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
-LEAST_LEFT_S = 1.0
+EdfKey = tuple[bool, int, int, float, float, str]
 
 
+@dataclass(frozen=True, kw_only=True)
 class Edf:
-    """Jobs in deadline order; each gets its widest option that is free, whether it helps much or not."""
+    """Policy `edf`."""
 
-    name = "edf"
+    patience_s: float = PATIENCE_S
+
+    @property
+    def name(self) -> str:
+        """See `Policy`."""
+        return "edf"
 
     def plan(self, jobs: Sequence[JobView], capacity: Capacity, now_s: float, quotas: Quotas) -> Plan:
-        """Jobs without a deadline come last, by submission. Running jobs that can be paused are planned anew."""
-        rooms = Rooms(capacity, jobs, quotas, now_s)
-        slots: dict[str, Slot] = {}
-        fixed = {job.job_id: job.running.option for job in jobs if job.running and job.is_running and not job.can_pause}
-        queue = sorted((job for job in jobs if job.job_id not in fixed), key=_order)
-        for job in jobs:
-            if job.job_id in fixed:
-                rooms.hold(job, now_s + max(LEAST_LEFT_S, job.left_high_s(fixed[job.job_id])))
-        for job in queue:
-            slot = _widest(rooms, job, now_s)
-            if slot:
-                rooms.take(job, slot)
-                slots[job.job_id] = slot
-        allotments = fixed | {job_id: slot.option for job_id, slot in slots.items()}
-        return Plan(
-            allotments=allotments,
-            expected={
-                job.job_id: (job.running.started_s if job.running and job.is_running else now_s, now_s + left_s)
-                for job in jobs
-                for left_s in [job.left_s(allotments[job.job_id]) if job.job_id in allotments else math.inf]
-                if math.isfinite(left_s)
-            },
-            order=tuple(job.job_id for job in queue if job.job_id not in slots),
-            hints={job_id: slot.room.hint for job_id, slot in slots.items()},
-            reasons={
-                job.job_id: "A job with an earlier deadline needs the devices, or more of them are free."
-                for job in queue
-                if job.is_running
-            },
-        )
+        """See `Policy` and, for the bound on waiting, `scheduler.policies.queueing`."""
+        return Queueing(jobs, capacity, now_s, quotas, _Rules(jobs, now_s, self.patience_s)).plan()
 
 
-def _order(job: JobView) -> tuple[int, float, float, str]:
-    deadline_s = math.inf if job.deadline_s is None else job.deadline_s
-    return (-job.priority, deadline_s, job.submitted_s, job.job_id)
+class _Rules:
+    """A higher priority pauses a lower one, an earlier deadline a later one, an owner what was borrowed."""
+
+    def __init__(self, jobs: Sequence[JobView], now_s: float, patience_s: float) -> None:
+        self.patience_s = patience_s
+        self._jobs = jobs
+        self._now_s = now_s
+        running = [job for job in jobs if job.is_running and job.can_pause]
+        self._running = sorted(running, key=self._key, reverse=True)
+
+    def queue(self, now_s: float) -> list[JobView]:
+        """Overdue ones first, then by priority, an admin's order and deadline."""
+        return sorted((job for job in self._jobs if not job.is_running), key=self._key)
+
+    def victims(self, job: JobView, option: Option, borrowed: set[str]) -> list[JobView]:
+        """What is borrowed first, then what is served last."""
+        found = [
+            (victim.job_id not in borrowed, number, victim)
+            for number, victim in enumerate(self._running)
+            if _goes_before(job, victim) or (victim.job_id in borrowed and victim.project != job.project)
+        ]
+        return [victim for _, _, victim in sorted(found, key=lambda item: item[:2])]
+
+    def moved(self, job: JobView, option: Option, sign: int) -> None:
+        """Nothing depends on it."""
+
+    def _key(self, job: JobView) -> EdfKey:
+        overdue, priority, rank, submitted_s, job_id = order_key(job, self._now_s, self.patience_s)
+        urgency_s = 0.0 if is_overdue(job, self._now_s, self.patience_s) else _deadline_s(job)
+        return (overdue, priority, rank, urgency_s, submitted_s, job_id)
 
 
-def _widest(rooms: Rooms, job: JobView, now_s: float) -> Slot | None:
-    options: list[Option] = sorted(job.options, key=lambda option: -option.count)
-    for option in options:
-        if rooms.may_start_now(option) and rooms.fits_quota(job, option):
-            slot = rooms.find(job, option, max(LEAST_LEFT_S, job.left_high_s(option)), now_s)
-            if slot:
-                return slot
-    return None
+def _deadline_s(job: JobView) -> float:
+    return math.inf if job.deadline_s is None else job.deadline_s
+
+
+def _goes_before(job: JobView, other: JobView) -> bool:
+    """By priority, then by deadline: equals do not pause each other."""
+    return (-job.priority, _deadline_s(job)) < (-other.priority, _deadline_s(other))

@@ -131,8 +131,8 @@ def _row(case: Case, folder: Path, tables: Tables) -> dict[str, Any]:
         "satisfaction": ours.satisfaction,
         "elasticflow": case.rival,
         "edf_published": case.edf,
-        "edf": replay("edf").satisfaction,
-        "edf_no_cost": replay("edf", overheads=False).satisfaction,
+        "edf": replay("edf_widest").satisfaction,
+        "edf_no_cost": replay("edf_widest", overheads=False).satisfaction,
         "fifo": replay("fifo").satisfaction,
         "no_cost": replay("deadline_energy", overheads=False).satisfaction,
         "at_once": replay(replace(energy, promise_at_once=True)).satisfaction,
@@ -193,7 +193,7 @@ def decisions() -> dict[str, float]:
         pool = SimPool.parse("1250x8", spans_nodes=spans)
         widths = (1, 2, 4, 8, 16, 32) if spans else (1, 2, 4, 8)
         jobs = _running(pool, rng, widths) + [_queued(number, rng, widths) for number in range(1_000)]
-        for policy in ("deadline_energy", "edf", "fair_share", "fifo"):
+        for policy in ("deadline_energy", "edf", "edf_widest", "fair_share", "fifo"):
             took = []
             for _ in range(5):
                 start = time.perf_counter()

@@ -144,3 +144,9 @@ def test_every_test_that_the_table_of_faults_names_is_there() -> None:
     named = re.findall(r"\b((?:e2e|worker|harness)/[\w/]*test_\w+)", text(DOCS / "faults.md"))
     assert named
     assert [name for name in named if not (ROOT / "tests" / f"{name}.py").exists()] == []
+
+
+def test_every_photograph_of_the_portal_is_shown_in_the_readme_and_taken_by_make_pictures() -> None:
+    there = {path.name for path in (DOCS / "images").glob("*.png")}
+    assert there == {Path(link).name for link in links(ROOT / "README.md") if link.endswith(".png")}
+    assert there == set(re.findall(r'"(\w+\.png)"', text(ROOT / "tests" / "e2e" / "pictures.py")))

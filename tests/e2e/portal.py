@@ -29,7 +29,7 @@ class Portal:
         self.env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("DLH_")},
             "DLH_HOME": str(home),
-            "DLH_URL": self.url,
+            "DLH_PUBLIC_URL": self.url,
             "DLH_REDIS_URL": broker_url,
             "DLH_DISK_RESERVE_MIB": "1",
             "DLH_FETCH_NETWORKS": "127.0.0.0/8",  # servers of tests

@@ -106,7 +106,7 @@ class RunningStack:
         done = subprocess.run(
             [sys.executable, "-m", "harness.stack.bootstrap", "--token", "e2e"],
             cwd=REPOSITORY,
-            env={**self.environment, "DLH_REDIS_URL": self.state()["redis_url"], "DLH_URL": self.url},
+            env={**self.environment, "DLH_REDIS_URL": self.state()["redis_url"], "DLH_PUBLIC_URL": self.url},
             capture_output=True,
             text=True,
         )

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import certifi
@@ -20,6 +23,7 @@ from harness.env import (
     secret_read_or_make,
     without_serving,
 )
+from harness.stack.home import REPOSITORY
 from worker.events import EVENT_STREAMS_MAX
 
 
@@ -143,3 +147,11 @@ def test_networks_are_read_or_named(monkeypatch):
     monkeypatch.setenv("DLH_NETS", "10.1.2.3/24")
     with pytest.raises(SettingsError, match="DLH_NETS"):
         env_networks("DLH_NETS")
+
+
+def test_the_portal_s_own_address_is_not_the_one_that_a_client_in_the_same_shell_asks(tmp_path):
+    given = {"DLH_HOME": str(tmp_path), "DLH_PUBLIC_URL": "https://own.example", "DLH_URL": "https://other.example"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("DLH_")}
+    command = [sys.executable, "-c", "from harness.settings import PORTAL_URL; print(PORTAL_URL)"]
+    done = subprocess.run(command, env=kept | given, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["https://own.example"]

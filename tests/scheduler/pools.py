@@ -68,6 +68,11 @@ def job(job_id, *options, at=0.0, **more):
     return JobView(job_id=job_id, options=options or (way(),), submitted_s=at, **more)
 
 
+def hard_quota(devices, kinds=None, *, name=""):
+    """A quota whose project never borrows; of some kinds only where they are named."""
+    return Quota(devices=devices, hard=frozenset(devices if kinds is None else kinds), name=name)
+
+
 def runs(view, node_name, *devices, since=0.0, leaving=False, option=None):
     """The job, running on devices like `cpu0`."""
     return replace(
@@ -193,18 +198,18 @@ def _node(random, number):
     )
 
 
+def _quota(random):
+    """Each kind that it limits is hard or not."""
+    devices = {kind: random.randint(0, 5) for kind in ("cpu", "cuda") if random.random() < 0.7}
+    (hard,) = random.choices([(), ("cpu",), ("cuda",), ("cpu", "cuda")])
+    return hard_quota(devices, devices.keys() & hard)
+
+
 def scene(seed):
     """(jobs, pool, quotas) of all sorts. Drawn from one number: drawing each part by hypothesis costs far more."""
     random = Random(seed)
     jobs = [_job(random, number) for number in range(random.randint(1, 12))]
-    quotas = {
-        name: Quota(
-            devices={kind: random.randint(0, 5) for kind in ("cpu", "cuda") if random.random() < 0.7},
-            may_borrow=random.random() < 0.5,
-        )
-        for name in "pq"
-        if random.random() < 0.5
-    }
+    quotas = {name: _quota(random) for name in "pq" if random.random() < 0.5}
     view = pool(*(_node(random, number) for number in range(random.randint(0, 4))), spans=random.random() < 0.4)
     return jobs, view, quotas
 

@@ -26,7 +26,7 @@ UNKNOWN_S = 30.0
 """What a run takes whose length nobody estimated."""
 PROMISING = frozenset({"deadline_energy", "deadline"})
 """Policies that plan for promises."""
-UNFAIR = frozenset({"edf"})
+UNFAIR = frozenset({"edf_widest"})
 """The rival of the replays: it lets jobs starve."""
 PROJECTS, KINDS = st.sampled_from("pqr"), ("cpu", "cuda")
 MORE = st.fixed_dictionaries(

@@ -146,7 +146,7 @@ def test_a_request_that_cannot_be_met_is_answered(
 
 
 def test_energy_is_read_outside_where_the_steps_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    watcher = inspection._Watcher(())
+    watcher = inspection._Watcher((0,))
     monkeypatch.setattr(watcher._meter, "start", lambda: None)
     monkeypatch.setattr(watcher._meter, "stop", lambda: 42.0)
     watcher.line("noise")

@@ -32,9 +32,10 @@ from harness.api.schemas.queue import (
 )
 from harness.csv import csv_chunks
 from harness.errors import Invalid
-from harness.jobs import drain, history, keeping, queueing, timelines, use_timeline
+from harness.jobs import drain, history, queue_order, queueing, timelines, use_timeline
 from harness.jobs.models import Job
 from harness.jobs.quota_use import QuotaRow, quota_rows
+from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.pool import quotas, reservations
 from harness.pool.models import Reservation
@@ -92,9 +93,9 @@ def move(request: HttpRequest, job_id: str, body: QueueMove) -> Done:
     if (body.to is None) == (body.before is None):
         raise Invalid("Say either where to or before which job.", field="to", hint="Give `to` or `before`.")
     if body.to is not None:
-        queueing.job_shift(user=person(request), job=job, to=body.to)
+        queue_order.job_shift(user=person(request), job=job, to=body.to)
     else:
-        queueing.job_reorder(user=person(request), job=job, before=_job(request, body.before or ""))
+        queue_order.job_reorder(user=person(request), job=job, before=_job(request, body.before or ""))
     return Done()
 
 
@@ -143,9 +144,7 @@ def reservation_preview(request: HttpRequest, body: ReservationIn) -> dict[str, 
     """Who would wait longer, and who would end sooner; nothing is kept. For admins."""
     user = person(request)
     project = _reserved_for(user, body)
-    found = keeping.reservation_consequences(
-        user=user, project=project, **body.model_dump(exclude={"project", "purpose"})
-    )
+    found = reservation_consequences(user=user, project=project, **body.model_dump(exclude={"project", "purpose"}))
     return {"items": list(map(_delayed_out, found))}
 
 

@@ -13,7 +13,7 @@ from harness.api.caching import begun
 from harness.api.schemas.base import Items, Strict
 from harness.api.schemas.telemetry import AttemptOut, CheckpointOut, EventOut, LogsOut, SeriesOut
 from harness.jobs import selectors
-from harness.jobs.control.wanted import width_of
+from harness.jobs.control.width_request import width_of
 from harness.jobs.logs import LIMIT_MAX, LogPart
 from harness.jobs.models import Job, JobAttempt, JobEvent
 from harness.jobs.series import AXES, POINTS_MAX

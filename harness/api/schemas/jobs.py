@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from harness.api.schemas.base import Strict
 from harness.api.schemas.datasets import DatasetRef
+from harness.jobs.promises import PromiseState
 from worker.states import JobState
 
 _SPEC = {"task": "image_classification", "training": {"epochs": 12}}
@@ -157,6 +158,15 @@ class JobOut(Schema):
     columns: dict[str, Any] = Field({}, description="Values by column, where columns or a view are asked for.")
 
 
+class PromiseOut(Schema):
+    """What admission said of the wished finish."""
+
+    state: PromiseState = PromiseState.NONE
+    text: str = Field("", description="The same in words.")
+    finish_at: datetime | None = Field(None, description="Finish that was expected when it was promised.")
+    admitted_at: datetime | None = Field(None, description="When it was promised.")
+
+
 class JobDetail(JobOut):
     """A job with its spec."""
 
@@ -169,7 +179,7 @@ class JobDetail(JobOut):
     token: int
     resume_from: str
     queue_position: int | None = Field(description="From 1 while it waits.")
-    promise: dict[str, Any] = Field(description="What admission said: text, finish_at, admitted_at.")
+    promise: PromiseOut
     options: list[dict[str, Any]] = Field(description="Ways to run it that the scheduler may choose from.")
     mode: str = Field(description="How its devices work together: of the newest attempt, else of the spec.")
     mode_why: str = Field(description="Why it is that mode.")

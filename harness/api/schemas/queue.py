@@ -37,6 +37,8 @@ class QueueRowOut(Schema):
     slack_s: float | None = Field(description="Promised minus expected finish; negative: late.")
     warning: str
     borrows: bool = Field(description="Above its project's quota: put back when the lender needs its devices.")
+    can_go_up: bool = Field(description="An admin may move it before another waiting job.")
+    can_go_down: bool = Field(description="An admin may move it behind another waiting job.")
 
 
 class QueueOut(Schema):
@@ -159,9 +161,10 @@ class BucketOut(Schema):
 
     starts_at: datetime
     device_kind: str
-    devices: int
+    devices: int = Field(description="That were there at some time of it.")
+    present: float = Field(description="The same on average: nodes count while they are up.")
     busy: float = Field(description="Devices that worked for jobs, on average.")
-    utilisation: float = Field(description="Share of the devices, 0-1.")
+    utilisation: float = Field(description="Share of the devices that were there, 0-1.")
     busy_w: float
     idle_w: float = Field(description="Of devices that did nothing, by the power table.")
     basis: str = Field(description="Where most of the power's figure comes from: measured, modelled or assumed.")

@@ -1,8 +1,8 @@
 // Entry of every page: htmx, theme, times, keyboard, and lazy mounting of the parts a page asks for.
 import htmx from "htmx.org";
-import { localise, startClock } from "./time.js";
 import { reach } from "./reach.js";
 import { setUpShell } from "./shell.js";
+import { localise, startClock } from "./time.js";
 
 htmx.config.allowEval = false;
 htmx.config.includeIndicatorStyles = false;
@@ -29,13 +29,16 @@ const PARTS = {
 
 const seen = new WeakSet();
 const loaded = new Map();
-const watcher = new IntersectionObserver((entries) => {
-  for (const entry of entries) {
-    if (!entry.isIntersecting) continue;
-    watcher.unobserve(entry.target);
-    start(entry.target);
-  }
-}, { rootMargin: "200px" });
+const watcher = new IntersectionObserver(
+  (entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      watcher.unobserve(entry.target);
+      start(entry.target);
+    }
+  },
+  { rootMargin: "200px" },
+);
 
 async function start(node) {
   const part = PARTS[node.dataset.mount];

@@ -1,12 +1,17 @@
 // The same charts as on a job's page, with one line per job and quantity.
-import { alertBox, clear, el } from "./dom.js";
-import { json, pageData } from "./net.js";
+
 import { points } from "./charts/curve_data.js";
 import { groupOf, inOrder, Panel, placeOf } from "./curves_panel.js";
+import { alertBox, clear, el } from "./dom.js";
+import { json, pageData } from "./net.js";
 import { setUpRunTable } from "./run_table.js";
 import { follow, mark } from "./runs.js";
 
 const POINTS_OF_ALL = 20_000; // of one quantity
+
+const SAMPLED =
+  "Of long curves the least and greatest values of each part are drawn; " +
+  "zooming fetches finer ones, the CSV has all.";
 
 const isShown = (key) => !key.startsWith("rank");
 
@@ -15,10 +20,13 @@ function draw(panel, lines, bodies) {
   for (const key of inOrder(keys)) {
     const plan = groupOf(key);
     const sampled = bodies.some((body) => body?.curves[key]?.reduced);
-    const note = sampled ? "Of long curves the least and greatest values of each part are drawn; zooming fetches finer ones, the CSV has all." : "";
+    const note = sampled ? SAMPLED : "";
     lines.forEach((line, index) => {
       const curve = bodies[index]?.curves[key];
-      if (curve) panel.chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}`, note }).set(line.id, line.name, points(curve), { source: line, key, start_s: bodies[index].start_s, hue: line.hue });
+      if (curve)
+        panel
+          .chart(key, { ...plan, place: placeOf(key), title: `${plan.title}, ${plan.label}`, note })
+          .set(line.id, line.name, points(curve), { source: line, key, start_s: bodies[index].start_s, hue: line.hue });
     });
   }
   if (!keys.size) clear(panel.host, el("p", { class: "text-secondary" }, "None of these jobs has told a curve yet."));
@@ -45,9 +53,17 @@ export async function mount(root) {
   const panel = new Panel(root, { mark, open: (id) => window.location.assign(pages.get(id)) });
   const count = Math.ceil(POINTS_OF_ALL / lines.length);
   const answers = await Promise.allSettled(lines.map((line) => json(`${line.curves}?points=${count}`)));
-  draw(panel, lines, answers.map(({ value }) => value));
+  draw(
+    panel,
+    lines,
+    answers.map(({ value }) => value),
+  );
   const failed = answers.find(({ status }) => status === "rejected");
   if (failed) root.prepend(alertBox(failed.reason));
-  follow("marked", (id) => panel.charts.forEach((chart) => chart.mark(lineOf.get(id)?.id ?? id)));
-  follow("within", (ids) => panel.charts.forEach((chart) => chart.show(ids && new Set([...ids].map((id) => lineOf.get(id)?.id)))));
+  follow("marked", (id) => {
+    for (const chart of panel.charts.values()) chart.mark(lineOf.get(id)?.id ?? id);
+  });
+  follow("within", (ids) => {
+    for (const chart of panel.charts.values()) chart.show(ids && new Set([...ids].map((id) => lineOf.get(id)?.id)));
+  });
 }

@@ -1,9 +1,13 @@
 // CSV that is safe to open in a spreadsheet; as harness/csv.py writes it.
 import { el } from "./dom.js";
 
+// The last four are wide forms of the first, which some spreadsheets take for them.
+const FORMULA_START = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
 // A text that a spreadsheet would run as a formula gets a quote in front; numbers stay exact.
 function harmless(text) {
-  return /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+  return FORMULA_START.test(text) && !NUMBER.test(text) ? `'${text}` : text;
 }
 
 export function csvField(value) {

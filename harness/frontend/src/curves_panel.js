@@ -1,10 +1,11 @@
 // The live tab: training and validation in one chart per quantity, speed per rank, processor, memory, GPU.
-import { el, alertBox, clear } from "./dom.js";
+
+import { curveControls } from "./charts/controls.js";
+import { points } from "./charts/curve_data.js";
+import { CurveChart } from "./charts/curves.js";
+import { alertBox, clear, el } from "./dom.js";
 import { json, pageData } from "./net.js";
 import { stream } from "./stream.js";
-import { CurveChart } from "./charts/curves.js";
-import { points } from "./charts/curve_data.js";
-import { curveControls } from "./charts/controls.js";
 
 const ORDER = ["loss", "accuracy", "balanced_accuracy", "macro_f1", "r2", "rmse", "mae", "log_loss"];
 const MIB = 2 ** 20;
@@ -17,11 +18,28 @@ const HUE_OF_NODE = 7;
 const NAMES = { r2: "R²", macro_f1: "macro F1", rmse: "RMSE", mae: "MAE" };
 
 export function groupOf(key) {
-  const [part, name] = key.includes("/") ? [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)] : ["", key];
-  if (/^rank\d+$/.test(part)) return { group: name, title: `${name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`, label: part.replace("rank", "rank "), zero: true, late: 1, hue: Number(part.slice(4)) };
+  const [part, name] = key.includes("/")
+    ? [key.slice(0, key.indexOf("/")), key.slice(key.indexOf("/") + 1)]
+    : ["", key];
+  if (/^rank\d+$/.test(part))
+    return {
+      group: name,
+      title: `${name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`,
+      label: part.replace("rank", "rank "),
+      zero: true,
+      late: 1,
+      hue: Number(part.slice(4)),
+    };
   const label = { train: "training", val: "validation", test: "test" }[part] ?? part;
   const hue = PARTS.includes(part) ? PARTS.indexOf(part) : undefined;
-  return { group: name, title: NAMES[name] ?? name.replaceAll("_", " "), label: label || name, zero: false, late: name === "learning_rate" ? 2 : 0, hue };
+  return {
+    group: name,
+    title: NAMES[name] ?? name.replaceAll("_", " "),
+    label: label || name,
+    zero: false,
+    late: name === "learning_rate" ? 2 : 0,
+    hue,
+  };
 }
 
 // Where the chart of a key stands on a page: losses and scores first, parts of the data in the order they are used.
@@ -51,20 +69,48 @@ export class Panel {
     if (this.charts.has(key)) return this.charts.get(key);
     const body = el("div", { class: "card-body" });
     const toolsHost = el("div", { class: "end" });
-    const card = el("section", { class: "card", "aria-label": title, "data-order": place }, el("div", { class: "card-header" }, el("h2", {}, title[0].toUpperCase() + title.slice(1)), unit ? el("span", { class: "text-secondary small" }, unit.trim()) : null, toolsHost), body);
+    const card = el(
+      "section",
+      { class: "card", "aria-label": title, "data-order": place },
+      el(
+        "div",
+        { class: "card-header" },
+        el("h2", {}, title[0].toUpperCase() + title.slice(1)),
+        unit ? el("span", { class: "text-secondary small" }, unit.trim()) : null,
+        toolsHost,
+      ),
+      body,
+    );
     if (this.charts.size === 0) clear(this.host);
     const after = [...this.host.children].find((other) => Number(other.dataset.order) > place);
     this.host.insertBefore(card, after ?? null);
-    const chart = new CurveChart(body, { title, toolsHost, zero, unit, note, link: this.link, id: key.replaceAll("/", "-") });
+    const chart = new CurveChart(body, {
+      title,
+      toolsHost,
+      zero,
+      unit,
+      note,
+      link: this.link,
+      id: key.replaceAll("/", "-"),
+    });
     chart.ownAxis = ownAxis;
-    chart.settings = ownAxis ? { x: "relative", smoothing: 0, log: false } : { x: "step", smoothing: 0, log: false, ...this.controls?.settings };
+    chart.settings = ownAxis
+      ? { x: "relative", smoothing: 0, log: false }
+      : { x: "step", smoothing: 0, log: false, ...this.controls?.settings };
     this.charts.set(key, chart);
     return chart;
   }
 
   metric(source, key) {
     const plan = groupOf(key);
-    return { plan, chart: this.chart(plan.group, { ...plan, place: Math.floor(placeOf(key)), note: source.notes?.[plan.group] ?? "" }) };
+    return {
+      plan,
+      chart: this.chart(plan.group, {
+        ...plan,
+        place: Math.floor(placeOf(key)),
+        note: source.notes?.[plan.group] ?? "",
+      }),
+    };
   }
 
   addMetric(source, key, list, start_s) {
@@ -91,13 +137,42 @@ export class Panel {
       chart.add(name, label, at(value));
     };
     for (const rank of ranks) {
-      add("cpu", { title: "processor", unit: " %" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rank, rank.cpu_percent);
-      add("memory", { title: "memory of the process", unit: " MiB" }, `rank${rank.rank}`, `rank ${rank.rank}`, rank.rank, rank.rss_bytes / MIB);
+      add(
+        "cpu",
+        { title: "processor", unit: " %" },
+        `rank${rank.rank}`,
+        `rank ${rank.rank}`,
+        rank.rank,
+        rank.cpu_percent,
+      );
+      add(
+        "memory",
+        { title: "memory of the process", unit: " MiB" },
+        `rank${rank.rank}`,
+        `rank ${rank.rank}`,
+        rank.rank,
+        rank.rss_bytes / MIB,
+      );
     }
-    if (host.cpu_percent !== undefined) add("cpu", { title: "processor", unit: " %" }, "host", "whole node", HUE_OF_NODE, host.cpu_percent);
+    if (host.cpu_percent !== undefined)
+      add("cpu", { title: "processor", unit: " %" }, "host", "whole node", HUE_OF_NODE, host.cpu_percent);
     for (const gpu of gpus) {
-      add("gpu", { title: "GPU use", unit: " %" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.index, gpu.utilization_percent);
-      add("gpu-memory", { title: "GPU memory", unit: " MiB" }, `gpu${gpu.index}`, `GPU ${gpu.index}`, gpu.index, gpu.memory_bytes / MIB);
+      add(
+        "gpu",
+        { title: "GPU use", unit: " %" },
+        `gpu${gpu.index}`,
+        `GPU ${gpu.index}`,
+        gpu.index,
+        gpu.utilization_percent,
+      );
+      add(
+        "gpu-memory",
+        { title: "GPU memory", unit: " MiB" },
+        `gpu${gpu.index}`,
+        `GPU ${gpu.index}`,
+        gpu.index,
+        gpu.memory_bytes / MIB,
+      );
     }
   }
 }
@@ -109,7 +184,8 @@ export async function mount(root) {
   let loaded = false;
   const take = (event) => {
     if (event.kind === "metric") {
-      for (const [key, value] of Object.entries(event.data.values ?? {})) panel.addPoint(source, key, { step: event.data.step, epoch: event.data.epoch, time_s: event.time_s, value });
+      for (const [key, value] of Object.entries(event.data.values ?? {}))
+        panel.addPoint(source, key, { step: event.data.step, epoch: event.data.epoch, time_s: event.time_s, value });
     } else if (event.kind === "sample") panel.addSample({ time_s: event.time_s, token: event.token, ...event.data });
   };
   if (!["succeeded", "failed", "cancelled"].includes(source.state)) {
@@ -117,9 +193,14 @@ export async function mount(root) {
   }
   try {
     const body = await json(source.curves);
-    for (const key of inOrder(Object.keys(body.curves))) panel.addMetric(source, key, points(body.curves[key]), body.start_s);
+    for (const key of inOrder(Object.keys(body.curves)))
+      panel.addMetric(source, key, points(body.curves[key]), body.start_s);
     for (const sample of body.samples) panel.addSample(sample);
-    if (panel.charts.size === 0) clear(panel.host, el("p", { class: "text-secondary" }, "No values yet. The first ones show up with the first steps."));
+    if (panel.charts.size === 0)
+      clear(
+        panel.host,
+        el("p", { class: "text-secondary" }, "No values yet. The first ones show up with the first steps."),
+      );
   } catch (error) {
     clear(panel.host, alertBox(error));
   }

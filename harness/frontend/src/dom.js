@@ -33,7 +33,12 @@ export function alertBox(error, level = "danger") {
   return el(
     "div",
     { class: `alert alert-${level} mb-2`, role: "alert" },
-    el("div", {}, el("div", { class: "alert-title" }, error.message ?? String(error)), el("div", { class: "text-secondary" }, error.hint ?? "")),
+    el(
+      "div",
+      {},
+      el("div", { class: "alert-title" }, error.message ?? String(error)),
+      el("div", { class: "text-secondary" }, error.hint ?? ""),
+    ),
   );
 }
 
@@ -50,7 +55,8 @@ export function urlState(changes) {
   const url = new URL(window.location.href);
   for (const [key, value] of Object.entries(changes)) {
     url.searchParams.delete(key);
-    for (const one of [value].flat()) if (one !== null && one !== "" && one !== undefined) url.searchParams.append(key, one);
+    for (const one of [value].flat())
+      if (one !== null && one !== "" && one !== undefined) url.searchParams.append(key, one);
   }
   window.history.replaceState(window.history.state, "", url);
 }

@@ -7,7 +7,14 @@ import { bracketMatching, indentOnInput, indentUnit, syntaxHighlighting } from "
 import { lintGutter, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
 import { EditorState } from "@codemirror/state";
-import { drawSelection, EditorView, highlightActiveLine, highlightActiveLineGutter, keymap, lineNumbers } from "@codemirror/view";
+import {
+  drawSelection,
+  EditorView,
+  highlightActiveLine,
+  highlightActiveLineGutter,
+  keymap,
+  lineNumbers,
+} from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
 
 const LANGUAGES = { python, yaml, markdown };
@@ -15,13 +22,37 @@ const LANGUAGES = { python, yaml, markdown };
 export class Editor {
   constructor(host, { text, readOnly = false, onChange = () => {}, onSave = () => {} }) {
     const extensions = [
-      lineNumbers(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(),
-      highlightActiveLineGutter(), highlightSelectionMatches(), lintGutter(), indentUnit.of(host.dataset.language === "yaml" ? "  " : "    "),
-      syntaxHighlighting(classHighlighter), LANGUAGES[host.dataset.language]?.() ?? [],
+      lineNumbers(),
+      history(),
+      drawSelection(),
+      indentOnInput(),
+      bracketMatching(),
+      highlightActiveLine(),
+      highlightActiveLineGutter(),
+      highlightSelectionMatches(),
+      lintGutter(),
+      indentUnit.of(host.dataset.language === "yaml" ? "  " : "    "),
+      syntaxHighlighting(classHighlighter),
+      LANGUAGES[host.dataset.language]?.() ?? [],
       EditorView.contentAttributes.of({ "aria-label": host.dataset.label ?? "Editor", tabindex: "0" }),
-      keymap.of([{ key: "Mod-s", run: () => { onSave(); return true; } }, ...defaultKeymap, ...historyKeymap, ...searchKeymap, ...(readOnly ? [] : [indentWithTab])]),
-      EditorView.updateListener.of((update) => { if (update.docChanged && !this.silent) onChange(); }),
-      EditorState.readOnly.of(readOnly), EditorView.editable.of(true),
+      keymap.of([
+        {
+          key: "Mod-s",
+          run: () => {
+            onSave();
+            return true;
+          },
+        },
+        ...defaultKeymap,
+        ...historyKeymap,
+        ...searchKeymap,
+        ...(readOnly ? [] : [indentWithTab]),
+      ]),
+      EditorView.updateListener.of((update) => {
+        if (update.docChanged && !this.silent) onChange();
+      }),
+      EditorState.readOnly.of(readOnly),
+      EditorView.editable.of(true),
     ];
     this.silent = false;
     this.view = new EditorView({ state: EditorState.create({ doc: text, extensions }), parent: host });
@@ -36,7 +67,10 @@ export class Editor {
     if (text === this.text) return;
     this.silent = true;
     const at = Math.min(this.view.state.selection.main.head, text.length);
-    this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, selection: { anchor: at } });
+    this.view.dispatch({
+      changes: { from: 0, to: this.view.state.doc.length, insert: text },
+      selection: { anchor: at },
+    });
     this.silent = false;
   }
 

@@ -1,16 +1,24 @@
 // One place for how figures are written; mirrors harness/pages/figures.py.
 
+const NONE = "–";
+
+// Zero has no sign.
 function whole(value) {
-  return value.toLocaleString("en-US").replaceAll(",", "\u202f");
+  return (value + 0).toLocaleString("en-US").replaceAll(",", "\u202f");
+}
+
+// With two digits of the power at least: 1.50e-07.
+function exponential(value) {
+  return value.toExponential(2).replace(/e([+-])(\d)$/, (_, sign, digit) => `e${sign}0${digit}`);
 }
 
 export function number(value, digits = 4) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value === null || value === undefined || Number.isNaN(value)) return NONE;
   if (typeof value !== "number") return String(value);
   if (!Number.isFinite(value)) return "not finite";
-  if (Number.isInteger(value)) return whole(value);
   const size = Math.abs(value);
-  if (size >= 1e6 || size < 1e-4) return value.toExponential(2);
+  if (Number.isInteger(value) && size < 1e15) return whole(value);
+  if (size >= 1e6 || size < 1e-4) return exponential(value);
   const rounded = Number(value.toPrecision(digits));
   if (size >= 10 ** digits || Number.isInteger(rounded)) return whole(Math.round(value));
   return String(rounded);
@@ -18,24 +26,29 @@ export function number(value, digits = 4) {
 
 // A large count as 12.3 M.
 export function short(value) {
-  const [size, unit] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([least]) => Math.abs(value) >= 0.9995 * least) ?? [1, ""];
+  const [size, unit] = [
+    [1e12, "T"],
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ].find(([least]) => Math.abs(value) >= 0.9995 * least) ?? [1, ""];
   return unit ? `${Number((value / size).toPrecision(3))} ${unit}` : number(value);
 }
 
 export function bytes(value) {
-  if (value === null || value === undefined) return "–";
+  if (!Number.isFinite(value)) return NONE;
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let size = value;
   let unit = 0;
-  while (size >= 1023.95 && unit < units.length - 1) {
+  while (Math.abs(size) >= 1023.95 && unit < units.length - 1) {
     size /= 1024;
     unit += 1;
   }
-  return `${unit === 0 ? size : size.toFixed(1)} ${units[unit]}`;
+  return `${size.toFixed(unit ? 1 : 0)} ${units[unit]}`;
 }
 
 export function duration(seconds) {
-  if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "–";
+  if (!Number.isFinite(seconds)) return NONE;
   const total = Math.max(0, Math.round(seconds));
   if (total < 60) return `${total} s`;
   const minutes = Math.floor(total / 60);
@@ -54,7 +67,7 @@ export function clock(seconds) {
 }
 
 export function percent(value) {
-  return value === null || value === undefined ? "–" : `${(Math.round(value * 1000) / 10 + 0).toFixed(1)} %`;
+  return Number.isFinite(value) ? `${(Math.round(value * 1000) / 10 + 0).toFixed(1)} %` : NONE;
 }
 
 export function localTime(date) {

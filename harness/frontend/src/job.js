@@ -2,15 +2,35 @@
 import { announce, el } from "./dom.js";
 import { duration, number, percent } from "./format.js";
 import { giveNotice, offerNotice } from "./notice.js";
-import { localise } from "./time.js";
 import { stream } from "./stream.js";
+import { localise } from "./time.js";
 
 const POLL_MS = 15_000;
-const STATE_EVENTS = new Set(["started", "running", "exited", "error", "state", "job", "end", "updated", "waiting", "expected"]);
+const STATE_EVENTS = new Set([
+  "started",
+  "running",
+  "exited",
+  "error",
+  "state",
+  "job",
+  "end",
+  "updated",
+  "waiting",
+  "expected",
+]);
 
 function ready() {
   const results = [...document.querySelectorAll("[data-tab]")].find((tab) => tab.pathname.endsWith("/results/"));
-  return el("div", { class: "alert alert-success mt-3", role: "status" }, el("div", {}, el("div", { class: "alert-title" }, "The run has ended well."), el("a", { href: results.href }, "See the results")));
+  return el(
+    "div",
+    { class: "alert alert-success mt-3", role: "status" },
+    el(
+      "div",
+      {},
+      el("div", { class: "alert-title" }, "The run has ended well."),
+      el("a", { href: results.href }, "See the results"),
+    ),
+  );
 }
 
 export function mount(root) {
@@ -23,15 +43,22 @@ export function mount(root) {
 
   // The tab of the browser tells how it goes while one works elsewhere.
   const title = document.title;
-  const entitle = (words) => { document.title = words ? `${words} · ${title}` : title; };
+  const entitle = (words) => {
+    document.title = words ? `${words} · ${title}` : title;
+  };
   entitle(live("share")?.textContent);
 
   offerNotice(root, root.dataset.job);
 
   // A button must not be exchanged between pressing and releasing it.
   let pressed = false;
-  root.addEventListener("pointerdown", () => { pressed = true; });
-  for (const kind of ["pointerup", "pointercancel"]) window.addEventListener(kind, () => { pressed = false; });
+  root.addEventListener("pointerdown", () => {
+    pressed = true;
+  });
+  for (const kind of ["pointerup", "pointercancel"])
+    window.addEventListener(kind, () => {
+      pressed = false;
+    });
 
   async function refresh() {
     if (root.querySelector("dialog[open]")) return;
@@ -43,7 +70,9 @@ export function mount(root) {
     if (response.status === 401) window.location.reload(); // the session has ended: sign in, and come back here
     if (!response.ok) return;
     const before = root.querySelector("[data-live=state]")?.textContent;
-    const held = root.contains(document.activeElement) ? document.activeElement.closest("form")?.getAttribute("action") : null;
+    const held = root.contains(document.activeElement)
+      ? document.activeElement.closest("form")?.getAttribute("action")
+      : null;
     root.innerHTML = await response.text();
     localise(root);
     offerNotice(root, root.dataset.job);
@@ -57,10 +86,12 @@ export function mount(root) {
     }
   }
 
-  let waiting = null;
+  let isWaiting = false;
   const refreshSoon = () => {
-    waiting ??= setTimeout(() => {
-      waiting = null;
+    if (isWaiting) return;
+    isWaiting = true;
+    setTimeout(() => {
+      isWaiting = false;
       refresh().catch(() => {});
     }, 400);
   };

@@ -12,13 +12,18 @@ const NOISE = new Set(["progress", "metric", "sample", "log"]);
 // What somebody is typing into, or has ticked, is not drawn anew below their hands.
 function isHeld(node) {
   const inside = node.contains(document.activeElement);
-  return (inside && document.activeElement.matches("select, textarea, input:not([type=checkbox])")) || node.querySelector("tbody input:checked") !== null;
+  return (
+    (inside && document.activeElement.matches("select, textarea, input:not([type=checkbox])")) ||
+    node.querySelector("tbody input:checked") !== null
+  );
 }
 
 function focused(node) {
   const place = node.contains(document.activeElement) ? document.activeElement : null;
   if (place?.matches("a[href]")) return `a[href="${CSS.escape(place.getAttribute("href"))}"]`;
-  return place?.matches("input[name][value]") ? `input[name="${CSS.escape(place.name)}"][value="${CSS.escape(place.value)}"]` : null;
+  return place?.matches("input[name][value]")
+    ? `input[name="${CSS.escape(place.name)}"][value="${CSS.escape(place.value)}"]`
+    : null;
 }
 
 // What can be folded out, by the part of the page it belongs to and its place there; its words may change.
@@ -32,18 +37,25 @@ function folds(node) {
 }
 
 export function mount(node) {
-  let timer = null;
+  let isWaiting = false;
   let kept = null;
   let open = new Map();
   let asked = "";
   const refresh = () => {
-    timer = null;
+    isWaiting = false;
     if (document.hidden || isHeld(node)) return;
     asked = window.location.search;
-    htmx.ajax("GET", node.dataset.url + asked, { target: node, swap: "innerHTML", select: node.dataset.select, headers: { [MARK]: "1" } });
+    htmx.ajax("GET", node.dataset.url + asked, {
+      target: node,
+      swap: "innerHTML",
+      select: node.dataset.select,
+      headers: { [MARK]: "1" },
+    });
   };
   const soon = () => {
-    timer ??= setTimeout(refresh, LEAST_MS);
+    if (isWaiting) return;
+    isWaiting = true;
+    setTimeout(refresh, LEAST_MS);
   };
   node.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.target !== node || !event.detail.requestConfig.headers[MARK]) return;

@@ -10,6 +10,7 @@ const LINES_KEPT_READING = 20000;
 // As in harness/jobs/logs.py, so that a line looks the same when it arrives and after a reload.
 const ERROR = /(error|exception)\b|\b(traceback|fatal|critical|killed)\b/i;
 const WARNING = /warn(ing)?\b/i;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const ESCAPES = /\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0b-\x1f\x7f]/g;
 
 function clean(text) {
@@ -84,7 +85,7 @@ export function mount(root) {
     if (over <= 0) return;
     const height = view.scrollHeight;
     view.querySelector("[data-earlier]")?.remove();
-    [...view.querySelectorAll(".log-line")].slice(0, over).forEach((line) => line.remove());
+    for (const line of [...view.querySelectorAll(".log-line")].slice(0, over)) line.remove();
     const first = view.querySelector(".log-line");
     const url = new URL(first.querySelector("a").href);
     for (const name of ["q", "level", "rank"]) {
@@ -106,9 +107,17 @@ export function mount(root) {
     const first = view.querySelector(".log-line");
     if (first && Number(first.dataset.rank) !== rank) view.classList.remove("one-rank");
     view.append(
-      el("div", { class: `log-line level-${level}`, id, "data-rank": rank, "data-line": line },
-        el("a", { href: `?rank=${rank}&attempt=${token}&line=${line}`, "aria-label": `Link to line ${line} of rank ${rank}` }, String(line)),
-        el("span", { class: "rank" }, `r${rank}`), el("span", { class: "text" }, marked(text, params.get("q")))),
+      el(
+        "div",
+        { class: `log-line level-${level}`, id, "data-rank": rank, "data-line": line },
+        el(
+          "a",
+          { href: `?rank=${rank}&attempt=${token}&line=${line}`, "aria-label": `Link to line ${line} of rank ${rank}` },
+          String(line),
+        ),
+        el("span", { class: "rank" }, `r${rank}`),
+        el("span", { class: "text" }, marked(text, params.get("q"))),
+      ),
     );
   }
 
@@ -128,7 +137,9 @@ export function mount(root) {
   stream(`job:${root.dataset.job}`).on("log", ({ token, rank, data }) => {
     if (shownToken && token !== shownToken) return;
     const writer = data.rank ?? rank;
-    data.lines.forEach((text, index) => add({ rank: writer, token, line: data.line_start + index, text: clean(text) }));
+    for (const [index, text] of data.lines.entries()) {
+      add({ rank: writer, token, line: data.line_start + index, text: clean(text) });
+    }
     trim();
     if (follow) view.scrollTop = view.scrollHeight;
   });

@@ -1,7 +1,7 @@
 // Edit one file of a draft's program: save (Ctrl-S), show the diff again, mark where a refusal points.
 import { el } from "./dom.js";
-import { csrfToken } from "./net.js";
 import { Editor } from "./editor.js";
+import { csrfToken } from "./net.js";
 
 export function mount(root) {
   const state = root.querySelector("[data-save-state]");
@@ -20,7 +20,11 @@ export function mount(root) {
     body.set("sha256", expected);
     let answer;
     try {
-      const response = await fetch(root.dataset.save, { method: "POST", body, headers: { "X-CSRFToken": csrfToken() } });
+      const response = await fetch(root.dataset.save, {
+        method: "POST",
+        body,
+        headers: { "X-CSRFToken": csrfToken() },
+      });
       answer = await response.json();
     } catch {
       answer = { error: { message: "The portal cannot be reached.", hint: "Your text is still here; save again." } };
@@ -40,7 +44,9 @@ export function mount(root) {
     if (answer.file_edited) link.append(el("span", { class: "mark" }, "edited"));
     root.querySelector("[data-put-back]").hidden = !answer.file_edited;
     editor.mark([]);
-    document.getElementById("diff").innerHTML = await (await fetch(root.dataset.diff, { headers: { "HX-Request": "true" } })).text();
+    document.getElementById("diff").innerHTML = await (
+      await fetch(root.dataset.diff, { headers: { "HX-Request": "true" } })
+    ).text();
   }
 
   const editor = new Editor(root.querySelector("[data-editor]"), {

@@ -39,7 +39,10 @@ export function mount(root) {
     mark(null);
     clear(refusal);
     try {
-      await request(`/api/v1/queue/${moved.dataset.job}/move`, { method: "POST", body: { before: target.dataset.job } });
+      await request(`/api/v1/queue/${moved.dataset.job}/move`, {
+        method: "POST",
+        body: { before: target.dataset.job },
+      });
       target.before(moved);
       announce("The job is moved");
     } catch (error) {

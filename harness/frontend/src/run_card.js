@@ -1,9 +1,10 @@
-// A card with one chart of the compared jobs: picture, summary in words, the same figures as a table and as CSV. What is
-// pointed at here is marked everywhere; arrow keys walk through the jobs, a click or Enter goes to one.
+// A card with one chart of the compared jobs: picture, summary in words, the same figures as a table and as CSV. What
+// is pointed at here is marked everywhere; arrow keys walk through the jobs, a click or Enter goes to one.
+
+import { write } from "./charts/fields.js";
+import { placeIn, start } from "./charts/run_charts.js";
 import { csvSave, csvText } from "./csv.js";
 import { announce, el } from "./dom.js";
-import { placeIn, start } from "./charts/run_charts.js";
-import { write } from "./charts/fields.js";
 import { follow, mark } from "./runs.js";
 
 const HOW = "Arrow keys walk through the jobs, Enter opens one. The table below has the figures.";
@@ -13,13 +14,43 @@ export class RunCard {
   constructor(id, title, jobs, { wide = false } = {}) {
     Object.assign(this, { id, title, jobs, marked: null, fields: [] });
     this.tools = el("div", { class: "chart-tools mb-2" });
-    this.node = el("div", { class: "run-chart", id: `runs-${id}`, role: "img", tabindex: "0", "aria-label": `${title}. ${HOW}` });
+    this.node = el("div", {
+      class: "run-chart",
+      id: `runs-${id}`,
+      role: "img",
+      tabindex: "0",
+      "aria-label": `${title}. ${HOW}`,
+    });
     this.told = el("p", { class: "text-secondary small mb-1", role: "status" });
     this.pointed = el("p", { class: "small mb-1 run-tip", "aria-hidden": "true" });
-    this.table = el("div", { class: "scroll-x scroll-y", tabindex: "0", role: "region", "aria-label": `Data of ${title}` });
-    this.data = el("details", { class: "data-table mt-1", ontoggle: () => this.drawTable() }, el("summary", {}, "Show data"), this.table);
-    const csv = el("button", { type: "button", class: "btn btn-sm", "aria-label": `Download ${title} as CSV`, onclick: () => csvSave(csvText(this.rows((value) => value)), `compare-${id}`) }, "CSV");
-    this.card = el("section", { class: wide ? "card span-2" : "card", "aria-label": title }, el("div", { class: "card-header" }, el("h2", {}, title), el("div", { class: "end" }, csv)), el("div", { class: "card-body" }, this.tools, this.node, this.pointed, this.told, this.data));
+    this.table = el("div", {
+      class: "scroll-x scroll-y",
+      tabindex: "0",
+      role: "region",
+      "aria-label": `Data of ${title}`,
+    });
+    this.data = el(
+      "details",
+      { class: "data-table mt-1", ontoggle: () => this.drawTable() },
+      el("summary", {}, "Show data"),
+      this.table,
+    );
+    const csv = el(
+      "button",
+      {
+        type: "button",
+        class: "btn btn-sm",
+        "aria-label": `Download ${title} as CSV`,
+        onclick: () => csvSave(csvText(this.rows((value) => value)), `compare-${id}`),
+      },
+      "CSV",
+    );
+    this.card = el(
+      "section",
+      { class: wide ? "card span-2" : "card", "aria-label": title },
+      el("div", { class: "card-header" }, el("h2", {}, title), el("div", { class: "end" }, csv)),
+      el("div", { class: "card-body" }, this.tools, this.node, this.pointed, this.told, this.data),
+    );
   }
 
   // Once it is in the page: a chart needs to know its width.
@@ -70,11 +101,21 @@ export class RunCard {
     this.plot.dispatchAction({ type: "downplay", seriesIndex: 0 });
     const place = at < 0 ? -1 : placeIn(this.plot, at);
     if (place >= 0) this.plot.dispatchAction({ type: "highlight", seriesIndex: 0, dataIndex: place });
-    this.pointed.textContent = at < 0 ? "" : [this.jobs[at].name, ...this.fields.map((field) => `${field.label} ${write(field, field.values[at])}`)].join(" · ");
+    this.pointed.textContent =
+      at < 0
+        ? ""
+        : [this.jobs[at].name, ...this.fields.map((field) => `${field.label} ${write(field, field.values[at])}`)].join(
+            " · ",
+          );
   }
 
   rows(written) {
-    const body = this.jobs.map((job, at) => [job.id, job.name, job.state, ...this.fields.map((field) => written(field.values[at], field))]);
+    const body = this.jobs.map((job, at) => [
+      job.id,
+      job.name,
+      job.state,
+      ...this.fields.map((field) => written(field.values[at], field)),
+    ]);
     return [["id", "name", "state", ...this.fields.map((field) => field.label)], ...body];
   }
 
@@ -82,8 +123,37 @@ export class RunCard {
     if (!this.data.open) return;
     const cell = (value, at) => el("td", { class: at > 1 && this.fields[at - 2].is_number ? "num" : "" }, value);
     const [head, ...rows] = this.rows((value, field) => write(field, value));
-    this.table.replaceChildren(el("table", { class: "table table-sm" },
-      el("thead", {}, el("tr", {}, ...head.slice(1).map((name, at) => el("th", { class: at > 1 && this.fields[at - 2].is_number ? "num" : "" }, name)))),
-      el("tbody", {}, ...rows.map((row, at) => el("tr", {}, ...row.slice(1).map((value, place) => (place ? cell(value, place) : cell(el("a", { href: this.jobs[at].page }, value), place))))))));
+    this.table.replaceChildren(
+      el(
+        "table",
+        { class: "table table-sm" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ...head
+              .slice(1)
+              .map((name, at) => el("th", { class: at > 1 && this.fields[at - 2].is_number ? "num" : "" }, name)),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          ...rows.map((row, at) =>
+            el(
+              "tr",
+              {},
+              ...row
+                .slice(1)
+                .map((value, place) =>
+                  place ? cell(value, place) : cell(el("a", { href: this.jobs[at].page }, value), place),
+                ),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 }

@@ -1,6 +1,7 @@
 // What the charts of compared jobs are set to: read from the address, written to it.
-import { debounce, urlParam, urlState } from "./dom.js";
+
 import { isWide, told, varies } from "./charts/fields.js";
+import { debounce, urlParam, urlState } from "./dom.js";
 
 const AXES_FIRST = 6;
 const AXES_LEAST = 2;
@@ -20,7 +21,9 @@ function rangesRead(byKey) {
       const bound = (value) => (typeof value === "number" ? value : null);
       if (field?.is_number) found.set(key, { low: bound(first), high: bound(high), none: none === true });
       else if (field && Array.isArray(first)) found.set(key, { names: first });
-    } catch { /* an address that was written by hand: the other ranges hold */ }
+    } catch {
+      /* an address that was written by hand: the other ranges hold */
+    }
   }
   return found;
 }
@@ -36,10 +39,15 @@ export class RunState {
     const settings = fields.filter((field) => !field.is_figure);
     const figures = fields.filter((field) => field.is_figure);
     // What the jobs were judged by; of several metrics that of most jobs.
-    const judged = figures.filter((field) => field.key.startsWith("best:")).sort((a, b) => told(b).length - told(a).length);
+    const judged = figures
+      .filter((field) => field.key.startsWith("best:"))
+      .sort((a, b) => told(b).length - told(a).length);
     const metric = (judged[0] ?? figures.find((field) => field.better) ?? figures[0])?.key ?? "";
     const other = figures.filter((field) => field.key !== metric && varies(field));
-    this.usual = { metric, x: (settings.find((field) => field.is_number) ?? settings[0] ?? other.at(-1) ?? fields.at(-1)).key };
+    this.usual = {
+      metric,
+      x: (settings.find((field) => field.is_number) ?? settings[0] ?? other.at(-1) ?? fields.at(-1)).key,
+    };
     this.metric = this.byKey.get(urlParam("metric"))?.is_figure ? urlParam("metric") : metric;
     this.x = this.known("sx", this.usual.x);
     this.y = this.known("sy", "");
@@ -74,8 +82,13 @@ export class RunState {
   writeNow() {
     const flag = (value) => (value === null ? null : Number(value));
     urlState({
-      metric: this.metric === this.usual.metric ? null : this.metric, axis: this.axes ?? null, within: [...this.ranges].map(rangeText),
-      sx: this.x === this.usual.x ? null : this.x, sy: this.y || null, sxlog: flag(this.logX), sylog: flag(this.logY),
+      metric: this.metric === this.usual.metric ? null : this.metric,
+      axis: this.axes ?? null,
+      within: [...this.ranges].map(rangeText),
+      sx: this.x === this.usual.x ? null : this.x,
+      sy: this.y || null,
+      sxlog: flag(this.logX),
+      sylog: flag(this.logY),
     });
   }
 }

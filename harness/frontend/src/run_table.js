@@ -1,8 +1,9 @@
 // The table of compared jobs and that of their specs: they mark the job that is pointed at, and leave out what lies
 // outside the ranges.
-import { el, urlState } from "./dom.js";
+
 import { drawn } from "./charts/legend.js";
 import { color, dash, onTheme } from "./charts/palette.js";
+import { el, urlState } from "./dom.js";
 import { follow, keepWithin, mark } from "./runs.js";
 
 const [WIDTH, HEIGHT] = [22, 8];
@@ -10,7 +11,15 @@ const [WIDTH, HEIGHT] = [22, 8];
 function drawSwatches() {
   for (const node of document.querySelectorAll("[data-swatch]")) {
     const at = Number(node.dataset.swatch);
-    const line = drawn("line", { x1: 0, x2: WIDTH, y1: HEIGHT / 2, y2: HEIGHT / 2, stroke: color(at), "stroke-width": 2.5, "stroke-dasharray": dash(at).join(" ") || "none" });
+    const line = drawn("line", {
+      x1: 0,
+      x2: WIDTH,
+      y1: HEIGHT / 2,
+      y2: HEIGHT / 2,
+      stroke: color(at),
+      "stroke-width": 2.5,
+      "stroke-dasharray": dash(at).join(" ") || "none",
+    });
     const svg = drawn("svg", { width: WIDTH, height: HEIGHT });
     svg.append(line);
     node.replaceChildren(svg);
@@ -18,8 +27,20 @@ function drawSwatches() {
 }
 
 function tellWithin(node, count, ids) {
-  const clear = el("button", { type: "button", class: "btn btn-sm", onclick: () => { keepWithin(null); } }, "Clear the ranges");
-  node.replaceChildren(...(ids ? [el("span", { class: "small" }, `${ids.size} of ${count} within the ranges`), clear] : []));
+  const clear = el(
+    "button",
+    {
+      type: "button",
+      class: "btn btn-sm",
+      onclick: () => {
+        keepWithin(null);
+      },
+    },
+    "Clear the ranges",
+  );
+  node.replaceChildren(
+    ...(ids ? [el("span", { class: "small" }, `${ids.size} of ${count} within the ranges`), clear] : []),
+  );
 }
 
 export function setUpRunTable() {
@@ -31,7 +52,9 @@ export function setUpRunTable() {
     for (const kind of ["pointerenter", "focusin"]) row.addEventListener(kind, () => mark(row.dataset.run));
     for (const kind of ["pointerleave", "focusout"]) row.addEventListener(kind, () => mark(null));
   }
-  follow("marked", (id) => rows.forEach((row) => row.classList.toggle("marked", row.dataset.run === id)));
+  follow("marked", (id) => {
+    for (const row of rows) row.classList.toggle("marked", row.dataset.run === id);
+  });
   const frame = table.parentElement;
   follow("within", (ids) => {
     // It keeps its height: a chart below must not move away from under the hand that drags a range.
@@ -43,7 +66,9 @@ export function setUpRunTable() {
   table.addEventListener("click", ({ target }) => {
     const link = target.closest("[data-without]");
     if (!link) return;
-    const rest = [...new URLSearchParams(window.location.search)].filter(([name, value]) => name !== "job" || value !== link.dataset.without);
+    const rest = [...new URLSearchParams(window.location.search)].filter(
+      ([name, value]) => name !== "job" || value !== link.dataset.without,
+    );
     link.href = `?${new URLSearchParams(rest)}`;
   });
   const all = document.querySelector("[data-all-fields]");

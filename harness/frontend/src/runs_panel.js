@@ -1,12 +1,21 @@
 // Compared jobs by what they were given and what came of it: parallel coordinates, a scatter, bars of the best.
+
+import { bestOf, passes, ramp, rangeOf, scaleOf, told, varies, write } from "./charts/fields.js";
+import { drawn } from "./charts/legend.js";
+import { onTheme } from "./charts/palette.js";
+import { narrow } from "./charts/parts.js";
+import {
+  barsOption,
+  isPlaced,
+  paintRanges,
+  parallelOption,
+  ranked,
+  scatterOption,
+  showRanges,
+} from "./charts/run_charts.js";
 import { el } from "./dom.js";
 import { number } from "./format.js";
 import { pageData } from "./net.js";
-import { bestOf, passes, ramp, rangeOf, scaleOf, told, varies, write } from "./charts/fields.js";
-import { drawn } from "./charts/legend.js";
-import { narrow } from "./charts/parts.js";
-import { onTheme } from "./charts/palette.js";
-import { barsOption, isPlaced, paintRanges, parallelOption, ranked, scatterOption, showRanges } from "./charts/run_charts.js";
 import { RunCard } from "./run_card.js";
 import { rangeFields } from "./run_ranges.js";
 import { RunState } from "./run_state.js";
@@ -24,14 +33,44 @@ function refill(host, ...children) {
 }
 
 function choice(words, fields, chosen, change, extra = []) {
-  const group = (title, list) => (list.length ? [el("optgroup", { label: title }, ...list.map((field) => el("option", { value: field.key, selected: field.key === chosen }, field.label)))] : []);
-  const select = el("select", { class: "form-select form-select-sm", onchange: (event) => change(event.target.value) },
-    ...extra, ...group("Spec", fields.filter((field) => !field.is_figure)), ...group("Figures", fields.filter((field) => field.is_figure)));
+  const group = (title, list) =>
+    list.length
+      ? [
+          el(
+            "optgroup",
+            { label: title },
+            ...list.map((field) => el("option", { value: field.key, selected: field.key === chosen }, field.label)),
+          ),
+        ]
+      : [];
+  const select = el(
+    "select",
+    { class: "form-select form-select-sm", onchange: (event) => change(event.target.value) },
+    ...extra,
+    ...group(
+      "Spec",
+      fields.filter((field) => !field.is_figure),
+    ),
+    ...group(
+      "Figures",
+      fields.filter((field) => field.is_figure),
+    ),
+  );
   return el("label", {}, words, select);
 }
 
 function tick(words, checked, change) {
-  return el("label", {}, el("input", { type: "checkbox", class: "form-check-input m-0", checked, onchange: (event) => change(event.target.checked) }), words);
+  return el(
+    "label",
+    {},
+    el("input", {
+      type: "checkbox",
+      class: "form-check-input m-0",
+      checked,
+      onchange: (event) => change(event.target.checked),
+    }),
+    words,
+  );
 }
 
 function hueBar(field) {
@@ -41,9 +80,20 @@ function hueBar(field) {
   if (field.better < 0) ends.reverse();
   const svg = drawn("svg", { class: "hue-bar", width: 90, height: 10, "aria-hidden": "true" });
   const gradient = drawn("linearGradient", { id: "hue-ramp" });
-  ramp().forEach((shade, at) => gradient.append(drawn("stop", { offset: at / 2, "stop-color": shade })));
+  for (const [at, shade] of ramp().entries()) {
+    gradient.append(drawn("stop", { offset: at / 2, "stop-color": shade }));
+  }
   svg.append(gradient, drawn("rect", { width: 90, height: 10, rx: 2, fill: "url(#hue-ramp)" }));
-  return [el("span", { class: "small" }, `Colour: ${field.label}, ${number(ends[0])}`, svg, number(ends[1]), field.values.includes(null) ? "; grey, dashed: none" : "")];
+  return [
+    el(
+      "span",
+      { class: "small" },
+      `Colour: ${field.label}, ${number(ends[0])}`,
+      svg,
+      number(ends[1]),
+      field.values.includes(null) ? "; grey, dashed: none" : "",
+    ),
+  ];
 }
 
 class RunsPanel {
@@ -93,9 +143,23 @@ class RunsPanel {
   axisList(fields) {
     const boxes = fields.map((field) => {
       const shown = this.state.axesShown.includes(field);
-      return [field, el("input", { type: "checkbox", class: "form-check-input", checked: shown, onchange: () => this.chooseAxes(boxes) })];
+      return [
+        field,
+        el("input", {
+          type: "checkbox",
+          class: "form-check-input",
+          checked: shown,
+          onchange: () => this.chooseAxes(boxes),
+        }),
+      ];
     });
-    return el("ul", { class: "column-list" }, ...boxes.map(([field, box]) => el("li", {}, el("label", { class: "form-check" }, box, el("span", {}, field.label)))));
+    return el(
+      "ul",
+      { class: "column-list" },
+      ...boxes.map(([field, box]) =>
+        el("li", {}, el("label", { class: "form-check" }, box, el("span", {}, field.label))),
+      ),
+    );
   }
 
   // A range of an axis that is no longer shown would hide jobs for no reason to be seen.
@@ -109,7 +173,17 @@ class RunsPanel {
   chart() {
     const { state } = this;
     const [x, y] = [state.side("x"), state.side("y")];
-    return { jobs: this.jobs, axes: state.axesShown, ranges: state.ranges, hue: state.hue, within: withinNow(), x: x.field, y: y.field, logX: x.log, logY: y.log };
+    return {
+      jobs: this.jobs,
+      axes: state.axesShown,
+      ranges: state.ranges,
+      hue: state.hue,
+      within: withinNow(),
+      x: x.field,
+      y: y.field,
+      logX: x.log,
+      logY: y.log,
+    };
   }
 
   draw() {
@@ -123,7 +197,16 @@ class RunsPanel {
     this.parallel.node.style.height = narrow() ? `${LEAST_PX / 2 + AXIS_PX * chart.axes.length}px` : "";
     this.parallel.plot.resize();
     this.parallel.show(parallelOption(chart), chart.axes, this.parallelWords(chart));
-    refill(this.parallel.tools, choice("Metric", this.figures, this.state.metric, (metric) => this.set({ metric })), ...hueBar(chart.hue), el("span", { class: "text-secondary with-mouse" }, "Drag along an axis to keep a range; click the axis to let all through. Click a line to open its job."));
+    refill(
+      this.parallel.tools,
+      choice("Metric", this.figures, this.state.metric, (metric) => this.set({ metric })),
+      ...hueBar(chart.hue),
+      el(
+        "span",
+        { class: "text-secondary with-mouse" },
+        "Drag along an axis to keep a range; click the axis to let all through. Click a line to open its job.",
+      ),
+    );
     this.drawing = true;
     showRanges(this.parallel.plot, chart);
     this.drawing = false;
@@ -133,10 +216,18 @@ class RunsPanel {
   drawOthers() {
     const chart = this.chart();
     const { state } = this;
-    refill(this.scatter.tools,
-      choice("Across", state.fields, chart.x.key, (x) => this.set({ x, logX: null })), ...(chart.x.is_number ? [tick("Log", chart.logX, (logX) => this.set({ logX }))] : []),
-      choice("Up", state.fields, chart.y.key, (y) => this.set({ y, logY: null })), ...(chart.y.is_number ? [tick("Log", chart.logY, (logY) => this.set({ logY }))] : []));
-    this.scatter.show(scatterOption(chart), [...new Set([chart.x, chart.y, chart.hue])].filter(Boolean), this.scatterWords(chart));
+    refill(
+      this.scatter.tools,
+      choice("Across", state.fields, chart.x.key, (x) => this.set({ x, logX: null })),
+      ...(chart.x.is_number ? [tick("Log", chart.logX, (logX) => this.set({ logX }))] : []),
+      choice("Up", state.fields, chart.y.key, (y) => this.set({ y, logY: null })),
+      ...(chart.y.is_number ? [tick("Log", chart.logY, (logY) => this.set({ logY }))] : []),
+    );
+    this.scatter.show(
+      scatterOption(chart),
+      [...new Set([chart.x, chart.y, chart.hue])].filter(Boolean),
+      this.scatterWords(chart),
+    );
     if (!chart.hue) return;
     this.bars.tools.replaceChildren(el("span", { class: "text-secondary" }, chart.hue.label));
     this.bars.node.style.height = `${Math.max(LEAST_PX, 60 + ROW_PX * ranked(chart).length)}px`;
@@ -148,7 +239,10 @@ class RunsPanel {
     const best = hue && bestOf(hue);
     const parts = [`${jobsOf(this.jobs.length)} on ${axes.length} axes`];
     if (within) parts.push(`${within.size} within the ranges`);
-    if (best !== null && best !== undefined) parts.push(`best ${hue.label.replace(/^Best /, "")}: ${number(best)} by ${this.jobs[hue.values.indexOf(best)].name}`);
+    if (best !== null && best !== undefined)
+      parts.push(
+        `best ${hue.label.replace(/^Best /, "")}: ${number(best)} by ${this.jobs[hue.values.indexOf(best)].name}`,
+      );
     const without = axes.filter((field) => field.values.includes(null)).length;
     if (without) parts.push(`on ${without} of the axes some jobs have no value: their lines pass through “none”`);
     return `${parts.join("; ")}.`;
@@ -158,21 +252,29 @@ class RunsPanel {
     const placed = this.jobs.map((_, at) => at).filter((at) => isPlaced(chart, at));
     const span = (field) => {
       const values = placed.map((at) => field.values[at]);
-      return field.is_number && values.length ? `${field.label} ${write(field, Math.min(...values))} to ${write(field, Math.max(...values))}` : field.label;
+      return field.is_number && values.length
+        ? `${field.label} ${write(field, Math.min(...values))} to ${write(field, Math.max(...values))}`
+        : field.label;
     };
-    const out = this.jobs.length - placed.length;
-    return `${span(chart.x)}; ${span(chart.y)}. ${jobsOf(placed.length)} drawn${out ? `, ${out} left out: no value here` : ""}. Marks by model, colours as above.`;
+    const count = this.jobs.length - placed.length;
+    const out = count ? `, ${count} left out: no value here` : "";
+    const shown = `${jobsOf(placed.length)} drawn${out}`;
+    return `${span(chart.x)}; ${span(chart.y)}. ${shown}. Marks by model, colours as above.`;
   }
 
   barsWords(chart) {
     const order = ranked(chart);
-    const out = this.jobs.length - order.length;
+    const [first, count] = [order[0], this.jobs.length - order.length];
+    const out = count ? ` ${jobsOf(count)} told no ${chart.hue.label}.` : "";
     const way = { 1: "More is better", "-1": "Less is better", 0: "Largest first" }[chart.hue.better];
-    return `${way}. First: ${this.jobs[order[0]].name}, ${write(chart.hue, chart.hue.values[order[0]])}.${out ? ` ${jobsOf(out)} told no ${chart.hue.label}.` : ""}`;
+    return `${way}. First: ${this.jobs[first].name}, ${write(chart.hue, chart.hue.values[first])}.${out}`;
   }
 
   drawRanges() {
-    refill(this.rangesBox, rangeFields(this.state.axesShown, this.state.ranges, (key, range) => this.change(key, range)));
+    refill(
+      this.rangesBox,
+      rangeFields(this.state.axesShown, this.state.ranges, (key, range) => this.change(key, range)),
+    );
   }
 
   change(key, range) {
@@ -196,7 +298,8 @@ class RunsPanel {
 
   applyRanges() {
     const { byKey, ranges } = this.state;
-    const inside = (at) => [...ranges].every(([key, range]) => passes(byKey.get(key), range, byKey.get(key).values[at]));
+    const inside = (at) =>
+      [...ranges].every(([key, range]) => passes(byKey.get(key), range, byKey.get(key).values[at]));
     this.own = true;
     keepWithin(ranges.size ? new Set(this.jobs.filter((_, at) => inside(at)).map((job) => job.id)) : null);
     this.own = false;

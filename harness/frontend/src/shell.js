@@ -13,6 +13,7 @@ function setUpTheme() {
   for (const button of document.querySelectorAll("[data-theme-choice]")) {
     button.addEventListener("click", () => {
       root.dataset.theme = button.dataset.themeChoice;
+      // biome-ignore lint/suspicious/noDocumentCookie: browsers give a CookieStore to pages over https alone
       document.cookie = `theme=${button.dataset.themeChoice}; path=/; max-age=31536000; samesite=lax`;
       window.dispatchEvent(new CustomEvent("dlh:theme-wish"));
       mark();
@@ -39,18 +40,24 @@ function setUpMenus() {
 function setUpConfirm() {
   const dialog = document.getElementById("confirm-dialog");
   let waiting = null;
-  document.addEventListener("submit", (event) => {
-    const form = event.target;
-    const text = event.submitter?.dataset.confirm ?? form.dataset.confirm;
-    if (!text || form.dataset.confirmed === "yes" || !dialog) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-    dialog.querySelector("[data-confirm-text]").textContent = text;
-    const asked = (event.submitter?.textContent ?? "").trim().replace(/\s+/g, " ");
-    dialog.querySelector("[value=yes]").textContent = asked ? `Yes, ${asked[0].toLowerCase()}${asked.slice(1)}` : "Yes, do it";
-    waiting = { form, submitter: event.submitter };
-    dialog.showModal();
-  }, true);
+  document.addEventListener(
+    "submit",
+    (event) => {
+      const form = event.target;
+      const text = event.submitter?.dataset.confirm ?? form.dataset.confirm;
+      if (!text || form.dataset.confirmed === "yes" || !dialog) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      dialog.querySelector("[data-confirm-text]").textContent = text;
+      const asked = (event.submitter?.textContent ?? "").trim().replace(/\s+/g, " ");
+      dialog.querySelector("[value=yes]").textContent = asked
+        ? `Yes, ${asked[0].toLowerCase()}${asked.slice(1)}`
+        : "Yes, do it";
+      waiting = { form, submitter: event.submitter };
+      dialog.showModal();
+    },
+    true,
+  );
   dialog?.addEventListener("close", () => {
     if (dialog.returnValue === "yes" && waiting) {
       // A live part of the page may have been drawn anew meanwhile: a form outside of the page sends nothing.
@@ -102,7 +109,8 @@ function setUpShortcuts() {
 function setUpSending() {
   document.addEventListener("submit", (event) => {
     const { target: form, submitter: button } = event;
-    if (event.defaultPrevented || !button || form.getAttribute("method") !== "post" || form.hasAttribute("hx-post")) return;
+    if (event.defaultPrevented || !button || form.getAttribute("method") !== "post" || form.hasAttribute("hx-post"))
+      return;
     // After the form was read: a disabled button would not say its name.
     setTimeout(() => {
       button.disabled = true;

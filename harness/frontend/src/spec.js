@@ -1,77 +1,13 @@
 // The spec as form and YAML at once. The server checks and translates; whichever side was typed in wins.
 import htmx from "htmx.org";
 import { alertBox, clear, debounce, el } from "./dom.js";
-import { ApiError, json, request } from "./net.js";
 import { Editor } from "./editor.js";
-import { number } from "./format.js";
-import { ago, localInput } from "./time.js";
+import { ApiError, json, request } from "./net.js";
+import { faults, get, put, shown, textOf, valueIn } from "./spec_fields.js";
+import { ago } from "./time.js";
 
 const WAIT_MS = 350;
 const LINE = /line (\d+)/;
-
-function get(spec, path) {
-  return path.split(".").reduce((value, name) => (value && typeof value === "object" ? value[name] : undefined), spec);
-}
-
-function put(spec, path, value) {
-  const names = path.split(".");
-  let place = spec;
-  for (const name of names.slice(0, -1)) {
-    if (typeof place[name] !== "object" || place[name] === null) place[name] = {};
-    place = place[name];
-  }
-  if (value === undefined) delete place[names.at(-1)];
-  else place[names.at(-1)] = value;
-}
-
-function shown(value) {
-  if (Array.isArray(value)) return value.join(", ");
-  if (value && typeof value === "object") return Object.entries(value).map(([key, part]) => `${key} ${shown(part)}`).join(", ");
-  return typeof value === "number" ? number(value) : String(value);
-}
-
-// A value of the spec as its field shows it, and back.
-function textOf(field, value) {
-  if (value === undefined || value === null || value === "auto") return "";
-  if (field.dataset.kind === "moment") return localInput(value);
-  return Array.isArray(value) ? value.join(", ") : String(value);
-}
-
-function valueOf(field, text) {
-  const { kind, spec: path } = field.dataset;
-  if (text === "") return path.startsWith("data.split.") ? undefined : path === "name" ? "" : path === "data.exclude" ? [] : "auto";
-  if (kind === "number") return Number(text);
-  if (kind === "moment") return new Date(text).toISOString();
-  return kind === "list" ? text.split(",").map((part) => part.trim()).filter(Boolean) : text;
-}
-
-// What is wrong with a moment or a number, told before anything is sent. Empty: nothing to complain about.
-function fault(field) {
-  const text = field.value.trim();
-  if (field.dataset.kind === "moment") {
-    if (field.validity.badInput) return "Give the whole date and the time.";
-    return text && new Date(text) <= new Date() ? "This time has passed: choose a later one, or leave it open." : "";
-  }
-  if (field.validity.badInput) return "Write a number, such as 0.5.";
-  if (field.dataset.kind !== "number" || text === "") return "";
-  const { ge, gt, le, lt } = field.dataset;
-  const value = Number(text);
-  if (field.step === "1" && !Number.isInteger(value)) return "Write a whole number.";
-  if (ge !== undefined && value < Number(ge)) return `At least ${number(Number(ge))}.`;
-  if (gt !== undefined && value <= Number(gt)) return `More than ${number(Number(gt))}.`;
-  if (le !== undefined && value > Number(le)) return `At most ${number(Number(le))}.`;
-  if (lt !== undefined && value >= Number(lt)) return `Less than ${number(Number(lt))}.`;
-  return "";
-}
-
-function faults(fields) {
-  const found = fields.map((field) => ({ field: field.dataset.spec, message: fault(field) })).filter((problem) => problem.message);
-  const parts = fields.filter((field) => field.dataset.spec.startsWith("data.split.") && field.dataset.kind === "number" && field.value.trim() !== "");
-  if (parts.length === 2 && parts.reduce((sum, field) => sum + Number(field.value), 0) >= 1) {
-    found.push({ field: parts[1].dataset.spec, message: "Validation and test together leave no rows to train on." });
-  }
-  return found;
-}
 
 function sentence(text) {
   return text ? `${text[0].toUpperCase()}${text.slice(1)}${text.endsWith(".") ? "" : "."}` : "";
@@ -93,7 +29,10 @@ export function mount(form) {
   let asked = 0;
   let modelsFor = "";
 
-  const editor = new Editor(form.querySelector("[data-editor]"), { text: source.value, onChange: () => checkSoon("yaml") });
+  const editor = new Editor(form.querySelector("[data-editor]"), {
+    text: source.value,
+    onChange: () => checkSoon("yaml"),
+  });
 
   function fromForm() {
     const wish = structuredClone(spec);
@@ -101,9 +40,10 @@ export function mount(form) {
       const text = field.value.trim();
       const path = field.dataset.spec;
       // What nobody touched stays as it was written, a moment with its seconds.
-      if (text !== textOf(field, get(spec, path))) put(wish, path, valueOf(field, text));
+      if (text !== textOf(field, get(spec, path))) put(wish, path, valueIn(field, text));
     }
-    if (wish.data?.split && typeof wish.data.split === "object" && Object.keys(wish.data.split).length === 0) wish.data.split = "auto";
+    if (wish.data?.split && typeof wish.data.split === "object" && Object.keys(wish.data.split).length === 0)
+      wish.data.split = "auto";
     return wish;
   }
 
@@ -114,22 +54,36 @@ export function mount(form) {
       if (field.value !== text) field.value = text;
     }
     const family = spec.model?.family ?? "auto";
-    for (const radio of form.querySelectorAll("[data-family]")) radio.checked = family === "auto" ? radio.dataset.rank === "1" : radio.dataset.family === family;
+    for (const radio of form.querySelectorAll("[data-family]"))
+      radio.checked = family === "auto" ? radio.dataset.rank === "1" : radio.dataset.family === family;
   }
 
   function showGuesses(guesses) {
     const byField = new Map(guesses.map((guess) => [guess.field, guess]));
     for (const field of fields) {
       const path = field.dataset.spec;
-      const guess = byField.get(path) ?? (path.startsWith("data.split.") ? nested(byField.get("data.split"), path) : null);
+      const guess =
+        byField.get(path) ?? (path.startsWith("data.split.") ? nested(byField.get("data.split"), path) : null);
       const hint = document.getElementById(`${field.id}-hint`);
       const told = field.value === "" ? guess?.reason : field.dataset.kind === "moment" && ago(new Date(field.value));
       hint.textContent = told ? sentence(told) : hint.dataset.hint;
-      if (field.tagName === "SELECT") field.options[0].textContent = guess ? `auto (${optionText(field, guess.value)})` : "auto";
+      if (field.tagName === "SELECT")
+        field.options[0].textContent = guess ? `auto (${optionText(field, guess.value)})` : "auto";
       else if (path !== "name") field.placeholder = guess ? `auto (${shown(guess.value)})` : "auto";
     }
     form.querySelector("[data-guess-count]").textContent = `${guesses.length} field${guesses.length === 1 ? "" : "s"}`;
-    clear(form.querySelector("[data-guesses]"), ...guesses.map((guess) => el("tr", {}, el("td", { "data-label": "Field" }, el("code", {}, guess.field)), el("td", { "data-label": "Value" }, shown(guess.value)), el("td", { "data-label": "Reason", class: "sentence text-secondary" }, guess.reason))));
+    clear(
+      form.querySelector("[data-guesses]"),
+      ...guesses.map((guess) =>
+        el(
+          "tr",
+          {},
+          el("td", { "data-label": "Field" }, el("code", {}, guess.field)),
+          el("td", { "data-label": "Value" }, shown(guess.value)),
+          el("td", { "data-label": "Reason", class: "sentence text-secondary" }, guess.reason),
+        ),
+      ),
+    );
   }
 
   function nested(guess, path) {
@@ -144,11 +98,26 @@ export function mount(form) {
       if (own) place.closest("details").open = true;
       place.parentElement.querySelector("[data-spec]")?.setAttribute("aria-invalid", String(Boolean(own)));
     }
-    clear(form.querySelector("[data-problems]"), ...problems.map((problem) => alertBox({ message: problem.field || "The spec", hint: problem.message })));
-    editor.mark(problems.map((problem) => ({ line: Number(LINE.exec(problem.message)?.[1]) || lineOf(problem.field), message: problem.message })).filter(({ line }) => line));
+    clear(
+      form.querySelector("[data-problems]"),
+      ...problems.map((problem) => alertBox({ message: problem.field || "The spec", hint: problem.message })),
+    );
+    editor.mark(
+      problems
+        .map((problem) => ({
+          line: Number(LINE.exec(problem.message)?.[1]) || lineOf(problem.field),
+          message: problem.message,
+        }))
+        .filter(({ line }) => line),
+    );
     go.disabled = problems.length > 0;
-    if (note) note.textContent = problems.length ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.` : noteText;
-    status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Checks out";
+    if (note)
+      note.textContent = problems.length
+        ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.`
+        : noteText;
+    status.textContent = problems.length
+      ? `${problems.length} problem${problems.length === 1 ? "" : "s"}`
+      : "Checks out";
   }
 
   // As the form calls it, else as the YAML does.
@@ -201,7 +170,11 @@ export function mount(form) {
     modelsFor = key;
     try {
       const asking = { ...wish, model: { family: "auto", size: "auto", params: {} } };
-      const response = await request(form.dataset.models, { method: "POST", body: { spec: asking }, headers: { "HX-Request": "true" } });
+      const response = await request(form.dataset.models, {
+        method: "POST",
+        body: { spec: asking },
+        headers: { "HX-Request": "true" },
+      });
       modelsHost.innerHTML = await response.text();
       htmx.process(modelsHost);
       modelsHost.dispatchEvent(new CustomEvent("htmx:load", { bubbles: true, detail: { elt: modelsHost } }));

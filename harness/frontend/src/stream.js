@@ -4,8 +4,23 @@ import { request } from "./net.js";
 import { reach } from "./reach.js";
 
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
-const KINDS = ["started", "running", "progress", "metric", "checkpoint", "sample", "log", "note", "exited",
-  "state", "job", "node", "dataset", "end", "message"];
+const KINDS = [
+  "started",
+  "running",
+  "progress",
+  "metric",
+  "checkpoint",
+  "sample",
+  "log",
+  "note",
+  "exited",
+  "state",
+  "job",
+  "node",
+  "dataset",
+  "end",
+  "message",
+];
 
 export class Stream {
   constructor(topics) {
@@ -41,7 +56,8 @@ export class Stream {
     setTimeout(() => this.open(), wait);
   }
 
-  // A browser does not tell why it was refused a stream: asked once more, the portal does. The words go with the next try.
+  // A browser does not tell why it was refused a stream: asked once more, the portal does. The words go with the
+  // next try.
   async explain() {
     const asked = new AbortController();
     try {

@@ -1,8 +1,9 @@
 // Rows per second of each rank over the run, on the results tab: the same chart as on the live tab.
-import { alertBox, clear } from "./dom.js";
-import { json, pageData } from "./net.js";
+
 import { points } from "./charts/curve_data.js";
 import { inOrder, Panel } from "./curves_panel.js";
+import { alertBox, clear } from "./dom.js";
+import { json, pageData } from "./net.js";
 
 const RATE = /^rank\d+\/samples_per_s$/;
 

@@ -4,7 +4,12 @@ import { localTime, nearTime } from "./format.js";
 // The same units as everywhere else: 40 s ago, in 21 min, 3 h ago, 2 d ago; further away the date.
 export function ago(date, now = new Date()) {
   let value = (date - now) / 1000;
-  for (const [unit, size] of [["s", 60], ["min", 60], ["h", 24], ["d", 7]]) {
+  for (const [unit, size] of [
+    ["s", 60],
+    ["min", 60],
+    ["h", 24],
+    ["d", 7],
+  ]) {
     const whole = Math.round(Math.abs(value));
     if (whole < size) {
       if (whole === 0 || (unit === "s" && whole < 5)) return "now";
@@ -21,7 +26,8 @@ const pad = (value) => String(value).padStart(2, "0");
 export function localInput(iso) {
   const date = new Date(iso);
   if (Number.isNaN(date.getTime())) return "";
-  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}T${pad(date.getHours())}:${pad(date.getMinutes())}`;
+  const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+  return `${day}T${pad(date.getHours())}:${pad(date.getMinutes())}`;
 }
 
 const STYLES = { ago, near: nearTime };
@@ -38,15 +44,19 @@ export function localise(root = document) {
 
 // What is typed into a datetime-local field is in the reader's zone: the server gets it in UTC beside it.
 function sendUtc() {
-  document.addEventListener("submit", (event) => {
-    for (const field of event.target.querySelectorAll("input[type=datetime-local]")) {
-      const date = new Date(field.value);
-      const name = `${field.name}_utc`;
-      const beside = event.target.querySelector(`input[name="${name}"]`) ?? document.createElement("input");
-      Object.assign(beside, { type: "hidden", name, value: Number.isNaN(date.getTime()) ? "" : date.toISOString() });
-      event.target.append(beside);
-    }
-  }, true);
+  document.addEventListener(
+    "submit",
+    (event) => {
+      for (const field of event.target.querySelectorAll("input[type=datetime-local]")) {
+        const date = new Date(field.value);
+        const name = `${field.name}_utc`;
+        const beside = event.target.querySelector(`input[name="${name}"]`) ?? document.createElement("input");
+        Object.assign(beside, { type: "hidden", name, value: Number.isNaN(date.getTime()) ? "" : date.toISOString() });
+        event.target.append(beside);
+      }
+    },
+    true,
+  );
 }
 
 export function startClock() {

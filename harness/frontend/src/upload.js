@@ -1,6 +1,6 @@
 // Resumable upload (tus 1.0) in 8 MB pieces: survives reloads and lost connections, shows rate and time left.
 import * as tus from "tus-js-client";
-import { alertBox, clear, el, announce } from "./dom.js";
+import { alertBox, announce, clear, el } from "./dom.js";
 import { bytes, duration, percent } from "./format.js";
 import { csrfToken, request } from "./net.js";
 
@@ -17,17 +17,28 @@ function readable(error) {
     } catch {
       // Not the API's own answer: say what is known.
     }
-    return { message: `The portal refused the upload (${response.getStatus()}).`, hint: "Try again; it goes on where it stopped." };
+    return {
+      message: `The portal refused the upload (${response.getStatus()}).`,
+      hint: "Try again; it goes on where it stopped.",
+    };
   }
   return { message: "The connection was lost.", hint: "Press Upload again; it goes on where it stopped." };
 }
 
 function dropProblem(transfer) {
   if (transfer.files.length > 1) {
-    return { message: "Several files were dropped, and a dataset is one file.", hint: "Join tables into one file; pack pictures into one zip, with a folder per class." };
+    return {
+      message: "Several files were dropped, and a dataset is one file.",
+      hint: "Join tables into one file; pack pictures into one zip, with a folder per class.",
+    };
   }
   const entry = transfer.items[0]?.webkitGetAsEntry?.();
-  return entry?.isDirectory ? { message: `${entry.name} is a folder.`, hint: "Pack it as .zip or .tar.gz, with a folder per class, and drop that." } : null;
+  return entry?.isDirectory
+    ? {
+        message: `${entry.name} is a folder.`,
+        hint: "Pack it as .zip or .tar.gz, with a folder per class, and drop that.",
+      }
+    : null;
 }
 
 // The whole page takes a file: one that misses the field would else be opened by the browser, in place of the page.
@@ -129,7 +140,8 @@ export function mount(root) {
       chunkSize: CHUNK_BYTES,
       retryDelays: [0, 500, 1500, 4000, 8000],
       // Room that is not there now is not there in ten seconds: say so at once.
-      onShouldRetry: (error) => error.originalResponse?.getStatus() !== NO_SPACE && tus.defaultOptions.onShouldRetry(error),
+      onShouldRetry: (error) =>
+        error.originalResponse?.getStatus() !== NO_SPACE && tus.defaultOptions.onShouldRetry(error),
       metadata: metadata(),
       removeFingerprintOnSuccess: true,
       onBeforeRequest: (request) => request.setHeader("X-CSRFToken", csrfToken()),

@@ -47,18 +47,19 @@ def since_start_s() -> float:
 
 @dataclass
 class Steady:
-    """Whether a round that began `steady` may still call somebody lost. Ask at each step, after facts were read."""
+    """Whether a round that began steady may still call somebody lost."""
 
-    steady: bool
-    _asked_s: float = field(default_factory=since_start_s)
+    _is_steady: bool
+    _checked_s: float = field(default_factory=since_start_s)
 
-    def __bool__(self) -> bool:
+    def recheck(self) -> bool:
+        """Whether it may: never again once two calls lay more than `PAUSE_S` apart. Ask after each reading of facts."""
         now_s = since_start_s()
-        if self.steady and now_s - self._asked_s > PAUSE_S:
+        if self._is_steady and now_s - self._checked_s > PAUSE_S:
             _log.warning("control stood still: nobody is called lost until all had time to speak")
-            self.steady = False
-        self._asked_s = now_s
-        return self.steady
+            self._is_steady = False
+        self._checked_s = now_s
+        return self._is_steady
 
 
 def moment_within(moment_s: float, earliest: datetime, latest: datetime) -> datetime:

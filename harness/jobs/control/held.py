@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db.models import Exists, OuterRef
 
-from harness.jobs.control.wanted import wanted_read
+from harness.jobs.control.width_request import width_request_read
 from harness.jobs.models import Allocation, JobAttempt
 from harness.jobs.options import option_read
 from scheduler.kinds import real_name
@@ -42,7 +42,7 @@ def held_read() -> list[Held]:
     rows = list(Allocation.objects.order_by("rank", "pk").values_list(*columns))
     attempts = JobAttempt.objects.filter(Exists(Allocation.objects.filter(attempt=OuterRef("pk"))))
     told = {
-        attempt_id: (option_read(option), since, wanted_read(width))
+        attempt_id: (option_read(option), since, width_request_read(width))
         for attempt_id, option, since, width in attempts.values_list("pk", "option", "created_at", "width")
     }
     return [
@@ -53,12 +53,12 @@ def held_read() -> list[Held]:
             job_id=job_id,
             option=option,
             since=since,
-            changed_at=datetime.fromisoformat(wanted.asked_at) if wanted else since,
-            leaves=wanted is not None and rank not in wanted.slots,
+            changed_at=datetime.fromisoformat(request.asked_at) if request else since,
+            leaves=request is not None and rank not in request.slots,
         )
         for device_id, node_id, node_name, job_id, attempt_id, rank in rows
         if attempt_id in told  # else it has just given them back
-        for option, since, wanted in [told[attempt_id]]
+        for option, since, request in [told[attempt_id]]
     ]
 
 

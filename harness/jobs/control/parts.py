@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from harness.jobs.control.wanted import wanted_read, width_of
+from harness.jobs.control.width_request import width_of, width_request_read
 from harness.jobs.models import JobAttempt
 from worker.events import SUPERVISOR_RANK
 
@@ -38,8 +38,8 @@ def left_nodes(attempt: JobAttempt) -> frozenset[str]:
 
 def first_lost_at(attempt: JobAttempt) -> datetime | None:
     """When its first node was called lost; None where it was not, or where nothing could come after that."""
-    wanted = wanted_read(attempt.width)
-    return datetime.fromisoformat(wanted.first_lost_at) if wanted and wanted.first_lost_at else None
+    request = width_request_read(attempt.width)
+    return datetime.fromisoformat(request.first_lost_at) if request and request.first_lost_at else None
 
 
 def unheard_nodes(attempt: JobAttempt) -> frozenset[str]:

@@ -43,7 +43,7 @@ def reconcile() -> None:
     began_s, now = since_start_s(), timezone.now()
     was_steady = _steady(now)
     steady = Steady(was_steady, began_s)
-    if steady:
+    if steady.recheck():
         nodes_mark_down(now)
     nodes = {node.name: node for node in Node.objects.all()}
     for attempt in JobAttempt.objects.filter(ended_at=None).select_related("job"):
@@ -54,7 +54,7 @@ def reconcile() -> None:
             _log.exception("cannot check attempt %s of job %s", attempt.number, attempt.job_id)
     _orphans_stop(nodes)
     _allocations_free()
-    if steady:
+    if steady.recheck():
         predictions_expire()
         exports_expire()
     try:
@@ -63,7 +63,7 @@ def reconcile() -> None:
     except redis.RedisError as error:
         _log.warning("cannot look for lost readings: %s", error)
     with suppress(redis.RedisError):
-        hearing_renew() if steady or not was_steady else hearing_forget()
+        hearing_renew() if steady.recheck() or not was_steady else hearing_forget()
     tick()
 
 
@@ -104,7 +104,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
     alive = _is_alive(attempt, nodes)
     if attempt.started_at is None and not alive:
         _start_again(attempt, nodes, now, steady)
-    elif steady and not alive and quiet > UNSEEN_LIMIT:
+    elif steady.recheck() and not alive and quiet > UNSEEN_LIMIT:
         attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
 
 
@@ -130,13 +130,14 @@ def _is_alive(attempt: JobAttempt, nodes: dict[str, Node]) -> bool:
 def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, steady: Steady) -> None:
     """Send a start that was never sent or never answered; give the attempt up where its node is gone.
 
-    Unless `steady` nothing is given up; to send once more does no harm: a node starts an attempt once.
+    Nothing is given up by a round that stood still; to send once more does no harm: a node starts an attempt once.
     """
+    may_lose = steady.recheck()
     waited = abs(now - (attempt.sent_at or attempt.created_at))
     gone = [name for name in _nodes_of(attempt) if name not in nodes or nodes[name].state == NodeState.DOWN]
-    if steady and gone and waited > ANSWER_LIMIT:
+    if may_lose and gone and waited > ANSWER_LIMIT:
         attempt_end(attempt, Outcome.LOST, _lost_words(attempt, nodes))
-    elif steady and attempt.sends >= SENDS_MAX and waited > ANSWER_LIMIT:
+    elif may_lose and attempt.sends >= SENDS_MAX and waited > ANSWER_LIMIT:
         failure = {
             "code": str(FailureCode.START_FAILED),
             "message": f"The node {', '.join(_nodes_of(attempt))} did not answer {attempt.sends} start messages.",
@@ -145,7 +146,7 @@ def _start_again(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, ste
     elif attempt.job.state == JobState.PLACED and (attempt.sent_at is None or waited > ANSWER_LIMIT):
         _log.info("sending the start of %s/%s again", attempt.job_id, attempt.number)
         start_send(attempt)
-    elif steady and attempt.job.state != JobState.PLACED and waited > ANSWER_LIMIT:
+    elif may_lose and attempt.job.state != JobState.PLACED and waited > ANSWER_LIMIT:
         # Asked to stop before it started, and no node knows it: there is nothing to stop.
         outcome = Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED
         attempt_end(attempt, outcome, None)

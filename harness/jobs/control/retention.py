@@ -23,6 +23,7 @@ from harness.datasets.uploads import uploads_expire
 from harness.jobs.models import PURGE_BEGUN, Job, JobEvent, MetricPoint, ResourceSample
 from harness.pool.devices import devices_forget
 from harness.pool.models import Node, NodeState
+from harness.pool.presence import absences_forget
 from harness.pool.services import node_queue
 from harness.storage.sweep import orphans_remove
 from worker.sandbox import tree_remove
@@ -43,7 +44,7 @@ def retention() -> None:
     """Do all of it; each part stands alone."""
     parts = (
         uploads_expire, jobs_purge, datasets_purge, _contents, orphans_remove, samples_thin, sessions_expire,
-        devices_forget, live_streams_expire,
+        devices_forget, absences_forget, live_streams_expire,
     )  # fmt: skip
     for part in parts:
         try:

@@ -216,10 +216,10 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
     for node in heard if stopping or ended_badly else ():
         _stop(attempt, node, _how(attempt, ended_badly=ended_badly))
     waited = abs(now - (attempt.sent_at or attempt.created_at))
-    if not steady or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
+    if not steady.recheck() or (waited <= ANSWER_LIMIT and (attempt.sent_at is not None or stopping)):
         return
     silent = [node for node in missing if not _is_alive(attempt, node, nodes)]
-    if not steady:
+    if not steady.recheck():
         return  # it stood still meanwhile: leases may have run out for want of a broker
     lost = [node for node in silent if stopping or ended_badly or _is_down(node, nodes) or attempt.sends >= SENDS_MAX]
     for node in lost:

@@ -20,7 +20,7 @@ from redis.exceptions import LockError
 from redis.lock import Lock
 
 from harness.broker import client
-from harness.jobs.control.keeper import Keeper
+from harness.jobs.control.lease_renewer import LeaseRenewer
 from worker.events import EVENT_STREAMS_MAX, control_stream
 
 LEASE_S = 6.0
@@ -79,11 +79,11 @@ class Lease:
         """Nothing is taken yet."""
         self.number, self.held = number, False
         self._lock = Lock(client(), lease_name(number), timeout=LEASE_S, thread_local=False)
-        self._keeper = Keeper(self._renewed, every_s=RENEW_EVERY_S, most=MOST_RENEWALS)
+        self._renewer = LeaseRenewer(self._renewed, every_s=RENEW_EVERY_S, most=MOST_RENEWALS)
 
     def got_on(self) -> None:
         """A batch was taken in."""
-        self._keeper.got_on()
+        self._renewer.got_on()
 
     def _renewed(self) -> bool:
         try:
@@ -102,7 +102,7 @@ class Lease:
             yield self
             return
         try:
-            with self._keeper:
+            with self._renewer:
                 yield self
         finally:
             self.held = False

@@ -15,7 +15,7 @@ from harness.broker import publish_pool, task_send_on_commit
 from harness.jobs.control.clock import moment_within
 from harness.jobs.control.parts import first_lost_at, left_nodes, nodes_of, ranks_on
 from harness.jobs.control.usage import uses_write
-from harness.jobs.control.wanted import Wanted, wanted_read, width_of
+from harness.jobs.control.width_request import WidthRequest, width_of, width_request_read
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.options import option_narrowed, option_read
 from harness.jobs.states import job_note
@@ -38,11 +38,11 @@ def node_leave(attempt: JobAttempt, node: str, outcome: Outcome, *, ended_s: flo
         slots = tuple(slot for slot in width_of(row) if slot not in ranks)
         uses_write(row, moment_within(ended_s, row.created_at, now), ranks=ranks)
         Allocation.objects.filter(attempt=row, rank__in=ranks).delete()
-        before = wanted_read(row.width)
+        before = width_request_read(row.width)
         changes = before.changes + 1 if before else 1
-        wanted = Wanted(number=0, slots=slots, asked_at=now.isoformat(), done=True, changes=changes)
+        request = WidthRequest(number=0, slots=slots, asked_at=now.isoformat(), done=True, changes=changes)
         option = option_read(row.option)
-        attempt.width = wanted.to_dict()
+        attempt.width = request.to_dict()
         attempt.option = asdict(_option_left(option, len(slots))) if option else row.option
         JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width, option=attempt.option)
         told = {"ranks": len(slots), "most": row.world_size, "changes": changes}
@@ -67,7 +67,7 @@ def first_lose(attempt: JobAttempt, node: str, outcome: Outcome) -> None:
     if node != nodes_of(row)[0] or not _is_survivable(row, outcome):
         return
     now = timezone.now().isoformat()
-    before = wanted_read(row.width) or Wanted(number=0, slots=width_of(row), asked_at=now, done=True)
+    before = width_request_read(row.width) or WidthRequest(number=0, slots=width_of(row), asked_at=now, done=True)
     attempt.width = replace(before, first_lost_at=now).to_dict()
     JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width)
 

@@ -19,8 +19,8 @@ from harness.database import DATABASE_AWAY
 from harness.jobs.admission import promise_give, promises_catch_up, unmeasured_start
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
-from harness.jobs.control.kept import own_part, projects_kept_for, with_started
 from harness.jobs.control.plans import plan_make
+from harness.jobs.control.reserved_pool import own_part, projects_kept_for, with_started
 from harness.jobs.control.turn import (
     Turn,
     TurnKeeper,

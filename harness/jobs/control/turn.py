@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from harness.database import DATABASE_AWAY
-from harness.jobs.control.keeper import Keeper
+from harness.jobs.control.lease_renewer import LeaseRenewer
 from harness.pool.models import SchedulerTurn
 
 HANGS_AFTER = timedelta(seconds=10)
@@ -110,18 +110,18 @@ class TurnKeeper:
     def __init__(self, turn: Turn) -> None:
         """Nothing is renewed before the block is entered."""
         self.turn = turn
-        self._keeper = Keeper(self._renewed, every_s=RENEW_EVERY_S, most=MOST_RENEWALS)
+        self._renewer = LeaseRenewer(self._renewed, every_s=RENEW_EVERY_S, most=MOST_RENEWALS)
 
     def __enter__(self) -> TurnKeeper:
         """Begin."""
-        self._keeper.__enter__()
+        self._renewer.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End; `turn` moves no more."""
-        self._keeper.__exit__(kind, error, trace)
+        self._renewer.__exit__(kind, error, trace)
 
     def _renewed(self) -> bool:
         try:

@@ -37,7 +37,7 @@ from scheduler.types import DeviceView, JobView, NodeView, Option, PoolView, Res
 from worker.sandbox import SandboxLevel
 from worker.states import JobState
 
-RESIZING = frozenset({"deadline_energy", "deadline", "edf"})
+RESIZING = frozenset({"deadline_energy", "deadline"})
 """Policies that change what a running job holds: by the others it would stay as narrow as it began."""
 _DEFERRED = ("suggestions", "notes", "dataset__profile")
 _AWAY = (Reserved(start_s=-math.inf, end_s=math.inf, purpose="its node does not see it"),)

@@ -22,7 +22,7 @@ from django.utils import timezone
 from harness.broker import publish_pool, task_send, task_send_on_commit
 from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.control.usage import uses_write
-from harness.jobs.control.wanted import Wanted, wanted_read, width_of
+from harness.jobs.control.width_request import WidthRequest, width_of, width_request_read
 from harness.jobs.models import Allocation, Job, JobAttempt
 from harness.jobs.services import stop_send
 from harness.jobs.states import job_move, job_note
@@ -116,65 +116,65 @@ def _why(change: Change, takers: Sequence[str], fewer: int) -> str:
 
 
 def _want(attempt: JobAttempt, option: Option, slots: tuple[int, ...], why: str) -> None:
-    before = wanted_read(attempt.width)
-    wanted = Wanted(
+    before = width_request_read(attempt.width)
+    request = WidthRequest(
         number=before.number + 1 if before else 1,
         slots=slots,
         asked_at=timezone.now().isoformat(),
         changes=before.changes if before else 0,
         why=why,
     )
-    attempt.width, attempt.option = wanted.to_dict(), asdict(option)
+    attempt.width, attempt.option = request.to_dict(), asdict(option)
     JobAttempt.objects.filter(pk=attempt.pk).update(width=attempt.width, option=attempt.option)
     for node in nodes_of(attempt):
-        task_send_on_commit("node.resize", _message(attempt, wanted), queue=node_queue(node))
+        task_send_on_commit("node.resize", _message(attempt, request), queue=node_queue(node))
 
 
-def _message(attempt: JobAttempt, wanted: Wanted) -> list[Any]:
-    return [attempt.job_id, attempt.number, wanted.number, list(wanted.slots)]
+def _message(attempt: JobAttempt, request: WidthRequest) -> list[Any]:
+    return [attempt.job_id, attempt.number, request.number, list(request.slots)]
 
 
 def width_take(job: Job, attempt: JobAttempt, events: Sequence[Event]) -> None:
     """Take in what a node says of the width: give back the devices whose ranks have ended, and tell people."""
     for event in events:
         row = JobAttempt.objects.select_for_update().get(pk=attempt.pk)
-        wanted = wanted_read(row.width)
+        request = width_request_read(row.width)
         ranks = event.data.get("ranks")
-        if wanted is None or wanted.done or row.ended_at or event.data.get("number") != wanted.number:
-            continue  # of an older wish, or told again
-        if not isinstance(ranks, list) or not set(wanted.slots).issuperset(ranks):
-            _log.warning("job %s: attempt %s goes on with ranks %s, not %s", job.pk, row.number, ranks, wanted.slots)
+        if request is None or request.done or row.ended_at or event.data.get("number") != request.number:
+            continue  # of an older request, or told again
+        if not isinstance(ranks, list) or not set(request.slots).issuperset(ranks):
+            _log.warning("job %s: attempt %s goes on with ranks %s, not %s", job.pk, row.number, ranks, request.slots)
             continue
-        _settle(job, row, wanted, len(ranks), event.data.get("step"))
+        _settle(job, row, request, len(ranks), event.data.get("step"))
 
 
-def _settle(job: Job, attempt: JobAttempt, wanted: Wanted, ranks: int, step: Any) -> None:
+def _settle(job: Job, attempt: JobAttempt, request: WidthRequest, ranks: int, step: Any) -> None:
     held = list(Allocation.objects.filter(attempt=attempt).values_list("rank", flat=True))
-    gone = sorted(set(held) - set(wanted.slots))
+    gone = sorted(set(held) - set(request.slots))
     if gone:
         uses_write(attempt, timezone.now(), ranks=gone)
         Allocation.objects.filter(attempt=attempt, rank__in=gone).delete()
-    done = replace(wanted, done=True, changes=wanted.changes + 1)
+    done = replace(request, done=True, changes=request.changes + 1)
     JobAttempt.objects.filter(pk=attempt.pk).update(width=done.to_dict())
     most = attempt.plan["most"]
     words = f"{ranks} ranks again" if ranks == most else f"Goes on with {ranks} of {most} ranks"
     told = {"ranks": ranks, "most": most, "changes": done.changes}
-    job_note(job, "note", words + wanted.why, data={"step": step, "width": told})
+    job_note(job, "note", words + request.why, data={"step": step, "width": told})
     publish_pool("released", {"job_id": job.pk, "token": attempt.number})
     task_send_on_commit("control.tick")
 
 
 def width_again(attempt: JobAttempt, now: datetime) -> None:
     """Ask a node again that has not answered; where somebody waits too long for the devices, pause the whole run."""
-    wanted = wanted_read(attempt.width)
-    if wanted is None or wanted.done:
+    request = width_request_read(attempt.width)
+    if request is None or request.done:
         return
-    leaving = Allocation.objects.filter(attempt=attempt).exclude(rank__in=wanted.slots)
-    if abs(now - datetime.fromisoformat(wanted.asked_at)) > NARROWER_LIMIT and leaving.exists():
+    leaving = Allocation.objects.filter(attempt=attempt).exclude(rank__in=request.slots)
+    if abs(now - datetime.fromisoformat(request.asked_at)) > NARROWER_LIMIT and leaving.exists():
         _pause(attempt)
         return
     for node in nodes_of(attempt):
-        task_send("node.resize", _message(attempt, wanted), queue=node_queue(node), expires_s=10)
+        task_send("node.resize", _message(attempt, request), queue=node_queue(node), expires_s=10)
 
 
 def _pause(attempt: JobAttempt) -> None:

@@ -138,6 +138,7 @@ def accuracy(request: HttpRequest) -> HttpResponseBase:
     rows = selectors.finished_rows()
     context = {
         "jobs": len(rows),
+        "out_of_memory": selectors.out_of_memory_count(),
         "figures": accuracy_rows(selectors.accuracy(rows)),
         "charts": accuracy_charts(rows),
         "models": list(selectors.model_list()),

@@ -15,10 +15,11 @@ from harness.accounts.models import Project, User
 from harness.accounts.selectors import project_get, project_list
 from harness.errors import HarnessError, Invalid, NotFound
 from harness.jobs.drain import Affected, drain_consequences
-from harness.jobs.keeping import reservation_consequences
 from harness.jobs.models import Job
-from harness.jobs.queueing import job_priority_set, job_shift, queue_rows
+from harness.jobs.queue_order import job_shift
+from harness.jobs.queueing import job_priority_set, queue_rows
 from harness.jobs.quota_use import quota_rows
+from harness.jobs.reservation_preview import reservation_consequences
 from harness.jobs.selectors import job_get
 from harness.jobs.timelines import GROUPS, SPANS, pool_timeline, use_rows, window_of
 from harness.jobs.use_timeline import use_series, use_timeline

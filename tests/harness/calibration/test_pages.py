@@ -120,6 +120,20 @@ def test_the_accuracy_is_open_to_all_and_names_no_job(people: SimpleNamespace, j
         assert stranger.get(f"/accuracy/charts/{chart}.csv").status_code == 200
 
 
+def test_jobs_that_ran_out_of_memory_are_counted_although_nobody_knows_what_they_would_have_taken(
+    people: SimpleNamespace, job: Any
+) -> None:
+    from harness.jobs.models import Job
+
+    calibration_make(people.admin)
+    stranger = Client()
+    stranger.force_login(people.outsider)
+    assert "None ran out of memory" in words(stranger.get("/accuracy/"))
+    option = {"kind": "cpu", "count": 1}
+    Job.objects.filter(pk=job.pk).update(state="failed", failure={"code": "out_of_memory"}, options=[option])
+    assert "1 more ran out of memory" in words(stranger.get("/accuracy/"))
+
+
 def test_a_sweep_is_started_and_stopped_by_hand(admin: Client, node_make: Any) -> None:
     from harness.calibration.models import CalibrationRun
 

@@ -19,6 +19,7 @@ from harness.jobs.control.tick import tick
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Allocation, Checkpoint, Job
 from harness.jobs.options import options_of
+from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.services import job_pause, job_resume, job_submit
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Mark
@@ -47,7 +48,8 @@ def test_devices_that_would_break_it_are_refused_and_nothing_changes(job, node_m
     job = waiting(job)
     offer = offered(job)
     Job.objects.filter(pk=job.pk).update(options=[])
-    told = {"promised_at": None, "promise": {"text": "The devices are promised to other jobs."}}
+    why = promise_told(PromiseState.NOT_PROMISED, "The devices are promised to other jobs.")
+    told = {"promised_at": None, "promise": why}
     monkeypatch.setattr(accepting, "job_admit_again", lambda job: told)
     with pytest.raises(Conflict) as refused:
         offer_accept(user=job.owner, offer=offer)

@@ -11,16 +11,10 @@ from harness.estimates import probes
 from harness.estimates.models import Inspection, ProbeRow
 from harness.estimates.services import inspection_answer, job_estimate, jobs_estimate, measure_answer
 from harness.jobs import services
-from harness.jobs.admission import (
-    BEING_MEASURED,
-    NOT_MEASURED,
-    STARTED_UNMEASURED,
-    TO_BE_MEASURED,
-    is_being_measured,
-    promises_catch_up,
-)
+from harness.jobs.admission import is_being_measured, promises_catch_up
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
+from harness.jobs.promises import PromiseState, promise_state, promise_told
 from tests.harness.jobs.helpers import place_now, wish
 
 UNREAD = {"ok": False, "workload": None, "problem": {"code": "cannot_trace", "message": "The loop depends on values."}}
@@ -49,7 +43,7 @@ def _steps_told(**answer):
 def test_it_is_measured_and_then_promised_by_control_alone(submitted, node_make):
     node_make("node-1", cpus=2)
     job = submitted()
-    assert (job.promised_at, job.promise["text"]) == (None, BEING_MEASURED)
+    assert (job.promised_at, promise_state(job)) == (None, PromiseState.BEING_MEASURED)
     _steps_told()
     assert promises_catch_up() == 1
     job.refresh_from_db()
@@ -71,12 +65,12 @@ def test_it_waits_for_an_idle_device_and_says_so(submitted, job_make, node_make)
     other = place_now(job_make(name="runs"))
     job = submitted()
     jobs_estimate()
-    assert job.promise["text"] == TO_BE_MEASURED and not ProbeRow.objects.exists()
-    assert job.events.filter(message=TO_BE_MEASURED).count() == 1
+    assert promise_state(job) == PromiseState.TO_BE_MEASURED and not ProbeRow.objects.exists()
+    assert job.events.filter(message=job.promise["text"]).count() == 1
     other.allocations.all().delete()
     jobs_estimate()
     job.refresh_from_db()
-    assert job.promise["text"] == BEING_MEASURED
+    assert promise_state(job) == PromiseState.BEING_MEASURED
 
 
 def test_steps_that_fail_are_not_tried_for_ever(submitted, node_make):
@@ -85,7 +79,7 @@ def test_steps_that_fail_are_not_tried_for_ever(submitted, node_make):
     _steps_told(ok=False, step_s=None, problem={"code": "program_error", "message": "No such column."})
     jobs_estimate()
     job.refresh_from_db()
-    assert job.promise["text"] == f"{NOT_MEASURED} No such column." and ProbeRow.objects.count() == 1
+    assert job.promise == promise_told(PromiseState.NOT_MEASURED, "No such column.") and ProbeRow.objects.count() == 1
 
 
 def test_a_probe_that_no_node_answers_is_made_three_times(submitted, node_make):
@@ -95,7 +89,7 @@ def test_a_probe_that_no_node_answers_is_made_three_times(submitted, node_make):
         ProbeRow.objects.update(sent_at=timezone.now() - timedelta(hours=1))
         jobs_estimate()
     job.refresh_from_db()
-    assert job.promise["text"].startswith(NOT_MEASURED) and ProbeRow.objects.count() == 3
+    assert promise_state(job) == PromiseState.NOT_MEASURED and ProbeRow.objects.count() == 3
 
 
 def test_steps_on_one_device_promise_nothing_of_two(submitted, node_make):
@@ -104,7 +98,8 @@ def test_steps_on_one_device_promise_nothing_of_two(submitted, node_make):
     _steps_told()
     promises_catch_up()
     job.refresh_from_db()
-    assert job.promised_at is None and "one device" in job.promise["text"]
+    assert (job.promised_at, promise_state(job)) == (None, PromiseState.NOT_MEASURED)
+    assert "one device" in job.promise["text"]
 
 
 def test_a_job_without_a_wished_finish_is_not_measured(job_make, people, node_make):
@@ -124,7 +119,7 @@ def test_what_starts_before_it_was_measured_is_promised_by_its_own_pace(submitte
     Job.objects.filter(pk=other.job_id).update(state="cancelled")
     tick()
     job.refresh_from_db()
-    assert (job.state, job.promise["text"]) == ("placed", STARTED_UNMEASURED)
+    assert (job.state, promise_state(job)) == ("placed", PromiseState.STARTED_UNMEASURED)
     Job.objects.filter(pk=job.pk).update(state="running", step=50, steps_total=100, eta_s=60.0)
     tick()
     job.refresh_from_db()

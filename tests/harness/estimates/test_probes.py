@@ -16,6 +16,7 @@ from harness.jobs.timelines import HIDDEN, use_rows, window_of
 from harness.pool.models import Device, Reservation, SchedulerTurn
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_hold
+from scheduler.offers.values import Offer
 from tests.harness.jobs.helpers import place_now
 
 DEEP: list = []
@@ -38,6 +39,23 @@ def test_the_name_of_a_job_is_not_told_to_everybody(job, people, node_make, offe
     node_make("node-1")
     offer_probe(user=people.owner, offer=offered(job))
     assert job.name not in Reservation.objects.get().purpose
+
+
+def test_the_device_of_the_wish_is_tried_and_not_the_first_core(job, people, node_make, offered):
+    node_make("node-1", cpus=2, gpus=1)
+    assert offer_probe(user=people.owner, offer=offered(job, kind="cuda")).kind == "cuda"
+
+
+def test_without_a_wish_the_recommended_kind_is_tried_or_what_is_idle(job, job_make, people, node_make, offered):
+    node_make("node-1", cpus=2, gpus=1)
+    offer = offered(job)
+    recommended = Offer.from_dict(offer.body).chosen.allocation
+    assert offer_probe(user=people.owner, offer=offer).kind == recommended.kind
+    ProbeRow.objects.all().delete()
+    Reservation.objects.all().delete()
+    Device.objects.filter(kind=recommended.kind).update(away_since=timezone.now())
+    other = {"cpu": "cuda", "cuda": "cpu"}[recommended.kind]
+    assert offer_probe(user=people.owner, offer=offer).kind == other
 
 
 def test_what_was_being_decided_meanwhile_is_decided_again(job, people, node_make, offered):

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from harness.jobs.control import clock
 from harness.jobs.control.reconcile import reconcile
 from harness.pool.models import Node
 from tests.harness.jobs.helpers import age, run_now
@@ -43,3 +44,21 @@ def test_a_clock_that_was_set_back_hides_no_dead_run(job, node_make):
     reconcile()
     job.refresh_from_db()
     assert (job.state, job.restarts, Node.objects.get().state) == ("queued", 1, "down")
+
+
+@pytest.mark.parametrize(("began_steady", "waits_s", "may_lose"), [
+    (True, (1, clock.PAUSE_S, clock.PAUSE_S), [True, True, True]),
+    (True, (1, clock.PAUSE_S + 0.1, 1), [True, False, False]),
+    (True, (clock.PAUSE_S + 0.1, 1, 1), [False, False, False]),
+    (False, (1, 1, 1), [False, False, False]),
+])  # fmt: skip
+def test_a_round_that_stood_still_between_two_checks_loses_nobody_any_more(
+    monkeypatch, began_steady, waits_s, may_lose
+):
+    now_s = 1000.0
+    monkeypatch.setattr(clock, "since_start_s", lambda: now_s)
+    steady, found = clock.Steady(began_steady, now_s), []
+    for wait_s in waits_s:
+        now_s += wait_s
+        found.append(steady.recheck())
+    assert found == may_lose

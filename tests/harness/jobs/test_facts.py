@@ -14,6 +14,7 @@ from harness.jobs.control import views
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
 from harness.jobs.models import Job
+from harness.jobs.promises import PromiseState, promise_told
 from tests.harness.jobs.helpers import event, queue
 from tests.harness.jobs.test_scheduling import estimated, running
 
@@ -69,7 +70,7 @@ def test_a_promise_that_cannot_be_asked_for_stops_nobody(job_make, node_make, mo
     node_make("node-1", cpus=2)
     broken, fine = queue(estimated(job_make(name="broken"))), queue(estimated(job_make(name="fine")))
     later = timezone.now() + timedelta(hours=1)
-    Job.objects.filter(pk=broken.pk).update(deadline_at=later, promise={"text": admission.NO_ESTIMATE})
+    Job.objects.filter(pk=broken.pk).update(deadline_at=later, promise=promise_told(PromiseState.NO_ESTIMATE))
     monkeypatch.setattr(admission, "job_admit_again", lambda job: 1 / 0)
     assert tick() == 2
     fine.refresh_from_db()

@@ -9,12 +9,12 @@ from django.utils import timezone
 
 from harness.errors import Invalid
 from harness.jobs import services
-from harness.jobs.admission import NO_ESTIMATE
 from harness.jobs.control import tick as tick_module
 from harness.jobs.control.tick import tick
 from harness.jobs.control.views import facts_read
 from harness.jobs.models import Checkpoint, Job, JobEvent
 from harness.jobs.options import work_left
+from harness.jobs.promises import PromiseState, promise_state
 from harness.pool.models import Device, PoolSetting, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_drain, node_undrain
@@ -30,14 +30,15 @@ def test_a_job_without_an_estimate_is_promised_nothing_and_says_so(job_make, peo
     services.job_submit(user=people.owner, job=job)
     tick()
     job.refresh_from_db()
-    assert (job.promised_at, job.promise["text"], job.expected_finish_at) == (None, NO_ESTIMATE, None)
+    assert (job.promised_at, promise_state(job), job.expected_finish_at) == (None, PromiseState.NO_ESTIMATE, None)
+    assert "no estimate" in job.promise["text"]
 
 
 def test_a_deadline_that_can_be_kept_is_promised(job_make, people, node_make):
     node_make(cpus=2)
     job = estimated(job_make(**wish(timezone.now() + HOUR)))
     services.job_submit(user=people.owner, job=job)
-    assert job.promised_at == job.deadline_at
+    assert (job.promised_at, promise_state(job)) == (job.deadline_at, PromiseState.PROMISED)
     assert job.promise["text"]
 
 
@@ -61,7 +62,7 @@ def test_what_cannot_be_promised_is_queued_all_the_same_where_no_promise_is_aske
         services.job_submit(user=people.owner, job=job)
     assert 0.5 < refused.value.details["chance"] < 0.9
     services.job_submit(user=people.owner, job=job, promised=False)
-    assert (job.state, job.promised_at) == ("queued", None)
+    assert (job.state, job.promised_at, promise_state(job)) == ("queued", None, PromiseState.NOT_PROMISED)
     assert "not promised" in job.promise["text"] and "%" in job.promise["text"]
 
 
@@ -77,7 +78,7 @@ def test_the_earliest_finish_that_a_refusal_names_is_then_promised(job_make, peo
     job = estimated(job_make(**wish(timezone.now() + timedelta(minutes=5))), run_s=3600)
     with pytest.raises(Invalid) as refused:
         services.job_submit(user=people.owner, job=job)
-    told = refused.value.message.partition("can be kept is ")[2].rstrip(".")
+    told = refused.value.message.partition("can be promised is ")[2].rstrip(".")
     later = Job.objects.get(pk=job.pk)
     Job.objects.filter(pk=job.pk).update(
         deadline_at=timezone.datetime.strptime(told, "%Y-%m-%d %H:%M %Z").replace(tzinfo=UTC)
@@ -140,9 +141,9 @@ def test_an_estimate_that_comes_after_the_submission_tells_the_earliest_finish_w
     estimated(job, run_s=600, slowdown=1.5)
     tick()
     job.refresh_from_db()
-    assert (job.state, job.promised_at) == ("queued", None)
+    assert (job.state, job.promised_at, promise_state(job)) == ("queued", None, PromiseState.NOT_PROMISED)
     assert job.promise["text"].startswith("Its deadline cannot be promised.")
-    assert "The earliest finish that can be kept is" in job.promise["text"]
+    assert "The earliest finish that can be promised is" in job.promise["text"]
 
 
 def test_a_promise_in_danger_is_told_once_and_told_again_when_safe(job_make, people, node_make):
@@ -172,7 +173,7 @@ def test_a_person_s_pause_ends_the_promise(job_make, people, node_make):
     job = estimated(job_make(**wish(timezone.now() + HOUR)))
     services.job_submit(user=people.owner, job=job)
     services.job_pause(user=people.owner, job=job)
-    assert (job.state, job.promised_at) == ("paused", None)
+    assert (job.state, job.promised_at, promise_state(job)) == ("paused", None, PromiseState.NONE)
     services.job_resume(user=people.owner, job=job)
     assert job.promised_at == job.deadline_at
 

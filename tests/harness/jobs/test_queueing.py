@@ -1,17 +1,13 @@
-"""The queue as people see it and as admins order it; what a drain does; what devices cost."""
+"""The queue as people see it and its priorities; what a drain does; what devices cost."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 from django.utils import timezone
-from hypothesis import given
-from hypothesis import strategies as st
 
-from harness.accounts.models import AuditEvent
 from harness.errors import Conflict, Forbidden, Invalid
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
@@ -19,47 +15,19 @@ from harness.jobs.control.usage import SAMPLES_MOST, attempt_samples, power_of
 from harness.jobs.drain import drain_consequences
 from harness.jobs.models import DeviceUse, Job, ResourceSample
 from harness.jobs.options import job_options_set
-from harness.jobs.queueing import job_priority_set, job_reorder, job_shift, options_words, queue_rows, ranks_of
+from harness.jobs.queue_order import job_reorder, job_shift
+from harness.jobs.queueing import job_priority_set, options_words, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.timelines import HIDDEN, bucket_cells, pool_timeline, use_rows, window_of
 from harness.pages.use_view import use_totals
+from harness.pool.models import Device, Node
 from harness.pool.quotas import quota_set
 from scheduler.types import Option
 from tests.harness.jobs.helpers import event, place_now, queue
+from tests.harness.jobs.test_queue_order import names, three
 
 pytestmark = pytest.mark.usefixtures("tasks_sent")
 NOW = timezone.now()
-
-
-def three(job_make):
-    return [queue(job_make(name=name)) for name in "abc"]
-
-
-def names(user):
-    return [row.job.name for row in queue_rows(user=user)[0]]
-
-
-@pytest.mark.django_db
-def test_an_admin_moves_jobs_and_new_ones_come_after(job_make, people):
-    a, _, c = three(job_make)
-    job_reorder(user=people.admin, job=c, before=a)
-    assert names(people.admin) == ["c", "a", "b"]
-    job_shift(user=people.admin, job=a, to="last")
-    assert names(people.admin) == ["c", "b", "a"]
-    job_shift(user=people.admin, job=a, to="up")
-    assert names(people.admin) == ["c", "a", "b"]
-    queue(job_make(name="d"))
-    assert names(people.admin) == ["c", "a", "b", "d"]
-    assert AuditEvent.objects.filter(action="job_reorder").count() == 3
-
-
-@pytest.mark.django_db
-def test_the_scheduler_serves_in_the_order_an_admin_made(job_make, people, node_make):
-    node_make(cpus=1)
-    _, _, c = three(job_make)
-    job_shift(user=people.admin, job=c, to="first")
-    assert tick() == 1
-    assert Job.objects.get(state="placed").name == "c"
 
 
 @pytest.mark.django_db
@@ -87,19 +55,6 @@ def test_only_admins_order_the_queue_and_only_what_waits(job, job_make, people):
         job_priority_set(user=people.admin, job=waiting, priority=101)
     with pytest.raises(Invalid):
         job_shift(user=people.admin, job=waiting, to="sideways")
-
-
-@given(st.lists(st.integers(0, 50), max_size=12, unique=True))
-def test_ranks_keep_the_order_and_leave_new_jobs_behind(minutes):
-    level = [
-        SimpleNamespace(pk=str(index), queued_at=NOW + timedelta(minutes=minute), created_at=NOW)
-        for index, minute in enumerate(minutes)
-    ]
-    ranks = ranks_of(level)
-    newest = (0, NOW + timedelta(minutes=60))
-    keys = [(rank, job.queued_at) for rank, job in zip(ranks, level, strict=True)]
-    assert keys == sorted(keys)
-    assert all(key < newest for key in keys)
 
 
 @pytest.mark.django_db
@@ -272,7 +227,22 @@ def test_a_device_does_not_count_before_it_was_there(job, people, node_make):
     window = window_of("day")
     assert [bucket.devices for bucket in pool_timeline(window)][:-3] == [0] * 45
     totals = use_totals(pool_timeline(window), window, 400.0)
-    assert totals["utilisation"] == pytest.approx(1.0, abs=0.35), "of the hour that it was there, not of the day"
+    assert totals["utilisation"] == pytest.approx(1.0, abs=0.01), "of the hour that it was there, not of the day"
+
+
+@pytest.mark.django_db
+def test_a_node_that_is_off_draws_nothing_and_its_devices_are_not_unused(people, node_make):
+    node = node_make(cpus=2)
+    day_ago, now = timezone.now() - timedelta(hours=24), timezone.now()
+    Node.objects.update(created_at=day_ago)
+    node.absences.create(since=now - timedelta(hours=20), until=now - timedelta(hours=8))
+    Device.objects.filter(index=1).update(away_since=now - timedelta(hours=4))
+    window = window_of("day")
+    buckets = pool_timeline(window)
+    idle_s = (12 + 8) * 3600
+    assert sum(bucket.idle_w for bucket in buckets) * window.bucket_s == pytest.approx(idle_s * 1.5, rel=0.01)
+    assert sum(bucket.present for bucket in buckets) * window.bucket_s == pytest.approx(idle_s, rel=0.01)
+    assert {bucket.devices for bucket in buckets if not bucket.idle_w} == {0}
 
 
 @pytest.mark.django_db

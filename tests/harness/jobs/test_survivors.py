@@ -10,7 +10,7 @@ from django.utils import timezone
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
-from harness.jobs.control.wanted import width_of
+from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent
 from harness.pages.ranks_view import ranks_of
 from harness.pool.models import Node

@@ -11,7 +11,7 @@ from harness.jobs import services
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.reconcile import reconcile
 from harness.jobs.control.tick import tick
-from harness.jobs.control.wanted import wanted_read, width_of
+from harness.jobs.control.width_request import width_of, width_request_read
 from harness.jobs.control.widths import NARROWER_LIMIT
 from harness.jobs.models import Allocation, DeviceUse, Job, JobAttempt, JobEvent, ResourceSample
 from harness.jobs.queueing import job_priority_set
@@ -249,7 +249,7 @@ def test_with_a_device_unlike_the_others_it_starts_again(wide, urgent, ticks, ta
 
 
 def test_people_see_how_many_ranks_there_are(wide, urgent, ticks):
-    assert width_of(attempt_of(wide)) == (0, 1) and wanted_read(attempt_of(wide).width) is None
+    assert width_of(attempt_of(wide)) == (0, 1) and width_request_read(attempt_of(wide).width) is None
     ticks()
     answer(wide, 1, 1, 0)
     view = ranks_of(wide)

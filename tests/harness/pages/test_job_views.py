@@ -15,9 +15,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
-from harness.jobs.admission import BEING_MEASURED
 from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.jobs.options import options_of
+from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.results_view import INTERVALS_DRAWN
@@ -192,13 +192,16 @@ def header_of(owner: Client, job: Job) -> str:
     return owner.get(reverse("job_header", args=[job.pk])).content.decode()
 
 
-@pytest.mark.parametrize(("text", "told"), [(BEING_MEASURED, "its time is being measured"), ("", "not promised")])
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [(PromiseState.BEING_MEASURED, "its time is being measured"), (PromiseState.NOT_PROMISED, "not promised")],
+)
 def test_a_wished_finish_says_whether_its_time_is_still_being_measured(
-    world: SimpleNamespace, owner: Client, text: str, told: str
+    world: SimpleNamespace, owner: Client, state: PromiseState, told: str
 ) -> None:
     job = world.jobs["queued"]
     Job.objects.filter(pk=job.pk).update(
-        deadline_at=timezone.now() + timedelta(hours=1), promised_at=None, promise={"text": text}
+        deadline_at=timezone.now() + timedelta(hours=1), promised_at=None, promise=promise_told(state)
     )
     page = owner.get(reverse("job_page", args=[job.pk])).content.decode()
     assert told in " ".join(page.split())

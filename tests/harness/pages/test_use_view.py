@@ -26,9 +26,25 @@ def test_the_energy_of_short_jobs_is_told_in_watt_hours_and_their_co2_in_grams()
 def test_the_power_of_the_pool_is_told_with_its_co2_and_what_it_rests_on() -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     buckets = [
-        Bucket(starts_at=at, device_kind="cpu", devices=2, busy=1, busy_w=30.0, idle_w=20.0, bases={"assumed": 1.0}),
         Bucket(
-            starts_at=at, device_kind="cuda", devices=1, busy_w=400.0, busy=1, idle_w=50.0, bases={"measured": 45.0}
+            starts_at=at,
+            device_kind="cpu",
+            devices=2,
+            present=2.0,
+            busy=1,
+            busy_w=30.0,
+            idle_w=20.0,
+            bases={"assumed": 1.0},
+        ),
+        Bucket(
+            starts_at=at,
+            device_kind="cuda",
+            devices=1,
+            present=1.0,
+            busy_w=400.0,
+            busy=1,
+            idle_w=50.0,
+            bases={"measured": 45.0},
         ),
     ]
     _, power, *_ = use_charts(buckets, [], [], "day", "job", co2_g_per_kwh=400.0)

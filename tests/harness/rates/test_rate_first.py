@@ -19,6 +19,7 @@ from harness.rates.retention import rates_advance
 from harness.rates.services import rate_test_start
 from harness.rates.tasks import rate_first, rate_range_done
 from tests.factory_rates import record_make, report_make
+from tests.harness.jobs.helpers import estimated, wish
 from tests.harness.rates.answers import answered
 
 
@@ -59,6 +60,21 @@ def test_a_job_whose_message_was_lost_is_tested_all_the_same(
     answered(waiting.rate_tests.get())
     waiting.refresh_from_db()
     assert waiting.state == "queued"
+
+
+@pytest.mark.parametrize(("wanted", "after"), [(True, "draft"), (False, "queued")])
+def test_whether_a_promise_is_wanted_is_kept_over_the_test(
+    job_make: Any, people: SimpleNamespace, node_make: Any, commit: Any, wanted: bool, after: str
+) -> None:
+    node_make("node-1")
+    training = {"batch_size": 8, "rate_rule": "range"}
+    job = estimated(job_make(training=training, **wish(timezone.now() + timedelta(hours=9))), run_s=3600)
+    commit(job_submit, user=people.mate, job=job, promised=wanted)
+    assert rates_advance() == 1
+    estimated(job, run_s=36_000)  # found to take longer than was thought
+    answered(job.rate_tests.get())
+    job.refresh_from_db()
+    assert (job.state, job.promised_at) == (after, None)
 
 
 def test_without_an_answer_the_usual_rule_is_taken_and_told(

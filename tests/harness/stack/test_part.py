@@ -52,7 +52,6 @@ def test_passwords_come_from_files_into_the_urls(given, monkeypatch, tmp_path):
     settled = part.environment("portal")
     assert settled["DLH_DATABASE_URL"] == "postgres://dlh:p%40ss%2Fword@database:5432/dlh"
     assert settled["DLH_REDIS_URL"] == "redis://:other@broker:6379/0"
-    assert settled["DLH_URL"] == WEB["DLH_PUBLIC_URL"]
     assert not any("other" in word or "p%40ss" in word for word in part.command("portal", []))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.policies import names
 from scheduler.types import Quota
 from tests.scheduler.policies.test_deadline_energy import counts, planned, view
-from tests.scheduler.policies.test_queueing import decide
-from tests.scheduler.pools import job, node, pool, runs, way
+from tests.scheduler.policies.test_queueing import decide, started
+from tests.scheduler.pools import hard_quota, job, node, pool, runs, way
 
 
 def test_who_waits_to_borrow_is_told_when_as_everybody_is():
@@ -17,7 +18,7 @@ def test_who_waits_to_borrow_is_told_when_as_everybody_is():
     expected = planned([owner, *wide], quotas=lent).expected
     assert expected["a"][0] == expected["owner"][1]
     assert expected["b"][0] >= expected["a"][1] > expected["a"][0]
-    assert "a" not in planned([owner, *wide], quotas={"p": Quota(devices={"cuda": 1}, may_borrow=False)}).expected
+    assert "a" not in planned([owner, *wide], quotas={"p": hard_quota({"cuda": 1})}).expected
 
 
 def test_what_is_told_to_a_borrower_keeps_nothing_for_it():
@@ -25,6 +26,15 @@ def test_what_is_told_to_a_borrower_keeps_nothing_for_it():
     jobs = [view("owner", 1000.0, widths=(3,), submitted_s=-1.0), view("a", 500.0, widths=(4,), project="p")]
     later = view("later", 5000.0, widths=(1,), submitted_s=5.0)
     assert counts(planned([*jobs, later], quotas=lent)) == {"owner": 3, "later": 1}
+
+
+@pytest.mark.parametrize("policy", [name for name in names() if name != "edf_widest"])  # never borrows
+def test_of_two_kinds_only_the_one_that_is_not_hard_is_borrowed(policy):
+    quotas = {"p": hard_quota({"cpu": 1, "cuda": 1}, ["cpu"])}
+    wide = [job(kind, way(2, kind=kind, run_s=50), project="p", can_pause=True) for kind in ("cpu", "cuda")]
+    decision = decide(wide, pool(node(cpus=2, gpus=2)), policy=policy, quotas=quotas)
+    assert started(decision) == {"cuda"}
+    assert decision.waits["cpu"].code == "quota_too_small"
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fair_share"])

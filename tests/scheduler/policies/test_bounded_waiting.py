@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.place import place
+from scheduler.policies.edf import Edf
 from scheduler.policies.fair_share import FairShare
 from scheduler.policies.fifo import Fifo
 from scheduler.simulate.engine import Engine, SimJob
@@ -22,6 +23,7 @@ from tests.scheduler.pools import carry_out, held_by, job, node, pool, way
 PATIENCE_S = 60.0
 TICK_S = 5.0
 LONGEST_S = 40.0
+POLICIES = (Fifo(patience_s=PATIENCE_S), FairShare(patience_s=PATIENCE_S), Edf(patience_s=PATIENCE_S))
 
 
 class World:
@@ -73,7 +75,7 @@ def bound_s(world, name):
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 2**32),
-    st.sampled_from([Fifo(patience_s=PATIENCE_S), FairShare(patience_s=PATIENCE_S)]),
+    st.sampled_from(POLICIES),
     st.booleans(),
     st.booleans(),
 )
@@ -97,6 +99,7 @@ def test_a_wide_job_of_low_priority_starts_within_the_bound(seed, policy, spans,
                 project=random.choice(["foe", "other", "me"]),
                 can_pause=random.random() < 0.5,
                 slowdown=random.choice([1.0, 1.5]),
+                deadline_s=random.choice([None, world.now_s + random.uniform(10, 3 * LONGEST_S)]),
             )
         if allowed_s is None and world.now_s >= PATIENCE_S:
             allowed_s = world.now_s + bound_s(world, mine)
@@ -115,7 +118,7 @@ def test_without_patience_the_same_arrivals_would_starve_it():
     assert mine not in world.started_s
 
 
-@pytest.mark.parametrize("policy", [Fifo(patience_s=PATIENCE_S), FairShare(patience_s=PATIENCE_S)])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_a_job_is_not_paused_again_and_again(policy):
     world = World(Random(2), policy, {}, [2], False)
     mine = world.arrive(2, 200.0, can_pause=True)

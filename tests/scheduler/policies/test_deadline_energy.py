@@ -17,6 +17,7 @@ from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.pool import SimPool
 from scheduler.simulate.rules import Rules
 from scheduler.types import JobView, Option, Quota, Running, WaitCode
+from tests.scheduler.pools import hard_quota
 
 FREE = Rescale(fixed_s=0.0, per_doubling_s=0.0)
 POLICY = DeadlineEnergy(rescale=FREE)
@@ -43,7 +44,7 @@ def counts(plan):
 
 
 def test_it_is_known_by_name_with_and_without_energy():
-    assert {"deadline_energy", "deadline", "edf"} <= set(names())
+    assert {"deadline_energy", "deadline", "edf_widest"} <= set(names())
     assert policy_of("deadline").least_gain == 0.0
 
 
@@ -242,7 +243,7 @@ def test_a_job_that_cannot_be_paused_keeps_its_devices():
 
 def test_a_project_stays_in_its_quota_but_borrows_what_is_free():
     jobs = [view("a", 1000.0, widths=(1,), project="p"), view("b", 1000.0, widths=(1,), project="p")]
-    strict = {"p": Quota(devices={"cuda": 1}, may_borrow=False)}
+    strict = {"p": hard_quota({"cuda": 1})}
     lent = {"p": Quota(devices={"cuda": 1})}
     assert counts(planned(jobs, quotas=strict)) == {"a": 1}
     assert counts(planned(jobs, quotas=lent)) == {"a": 1, "b": 1}
@@ -264,7 +265,10 @@ JOBS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(
-    JOBS, st.sampled_from(["1x8", "2x4", "4x2"]), st.booleans(), st.sampled_from(["deadline_energy", "deadline", "edf"])
+    JOBS,
+    st.sampled_from(["1x8", "2x4", "4x2"]),
+    st.booleans(),
+    st.sampled_from(["deadline_energy", "deadline", "edf_widest"]),
 )
 def test_no_device_is_given_out_twice_and_everybody_is_accounted_for(rows, spec, spans, policy):
     pool = SimPool.parse(spec, spans_nodes=spans)

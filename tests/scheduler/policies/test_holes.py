@@ -8,10 +8,10 @@ from scheduler.admit import admit
 from scheduler.place import place
 from scheduler.policies import names
 from scheduler.policies.order import PATIENCE_S
-from scheduler.types import Quota, Reserved
-from tests.scheduler.pools import held_by, job, node, pool, runs, way
+from scheduler.types import Reserved
+from tests.scheduler.pools import hard_quota, held_by, job, node, pool, runs, way
 
-HARD = {"p": Quota(devices={"cpu": 2}, may_borrow=False)}
+HARD = {"p": hard_quota({"cpu": 2})}
 
 
 def reserved(start_s, end_s, *devices):

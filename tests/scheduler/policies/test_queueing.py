@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.place import place
 from scheduler.types import Quota
-from tests.scheduler.pools import held_by, job, node, pool, runs, way
+from tests.scheduler.pools import hard_quota, held_by, job, node, pool, runs, way
 
 
 def decide(jobs, view, *, policy="fifo", now_s=10.0, quotas=None):
@@ -82,7 +82,7 @@ def test_as_few_as_will_do_are_paused():
 def test_a_quota_holds_a_project_back_with_names_and_numbers():
     view = pool(node(cpus=4))
     old = runs(job("old", way(2), project="p"), "n1", "cpu0", "cpu1")
-    quotas = {"p": Quota(devices={"cpu": 2}, may_borrow=False, name="Vision")}
+    quotas = {"p": hard_quota({"cpu": 2}, name="Vision")}
     decision = decide([old, job("more", project="p", at=1.0), job("other", project="q", at=2.0)], view, quotas=quotas)
     assert started(decision) == {"other"}
     reason = decision.waits["more"]

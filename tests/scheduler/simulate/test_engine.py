@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from scheduler.policies.deadline_energy import DeadlineEnergy
-from scheduler.policies.edf import Edf
+from scheduler.policies.edf_widest import EdfWidest
 from scheduler.policies.ways import Rescale
 from scheduler.simulate.engine import Engine, SimJob
 from scheduler.simulate.metrics import measure
@@ -35,15 +35,15 @@ def replayed(jobs, policy, *, pool="1x4", rules=None):
 
 
 def test_a_job_alone_ends_when_its_work_is_done():
-    replay = replayed([made("a", 100.0, 1000.0, widths=(1,))], Edf())
+    replay = replayed([made("a", 100.0, 1000.0, widths=(1,))], EdfWidest())
     assert replay.outcomes[0].started_s == 100.0
     assert replay.outcomes[0].finished_s == 1100.0
     assert measure(replay).device_hours == pytest.approx(1000 / 3600)
 
 
-def test_edf_takes_jobs_in_deadline_order_and_as_wide_as_they_go():
+def test_published_edf_takes_jobs_in_deadline_order_and_as_wide_as_they_go():
     late, early = made("late", 0.0, 600.0, 9000.0, power=1.0), made("early", 0.0, 600.0, 900.0, power=1.0)
-    replay = replayed([late, early], Edf())
+    replay = replayed([late, early], EdfWidest())
     ends = {outcome.job.job_id: outcome.finished_s for outcome in replay.outcomes}
     assert ends == {"early": 150.0, "late": 300.0}
 
@@ -60,22 +60,22 @@ def test_published_overheads_delay_everybody_a_little_and_who_changes_more():
 
 def test_overheads_are_taken_off_the_progress():
     rules = Rules.published(4)
-    replay = replayed([made("a", 0.0, 1000.0, widths=(1,))], Edf(), rules=rules)
+    replay = replayed([made("a", 0.0, 1000.0, widths=(1,))], EdfWidest(), rules=rules)
     assert replay.outcomes[0].finished_s == pytest.approx(1000.0 + 2.0 + 2.0)
 
 
 def test_an_overhead_longer_than_a_slot_is_served_to_its_end():
     rules = Rules(slot_s=60.0, change_s=100.0)
-    replay = replayed([made("a", 0.0, 1000.0, widths=(1,))], Edf(), rules=rules)
+    replay = replayed([made("a", 0.0, 1000.0, widths=(1,))], EdfWidest(), rules=rules)
     assert replay.outcomes[0].finished_s == pytest.approx(100.0 + 1000.0)
-    each = replayed([made("a", 0.0, 1000.0, widths=(1,))], Edf(), rules=replace(rules, event_s=10.0))
+    each = replayed([made("a", 0.0, 1000.0, widths=(1,))], EdfWidest(), rules=replace(rules, event_s=10.0))
     decisions = len(each.decision_s)
     assert each.outcomes[0].finished_s == pytest.approx(100.0 + 1000.0 + 10.0 * decisions)
 
 
 def test_an_overhead_ends_where_a_job_leaves_its_devices():
     jobs = [made("late", 0.0, 600.0, 9000.0, widths=(1,)), made("early", 60.0, 120.0, 900.0, widths=(1,))]
-    replay = replayed(jobs, Edf(), pool="1x1", rules=Rules(slot_s=60.0, change_s=100.0))
+    replay = replayed(jobs, EdfWidest(), pool="1x1", rules=Rules(slot_s=60.0, change_s=100.0))
     ends = {outcome.job.job_id: outcome.finished_s for outcome in replay.outcomes}
     assert ends["early"] == pytest.approx(60.0 + 100.0 + 120.0)
     assert ends["late"] == pytest.approx(280.0 + 100.0 + 600.0)  # what it had left of its first start is no loss now
@@ -94,13 +94,13 @@ def test_a_plan_is_charged_with_the_decisions_that_were_seen():
 
 def test_decisions_are_at_least_a_slot_apart():
     jobs = [made(f"j{number}", number * 7.0, 30.0, widths=(1,)) for number in range(20)]
-    replay = replayed(jobs, Edf())
+    replay = replayed(jobs, EdfWidest())
     times = [sample.time_s for sample in replay.samples]
     assert all(later - earlier >= 60.0 for earlier, later in pairwise(times))
 
 
 def test_energy_is_what_held_devices_draw_and_what_idle_ones_draw():
-    found = measure(replayed([made("a", 0.0, 3600.0, widths=(1,))], Edf()))
+    found = measure(replayed([made("a", 0.0, 3600.0, widths=(1,))], EdfWidest()))
     assert found.energy_kwh == pytest.approx((400 + 3 * 55) / 1000)
     assert found.utilisation == pytest.approx(0.25)
 
@@ -131,13 +131,13 @@ def test_a_deadline_that_no_width_can_keep_is_refused_where_the_rules_say_so():
 
 
 def test_a_job_wider_than_the_pool_leaves_and_the_replay_ends():
-    replay = replayed([made("a", 0.0, 10.0, widths=(8,)), made("b", 5.0, 10.0, widths=(1,))], Edf())
+    replay = replayed([made("a", 0.0, 10.0, widths=(8,)), made("b", 5.0, 10.0, widths=(1,))], EdfWidest())
     ends = {outcome.job.job_id: outcome.finished_s is not None for outcome in replay.outcomes}
     assert ends["b"] and not ends["a"]
 
 
 def test_neither_a_time_to_finish_nor_a_wait_is_told_where_nothing_ran():
-    replay = replayed([made("a", 0.0, 10.0, widths=(8,))], Edf())
+    replay = replayed([made("a", 0.0, 10.0, widths=(8,))], EdfWidest())
     page = report_html("trace", [replay], [measure(replay)])
     assert '<th scope="row">Submission to finish, mean</th><td>-</td>' in page
     assert '<th scope="row">... median</th><td>-</td>' in page
@@ -153,8 +153,8 @@ def test_a_trace_of_our_own_history_is_replayed_as_it_ran():
 
 def test_on_one_node_per_gang_wide_gangs_do_not_start():
     wide = made("wide", 0.0, 100.0, widths=(4,))
-    over_nodes = Engine([wide], SimPool.parse("2x2"), Edf(), Rules()).run()
-    on_one = Engine([wide], SimPool.parse("2x2", spans_nodes=False), Edf(), Rules()).run()
+    over_nodes = Engine([wide], SimPool.parse("2x2"), EdfWidest(), Rules()).run()
+    on_one = Engine([wide], SimPool.parse("2x2", spans_nodes=False), EdfWidest(), Rules()).run()
     assert over_nodes.outcomes[0].finished_s is not None
     assert on_one.outcomes[0].finished_s is None
 

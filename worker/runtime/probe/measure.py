@@ -20,7 +20,7 @@ printed is JSON:
     load_row_s           seconds per row to read the data
     quickest_s           the quickest survey that steps were held against (`--quickest`); null where there was none
     loud_s               seconds that went by because the host was busy for others: steps then are made again
-    power_w              mean of the device's own counter over the timed steps; null where none can be read
+    power_w              mean of the GPU's own counter over the timed steps; null where none can be read, and for CPUs
     device, threads, ranks, batch_size (over all ranks)
 
 `--quickest`, the quickest survey of `worker.quiet` here, has one rank on a CPU take only steps of a quiet host, for a

@@ -16,13 +16,25 @@ export function wordsAlong(x) {
 }
 
 export function curveAxes(x, shades) {
-  const axis = { stroke: shades.faint, grid: { stroke: shades.grid, width: 1 }, ticks: { stroke: shades.grid, width: 1 } };
+  const axis = {
+    stroke: shades.faint,
+    grid: { stroke: shades.grid, width: 1 },
+    ticks: { stroke: shades.grid, width: 1 },
+  };
   const along = {
     relative: { space: 70, incrs: CLOCK_STEPS_S, values: (_plot, ticks) => ticks.map((tick) => clock(tick)) },
     wall: { space: 80 },
   }[x] ?? { space: 50, values: (_plot, ticks) => ticks.map((tick) => number(tick)) };
   return [
-    { ...axis, size: x === "wall" ? 48 : 34, label: X_LABELS[x], labelSize: 18, labelGap: 0, labelFont: "12px sans-serif", ...along },
+    {
+      ...axis,
+      size: x === "wall" ? 48 : 34,
+      label: X_LABELS[x],
+      labelSize: 18,
+      labelGap: 0,
+      labelFont: "12px sans-serif",
+      ...along,
+    },
     { ...axis, size: roomFor, values: (_plot, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick))) },
   ];
 }

@@ -8,10 +8,19 @@ export const hasBand = ({ points }) => points.length > 0 && "low" in points[0];
 export const linesOf = (entry, smoothing) => (smoothing ? 2 : 1) + (hasBand(entry) ? EDGES.length : 0);
 
 // The values of the edges; none without a band.
-export const edges = (entry, shown, fit) => (hasBand(entry) ? EDGES.map((name) => shown.map((point) => fit(point[name]))) : []);
+export const edges = (entry, shown, fit) =>
+  hasBand(entry) ? EDGES.map((name) => shown.map((point) => fit(point[name]))) : [];
 
 export function edgeLines(entry, show) {
-  const line = { label: `${entry.label} (band)`, class: "band-edge", stroke: "transparent", width: 0, points: { show: false }, spanGaps: false, show };
+  const line = {
+    label: `${entry.label} (band)`,
+    class: "band-edge",
+    stroke: "transparent",
+    width: 0,
+    points: { show: false },
+    spanGaps: false,
+    show,
+  };
   return hasBand(entry) ? EDGES.map(() => line) : [];
 }
 

@@ -33,16 +33,18 @@ function stepsOf(points, place, { min, max }) {
 
 // Puts `detail` (finer points) on each series for the span; series of several keys of one job share a request.
 export async function refine(series, place, span) {
-  await Promise.all([...bySource(series)].map(async ([source, entries]) => {
-    const spans = entries.map((entry) => stepsOf(entry.points, (point) => place(point, entry), span));
-    const starts = spans.map(({ start }) => start).filter((step) => step !== null);
-    const stops = spans.map(({ stop }) => stop).filter((step) => step !== null);
-    const query = keysQuery(entries);
-    if (starts.length === spans.length) query.set("start", Math.min(...starts));
-    if (stops.length === spans.length) query.set("stop", Math.max(...stops));
-    const body = await json(`${source.curves}?${query}`);
-    for (const entry of entries) entry.detail = points(body.curves[entry.key]);
-  }));
+  await Promise.all(
+    [...bySource(series)].map(async ([source, entries]) => {
+      const spans = entries.map((entry) => stepsOf(entry.points, (point) => place(point, entry), span));
+      const starts = spans.map(({ start }) => start).filter((step) => step !== null);
+      const stops = spans.map(({ stop }) => stop).filter((step) => step !== null);
+      const query = keysQuery(entries);
+      if (starts.length === spans.length) query.set("start", Math.min(...starts));
+      if (stops.length === spans.length) query.set("stop", Math.max(...stops));
+      const body = await json(`${source.curves}?${query}`);
+      for (const entry of entries) entry.detail = points(body.curves[entry.key]);
+    }),
+  );
 }
 
 // The points of a series with its finer part in place; what came later than that part stays.
@@ -63,20 +65,28 @@ export function points(curve) {
 // Address of every exact point of the series; null if they are of several jobs or of none.
 export function csvAddress(series) {
   const groups = [...bySource(series)];
-  return groups.length === 1 && groups[0][1].length === series.length ? `${groups[0][0].csv}?${keysQuery(groups[0][1])}` : null;
+  return groups.length === 1 && groups[0][1].length === series.length
+    ? `${groups[0][0].csv}?${keysQuery(groups[0][1])}`
+    : null;
 }
 
 // One file of the exact points of several jobs, each line with its job; what has no job is written as it is drawn.
 async function wholeText(series) {
   const groups = [...bySource(series)];
   if (!groups.length) {
-    const rows = series.flatMap((entry) => entry.points.filter((point) => !point.gap).map((point) => [entry.label, point.time_s, point.value]));
+    const rows = series.flatMap((entry) =>
+      entry.points.filter((point) => !point.gap).map((point) => [entry.label, point.time_s, point.value]),
+    );
     return ["series,time_s,value", ...rows.map((row) => row.map(csvField).join(","))].join("\n");
   }
-  const parts = await Promise.all(groups.map(async ([source, entries]) => {
-    const [head, ...lines] = (await (await request(`${source.csv}?${keysQuery(entries)}`)).text()).trimEnd().split("\n");
-    return { head, lines: lines.map((line) => `${source.id},${csvField(source.name)},${line}`) };
-  }));
+  const parts = await Promise.all(
+    groups.map(async ([source, entries]) => {
+      const [head, ...lines] = (await (await request(`${source.csv}?${keysQuery(entries)}`)).text())
+        .trimEnd()
+        .split("\n");
+      return { head, lines: lines.map((line) => `${source.id},${csvField(source.name)},${line}`) };
+    }),
+  );
   return [`job,name,${parts[0].head}`, ...parts.flatMap((part) => part.lines)].join("\n");
 }
 

@@ -15,8 +15,13 @@ export function fewWords(series, unit) {
 }
 
 export function manyWords(series, unit) {
-  const told = series.filter(lastOf).map((entry) => [lastOf(entry).value, entry.label]).sort((a, b) => a[0] - b[0]);
+  const told = series
+    .filter(lastOf)
+    .map((entry) => [lastOf(entry).value, entry.label])
+    .sort((a, b) => a[0] - b[0]);
   const end = ([value, label]) => `${number(value)}${unit} (${label})`;
-  const broken = series.filter(breakOf).length;
-  return `${series.length} lines${told.length ? `; last values from ${end(told[0])} to ${end(told.at(-1))}` : ""}${broken ? `; ${broken} not finite somewhere` : ""}.`;
+  const ends = told.length ? `; last values from ${end(told[0])} to ${end(told.at(-1))}` : "";
+  const count = series.filter(breakOf).length;
+  const broken = count ? `; ${count} not finite somewhere` : "";
+  return `${series.length} lines${ends}${broken}.`;
 }

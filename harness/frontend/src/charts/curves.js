@@ -4,8 +4,8 @@ import { announce, el } from "../dom.js";
 import { number } from "../format.js";
 import { curveAxes, wordsAlong, X_LABELS } from "./curve_axes.js";
 import { bands, edgeLines, edges, linesOf } from "./curve_bands.js";
-import { fewWords, manyWords } from "./curve_words.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
+import { fewWords, manyWords } from "./curve_words.js";
 import { color, dash, faded, ink, onTheme } from "./palette.js";
 import { smooth, thin } from "./smooth.js";
 
@@ -35,8 +35,8 @@ function widened(values) {
 
 export class CurveChart {
   // series: Map name -> {label, points: [{step, epoch, time_s, value}] in order of step, start_s, source, key}
-  // link: `{mark(name), open(name)}` where a line stands for something of its own: called with its name or null as it is
-  // pointed at, and with its name as it is clicked.
+  // link: `{mark(name), open(name)}` where a line stands for something of its own: called with its name or null as it
+  // is pointed at, and with its name as it is clicked.
   constructor(host, { title, toolsHost, unit = "", note = "", height = 240, id = "chart", zero = false, link = null }) {
     Object.assign(this, { title, unit, height, id, zero, link, marked: null, shown: null });
     this.series = new Map();
@@ -46,12 +46,43 @@ export class CurveChart {
     this.asked = 0;
     this.canvas = el("div", { class: "curve" });
     this.summary = el("p", { class: "text-secondary mb-1 small", role: "status" });
-    this.dataBox = el("details", { class: "data-table mt-1" }, el("summary", {}, "Show data"), el("div", { class: "scroll-y", tabindex: "0" }));
+    this.dataBox = el(
+      "details",
+      { class: "data-table mt-1" },
+      el("summary", {}, "Show data"),
+      el("div", { class: "scroll-y", tabindex: "0" }),
+    );
     this.dataBox.addEventListener("toggle", () => this.drawTable());
     this.pointed = el("p", { class: "small mb-1 run-tip", "aria-hidden": "true", hidden: !link });
-    host.replaceChildren(this.canvas, this.pointed, this.summary, ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []), this.dataBox);
-    this.reset = el("button", { type: "button", class: "btn btn-sm", hidden: true, "aria-label": `Reset zoom of ${title}`, onclick: () => this.resetZoom() }, "Reset zoom");
-    this.csv = el("a", { class: "btn btn-sm", href: "#", download: `${id}.csv`, "aria-label": `Download ${title} as CSV`, onclick: (event) => this.download(event) }, "CSV");
+    host.replaceChildren(
+      this.canvas,
+      this.pointed,
+      this.summary,
+      ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []),
+      this.dataBox,
+    );
+    this.reset = el(
+      "button",
+      {
+        type: "button",
+        class: "btn btn-sm",
+        hidden: true,
+        "aria-label": `Reset zoom of ${title}`,
+        onclick: () => this.resetZoom(),
+      },
+      "Reset zoom",
+    );
+    this.csv = el(
+      "a",
+      {
+        class: "btn btn-sm",
+        href: "#",
+        download: `${id}.csv`,
+        "aria-label": `Download ${title} as CSV`,
+        onclick: (event) => this.download(event),
+      },
+      "CSV",
+    );
     toolsHost.append(this.reset, this.csv);
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     onTheme(() => this.rebuild());
@@ -108,7 +139,9 @@ export class CurveChart {
       const x = shown.map((point) => this.place(point, entry));
       const raw = shown.map((point) => this.fit(point.value));
       const { smoothing } = this.settings;
-      const band = edges(entry, shown, (value) => this.fit(value)).map((edge) => (smoothing ? smooth(edge, smoothing) : edge));
+      const band = edges(entry, shown, (value) => this.fit(value)).map((edge) =>
+        smoothing ? smooth(edge, smoothing) : edge,
+      );
       tables.push([x, raw, ...(smoothing ? [smooth(raw, smoothing)] : []), ...band]);
     }
     if (!tables.length) return [[]];
@@ -135,7 +168,13 @@ export class CurveChart {
       },
       ...(this.link ? { focus: { alpha: 0.2 } } : {}),
       hooks: { setSelect: [(plot) => this.selected(plot)], ...(this.link ? this.linkHooks() : {}) },
-      scales: { x: { time: x === "wall" }, y: { distr: this.settings.log ? 3 : 1, range: this.settings.log || !this.zero ? undefined : (_plot, _low, high) => [0, (high || 1) * 1.08] } },
+      scales: {
+        x: { time: x === "wall" },
+        y: {
+          distr: this.settings.log ? 3 : 1,
+          range: this.settings.log || !this.zero ? undefined : (_plot, _low, high) => [0, (high || 1) * 1.08],
+        },
+      },
       axes: curveAxes(x, ink()),
       bands: bands(entries, smoothing, this.hues(entries)),
       legend: { live: true, show: this.series.size <= LEGEND_MOST },
@@ -144,11 +183,21 @@ export class CurveChart {
   }
 
   linkHooks() {
-    const names = () => [...this.series].flatMap(([name, entry]) => Array(linesOf(entry, this.settings.smoothing)).fill(name));
+    const names = () =>
+      [...this.series].flatMap(([name, entry]) => Array(linesOf(entry, this.settings.smoothing)).fill(name));
     return {
       setCursor: [() => this.namePointed()],
-      setSeries: [(_plot, at, { focus }) => { if (focus) this.link.mark(at ? names()[at - 1] : null); }],
-      ready: [(plot) => plot.over.addEventListener("click", () => { if (this.marked !== null) this.link.open(this.marked); })],
+      setSeries: [
+        (_plot, at, { focus }) => {
+          if (focus) this.link.mark(at ? names()[at - 1] : null);
+        },
+      ],
+      ready: [
+        (plot) =>
+          plot.over.addEventListener("click", () => {
+            if (this.marked !== null) this.link.open(this.marked);
+          }),
+      ],
     };
   }
 
@@ -172,7 +221,7 @@ export class CurveChart {
   namePointed() {
     const entry = this.series.get(this.marked);
     const value = entry && this.plot?.data[this.lineOf(this.marked)]?.[this.plot.cursor.idx];
-    const words = typeof value === "number" ? `${entry.label}: ${number(value)}${this.unit}` : entry?.label ?? "";
+    const words = typeof value === "number" ? `${entry.label}: ${number(value)}${this.unit}` : (entry?.label ?? "");
     if (this.pointed.textContent !== words) this.pointed.textContent = words;
   }
 
@@ -184,19 +233,34 @@ export class CurveChart {
 
   // A rank, a part or a job keeps its own colour, also where others have no such values.
   hues(entries) {
-    const free = Array.from({ length: LATE }, (_, hue) => hue).filter((hue) => !entries.some((entry) => entry.hue === hue));
+    const free = Array.from({ length: LATE }, (_, hue) => hue).filter(
+      (hue) => !entries.some((entry) => entry.hue === hue),
+    );
     return entries.map((entry) => entry.hue ?? free.shift() ?? 0);
   }
 
   lines() {
     const entries = [...this.series.values()];
-    const hidden = new Set([...this.series].filter(([name]) => this.shown && !this.shown.has(name)).map(([, entry]) => entry));
+    const hidden = new Set(
+      [...this.series].filter(([name]) => this.shown && !this.shown.has(name)).map(([, entry]) => entry),
+    );
     const hues = this.hues(entries);
     return entries.flatMap((entry, at) => {
       const [stroke, show] = [color(hues[at]), !hidden.has(entry)];
       const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
-      const line = { label: entry.label, stroke, width: 2, dash: dash(hues[at]), show, spanGaps: false, points: { show: () => entry.points.length < 2 }, value };
-      const drawn = this.settings.smoothing ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line] : [line];
+      const line = {
+        label: entry.label,
+        stroke,
+        width: 2,
+        dash: dash(hues[at]),
+        show,
+        spanGaps: false,
+        points: { show: () => entry.points.length < 2 },
+        value,
+      };
+      const drawn = this.settings.smoothing
+        ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line]
+        : [line];
       return [...drawn, ...edgeLines(entry, show)];
     });
   }
@@ -272,13 +336,45 @@ export class CurveChart {
   drawTable() {
     if (!this.dataBox.open) return;
     const rows = [...this.series.values()].flatMap((entry) =>
-      (this.zoom ? withDetail(entry) : entry.points).filter((point) => !point.gap && this.inView(point, entry)).map((point) => [entry.label, point.step, point.epoch, point.time_s, point.value]));
+      (this.zoom ? withDetail(entry) : entry.points)
+        .filter((point) => !point.gap && this.inView(point, entry))
+        .map((point) => [entry.label, point.step, point.epoch, point.time_s, point.value]),
+    );
     const shown = rows.slice(-ROWS_SHOWN);
-    const note = rows.length > shown.length ? `The last ${shown.length} of the ${rows.length} values drawn; the CSV has every one.` : "";
-    const cells = shown.map((row) => el("tr", {}, el("td", {}, row[0]), ...row.slice(1).map((value, at) => el("td", { class: "num" }, at === 2 ? new Date(value * 1000).toISOString() : number(value, 6)))));
+    const note =
+      rows.length > shown.length
+        ? `The last ${shown.length} of the ${rows.length} values drawn; the CSV has every one.`
+        : "";
+    const cells = shown.map((row) =>
+      el(
+        "tr",
+        {},
+        el("td", {}, row[0]),
+        ...row
+          .slice(1)
+          .map((value, at) =>
+            el("td", { class: "num" }, at === 2 ? new Date(value * 1000).toISOString() : number(value, 6)),
+          ),
+      ),
+    );
     this.dataBox.lastElementChild.replaceChildren(
       el("p", { class: "text-secondary small mb-1" }, note),
-      el("table", { class: "table table-sm" }, el("thead", {}, el("tr", {}, ...["series", "step", "epoch", "time", "value"].map((name, at) => el("th", { class: at ? "num" : "" }, name)))), el("tbody", {}, ...cells)),
+      el(
+        "table",
+        { class: "table table-sm" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ...["series", "step", "epoch", "time", "value"].map((name, at) =>
+              el("th", { class: at ? "num" : "" }, name),
+            ),
+          ),
+        ),
+        el("tbody", {}, ...cells),
+      ),
     );
   }
 

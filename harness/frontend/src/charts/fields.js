@@ -37,7 +37,8 @@ function neatTicks(low, high) {
 function logTicks(low, high) {
   const powers = [];
   for (let power = Math.floor(low); power <= Math.ceil(high); power += 1) powers.push(power);
-  const fine = high - low < 3 ? powers.flatMap((power) => [0, Math.log10(2), Math.log10(5)].map((part) => power + part)) : powers;
+  const fine =
+    high - low < 3 ? powers.flatMap((power) => [0, Math.log10(2), Math.log10(5)].map((part) => power + part)) : powers;
   return fine.filter((place) => place >= low - 1e-9 && place <= high + 1e-9);
 }
 
@@ -54,7 +55,10 @@ function numberScale(field) {
   const marked = few.length <= FEW ? few.sort((a, b) => a - b) : (log ? logTicks : neatTicks)(low, high);
   const ticks = marked.map((place) => ({ place, text: number(log ? 10 ** place : place, 3) }));
   return {
-    log, lane, high, low: lane ?? low,
+    log,
+    lane,
+    high,
+    low: lane ?? low,
     ticks: lane === null ? ticks : [{ place: lane, text: NONE }, ...ticks],
     at: (value) => (value === null ? lane : to(value)),
     back: (place) => (log ? 10 ** place : place),
@@ -70,7 +74,9 @@ export function names(field) {
 function nameScale(field) {
   const all = names(field);
   return {
-    log: false, low: -0.5, high: all.length - 0.5,
+    log: false,
+    low: -0.5,
+    high: all.length - 0.5,
     ticks: all.map((name, place) => ({ place, text: name ?? NONE })),
     at: (value) => all.indexOf(value),
     names: all,
@@ -82,16 +88,22 @@ export const scaleOf = (field) => (field.is_number ? numberScale(field) : nameSc
 // A range of a field: `{low, high, none}` of a number, where null is no bound; `{names}` of a category.
 export function rangeOf(field, scale, intervals) {
   const spans = intervals.map((interval) => [...interval].sort((a, b) => a - b));
-  if (!field.is_number) return { names: scale.names.filter((_, place) => spans.some(([from, to]) => place >= from && place <= to)) };
+  if (!field.is_number)
+    return { names: scale.names.filter((_, place) => spans.some(([from, to]) => place >= from && place <= to)) };
   const [[from, to]] = spans;
   const [low, high] = scale.edges;
   const bound = (place, isOpen) => (isOpen ? null : Number(scale.back(place).toPrecision(4)));
-  return { low: bound(from, from <= low), high: bound(to, to >= high), none: scale.lane !== null && from <= scale.lane };
+  return {
+    low: bound(from, from <= low),
+    high: bound(to, to >= high),
+    none: scale.lane !== null && from <= scale.lane,
+  };
 }
 
 export function intervalsOf(field, scale, range) {
   if (!range) return [];
-  if (!field.is_number) return scale.names.flatMap((name, place) => (range.names.includes(name) ? [[place - 0.4, place + 0.4]] : []));
+  if (!field.is_number)
+    return scale.names.flatMap((name, place) => (range.names.includes(name) ? [[place - 0.4, place + 0.4]] : []));
   const [low, high] = scale.edges;
   const bound = (value, edge) => (value === null || (scale.log && value <= 0) ? edge : scale.at(value));
   const from = range.none && scale.lane !== null ? scale.lane : bound(range.low, low);
@@ -106,7 +118,13 @@ export function passes(field, range, value) {
 
 function mixed(one, other, share) {
   const part = (hex, at) => Number.parseInt(hex.slice(at, at + 2), 16);
-  return `#${[1, 3, 5].map((at) => Math.round(part(one, at) + share * (part(other, at) - part(one, at))).toString(16).padStart(2, "0")).join("")}`;
+  return `#${[1, 3, 5]
+    .map((at) =>
+      Math.round(part(one, at) + share * (part(other, at) - part(one, at)))
+        .toString(16)
+        .padStart(2, "0"),
+    )
+    .join("")}`;
 }
 
 export const ramp = () => RAMPS[dark() ? "dark" : "light"];

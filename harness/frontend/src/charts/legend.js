@@ -27,9 +27,19 @@ function swatch({ type, symbol, showSymbol = true, lineStyle = {}, itemStyle = {
   const node = drawn("svg", { ...size, height: HEIGHT, "aria-hidden": "true" });
   if (type === "line") {
     const [width, dashes] = [lineStyle.width ?? 2, DASHES[lineStyle.type] ?? "none"];
-    node.append(drawn("line", { x1: 0, x2: WIDTH, y1: HEIGHT / 2, y2: HEIGHT / 2, stroke: lineStyle.color, "stroke-width": width, "stroke-dasharray": dashes }));
+    node.append(
+      drawn("line", {
+        x1: 0,
+        x2: WIDTH,
+        y1: HEIGHT / 2,
+        y2: HEIGHT / 2,
+        stroke: lineStyle.color,
+        "stroke-width": width,
+        "stroke-dasharray": dashes,
+      }),
+    );
   }
-  const shape = type === "bar" ? "rect" : symbol ?? (showSymbol ? "circle" : "none");
+  const shape = type === "bar" ? "rect" : (symbol ?? (showSymbol ? "circle" : "none"));
   if (SHAPES[shape]) {
     const outline = itemStyle.borderColor ? { stroke: itemStyle.borderColor, "stroke-width": 1.5 } : {};
     node.append(drawn(SHAPES[shape][0], { ...SHAPES[shape][1], fill: itemStyle.color ?? ink().faint, ...outline }));
@@ -61,7 +71,9 @@ export class Legend {
     this.list.hidden = found.length + keys.length < 2;
     this.list.replaceChildren(
       ...found.map(([name, series]) => el("li", {}, this.button(name, series))),
-      ...keys.map(({ key, text, main }) => el("li", { class: main ? "key main" : "key" }, el("span", {}, String(key)), text)),
+      ...keys.map(({ key, text, main }) =>
+        el("li", { class: main ? "key main" : "key" }, el("span", {}, String(key)), text),
+      ),
     );
     const selected = Object.fromEntries([...this.hidden].map((name) => [name, false]));
     return { ...option, legend: { show: false, selected } };
@@ -75,6 +87,11 @@ export class Legend {
       event.currentTarget.setAttribute("aria-pressed", String(!hides));
       this.plot.dispatchAction({ type: "legendToggleSelect", name });
     };
-    return el("button", { type: "button", "aria-pressed": String(!this.hidden.has(name)), title: "Hide or show", onclick: toggle }, swatch(series), name);
+    return el(
+      "button",
+      { type: "button", "aria-pressed": String(!this.hidden.has(name)), title: "Hide or show", onclick: toggle },
+      swatch(series),
+      name,
+    );
   }
 }

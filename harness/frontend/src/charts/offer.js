@@ -6,17 +6,34 @@ import { axis, base, narrow } from "./parts.js";
 const WIDE = 20; // ratio of the largest to the smallest value from which on an axis is logarithmic
 const FAR = 4; // times the latest finish: from there on the deadline is not drawn
 const NAMED = ["recommended", "fastest", "cheapest"];
-const CORNERS = [[1, 1], [-1, 1], [1, -1], [-1, -1]]; // to the right or left of a point, above or below it
+const CORNERS = [
+  [1, 1],
+  [-1, 1],
+  [1, -1],
+  [-1, -1],
+]; // to the right or left of a point, above or below it
 const [LETTER, GAP] = [8, 14]; // pixels
 const LATE = "too late";
 const SYMBOLS = { recommended: "diamond", fastest: "triangle", cheapest: "rect", both: "diamond" };
 
-const fields = ([devices, early, finish, late, least, energy, most, what, why]) => ({ devices, early, finish, late, least, energy, most, what, why });
+const fields = ([devices, early, finish, late, least, energy, most, what, why]) => ({
+  devices,
+  early,
+  finish,
+  late,
+  least,
+  energy,
+  most,
+  what,
+  why,
+});
 
 function scaleOf(values) {
   const positive = values.filter((value) => value > 0);
   const [low, high] = [Math.min(...positive), Math.max(...positive)];
-  return high / low > WIDE ? { type: "log", min: neat(low, Math.floor), max: neat(high, Math.ceil) } : { type: "value", min: 0 };
+  return high / low > WIDE
+    ? { type: "log", min: neat(low, Math.floor), max: neat(high, Math.ceil) }
+    : { type: "value", min: 0 };
 }
 
 // The next 1, 2 or 5 times a power of ten, downwards or upwards.
@@ -29,7 +46,10 @@ function neat(value, round) {
 // Where values lie along an axis of so many pixels; near enough to find room for words.
 function placer(scale, values, pixels) {
   const high = scale.max ?? Math.max(...values);
-  const share = scale.type === "log" ? (value) => Math.log(value / scale.min) / Math.log(high / scale.min) : (value) => value / high;
+  const share =
+    scale.type === "log"
+      ? (value) => Math.log(value / scale.min) / Math.log(high / scale.min)
+      : (value) => value / high;
   return (value) => pixels * share(value);
 }
 
@@ -41,14 +61,35 @@ function kindOf(point) {
 
 // Whiskers of all points as one line that is interrupted between them.
 function whiskers(points, name, shade) {
-  const data = points.flatMap((point) => [[point.early, point.energy], [point.late, point.energy], [null, null], [point.finish, point.least], [point.finish, point.most], [null, null]]);
-  return { type: "line", name, data, symbol: "none", silent: true, connectNulls: false, lineStyle: { color: shade, width: 1.25, opacity: 0.55 }, itemStyle: { color: shade }, z: 1 };
+  const data = points.flatMap((point) => [
+    [point.early, point.energy],
+    [point.late, point.energy],
+    [null, null],
+    [point.finish, point.least],
+    [point.finish, point.most],
+    [null, null],
+  ]);
+  return {
+    type: "line",
+    name,
+    data,
+    symbol: "none",
+    silent: true,
+    connectNulls: false,
+    lineStyle: { color: shade, width: 1.25, opacity: 0.55 },
+    itemStyle: { color: shade },
+    z: 1,
+  };
 }
 
 function dots(points, name, shade, hollow) {
   const first = NAMED.find((mark) => name.includes(mark));
   return {
-    type: "scatter", name, z: first ? 4 : 3, symbol: SYMBOLS[first] ?? "circle", symbolSize: first ? 15 : 9,
+    type: "scatter",
+    name,
+    z: first ? 4 : 3,
+    symbol: SYMBOLS[first] ?? "circle",
+    symbolSize: first ? 15 : 9,
     data: points.map((point) => ({ value: [point.finish, point.energy], point })),
     itemStyle: hollow ? { color: ink().surface, borderColor: shade, borderWidth: 1.5 } : { color: shade },
   };
@@ -57,38 +98,82 @@ function dots(points, name, shade, hollow) {
 // What stands out, each with a mark of its own in the legend; hollow where it is too late.
 function named(points) {
   const shaded = (what) => (what.endsWith(LATE) ? [ink().faint, true] : [color(0), false]);
-  return [...new Set(points.map((point) => point.what))].map((what) => dots(points.filter((point) => point.what === what), what, ...shaded(what)));
+  return [...new Set(points.map((point) => point.what))].map((what) =>
+    dots(
+      points.filter((point) => point.what === what),
+      what,
+      ...shaded(what),
+    ),
+  );
 }
 
-// The same in words beside the points where there is room: between the lines of ranges that cross there, off other points.
+// The same in words beside the points where there is room: between the lines of ranges that cross there, off other
+// points.
 function words(marked, points, xOf, yOf, width) {
   const { text, surface } = ink();
-  const plate = { show: true, color: text, fontWeight: 600, backgroundColor: surface, padding: [1, 4], borderRadius: 3 };
+  const plate = {
+    show: true,
+    color: text,
+    fontWeight: 600,
+    backgroundColor: surface,
+    padding: [1, 4],
+    borderRadius: 3,
+  };
   const placed = (point) => {
     const length = LETTER * point.what.length + GAP;
     const isFree = ([side, height]) => {
       const end = xOf(point.finish) + side * length;
       const near = (other) => {
-        const [across, up] = [side * (xOf(other.finish) - xOf(point.finish)), height * (yOf(other.energy) - yOf(point.energy))];
+        const [across, up] = [
+          side * (xOf(other.finish) - xOf(point.finish)),
+          height * (yOf(other.energy) - yOf(point.energy)),
+        ];
         return other !== point && across > 0 && across < length && up > -GAP / 2 && up < 2 * GAP;
       };
       return end > 0 && end < width && !points.some(near);
     };
     const [side, height] = CORNERS.find(isFree) ?? CORNERS[0];
-    return { position: side > 0 ? "right" : "left", offset: [3 * side, -5 * height], verticalAlign: height > 0 ? "bottom" : "top" };
+    return {
+      position: side > 0 ? "right" : "left",
+      offset: [3 * side, -5 * height],
+      verticalAlign: height > 0 ? "bottom" : "top",
+    };
   };
   return {
-    type: "scatter", silent: true, z: 2, symbolSize: 15, itemStyle: { color: "transparent" }, labelLayout: { moveOverlap: "shiftY" },
-    data: narrow() ? [] : marked.map((point) => ({ value: [point.finish, point.energy], label: { ...plate, ...placed(point), formatter: point.what } })),
+    type: "scatter",
+    silent: true,
+    z: 2,
+    symbolSize: 15,
+    itemStyle: { color: "transparent" },
+    labelLayout: { moveOverlap: "shiftY" },
+    data: narrow()
+      ? []
+      : marked.map((point) => ({
+          value: [point.finish, point.energy],
+          label: { ...plate, ...placed(point), formatter: point.what },
+        })),
   };
 }
 
 // What nothing beats, by upper finish and energy, the two figures the offer is judged by; drawn through its points.
 function frontier(points) {
-  const kept = points.filter((point) => point.what && kindOf(point) !== "never").sort((a, b) => a.late - b.late || a.energy - b.energy);
-  let best = Infinity;
-  const steps = kept.filter((point) => point.energy < best && ((best = point.energy), true));
-  return { type: "line", name: "best trade-offs", data: steps.map((point) => [point.finish, point.energy]).sort((a, b) => a[0] - b[0]), symbol: "none", silent: true, lineStyle: { color: color(2), type: "dashed", width: 1.5 }, itemStyle: { color: color(2) }, z: 2 };
+  const kept = points
+    .filter((point) => point.what && kindOf(point) !== "never")
+    .sort((a, b) => a.late - b.late || a.energy - b.energy);
+  const steps = [];
+  for (const point of kept) {
+    if (point.energy < (steps.at(-1)?.energy ?? Infinity)) steps.push(point);
+  }
+  return {
+    type: "line",
+    name: "best trade-offs",
+    data: steps.map((point) => [point.finish, point.energy]).sort((a, b) => a[0] - b[0]),
+    symbol: "none",
+    silent: true,
+    lineStyle: { color: color(2), type: "dashed", width: 1.5 },
+    itemStyle: { color: color(2) },
+    z: 2,
+  };
 }
 
 // One that is far away is named only: to show it, all ways would be pressed into a corner.
@@ -96,14 +181,33 @@ function deadlineLine(chart, energies, isNear) {
   if (typeof chart.deadline !== "number") return [];
   const high = Math.max(...energies) * 1.4;
   const low = Math.min(...energies.filter((value) => value > 0)) / 1.4;
-  const data = isNear ? [[chart.deadline, low], [chart.deadline, high]] : [[null, null]];
-  return [{ type: "line", name: isNear ? "deadline" : "deadline, far to the right", data, symbol: "none", silent: true, lineStyle: { color: color(1), width: 2 }, itemStyle: { color: color(1) } }];
+  const data = isNear
+    ? [
+        [chart.deadline, low],
+        [chart.deadline, high],
+      ]
+    : [[null, null]];
+  return [
+    {
+      type: "line",
+      name: isNear ? "deadline" : "deadline, far to the right",
+      data,
+      symbol: "none",
+      silent: true,
+      lineStyle: { color: color(1), width: 2 },
+      itemStyle: { color: color(1) },
+    },
+  ];
 }
 
 function tip(chart, { point }) {
   if (!point) return "";
   const range = (low, mid, high, unit) => `${number(mid, 3)} ${unit} (${number(low, 3)} to ${number(high, 3)})`;
-  const lines = [point.devices, `done in ${range(point.early, point.finish, point.late, chart.time_unit)}`, range(point.least, point.energy, point.most, chart.energy_unit)];
+  const lines = [
+    point.devices,
+    `done in ${range(point.early, point.finish, point.late, chart.time_unit)}`,
+    range(point.least, point.energy, point.most, chart.energy_unit),
+  ];
   return [...lines, point.what, point.why].filter(Boolean).join("\n");
 }
 
@@ -113,8 +217,9 @@ function offer(chart, _mode, node) {
   const ways = points.flatMap((point) => [point.early, point.late]);
   const isNear = typeof chart.deadline === "number" && chart.deadline < FAR * Math.max(...ways);
   const times = isNear ? [...ways, chart.deadline] : ways;
-  const groups = Object.groupBy ? Object.groupBy(points, kindOf) : points.reduce((found, point) => ({ ...found, [kindOf(point)]: [...(found[kindOf(point)] ?? []), point] }), {});
-  const { named: marked = [], open = [], late = [], never = [] } = groups;
+  const [marked, open, late, never] = ["named", "open", "late", "never"].map((kind) =>
+    points.filter((point) => kindOf(point) === kind),
+  );
   const outstanding = [...marked, ...late.filter(({ what }) => what !== LATE)];
   const faint = ink().faint;
   const [x, y, width] = [scaleOf(times), scaleOf(energies), node.clientWidth - 140];
@@ -124,7 +229,12 @@ function offer(chart, _mode, node) {
     frontier(points),
     ...deadlineLine(chart, energies, isNear),
     dots(never, "not possible", faint, true),
-    dots(late.filter(({ what }) => what === LATE), LATE, faint, true),
+    dots(
+      late.filter(({ what }) => what === LATE),
+      LATE,
+      faint,
+      true,
+    ),
     dots(open, "possible", color(0), false),
     ...named(outstanding),
     words(outstanding, points, placer(x, times, width), placer(y, energies, node.clientHeight - 86), width),
@@ -132,11 +242,23 @@ function offer(chart, _mode, node) {
   return {
     ...base(),
     // What stands out comes first.
-    legend: { data: series.map(({ name }) => name).filter(Boolean).reverse() },
+    legend: {
+      data: series
+        .map(({ name }) => name)
+        .filter(Boolean)
+        .reverse(),
+    },
     grid: { left: 30, right: 28, top: 16, bottom: 34, containLabel: true },
     tooltip: { ...base().tooltip, formatter: ({ data }) => tip(chart, data ?? {}) },
-    xAxis: axis(`done in, ${chart.time_unit}`, { ...x, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
-    yAxis: axis(`energy, ${chart.energy_unit}`, { ...y, nameGap: 46, axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) } }),
+    xAxis: axis(`done in, ${chart.time_unit}`, {
+      ...x,
+      axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) },
+    }),
+    yAxis: axis(`energy, ${chart.energy_unit}`, {
+      ...y,
+      nameGap: 46,
+      axisLabel: { color: faint, hideOverlap: true, formatter: (value) => number(value, 3) },
+    }),
     series,
   };
 }

@@ -11,7 +11,13 @@ export function base() {
     animation: false,
     textStyle: { color: shades.text, fontFamily: getComputedStyle(document.body).fontFamily },
     grid: { left: 16, right: 20, top: 16, bottom: 28, containLabel: true },
-    tooltip: { renderMode: "richText", backgroundColor: shades.surface, borderColor: shades.grid, textStyle: { color: shades.text, fontSize: 12 }, confine: true },
+    tooltip: {
+      renderMode: "richText",
+      backgroundColor: shades.surface,
+      borderColor: shades.grid,
+      textStyle: { color: shades.text, fontSize: 12 },
+      confine: true,
+    },
     aria: { enabled: true },
   };
 }
@@ -19,15 +25,28 @@ export function base() {
 export function axis(name, extra = {}) {
   const shades = ink();
   return {
-    name, nameLocation: "middle", nameGap: 28, nameMoveOverlap: true, nameTextStyle: { color: shades.faint },
-    axisLabel: { color: shades.faint, hideOverlap: true }, axisLine: { lineStyle: { color: shades.grid } }, splitLine: { lineStyle: { color: shades.grid } },
+    name,
+    nameLocation: "middle",
+    nameGap: 28,
+    nameMoveOverlap: true,
+    nameTextStyle: { color: shades.faint },
+    axisLabel: { color: shades.faint, hideOverlap: true },
+    axisLine: { lineStyle: { color: shades.grid } },
+    splitLine: { lineStyle: { color: shades.grid } },
     ...extra,
   };
 }
 
 // Days with their month, hours with their minutes; a day at midnight as a day.
 export function timeAxis(name) {
-  const formatter = { year: "{yyyy}", month: "{MMM} {yyyy}", day: "{d} {MMM}", hour: "{HH}:{mm}", minute: "{HH}:{mm}", second: "{HH}:{mm}:{ss}" };
+  const formatter = {
+    year: "{yyyy}",
+    month: "{MMM} {yyyy}",
+    day: "{d} {MMM}",
+    hour: "{HH}:{mm}",
+    minute: "{HH}:{mm}",
+    second: "{HH}:{mm}:{ss}",
+  };
   return axis(name, { type: "time", axisLabel: { color: ink().faint, hideOverlap: true, formatter } });
 }
 
@@ -35,6 +54,9 @@ export function clip(name) {
   const length = narrow() ? NAME_LENGTH_NARROW : NAME_LENGTH;
   return name.length > length ? `${name.slice(0, length - 1)}…` : name;
 }
+
+// Words below each other; what is empty gets no line.
+export const lines = (...parts) => parts.filter(Boolean).join("\n");
 
 export function columnAt(chart, ...names) {
   for (const name of names) {

@@ -1,5 +1,5 @@
-// A range test: loss and accuracy against the learning rate, with fits, the interval, what each rule would take, and the
-// validation losses of short trainings.
+// A range test: loss and accuracy against the learning rate, with fits, the interval, what each rule would take, and
+// the validation losses of short trainings.
 import { number } from "../format.js";
 import { color, faded, ink } from "./palette.js";
 import { axis, base } from "./parts.js";
@@ -14,10 +14,20 @@ function rate(value) {
   return digits === "1.0" ? `10${raised}` : `${digits}·10${raised}`;
 }
 
-const points = (chart, column) => chart.rows.filter((row) => typeof row[column] === "number").map((row) => [row[0], row[column]]);
+const points = (chart, column) =>
+  chart.rows.filter((row) => typeof row[column] === "number").map((row) => [row[0], row[column]]);
 
 function line(name, data, shade, dashes, yAxisIndex, extra = {}) {
-  return { type: "line", name, data, yAxisIndex, symbol: "none", lineStyle: { color: shade, width: dashes ? 1.75 : 2, type: dashes || "solid" }, itemStyle: { color: shade }, ...extra };
+  return {
+    type: "line",
+    name,
+    data,
+    yAxisIndex,
+    symbol: "none",
+    lineStyle: { color: shade, width: dashes ? 1.75 : 2, type: dashes || "solid" },
+    itemStyle: { color: shade },
+    ...extra,
+  };
 }
 
 // Rules that take the same rate share a line; the first is what we suggest.
@@ -39,10 +49,20 @@ function marks(chart, rules) {
   const lines = rules.map(({ name, value, main }, place) => {
     const shade = main ? color(2) : shades.faint;
     const label = {
-      show: true, formatter: String(place + 1), position: "end", distance: 3 + 13 * (place % 2),
-      color: main ? color(2) : shades.text, fontSize: 11, fontWeight: main ? 700 : 400,
+      show: true,
+      formatter: String(place + 1),
+      position: "end",
+      distance: 3 + 13 * (place % 2),
+      color: main ? color(2) : shades.text,
+      fontSize: 11,
+      fontWeight: main ? 700 : 400,
     };
-    return { xAxis: value, name, label, lineStyle: { color: shade, width: main ? 2 : 1, type: main ? "solid" : "dotted" } };
+    return {
+      xAxis: value,
+      name,
+      label,
+      lineStyle: { color: shade, width: main ? 2 : 1, type: main ? "solid" : "dotted" },
+    };
   });
   const band = typeof chart.low === "number" ? [[{ xAxis: chart.low }, { xAxis: chart.high }]] : [];
   return {
@@ -84,18 +104,68 @@ function rates(chart) {
     line("polynomial fit", fit, color(0), "dashed", 0),
   ];
   if (scored) series.push(line(chart.score, score, color(1), "", 1));
-  if (law.length) series.push(line("logarithmic fit", law, chart.law_of === "score" ? color(1) : color(3), "dashed", chart.law_of === "score" ? 1 : 0));
+  if (law.length)
+    series.push(
+      line(
+        "logarithmic fit",
+        law,
+        chart.law_of === "score" ? color(1) : color(3),
+        "dashed",
+        chart.law_of === "score" ? 1 : 0,
+      ),
+    );
   series.push(...tried);
-  const value = { color: faint, hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: (item) => number(item, 3) };
+  const value = {
+    color: faint,
+    hideOverlap: true,
+    showMinLabel: false,
+    showMaxLabel: false,
+    formatter: (item) => number(item, 3),
+  };
   return {
     ...base(),
-    legend: { keys: rules.map(({ name, value, main }, place) => ({ key: place + 1, text: `${name} ${rate(value)}`, main })) },
+    legend: {
+      keys: rules.map(({ name, value, main }, place) => ({ key: place + 1, text: `${name} ${rate(value)}`, main })),
+    },
     grid: { left: 38, right: scored ? 34 : 18, top: 36, bottom: 34, containLabel: true },
-    tooltip: { ...base().tooltip, trigger: "axis", axisPointer: { type: "line" }, formatter: (items) => [`learning rate ${rate(items[0].value[0])}`, ...items.map((item) => `${item.seriesName} ${number(item.value[1], 4)}`)].join("\n") },
-    xAxis: axis("learning rate", { type: "log", min: Math.min(...xs), max: Math.max(...xs), axisLabel: { color: faint, hideOverlap: true, formatter: rate }, splitLine: { show: false } }),
+    tooltip: {
+      ...base().tooltip,
+      trigger: "axis",
+      axisPointer: { type: "line" },
+      formatter: (items) =>
+        [
+          `learning rate ${rate(items[0].value[0])}`,
+          ...items.map((item) => `${item.seriesName} ${number(item.value[1], 4)}`),
+        ].join("\n"),
+    },
+    xAxis: axis("learning rate", {
+      type: "log",
+      min: Math.min(...xs),
+      max: Math.max(...xs),
+      axisLabel: { color: faint, hideOverlap: true, formatter: rate },
+      splitLine: { show: false },
+    }),
     yAxis: [
-      axis(tried.length ? "loss" : "training loss", { type: "value", nameGap: 44, ...bounds(heights, first + 1.5 * fall), axisLabel: value }),
-      ...(scored ? [axis(chart.score, { type: "value", nameGap: 40, ...bounds(score.map((point) => point[1]), 1.05), splitLine: { show: false }, axisLabel: value })] : []),
+      axis(tried.length ? "loss" : "training loss", {
+        type: "value",
+        nameGap: 44,
+        ...bounds(heights, first + 1.5 * fall),
+        axisLabel: value,
+      }),
+      ...(scored
+        ? [
+            axis(chart.score, {
+              type: "value",
+              nameGap: 40,
+              ...bounds(
+                score.map((point) => point[1]),
+                1.05,
+              ),
+              splitLine: { show: false },
+              axisLabel: value,
+            }),
+          ]
+        : []),
     ],
     series,
   };

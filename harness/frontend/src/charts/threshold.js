@@ -11,16 +11,22 @@ const charts = new Set();
 // Of several classes each has a curve of its own: there is no one threshold.
 export function hasThreshold(chart) {
   const group = columnAt(chart, "class");
-  return chart.kind === "curve" && group >= 0 && columnAt(chart, "threshold") >= 0 && new Set(chart.rows.map((row) => row[group])).size === 1;
+  return (
+    chart.kind === "curve" &&
+    group >= 0 &&
+    columnAt(chart, "threshold") >= 0 &&
+    new Set(chart.rows.map((row) => row[group])).size === 1
+  );
 }
 
-// The point of the curve at which rows from this probability on are taken: that of the lowest cut that is as high. Where
-// two have the same, the one that counts the rows of just this probability finds more, or takes more wrongly.
+// The point of the curve at which rows from this probability on are taken: that of the lowest cut that is as high.
+// Where two have the same, the one that counts the rows of just this probability finds more, or takes more wrongly.
 export function pointAt(chart, threshold) {
   const [cut, recall] = [columnAt(chart, "threshold"), columnAt(chart, "tpr", "recall")];
   const [fpr, precision] = [columnAt(chart, "fpr"), columnAt(chart, "precision")];
   const wrong = (row) => (fpr >= 0 ? row[fpr] : -row[precision]);
-  const isAfter = (row, other) => row[recall] > other[recall] || (row[recall] === other[recall] && wrong(row) > wrong(other));
+  const isAfter = (row, other) =>
+    row[recall] > other[recall] || (row[recall] === other[recall] && wrong(row) > wrong(other));
   let found = null;
   for (const row of chart.rows) {
     if (row[cut] < threshold) continue;
@@ -33,7 +39,8 @@ function told(chart, threshold) {
   const point = pointAt(chart, threshold);
   const at = (name) => (point ? point[columnAt(chart, name)] : 0);
   const name = `“${chart.rows[0][columnAt(chart, "class")]}”`;
-  if (columnAt(chart, "tpr") >= 0) return `finds ${percent(at("tpr"))} of ${name}, and takes ${percent(at("fpr"))} of the others for it`;
+  if (columnAt(chart, "tpr") >= 0)
+    return `finds ${percent(at("tpr"))} of ${name}, and takes ${percent(at("fpr"))} of the others for it`;
   if (!point || (at("recall") === 0 && at("precision") === 1)) return `calls no row ${name}`;
   return `finds ${percent(at("recall"))} of ${name}; of the rows called so, ${percent(at("precision"))} are right`;
 }
@@ -41,7 +48,14 @@ function told(chart, threshold) {
 // Puts the slider above the chart; `draw(threshold)` is called at once and whenever any of them moves.
 export function mountThreshold(node, chart, draw) {
   const given = Number(urlParam("threshold", String(USUAL)));
-  const input = el("input", { type: "range", class: "form-range", min: 0, max: 1, step: STEP, value: given >= 0 && given <= 1 ? given : USUAL });
+  const input = el("input", {
+    type: "range",
+    class: "form-range",
+    min: 0,
+    max: 1,
+    step: STEP,
+    value: given >= 0 && given <= 1 ? given : USUAL,
+  });
   const words = el("span", {});
   node.before(el("div", { class: "chart-tools mb-2" }, el("label", {}, "Threshold", input), words));
   const show = (threshold) => {

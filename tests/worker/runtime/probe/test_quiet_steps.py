@@ -54,7 +54,7 @@ def test_joules_are_counted_only_between_the_marks(tmp_path: Path, monkeypatch: 
         (zone / name).write_text(text)
     now = SimpleNamespace(s=0.0)
     monkeypatch.setattr(power, "time", SimpleNamespace(monotonic=lambda: now.s))
-    watcher = inspection._Watcher(())
+    watcher = inspection._Watcher((0,))
     watcher._meter = EnergyMeter(folder=tmp_path)
     for mark, now_s, spent_j in (("begin", 10, 5), ("end", 12, 15), ("begin", 40, 500), ("end", 43, 540)):
         now.s = float(now_s)

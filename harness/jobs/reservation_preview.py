@@ -8,7 +8,7 @@ from datetime import datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import Project, User
-from harness.jobs.control.kept import own_part, with_started
+from harness.jobs.control.reserved_pool import own_part, with_started
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.drain import Affected, Outlook, affected
 from harness.pool.models import Device, Node

@@ -1,6 +1,6 @@
-"""`Rooms`: what is free where and when, in the plan of one decision.
+"""`GangSites`: what is free where and when, in the plan of one decision.
 
-A room is what one gang may use together: the devices of one model on one node, or on all nodes of one sandbox level
+A site is what one gang may use together: the devices of one model on one node, or on all nodes of one sandbox level
 where gangs span nodes. Memory of nodes and quotas of projects are kept as timelines beside it: a job fits when all do.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from scheduler.policies.room_groups import Group, Parts, Room, mixture_of
-from scheduler.policies.room_making import rooms_of
+from scheduler.policies.site_groups import GangSite, Group, Parts, mixture_of
+from scheduler.policies.site_making import sites_of
 from scheduler.policies.timeline import Brief, Load, Timeline
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
 
@@ -22,13 +22,13 @@ class Slot(NamedTuple):
     """A job's place in the plan."""
 
     option: Option
-    room: Room
+    site: GangSite
     """Of a mixture the first one."""
     start_s: float
     end_s: float
     """By the upper end of the estimate."""
     parts: Parts = ()
-    """Of a mixture: all its rooms, and the devices in each."""
+    """Of a mixture: all its sites, and the devices in each."""
 
 
 def _above(jobs: Sequence[JobView], quotas: Quotas) -> frozenset[tuple[str, str]]:
@@ -46,29 +46,29 @@ def _above(jobs: Sequence[JobView], quotas: Quotas) -> frozenset[tuple[str, str]
     return frozenset(found)
 
 
-class Rooms:
+class GangSites:
     """The pool over time. Mutable: it lives within one decision."""
 
     def __init__(self, capacity: Capacity, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> None:
         """An idle pool, coming reservations aside; `jobs` say whose memory comes back."""
         self.now_s = now_s
-        rooms = rooms_of(capacity, jobs, now_s)
-        by_key: dict[DeviceKey, list[Room]] = {}
-        self._at: dict[str, list[Room]] = {}
-        """Node, or level where gangs span nodes -> its rooms."""
-        for room in rooms:
-            by_key.setdefault(room.key, []).append(room)
-            self._at.setdefault(room.hint, []).append(room)
+        sites = sites_of(capacity, jobs, now_s)
+        by_key: dict[DeviceKey, list[GangSite]] = {}
+        self._at: dict[str, list[GangSite]] = {}
+        """Node, or level where gangs span nodes -> its sites."""
+        for site in sites:
+            by_key.setdefault(site.key, []).append(site)
+            self._at.setdefault(site.hint, []).append(site)
         self._groups = {key: Group(members) for key, members in by_key.items()}
         self._models = Counter(kind for kind, _ in by_key)
         self._like: dict[DeviceKey, list[DeviceKey]] = {}
         """Kind and model as an option names them -> those that are there."""
         self._refused: dict[DeviceKey, int] = {}
-        """The same -> a count that no room has free now: nor has it more, nor later on."""
-        self._by_node = {(room.name, room.key): room for room in rooms}
-        self._by_level = {(room.level, room.key): room for room in rooms} if capacity.spans_nodes else {}
+        """The same -> a count that no site has free now: nor has it more, nor later on."""
+        self._by_node = {(site.name, site.key): site for site in sites}
+        self._by_level = {(site.level, site.key): site for site in sites} if capacity.spans_nodes else {}
         self._nodes = {node.name: node for node in capacity.pool.nodes if node.takes_work}
-        self.totals = {key: sum(room.total for room in members) for key, members in by_key.items()}
+        self.totals = {key: sum(site.total for site in members) for key, members in by_key.items()}
         self._loads = {key: Load(now_s) for key in self.totals}
         self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
         """Running job -> what it holds on its first node, the most first: every option asks for it."""
@@ -118,12 +118,12 @@ class Rooms:
             start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s <= self.now_s:
                 return Slot(option, here, start_s, start_s + run_s)
-        best: Room | None = None
+        best: GangSite | None = None
         best_s = math.inf
-        for room in self._candidates(job, option):
-            start_s = self._start(((room, option.count),), option, run_s, latest_s, tokens, from_s)
+        for site in self._candidates(job, option):
+            start_s = self._start(((site, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s < best_s:
-                best_s, best = start_s, room
+                best_s, best = start_s, site
                 if start_s <= self.now_s:
                     break
         if best is None and not option.model_name and self._models[option.kind] > 1:
@@ -155,7 +155,7 @@ class Rooms:
         self._refused[key] = option.count
         return False
 
-    def _candidates(self, job: JobView, option: Option) -> Iterator[Room]:
+    def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
         width, level = option.count, job.minimum_sandbox_level
         return chain.from_iterable([self._groups[key].candidates(width, level) for key in self._keys(option)])
 
@@ -166,8 +166,8 @@ class Rooms:
         mine = job.running.nodes if job.running else ()
         best: Slot | None = None
         for name in sorted(self._at, key=lambda name: (name not in mine, name)):
-            rooms = self._at[name]
-            parts = mixture_of(rooms, option) if rooms[0].level >= job.minimum_sandbox_level else ()
+            sites = self._at[name]
+            parts = mixture_of(sites, option) if sites[0].level >= job.minimum_sandbox_level else ()
             if not parts:
                 continue
             start_s = self._start(parts, option, run_s, latest_s, tokens, from_s)
@@ -180,8 +180,8 @@ class Rooms:
     def take(self, job: JobView, slot: Slot) -> None:
         """Enter a slot into the plan."""
         memory = slot.option.memory_bytes
-        for room, width in slot.parts or ((slot.room, slot.option.count),):
-            self._move(job, room, slot.option, slot.start_s, slot.end_s, width=width, memory=memory)
+        for site, width in slot.parts or ((slot.site, slot.option.count),):
+            self._move(job, site, slot.option, slot.start_s, slot.end_s, width=width, memory=memory)
             memory = 0
 
     def hold(self, job: JobView, end_s: float) -> None:
@@ -193,9 +193,9 @@ class Rooms:
         for node, widths in self._held(running).items():
             memory = shares.get(node, 0)
             for key, width in widths.items():
-                room = self._room_at(node, key)
-                if room:
-                    self._move(job, room, option, self.now_s, end_s, width=width, memory=memory)
+                site = self._site_at(node, key)
+                if site:
+                    self._move(job, site, option, self.now_s, end_s, width=width, memory=memory)
                     memory = 0  # once per node, however many models the gang has there
 
     def room_to_grow(self, job: JobView, slot: Slot, width: int, *, borrow: bool = False) -> bool:
@@ -203,11 +203,11 @@ class Rooms:
         if slot.parts:
             return False
         tokens = None if borrow else self._tokens.get((job.project, slot.option.kind))
-        return slot.room.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
+        return slot.site.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
-        slot.room.devices.lend(width)
+        slot.site.devices.lend(width)
         tokens = self._tokens.get((job.project, slot.option.kind)) if self._tokens else None
         if tokens:
             tokens.lend(width)
@@ -243,13 +243,13 @@ class Rooms:
         key_of = self._nodes[node].key_of
         return Counter(key_of[device_id] for device_id in running.device_ids if device_id in key_of)
 
-    def _room_at(self, node: str, key: DeviceKey) -> Room | None:
-        """The room that devices of a node belong to."""
+    def _site_at(self, node: str, key: DeviceKey) -> GangSite | None:
+        """The site that devices of a node belong to."""
         if self._by_level and node in self._nodes:
             return self._by_level.get((self._nodes[node].sandbox_level, key))
         return self._by_node.get((node, key))
 
-    def _here(self, job: JobView, option: Option) -> Room | None:
+    def _here(self, job: JobView, option: Option) -> GangSite | None:
         """Where a running job could go on: of the models that it holds, the one it holds most of."""
         if job.running is None or job.running.leaving or not job.running.nodes:
             return None
@@ -258,31 +258,31 @@ class Rooms:
         if held is None:
             found = self._held(job.running).get(node)
             held = self._first_held[job.job_id] = found.most_common() if found else []
-        rooms = (self._room_at(node, key) for key, _ in held if key in keys)
-        return next((room for room in rooms if room and room.total >= option.count), None)
+        sites = (self._site_at(node, key) for key, _ in held if key in keys)
+        return next((site for site in sites if site and site.total >= option.count), None)
 
     def _start(
         self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
     ) -> float:
         """When all of it is free at once, from `from_s` on."""
-        room, width = parts[0]
-        start_s = room.devices.earliest(width, run_s, latest_s, from_s)
+        site, width = parts[0]
+        start_s = site.devices.earliest(width, run_s, latest_s, from_s)
         others: list[tuple[Timeline | Brief, float]] = [(other.devices, float(number)) for other, number in parts[1:]]
         if tokens:
             others.append((tokens, float(option.count)))
-        if option.memory_bytes and room.memory:
-            others.append((room.memory, float(option.memory_bytes)))
+        if option.memory_bytes and site.memory:
+            others.append((site.memory, float(option.memory_bytes)))
         while others and math.isfinite(start_s):
             later_s = max(line.earliest(amount, run_s, latest_s, start_s) for line, amount in others)
             if later_s <= start_s:
                 return start_s
-            start_s = room.devices.earliest(width, run_s, latest_s, later_s)
+            start_s = site.devices.earliest(width, run_s, latest_s, later_s)
         return start_s
 
     def _move(
         self,
         job: JobView,
-        room: Room,
+        site: GangSite,
         option: Option,
         start_s: float,
         end_s: float,
@@ -290,11 +290,11 @@ class Rooms:
         width: int,
         memory: int,
     ) -> None:
-        room.devices.take(width, start_s, end_s)
-        self._groups[room.key].changed(room)
-        self._loads[room.key].take(width, start_s, end_s)
-        if room.memory and option.memory_bytes:
-            room.memory.take(memory, start_s, end_s)
+        site.devices.take(width, start_s, end_s)
+        self._groups[site.key].changed(site)
+        self._loads[site.key].take(width, start_s, end_s)
+        if site.memory and option.memory_bytes:
+            site.memory.take(memory, start_s, end_s)
         tokens = self._tokens.get((job.project, option.kind))
         if tokens:
             tokens.take(width, start_s, end_s)

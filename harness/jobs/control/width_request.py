@@ -1,4 +1,4 @@
-"""What is wanted of the width of a running attempt: the value that `JobAttempt.width` keeps."""
+"""Which ranks a running attempt was asked to have: the value that `JobAttempt.width` keeps."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from harness.jobs.models import JobAttempt
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """Which ranks an attempt is to have. Absolute: a newer wish replaces an older one, whatever became of that."""
+class WidthRequest:
+    """Which ranks an attempt is to have. Absolute: a newer request replaces an older one, whatever became of that."""
 
     number: int
-    """Counts the wishes of an attempt, from 1: what a node says counts only for the newest."""
+    """Counts the requests of an attempt, from 1: what a node says counts only for the newest."""
     slots: tuple[int, ...]
     """Ranks that are to be there; `Allocation.rank` of the devices that they run on."""
     asked_at: str
@@ -33,12 +33,12 @@ class Wanted:
         return {**asdict(self), "slots": list(self.slots)}
 
 
-def wanted_read(body: Mapping[str, Any]) -> Wanted | None:
-    """Inverse of `Wanted.to_dict`; None where nothing was ever wanted but what the plan says."""
-    return Wanted(**{**body, "slots": tuple(body["slots"])}) if body else None
+def width_request_read(body: Mapping[str, Any]) -> WidthRequest | None:
+    """Inverse of `WidthRequest.to_dict`; None where nothing was ever asked for but what the plan says."""
+    return WidthRequest(**{**body, "slots": tuple(body["slots"])}) if body else None
 
 
 def width_of(attempt: JobAttempt) -> tuple[int, ...]:
     """Ranks that the attempt has, or is to have soon, by the numbers that they began with."""
-    wanted = wanted_read(attempt.width)
-    return wanted.slots if wanted else tuple(range(len(attempt.plan.get("ranks", ()))))
+    request = width_request_read(attempt.width)
+    return request.slots if request else tuple(range(len(attempt.plan.get("ranks", ()))))

@@ -9,8 +9,8 @@ from types import TracebackType
 from django.db import connection
 
 
-class Keeper:
-    """A thread that renews: `with Keeper(renew, every_s=2.0, most=300)`. A process that is stopped renews nothing.
+class LeaseRenewer:
+    """A thread: `with LeaseRenewer(renew, every_s=2.0, most=300)`. A process that is stopped renews nothing.
 
     It ends by itself when `renew` says that there is nothing left to keep, and after `most` times without `got_on`: who
     works on one thing for longer hangs, though its clock still ticks.
@@ -21,13 +21,13 @@ class Keeper:
         self._renew, self._every_s, self._most = renew, every_s, most
         self._count = 0
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._thread = threading.Thread(target=self._renew_on, name="lease-renewer", daemon=True)
 
     def got_on(self) -> None:
         """Another thing was done."""
         self._count = 0
 
-    def __enter__(self) -> Keeper:
+    def __enter__(self) -> LeaseRenewer:
         """Begin."""
         self._thread.start()
         return self
@@ -39,7 +39,7 @@ class Keeper:
         self._done.set()
         self._thread.join()
 
-    def _keep(self) -> None:
+    def _renew_on(self) -> None:
         try:
             while self._count < self._most:
                 self._count += 1

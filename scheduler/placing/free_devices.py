@@ -1,4 +1,4 @@
-"""`Room`: which devices of which node can be given out, counted per node so that nobody walks ten thousand devices."""
+"""`FreeDevices`: what can be given out on which node, counted per node so that nobody walks ten thousand devices."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ EVERYWHERE = Zone()
 NOWHERE = Zone(level=-1)
 
 
-class Room:
-    """All nodes that take work. Mutable: it lives within one decision."""
+class FreeDevices:
+    """Of all nodes that take work. Mutable: it lives within one decision."""
 
     def __init__(self, pool: PoolView, now_s: float, held: Mapping[str, str], leaving: Mapping[str, str]) -> None:
         """`held`: device -> running job that stays; `leaving`: device -> job that gives it back."""

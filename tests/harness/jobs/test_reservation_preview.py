@@ -11,9 +11,9 @@ from django.utils import timezone
 
 from harness.errors import Forbidden, Invalid, NotFound
 from harness.jobs.control.tick import tick
-from harness.jobs.keeping import reservation_consequences
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set
+from harness.jobs.reservation_preview import reservation_consequences
 from harness.pool.models import Reservation
 from scheduler.types import Option
 from tests.harness.jobs.helpers import queue

@@ -1,0 +1,81 @@
+// The fields of the form of a spec: how a value is shown, read back, and what is wrong with it.
+import { number } from "./format.js";
+import { localInput } from "./time.js";
+
+export function get(spec, path) {
+  return path.split(".").reduce((value, name) => (value && typeof value === "object" ? value[name] : undefined), spec);
+}
+
+export function put(spec, path, value) {
+  const names = path.split(".");
+  let place = spec;
+  for (const name of names.slice(0, -1)) {
+    if (typeof place[name] !== "object" || place[name] === null) place[name] = {};
+    place = place[name];
+  }
+  if (value === undefined) delete place[names.at(-1)];
+  else place[names.at(-1)] = value;
+}
+
+export function shown(value) {
+  if (Array.isArray(value)) return value.join(", ");
+  if (value && typeof value === "object")
+    return Object.entries(value)
+      .map(([key, part]) => `${key} ${shown(part)}`)
+      .join(", ");
+  return typeof value === "number" ? number(value) : String(value);
+}
+
+// A value of the spec as its field shows it, and back.
+export function textOf(field, value) {
+  if (value === undefined || value === null || value === "auto") return "";
+  if (field.dataset.kind === "moment") return localInput(value);
+  return Array.isArray(value) ? value.join(", ") : String(value);
+}
+
+export function valueIn(field, text) {
+  const { kind, spec: path } = field.dataset;
+  if (text === "")
+    return path.startsWith("data.split.") ? undefined : path === "name" ? "" : path === "data.exclude" ? [] : "auto";
+  if (kind === "number") return Number(text);
+  if (kind === "moment") return new Date(text).toISOString();
+  return kind === "list"
+    ? text
+        .split(",")
+        .map((part) => part.trim())
+        .filter(Boolean)
+    : text;
+}
+
+// What is wrong with a moment or a number, told before anything is sent. Empty: nothing to complain about.
+function fault(field) {
+  const text = field.value.trim();
+  if (field.dataset.kind === "moment") {
+    if (field.validity.badInput) return "Give the whole date and the time.";
+    return text && new Date(text) <= new Date() ? "This time has passed: choose a later one, or leave it open." : "";
+  }
+  if (field.validity.badInput) return "Write a number, such as 0.5.";
+  if (field.dataset.kind !== "number" || text === "") return "";
+  const { ge, gt, le, lt } = field.dataset;
+  const value = Number(text);
+  if (field.step === "1" && !Number.isInteger(value)) return "Write a whole number.";
+  if (ge !== undefined && value < Number(ge)) return `At least ${number(Number(ge))}.`;
+  if (gt !== undefined && value <= Number(gt)) return `More than ${number(Number(gt))}.`;
+  if (le !== undefined && value > Number(le)) return `At most ${number(Number(le))}.`;
+  if (lt !== undefined && value >= Number(lt)) return `Less than ${number(Number(lt))}.`;
+  return "";
+}
+
+export function faults(fields) {
+  const found = fields
+    .map((field) => ({ field: field.dataset.spec, message: fault(field) }))
+    .filter((problem) => problem.message);
+  const parts = fields.filter(
+    (field) =>
+      field.dataset.spec.startsWith("data.split.") && field.dataset.kind === "number" && field.value.trim() !== "",
+  );
+  if (parts.length === 2 && parts.reduce((sum, field) => sum + Number(field.value), 0) >= 1) {
+    found.push({ field: parts[1].dataset.spec, message: "Validation and test together leave no rows to train on." });
+  }
+  return found;
+}

@@ -1,0 +1,62 @@
+"""What became of a wished finish, as `Job.promise` keeps it: a state that code asks for, a sentence for people."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from harness.jobs.models import Job
+
+
+class PromiseState(StrEnum):
+    """What is said of a job's wished finish."""
+
+    NONE = "none"
+    """Nothing: no finish is wished, it is not submitted yet, or a person paused it."""
+    NOT_WANTED = "not_wanted"
+    """A draft that is to be submitted later without a promise."""
+    NO_ESTIMATE = "no_estimate"
+    TO_BE_MEASURED = "to_be_measured"
+    BEING_MEASURED = "being_measured"
+    NOT_MEASURED = "not_measured"
+    STARTED_UNMEASURED = "started_unmeasured"
+    NOT_PROMISED = "not_promised"
+    """It cannot be kept as things were when it was asked for."""
+    PROMISED = "promised"
+
+
+IS_MEASURED = frozenset({PromiseState.TO_BE_MEASURED, PromiseState.BEING_MEASURED})
+"""A measurement will tell how long it takes."""
+AWAITS_ESTIMATE = IS_MEASURED | {PromiseState.NO_ESTIMATE, PromiseState.NOT_MEASURED}
+"""The finish is asked for again as soon as there is an estimate."""
+
+_SENTENCES = {
+    PromiseState.NO_ESTIMATE: (
+        "There is no estimate of how long it takes, so its finish cannot be promised; it will run as soon as possible."
+    ),
+    PromiseState.TO_BE_MEASURED: (
+        "Its program cannot be read without running it, so a few of its steps will run on the first idle device. "
+        "Then its finish will be promised, or you will be told here why not."
+    ),
+    PromiseState.BEING_MEASURED: (
+        "Its run time is being measured: an idle device is running a few of its steps. "
+        "Then its finish will be promised, or you will be told here why not."
+    ),
+    PromiseState.NOT_MEASURED: (
+        "Its run time could not be measured, so its finish cannot be promised; it will run as soon as possible."
+    ),
+    PromiseState.STARTED_UNMEASURED: (
+        "It started before its run time was measured. Once its own pace shows how long it takes, its finish will be "
+        "promised if it can be kept."
+    ),
+}
+
+
+def promise_told(state: PromiseState, why: str = "") -> dict[str, Any]:
+    """`Job.promise` in this state: its sentence, where it has one of its own, and `why`."""
+    return {"state": state.value, "text": f"{_SENTENCES.get(state, '')} {why}".strip()}
+
+
+def promise_state(job: Job) -> PromiseState:
+    """What is said of its wished finish."""
+    return PromiseState(job.promise.get("state", PromiseState.NONE))

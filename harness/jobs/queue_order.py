@@ -1,0 +1,173 @@
+"""How admins order waiting jobs: they move among those that the policy serves by priority and an admin's order.
+
+A promised job is served by its deadline whatever its priority, a project under fair share by what it holds: no move
+changes that, so none is taken that would seem to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from harness.accounts.access import require_admin
+from harness.accounts.audit import audit_write
+from harness.accounts.models import User
+from harness.broker import publish_job, publish_pool, task_send_on_commit
+from harness.errors import Conflict, Invalid
+from harness.jobs.control.turn import facts_change
+from harness.jobs.models import Job
+from harness.jobs.states import job_note
+from harness.pool.models import Policy
+from harness.pool.services import pool_setting_get
+from scheduler.policies.order import PATIENCE_S
+from worker.states import JobState
+
+PROMISED, DEADLINE = "promised", "deadline"
+_AGAIN = "Look at the queue again."
+
+
+def shown_order(job: Job) -> tuple[float, int, int, datetime, str]:
+    """As the policy serves; who is too new for it comes after, by priority, an admin's order and time."""
+    place = job.queue_position if job.queue_position is not None else float("inf")
+    return (place, -job.priority, job.rank, *_time(job))
+
+
+def neighbours(waiting: Sequence[Job]) -> list[tuple[bool, bool]]:
+    """For each job of the shown queue, whether it can be moved (before, behind) another one."""
+    groups = [group for _, group in _grouped(waiting)]
+    return [
+        (group != PROMISED and group in groups[:at], group != PROMISED and group in groups[at + 1 :])
+        for at, group in enumerate(groups)
+    ]
+
+
+def job_shift(*, user: User, job: Job, to: str) -> Job:
+    """Move a waiting job `up`, `down`, `first` or `last` among those it can be moved among.
+
+    Raises like `job_reorder`; `Conflict` where it is there already, `Invalid` for another word.
+    """
+    require_admin(user)
+    peers = _peers(job, _waiting())
+    at = next(index for index, peer in enumerate(peers) if peer.pk == job.pk)
+    targets = {"up": at - 1, "first": 0, "down": at + 2, "last": len(peers)}
+    if to not in targets:
+        raise Invalid(f"A job moves {', '.join(targets)}, not {to!r}.", field="to")
+    forward = to in ("up", "first")
+    if at == (0 if forward else len(peers) - 1):
+        raise Conflict(
+            f"{job.name} is already the {'first' if forward else 'last'} of the jobs that it can be moved among.",
+            hint=_rule(),
+        )
+    return job_reorder(user=user, job=job, before=peers[targets[to]] if targets[to] < len(peers) else None)
+
+
+def job_reorder(*, user: User, job: Job, before: Job | None) -> Job:
+    """Put a waiting job just before another in the queue, or behind all that it can be moved among.
+
+    It takes the other's priority; jobs that come later still go behind all of it. Raises `Forbidden`, `Conflict`.
+    """
+    require_admin(user)
+    with transaction.atomic():
+        facts_change()
+        waiting = _waiting()
+        peers = _peers(job, waiting)
+        if before is not None and before.pk == job.pk:
+            return job
+        ahead = next((peer for peer in peers if before is not None and peer.pk == before.pk), None)
+        if before is not None and ahead is None:
+            raise _out_of_reach(job, before, waiting)
+        priority = ahead.priority if ahead else min(peer.priority for peer in peers)
+        level = [peer for peer in peers if peer.priority == priority and peer.pk != job.pk]
+        moved = next(peer for peer in peers if peer.pk == job.pk)
+        level.insert(level.index(ahead) if ahead else len(level), moved)
+        Job.objects.filter(pk=job.pk).update(priority=priority)
+        policy = pool_setting_get().policy
+        for row, rank in zip(level, _ranks(level, _group(moved, policy, timezone.now()), policy), strict=True):
+            Job.objects.filter(pk=row.pk).exclude(rank=rank).update(rank=rank)
+        told = f"Moved before {before.name} in the queue" if before else "Moved to the end of the queue"
+        job_note(job, "person", told, actor=user)
+        audit_write(user, "job_reorder", job.pk, project=job.project, before=before.pk if before else None)
+        queue_changed(job)
+    job.refresh_from_db()
+    return job
+
+
+def _waiting() -> list[Job]:
+    """All jobs that wait, as they are shown."""
+    rows: QuerySet[Job] = Job.objects.filter(state=JobState.QUEUED, deleted_at=None)
+    return sorted(rows, key=shown_order)
+
+
+def _peers(job: Job, waiting: Sequence[Job]) -> list[Job]:
+    """Jobs that an admin's order arranges together with this one, itself among them, as they are shown."""
+    grouped = _grouped(waiting)
+    mine = next((group for other, group in grouped if other.pk == job.pk), None)
+    if mine is None:
+        raise Conflict("This job does not wait.", hint=_AGAIN)
+    if mine == PROMISED:
+        raise Conflict(f"{job.name} has a promised finish: it is served by its deadline, in no other order.")
+    return [other for other, group in grouped if group == mine]
+
+
+def _grouped(waiting: Iterable[Job]) -> list[tuple[Job, Hashable]]:
+    """Each job with what it shares with those that an admin's order arranges it among."""
+    policy, now = pool_setting_get().policy, timezone.now()
+    return [(job, _group(job, policy, now)) for job in waiting]
+
+
+def _group(job: Job, policy: str, now: datetime) -> Hashable:
+    overdue = (now - _time(job)[0]).total_seconds() >= PATIENCE_S
+    if policy == Policy.FAIR_SHARE:
+        return (overdue, "" if overdue else job.project_id)
+    if policy == Policy.DEADLINE_ENERGY and job.deadline_at is not None and now < job.deadline_at:
+        return PROMISED if job.promised_at is not None else DEADLINE
+    return (overdue, "")
+
+
+def _out_of_reach(job: Job, before: Job, waiting: Sequence[Job]) -> Conflict:
+    if all(other.pk != before.pk for other in waiting):
+        return Conflict("One of the jobs does not wait any more.", hint=_AGAIN)
+    return Conflict(f"{job.name} cannot be moved before {before.name}.", hint=_rule())
+
+
+def _rule() -> str:
+    """Which jobs go before others whatever an admin does."""
+    overdue = "Jobs that have waited for more than a day go before all others"
+    if pool_setting_get().policy == Policy.DEADLINE_ENERGY:
+        return "Promised jobs go first, then what has waited for more than a day, then other jobs with a deadline."
+    if pool_setting_get().policy == Policy.FAIR_SHARE:
+        return f"{overdue}, and projects take turns: a job can be moved among those of its own project."
+    return f"{overdue}."
+
+
+def _ranks(level: Sequence[Job], group: Hashable, policy: str) -> list[int]:
+    """Ranks that keep this order, and leave whoever comes later behind it."""
+    if policy == Policy.EDF or group == DEADLINE:
+        return list(range(-len(level), 0))  # of the same rank the policy would take the more urgent first
+    return ranks_of(level)
+
+
+def ranks_of(level: Sequence[Job]) -> list[int]:
+    """Ranks that keep this order: 0 for as many at its end as come by their time anyway, below 0 before them.
+
+    So whoever is submitted later, with rank 0, comes after all of them.
+    """
+    first = len(level)
+    while first > 0 and (first == len(level) or _time(level[first - 1]) <= _time(level[first])):
+        first -= 1
+    return [min(0, index - first) for index in range(len(level))]
+
+
+def _time(job: Job) -> tuple[datetime, str]:
+    return (job.queued_at or job.created_at, job.pk)
+
+
+def queue_changed(job: Job) -> None:
+    """Tell pages and the scheduler."""
+    publish_job(job.project_id, job.pk, "updated", {})
+    publish_pool("queue", {"job_id": job.pk})
+    task_send_on_commit("control.tick")

@@ -1,0 +1,134 @@
+"""`GangSite`: what one gang may use together. `Group`: all sites of one kind and model, and which of them to try."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from scheduler.placing.buckets import Buckets
+from scheduler.placing.places import level_name
+from scheduler.policies.timeline import Brief, Timeline
+from scheduler.types import DeviceKey, Option
+
+FEW = 8
+"""Up to so many sites are looked at one by one; of more, only the one that is ready first."""
+
+
+@dataclass(slots=True)
+class GangSite:
+    """Devices that one gang may use together."""
+
+    name: str
+    """Of the node; empty for several."""
+    key: DeviceKey
+    level: int
+    total: int
+    devices: Timeline | Brief
+    memory_bytes: int = 0
+    memory: Timeline | None = None
+    """None where no job asks for any."""
+
+    @property
+    def hint(self) -> str:
+        """What `assign` looks at first: the node, or the sandbox level where gangs span nodes."""
+        return self.name or level_name(self.level)
+
+
+Parts = tuple[tuple[GangSite, int], ...]
+"""Sites of one node (or level), and the devices that a gang has in each."""
+
+
+def mixture_of(sites: Sequence[GangSite], option: Option) -> Parts:
+    """Where a gang over several models could go among the sites of one place; nothing where they have not enough.
+
+    Of an open model: most from where most is free, counted without those that are held where these are enough.
+    """
+    if option.parts:
+        by_key = {site.key: site for site in sites}
+        named = [(by_key.get((option.kind, name)), count) for name, count in option.parts]
+        found = tuple((site, count) for site, count in named if site is not None and site.total >= count)
+        return found if len(found) == len(named) else ()
+    kind = [site for site in sites if site.key[0] == option.kind]
+    free = _filled([(site, int(site.devices.free_now)) for site in kind], option.count)
+    return free or _filled([(site, site.total) for site in kind], option.count)
+
+
+def _filled(sites: Sequence[tuple[GangSite, int]], count: int) -> Parts:
+    found = []
+    for site, most in sorted(sites, key=lambda pair: (-pair[1], pair[0].key)):
+        taken = min(most, count)
+        if taken > 0:
+            found.append((site, taken))
+            count -= taken
+    return () if count else tuple(found)
+
+
+class Group:
+    """All sites of one kind and model."""
+
+    def __init__(self, sites: Sequence[GangSite]) -> None:
+        """Nothing is planned yet."""
+        self.sites = list(sites)
+        self.most = max(site.total for site in sites)
+        self.is_large = len(self.sites) > FEW
+        if self.is_large:
+            self._index = {id(site): index for index, site in enumerate(self.sites)}
+            self._by_free = Buckets((index, max(0, int(site.devices.floor))) for index, site in enumerate(self.sites))
+            """Sites by how many devices are free from now on for good."""
+            self._ready = np.empty((self.most + 1, len(self.sites)))
+            """[w, site]: since when w devices are free for good."""
+            self._stale = set(range(len(self.sites)))
+            """Sites that have changed since."""
+            self._levels = np.array([site.level for site in self.sites])
+            self._free_now = np.empty(len(self.sites))
+            self._most_now = float(self.most)
+            """No site has more devices free now: what is planned never comes back."""
+
+    def may_start_now(self, width: int) -> bool:
+        """Whether so many devices could be free now in some site; False is certain."""
+        if self.is_large:
+            return width <= self._most_now
+        return any(site.devices.free_now >= width for site in self.sites)
+
+    def candidates(self, width: int, level: int) -> Iterable[GangSite]:
+        """Sites to try, in this order."""
+        if width > self.most:
+            return ()
+        if self.is_large:
+            return self._free_or_soonest(width, level)
+        fitting = [site for site in self.sites if site.level >= level and site.total >= width]
+        return sorted(fitting, key=lambda site: site.devices.floor) if len(fitting) > 1 else fitting
+
+    def _free_or_soonest(self, width: int, level: int) -> Iterator[GangSite]:
+        # The fullest of those that are free: large gaps stay for wide jobs.
+        free = (site for site in map(self.sites.__getitem__, self._by_free.fewest_first(width)) if site.level >= level)
+        first = next(free, None)
+        if first is None:
+            yield from self._soonest(width, level)
+            return
+        yield first
+        yield from islice(free, FEW - 1)
+
+    def _soonest(self, width: int, level: int) -> Iterator[GangSite]:
+        for index in self._stale:
+            devices = self.sites[index].devices
+            self._ready[:, index] = devices.ready(self.most)
+            self._free_now[index] = devices.free_now
+        self._stale.clear()
+        self._most_now = float(self._free_now.max())
+        ready = np.where(self._levels >= level, self._ready[width], np.inf)
+        first_s = float(ready.min())
+        if math.isfinite(first_s):
+            for found in np.flatnonzero(ready == first_s)[:FEW]:
+                yield self.sites[int(found)]
+
+    def changed(self, site: GangSite) -> None:
+        """Something was planned there."""
+        if self.is_large:
+            index = self._index[id(site)]
+            self._stale.add(index)
+            self._by_free.put(index, max(0, int(site.devices.floor)))

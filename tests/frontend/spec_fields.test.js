@@ -1,0 +1,85 @@
+// The fields of the form of a spec.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { faults, get, put, shown, textOf, valueIn } from "../../harness/frontend/src/spec_fields.js";
+
+process.env.TZ = "Europe/Berlin";
+
+function field(spec, kind, value = "", { step = "any", badInput = false, ...bounds } = {}) {
+  return { dataset: { spec, kind, ...bounds }, value, step, validity: { badInput } };
+}
+
+const messages = (...fields) => faults(fields).map(({ message }) => message);
+
+test("a value lies where its path says", () => {
+  const spec = { data: "auto" };
+  put(spec, "data.split.test", 0.2);
+  assert.deepEqual(spec, { data: { split: { test: 0.2 } } });
+  assert.deepEqual(
+    [get(spec, "data.split.test"), get(spec, "data.split.test.more"), get(spec, "model.size")],
+    [0.2, undefined, undefined],
+  );
+  put(spec, "data.split.test", undefined);
+  assert.deepEqual(spec, { data: { split: {} } });
+});
+
+test("what a field shows is read back as the same value", () => {
+  const cases = [
+    [field("training.epochs", "number"), 12],
+    [field("data.exclude", "list"), ["id", "row number"]],
+    [field("data.target", "text"), "price"],
+    [field("deadline", "moment"), "2026-03-10T12:34:00.000Z"],
+  ];
+  for (const [one, value] of cases) assert.deepEqual(valueIn(one, textOf(one, value)), value);
+});
+
+test("an empty field leaves the choice to the harness", () => {
+  const empty = (path, kind) => valueIn(field(path, kind), "");
+  assert.deepEqual(
+    [
+      empty("training.epochs", "number"),
+      empty("data.exclude", "list"),
+      empty("name", "text"),
+      empty("data.split.test", "number"),
+    ],
+    ["auto", [], "", undefined],
+  );
+  for (const value of ["auto", null, undefined]) assert.equal(textOf(field("training.epochs", "number"), value), "");
+});
+
+test("a value that was guessed is told in words", () => {
+  assert.equal(shown({ test: 0.15, columns: ["a", "b"] }), "test 0.15, columns a, b");
+  assert.deepEqual([shown(12345), shown(true)], ["12\u202f345", "true"]);
+});
+
+test("a number is held to its bounds", () => {
+  const rate = (value) => messages(field("training.learning_rate", "number", value, { gt: "0", le: "1" }));
+  assert.deepEqual([rate("0"), rate("1.5"), rate("1"), rate("")], [["More than 0."], ["At most 1."], [], []]);
+  const epochs = (value) => messages(field("training.epochs", "number", value, { step: "1", ge: "1", lt: "1000" }));
+  assert.deepEqual(
+    [epochs("2.5"), epochs("0"), epochs("1000"), epochs("999")],
+    [["Write a whole number."], ["At least 1."], ["Less than 1\u202f000."], []],
+  );
+});
+
+test("what the browser could not read is told by what is wanted", () => {
+  assert.deepEqual(messages(field("training.epochs", "number", "", { badInput: true })), [
+    "Write a number, such as 0.5.",
+  ]);
+  assert.deepEqual(messages(field("deadline", "moment", "", { badInput: true })), [
+    "Give the whole date and the time.",
+  ]);
+});
+
+test("a deadline lies ahead", () => {
+  assert.equal(messages(field("deadline", "moment", "2001-01-01T00:00")).length, 1);
+  assert.deepEqual(messages(field("deadline", "moment", "2999-01-01T00:00"), field("deadline", "moment")), []);
+});
+
+test("validation and test together leave rows to train on", () => {
+  const part = (name, value) => field(`data.split.${name}`, "number", value);
+  const [found, ...others] = faults([part("val", "0.5"), part("test", "0.5")]);
+  assert.equal(found.field, "data.split.test");
+  assert.deepEqual(others, []);
+  assert.deepEqual(faults([part("val", "0.5"), part("test", "0.4")]), []);
+});

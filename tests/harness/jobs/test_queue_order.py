@@ -1,0 +1,135 @@
+"""How admins order waiting jobs, and where no move would change anything."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.utils import timezone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.accounts.models import AuditEvent, Project
+from harness.errors import Conflict
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job
+from harness.jobs.queue_order import job_reorder, job_shift, ranks_of
+from harness.jobs.queueing import queue_rows
+from harness.pool.models import PoolSetting
+from harness.pool.services import pool_setting_get
+from tests.harness.jobs.helpers import queue
+
+pytestmark = pytest.mark.usefixtures("tasks_sent")
+NOW = timezone.now()
+
+
+def three(job_make):
+    return [queue(job_make(name=name)) for name in "abc"]
+
+
+def names(user):
+    return [row.job.name for row in queue_rows(user=user)[0]]
+
+
+@pytest.mark.django_db
+def test_an_admin_moves_jobs_and_new_ones_come_after(job_make, people):
+    a, _, c = three(job_make)
+    job_reorder(user=people.admin, job=c, before=a)
+    assert names(people.admin) == ["c", "a", "b"]
+    job_shift(user=people.admin, job=a, to="last")
+    assert names(people.admin) == ["c", "b", "a"]
+    job_shift(user=people.admin, job=a, to="up")
+    assert names(people.admin) == ["c", "a", "b"]
+    queue(job_make(name="d"))
+    assert names(people.admin) == ["c", "a", "b", "d"]
+    assert AuditEvent.objects.filter(action="job_reorder").count() == 3
+
+
+@pytest.mark.django_db
+def test_the_scheduler_serves_in_the_order_an_admin_made(job_make, people, node_make):
+    node_make(cpus=1)
+    _, _, c = three(job_make)
+    job_shift(user=people.admin, job=c, to="first")
+    assert tick() == 1
+    assert Job.objects.get(state="placed").name == "c"
+
+
+def dated(job, hours, *, promised=False):
+    """The job with a deadline, promised or not."""
+    deadline = timezone.now() + timedelta(hours=hours)
+    Job.objects.filter(pk=job.pk).update(deadline_at=deadline, promised_at=deadline if promised else None)
+
+
+def policy_set(name):
+    pool_setting_get()
+    PoolSetting.objects.update(policy=name)
+
+
+def movable(user):
+    return {row.job.name: (row.can_go_up, row.can_go_down) for row in queue_rows(user=user)[0]}
+
+
+@pytest.mark.django_db
+def test_moves_follow_the_order_that_is_shown(job_make, people):
+    """A promised job is served first, although it came last."""
+    a, b, promised = three(job_make)
+    dated(promised, 5, promised=True)
+    for place, job in enumerate((promised, a, b), start=1):
+        Job.objects.filter(pk=job.pk).update(queue_position=place)
+    assert names(people.admin) == ["c", "a", "b"]
+    assert movable(people.admin) == {"c": (False, False), "a": (False, True), "b": (True, False)}
+    with pytest.raises(Conflict, match="already the first"):
+        job_shift(user=people.admin, job=a, to="up")
+    with pytest.raises(Conflict, match="cannot be moved before c"):
+        job_reorder(user=people.admin, job=b, before=promised)
+    with pytest.raises(Conflict, match="promised finish"):
+        job_shift(user=people.admin, job=promised, to="last")
+    job_shift(user=people.admin, job=b, to="up")
+    ranks = {job.name: job.rank for job in Job.objects.all()}
+    assert ranks["b"] < ranks["a"] and ranks["c"] == 0
+
+
+@pytest.mark.django_db
+def test_a_job_without_a_deadline_is_not_moved_before_one_that_has_one(job_make, people):
+    urgent, patient, _ = three(job_make)
+    dated(urgent, 5)
+    with pytest.raises(Conflict, match="cannot be moved before a") as refused:
+        job_reorder(user=people.admin, job=patient, before=urgent)
+    assert "other jobs with a deadline" in refused.value.hint
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("policy", ["deadline_energy", "edf"])
+def test_jobs_with_deadlines_keep_the_order_an_admin_made_whatever_is_due_first(job_make, people, policy):
+    policy_set(policy)
+    a, b, c = three(job_make)
+    for job, hours in ((a, 1), (b, 2), (c, 3)):
+        dated(job, hours)
+    job_reorder(user=people.admin, job=c, before=a)
+    ranks = [Job.objects.get(name=name).rank for name in "cab"]
+    assert ranks == sorted(set(ranks))
+
+
+@pytest.mark.django_db
+def test_under_fair_share_a_job_moves_among_those_of_its_project(job_make, people):
+    policy_set("fair_share")
+    a, b, c = three(job_make)
+    Job.objects.filter(pk=b.pk).update(project=Project.objects.create(name="Theirs", slug="theirs"))
+    with pytest.raises(Conflict, match="cannot be moved"):
+        job_reorder(user=people.admin, job=c, before=Job.objects.get(pk=b.pk))
+    job_shift(user=people.admin, job=c, to="up")
+    assert Job.objects.get(pk=c.pk).rank < Job.objects.get(pk=a.pk).rank
+
+
+@given(st.lists(st.integers(0, 50), max_size=12, unique=True))
+def test_ranks_keep_the_order_and_leave_new_jobs_behind(minutes):
+    level = [
+        SimpleNamespace(pk=str(index), queued_at=NOW + timedelta(minutes=minute), created_at=NOW)
+        for index, minute in enumerate(minutes)
+    ]
+    ranks = ranks_of(level)
+    newest = (0, NOW + timedelta(minutes=60))
+    keys = [(rank, job.queued_at) for rank, job in zip(ranks, level, strict=True)]
+    assert keys == sorted(keys)
+    assert all(key < newest for key in keys)

@@ -1,0 +1,67 @@
+"""What one core draws of a processor package that counts all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from worker import inspection, power
+from worker.power import EnergyMeter, cores_w
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The counter of a package, at zero."""
+    zone = tmp_path / "intel-rapl:0"
+    zone.mkdir()
+    for name, text in {"name": "package-0\n", "max_energy_range_uj": "900000000\n", "energy_uj": "0"}.items():
+        (zone / name).write_text(text)
+    return zone / "energy_uj"
+
+
+def test_cores_share_what_a_package_draws_anyway_and_draw_the_rest_themselves() -> None:
+    assert cores_w(40.0, 52.0, used=1, cores=8) == pytest.approx(5.0 + 12.0)
+    assert cores_w(40.0, 64.0, used=2, cores=8) == pytest.approx(10.0 + 24.0)
+    assert cores_w(40.0, 136.0, used=8, cores=8) == pytest.approx(136.0)
+    assert cores_w(40.0, 39.0, used=1, cores=8) == pytest.approx(5.0), "a package draws a little less than before"
+
+
+def test_what_a_package_draws_anyway_is_read_before(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = SimpleNamespace(s=0.0)
+
+    def sleep(span_s: float) -> None:
+        now.s += span_s
+        package.write_text(str(int(40e6 * now.s)))
+
+    monkeypatch.setattr(power, "time", SimpleNamespace(monotonic=lambda: now.s, sleep=sleep))
+    meter = EnergyMeter(folder=package.parents[1])
+    assert meter.base_w() == pytest.approx(40.0)
+    assert meter.stop() is None, "nothing is counted of what is to be measured"
+
+
+def test_a_measurement_on_one_core_is_not_charged_with_the_whole_package(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = SimpleNamespace(s=0.0)
+    monkeypatch.setattr(power, "time", SimpleNamespace(monotonic=lambda: now.s))
+    monkeypatch.setattr(inspection.os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(inspection, "EnergyMeter", lambda gpus: Metered(folder=package.parents[1]))
+    watcher = inspection._Watcher((), cores=1)
+    watcher.line('{"mark": "begin"}')
+    now.s = 10.0
+    package.write_text(str(520_000_000))
+    watcher.line('{"mark": "end"}')
+    assert watcher.power_w == pytest.approx(40.0 / 8 + 12.0)
+
+
+class Metered(EnergyMeter):
+    """A meter that has seen what the package draws anyway."""
+
+    def base_w(self, span_s: float = 0.0) -> float:
+        return 40.0
+
+
+def test_without_counters_nothing_is_waited_for(tmp_path: Path) -> None:
+    assert EnergyMeter(folder=tmp_path).base_w(3600.0) is None
