@@ -136,7 +136,7 @@ def _family(spec: TaskSpec, facts: Facts, notes: Notes) -> Family:
     family = FAMILIES.get(name)
     fitting = [family.name for family in families_for(facts.task)] + [OWN]
     if family is None or facts.task not in family.tasks:
-        said = "is unknown" if family is None else f"does not do {facts.task}"
+        said = "is unknown" if family is None else f"does not support {facts.task}"
         notes.problem("model.family", f"{name!r} {said}; choose one of {', '.join(fitting)}")
         return best
     return family

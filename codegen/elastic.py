@@ -30,10 +30,10 @@ def _problems(least: int, body: dict[str, Any]) -> list[str]:
     mode, count, device = body["mode"], body["resources"]["count"], body["resources"]["device"]
     found = []
     if mode != "sync":
-        why = "one rank has nobody to go on without it; raise resources.count" if count == 1 else "choose mode sync"
-        found.append(f"only mode sync goes on without a lost rank, not {mode}: {why}, or use auto")
+        why = "with one rank, none is left to continue; raise resources.count" if count == 1 else "choose mode sync"
+        found.append(f"only mode sync continues without a lost rank, not {mode}: {why}, or use auto")
     elif least >= count:
-        found.append(f"of {count} ranks none could be lost; use at most {count - 1}, or auto")
+        found.append(f"then none of the {count} ranks could be lost; use at most {count - 1}, or auto")
     if device != "cpu":
         found.append("only ranks on CPU cores come back after a loss; choose resources.device cpu, or auto here")
     return found

@@ -37,7 +37,7 @@ def resolve_pipeline(spec: TaskSpec, mode: str, count: int, batch_size: int, not
     reason = "one per device" if mode == PIPELINE else "the fewest hand-overs; more pipelines instead"
     stages: int = notes.choose("pipeline.stages", wish.stages, guess, reason)
     if stages < FEWEST_STAGES:
-        notes.problem("pipeline.stages", "one stage is no pipeline; use 2 or more, or mode single or sync")
+        notes.problem("pipeline.stages", "one stage is not a pipeline; use 2 or more, or mode single or sync")
     elif mode == PIPELINE and stages != count:
         notes.problem("pipeline.stages", f"{count} devices make one pipeline of {count} stages; use auto or {count}")
     elif mode == PIPELINES and (count % stages or count == stages):

@@ -18,7 +18,7 @@ SHAPE_WORDS = "What the data look like: columns or picture size, classes, output
 
 def dump_program_spec(spec: dict[str, Any]) -> str:
     """YAML of `Resolved.spec`; a comment above each field tells what it means."""
-    lines = ["# Everything train.py reads. Change a value and begin anew: python train.py --fresh"]
+    lines = ["# Everything train.py reads. Change a value and start over: python train.py --fresh"]
     for name, value in spec.items():
         field = TaskSpec.model_fields.get(name)
         part = field.annotation if field is not None else None

@@ -108,7 +108,7 @@ def _read_images(spec: TaskSpec, profile: DatasetProfile, notes: Notes) -> Readi
         notes.problem("data.features", "pictures have no columns to choose from; leave it `auto`")
     images = profile.images
     if images is None:
-        raise SpecError([("data.dataset", "the profile tells nothing of the pictures; read the dataset again")])
+        raise SpecError([("data.dataset", "the profile says nothing about the pictures; read the dataset again")])
     division = split_by(spec, profile, "label", notes)
     _judge(profile, None, task, notes)
     _check_rows(profile.rows, notes)

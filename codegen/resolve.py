@@ -107,7 +107,7 @@ def resolve_split(spec: TaskSpec, profile: DatasetProfile, reading: Reading, not
         notes.note("data.split", f"{share:g} / {share:g}", "validation and test, enough rows for steady figures")
     if given:
         names = ", ".join(f"{name} {rows:,}" for name, rows in profile.given_split)
-        notes.note("data.split", "given", f"the upload brings its own split ({names}), which is kept")
+        notes.note("data.split", "given", f"the upload comes with its own split ({names}), which is kept")
     for name, share in (("validation", split.validation), ("test", split.test)):
         part = "val" if name == "validation" else name
         if part not in given and share * reading.rows < 1:
@@ -230,7 +230,7 @@ def _resources(spec: TaskSpec, facts: Facts, choice: Choice, notes: Notes) -> di
         "resources.split",
         spec.resources.split,
         "by_speed",
-        "devices that are not alike end a step together, like ones take the same number of rows",
+        "unlike devices finish a step together, like ones take the same number of rows",
     )
     return {"device": facts.device, "count": count, "memory_gib": memory, "split": split}
 
@@ -240,6 +240,8 @@ def _checkpoints(spec: TaskSpec, epochs: int, notes: Notes) -> dict[str, Any]:
     every = max(1, epochs // 20)
     return {
         "every_epochs": notes.choose("checkpoints.every_epochs", wish.every_epochs, every, "about twenty over the run"),
-        "every_minutes": notes.choose("checkpoints.every_minutes", wish.every_minutes, 5.0, "most that a fault costs"),
+        "every_minutes": notes.choose(
+            "checkpoints.every_minutes", wish.every_minutes, 5.0, "the most that a fault can cost"
+        ),
         "keep": notes.choose("checkpoints.keep", wish.keep, 3, "the newest few, besides the best"),
     }

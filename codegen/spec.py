@@ -114,7 +114,7 @@ class Objective(Part):
 class Budget(Part):
     """What the person is willing to spend."""
 
-    deadline: Moment | Auto = Field(default="auto", description="Wished finish time.")
+    deadline: Moment | Auto = Field(default="auto", description="Requested finish time.")
     time_s: Positive | Auto = Field(
         default="auto", description="Training stops, with its best checkpoint, after this long."
     )
@@ -195,7 +195,7 @@ class Training(Part):
     )
     accumulate: Count | Auto = Field(
         default="auto",
-        description="Micro-batches per optimizer step: a rank works its rows off in so many parts, for less memory.",
+        description="Micro-batches per optimizer step: a rank takes its rows in this many parts, to save memory.",
     )
     compression: Literal["auto", "none", "fp16", "bf16"] = Field(
         default="auto", description="What gradients are rounded to on their way between ranks; the sum is rounded too."
@@ -211,7 +211,7 @@ class Training(Part):
     )
     backup: Annotated[int, Field(ge=0, le=MOST), Number] | Auto = Field(
         default="auto",
-        description="Mode async, but in step: a step is made without the gradients of so many ranks that come last. "
+        description="Mode async, but in step: a step is made without the gradients of this many of the last ranks. "
         "auto: each gradient is an update by itself.",
     )
 
@@ -240,7 +240,7 @@ class Checkpoints(Part):
     every_minutes: Positive | Auto = Field(default="auto", description="Save after this many minutes.")
     keep: Count | Auto = Field(default="auto", description="Newest checkpoints kept; the best is always kept.")
     commit_steps: Count | Auto = Field(
-        default="auto", description="With resources.least: steps that a lost rank costs at most."
+        default="auto", description="With resources.least: the most steps that a lost rank may cost."
     )
 
 

@@ -42,7 +42,7 @@ def split_by(spec: TaskSpec, profile: DatasetProfile, target: str, notes: Notes)
     if profile.given_split:
         if wish.by in ("group", "time") or wish.column != "auto":
             field = COLUMN if wish.by == "auto" else BY
-            notes.problem(field, "the upload brings its own split, which is kept; use `auto`, or upload without it")
+            notes.problem(field, "the upload comes with its own split, which is kept; use `auto`, or upload without it")
         return SplitBy()
     by, column = _chosen(wish, profile, target, notes)
     if column is not None:

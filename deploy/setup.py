@@ -92,7 +92,7 @@ def make_environment() -> None:
         check = [str(PYTHON), "-c", "import sys, pip; sys.exit(sys.version_info < (3, 11))"]
         if STAMPS.is_dir() or subprocess.run(check, check=False, stderr=subprocess.DEVNULL).returncode == 0:
             return
-        say("the environment in .venv does not work any more; making it anew")
+        say("the environment in .venv no longer works; creating it again")
         shutil.rmtree(VENV)
     say(f"making the environment .venv with Python {sys.version.split()[0]}")
     run(
@@ -273,5 +273,5 @@ if __name__ == "__main__":
             sys.stderr.write(f"set-up: {error}\n")
             sys.exit(1)
         except KeyboardInterrupt:
-            sys.stderr.write("\nset-up: interrupted; repeat the command to go on\n")
+            sys.stderr.write("\nset-up: interrupted; repeat the command to continue\n")
             sys.exit(130)

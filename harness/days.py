@@ -26,7 +26,7 @@ def _day(text: str, field: str) -> date | None:
     except ValueError:
         day = None
     if text and (day is None or not 1970 <= day.year < 9999):
-        raise Invalid(f"{text!r} is no day.", field=field, hint="Write it like 2030-01-31.")
+        raise Invalid(f"{text!r} is not a valid date.", field=field, hint="Write it like 2030-01-31.")
     return day
 
 

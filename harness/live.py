@@ -115,8 +115,8 @@ def seat_take(user_id: int) -> Seat:
     """A seat for one more stream of the person. Raises `TooMany`."""
     if sum(seat.user_id == user_id for seat in _seats) >= settings.LIVE_STREAMS_MAX:
         raise TooMany(
-            f"You have {settings.LIVE_STREAMS_MAX} live pages open, which is the most that one person may have.",
-            hint="Close some of them (or end some `dlh watch`); this one goes on by itself then.",
+            f"You have {settings.LIVE_STREAMS_MAX} live pages open, which is the maximum per person.",
+            hint="Close some of them (or end some `dlh watch`); this one then continues automatically.",
         )
     seat = Seat(user_id)
     _seats.add(seat)
@@ -165,7 +165,7 @@ def positions_of(last_event_id: str, topics: list[Topic]) -> dict[str, str]:
         try:
             id_key(entry_id)
         except ValueError as error:
-            raise Invalid("Last-Event-ID is none of ours.", field="last_event_id") from error
+            raise Invalid("Last-Event-ID is not valid.", field="last_event_id") from error
         if stream:
             heard[stream] = entry_id
         else:

@@ -48,7 +48,7 @@ def id_key(entry_id: str) -> tuple[int, int]:
     match = _ID.fullmatch(entry_id)
     key = (int(match[1]), int(match[2] or 0)) if match else (-1, -1)
     if not 0 <= min(key) <= max(key) <= _NUMBER_MAX:
-        raise ValueError(f"{entry_id[:40]!r} is no id of a stream")
+        raise ValueError(f"{entry_id[:40]!r} is not the id of a stream entry")
     return key
 
 

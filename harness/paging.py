@@ -33,7 +33,9 @@ class Page(Generic[T]):
 def search_check(text: str, field: str = "query") -> str:
     """A text to search for. Raises `Invalid` where it is too long."""
     if len(text) > SEARCH_LETTERS_MAX:
-        raise Invalid(f"A search has at most {SEARCH_LETTERS_MAX} letters.", field=field, hint="Search for less.")
+        raise Invalid(
+            f"A search can have at most {SEARCH_LETTERS_MAX} characters.", field=field, hint="Use a shorter search."
+        )
     return text
 
 

@@ -75,7 +75,7 @@ def promisable(
 
 
 def _unfit(pool: PoolView) -> Admission:
-    text = "No node that takes work can run it as it asks, even idle."
+    text = "No available node can run it as requested, even idle."
     helps = ("Ask for fewer devices, less memory or another kind of device, or wait for a larger node.",)
     if not any(node.takes_work for node in pool.nodes):
         text = "No node takes work."
@@ -88,7 +88,7 @@ def _problem(job: JobView, now_s: float) -> str:
     if job.deadline_s is not None and job.deadline_s <= now_s:
         return "The deadline has passed."
     if not any(option.rate_per_s for option in job.options):
-        return "Nobody has estimated how long it takes, so no finish can be promised."
+        return "There is no estimate of how long it takes, so no finish can be promised."
     return ""
 
 
@@ -144,9 +144,8 @@ def _answer(
             text = f"It is expected to end in {duration_words(finish_s - now_s)}."
         else:
             left = duration_words(job.deadline_s - finish_s) if job.deadline_s > finish_s else "no time"
-            text = (
-                f"It is expected to end in {duration_words(finish_s - now_s)}, with {left} to spare; that is promised."
-            )
+            told = duration_words(finish_s - now_s)
+            text = f"It is expected to end in {told}, with {left} to spare; this finish is promised."
         return Admission(accepted=True, finish_s=finish_s, earliest_finish_s=earliest, text=text)
     fastest_s = min(seen.left_high_s(option) for option in seen.options)
     if now_s + fastest_s > _deadline(job):
@@ -183,11 +182,11 @@ def _helps(
         if share:
             helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
     if any(_over_quota(job, option, quotas) for option in seen.options):
-        helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may hold.")
+        helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may use.")
     if fastest_s <= left_s and earliest_s is None:
         helps.append("Ask again later, or submit it without a deadline.")
     elif fastest_s <= left_s:
-        helps.append("It fits if a job that is promised ends early or is cancelled.")
+        helps.append("It fits if a job with a promise ends early or is cancelled.")
     return helps
 
 

@@ -57,7 +57,7 @@ class Option:
         return (self.kind, self.model_name)
 
     def may_span(self, minimum_sandbox_level: int, span_level: int) -> bool:
-        """Whether its devices may lie on several nodes: it has a process for each, and need not be shut in too well."""
+        """Whether its devices may lie on several nodes: it has a process for each, and needs no strict isolation."""
         return self.mode not in ONE_PROCESS and minimum_sandbox_level <= span_level
 
     def takes(self, model_name: str) -> bool:
@@ -149,7 +149,7 @@ class JobView:
 
     @property
     def is_running(self) -> bool:
-        """Whether it holds devices and goes on."""
+        """Whether it holds devices and continues."""
         return self.running is not None and not self.running.leaving
 
     def left_s(self, option: Option) -> float:

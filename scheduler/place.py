@@ -70,7 +70,7 @@ def place(
 
 def _check(jobs: Sequence[JobView], now_s: float) -> None:
     if not math.isfinite(now_s):
-        raise ValueError(f"{now_s} is no moment")
+        raise ValueError(f"{now_s} is not a moment")
     twice = [name for name, count in Counter(job.job_id for job in jobs).items() if count > 1]
     if twice:
         raise ValueError(f"shown twice: {', '.join(twice)}")

@@ -182,7 +182,7 @@ def _columns(state: str, now: datetime) -> dict[str, Any]:
     if state == "failed":
         fields["failure"] = {
             "code": "nan_loss",
-            "message": "The loss was not finite any more.",
+            "message": "The loss was no longer finite.",
             "hint": "Lower the learning rate, or resume from the last good checkpoint, step-00000120.",
             "step": 141,
             "traceback": 'Traceback (most recent call last):\n  File "train.py", line 88\nRuntimeError: not finite',

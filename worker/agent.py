@@ -200,7 +200,7 @@ def _record_lost(entry: registry.Entry) -> None:
     sandbox.remove_leftovers(entry.sandbox_name)
     text = "The process that watched over the run was ended from outside."
     if entry.rebooted:
-        text = f"The machine of node {node_name()} was started anew while the run was on it."
+        text = f"The machine of node {node_name()} was restarted during the run."
     cause = failure(FailureCode.NODE_LOST, text)
     event = _exited(entry.job_id, entry.token, Outcome.LOST, cause)
     try:
@@ -211,7 +211,7 @@ def _record_lost(entry: registry.Entry) -> None:
 
 
 def _stream_of(entry: registry.Entry) -> int:
-    """Where its supervisor sent what it said: the end must not overtake that. Without a plan it said nothing."""
+    """Where its supervisor sent what it said: the end must not overtake that. Without a plan it printed nothing."""
     try:
         return RunPlan.from_dict(json.loads(entry.paths.plan(entry.token).read_text())).event_stream
     except (OSError, ValueError):

@@ -257,7 +257,7 @@ def network_hint(plan: RunPlan) -> str:
         return ""
     return (
         f"The ranks have a network of their own: let UDP port {ports_told(plan.network_port)} through between the "
-        "nodes, or let an administrator turn it off (Pool, Settings)."
+        "nodes, or ask an admin to turn it off (Pool, Settings)."
     )
 
 
@@ -266,15 +266,15 @@ def network_note(nodes: Sequence[str], process: SandboxProcess) -> str:
     if process.network is not None:
         tunnel = process.network.tunnel
         return (
-            f"The ranks run on {', '.join(nodes)}, in a network that they share with no other run: a tunnel by UDP "
+            f"The ranks run on {', '.join(nodes)}, in a network shared with no other run: a tunnel by UDP "
             f"port {tunnel.port if tunnel else PORT} between these hosts, {_ENCRYPTED[process.network.encryption]}."
         )
     first = f"The ranks run on {', '.join(nodes)} and share the network of these hosts (sandbox L2 at most)."
     low, high = EPHEMERAL_PORTS
     if process.level >= SandboxLevel.L1 and process.peers_only:
-        return f"{first} They may connect by TCP to ports {low}-{high} of these nodes alone, and send no datagrams."
+        return f"{first} They may connect by TCP to ports {low}-{high} of these nodes only, and cannot send datagrams."
     if process.level >= SandboxLevel.L1 and host().landlock_abi >= PORTS_ABI:
-        return f"{first} They may open TCP connections to ports {low}-{high} alone, and send no datagrams."
+        return f"{first} They may open TCP connections to ports {low}-{high} only, and cannot send datagrams."
     return f"{first} The kernel here cannot limit where they connect to: it lacks landlock's rules for ports."
 
 

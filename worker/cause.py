@@ -112,7 +112,7 @@ def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     if seen.verdict is not None and seen.verdict.code is not FailureCode.OUT_OF_MEMORY:
         return Outcome.FAILED, _verdict_failure(seen, seen.verdict)
     if seen.shut_down:
-        return Outcome.LOST, failure(FailureCode.NODE_LOST, "The node was shut down while the run was on it.")
+        return Outcome.LOST, failure(FailureCode.NODE_LOST, "The node was shut down during the run.")
     return _bad_exit(seen)
 
 
@@ -137,15 +137,17 @@ def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:
     if early and all(_guilt(seen, rank, code) == SUFFERED for rank, code in own.items()):
         return Outcome.FAILED, left_early(f"Rank {early[0]}")
     if not own:
-        text = "A rank went away and its siblings could not go on."
+        text = "A rank disappeared and the others could not continue."
         return Outcome.LOST, {**failure(FailureCode.RANK_KILLED, text), "suffered": True}
     rank, code = min(own.items(), key=lambda item: _guilt(seen, *item))  # of equals the first that ended
     if seen.several_nodes and _guilt(seen, rank, code) == SUFFERED:
-        text = "The ranks on this node lost those on the others and could not go on."
+        text = "The ranks on this node lost those on the others and could not continue."
         return Outcome.LOST, {**failure(FailureCode.RANK_KILLED, text), "suffered": True}
     if code in _KILLED:
         name = signal.Signals(-code).name
-        return Outcome.LOST, failure(FailureCode.RANK_KILLED, f"Rank {rank} was killed from outside ({name}).")
+        return Outcome.LOST, failure(
+            FailureCode.RANK_KILLED, f"Rank {rank} was killed by something outside the run ({name})."
+        )
     if reported := _reported(seen, rank, code):
         return Outcome.FAILED, reported
     return Outcome.FAILED, _from_log(seen, rank, code)
@@ -154,7 +156,7 @@ def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:
 def left_early(who: str) -> dict[str, Any]:
     """Ranks that others still needed ended as if all were done."""
     hint = "Look for a loop that ends earlier on some ranks, or for sys.exit() and os._exit()."
-    text = f"{who} ended before the others were done, and they could not go on."
+    text = f"{who} ended before the others were done, and they could not continue."
     return failure(FailureCode.PROGRAM_ERROR, text, hint)
 
 

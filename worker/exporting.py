@@ -50,7 +50,7 @@ def _export(request: dict[str, Any]) -> dict[str, Any]:
     weights, file = _weights(paths, str(request.get("checkpoint") or ""))
     sha256 = _sha256(paths, file)
     if not folder.is_dir() or not sha256:
-        raise ProgramProblem("These weights are not there any more.", "Ask for it again, or of another checkpoint.")
+        raise ProgramProblem("These weights are gone.", "Ask for it again, or for another checkpoint.")
     arguments = ("--program", str(paths.program), "--data", str(data), "--weights", str(weights), "--out", str(folder),
                  "--weights-sha256", sha256)  # fmt: skip
     call = ProgramCall(

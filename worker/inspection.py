@@ -76,7 +76,7 @@ def measure(request: dict[str, Any], send: Send) -> None:
         one = {key: value for key, value in request.items() if key != "points"} | dict(point)
         left_s = budget_s - (time.monotonic() - began_s)
         if number > 0 and left_s <= MEASURE_SPARE_S / 2:
-            problem = ProgramProblem("The time for measuring is used up.", "Ask for this point again.", "time_limit")
+            problem = ProgramProblem("The time for measuring has run out.", "Ask for this point again.", "time_limit")
             send({"request_id": one["request_id"], "ok": False, "problem": problem.to_dict()})
             continue
         send(measure_one({**one, "budget_s": max(1.0, left_s)}))
@@ -120,7 +120,7 @@ def _program_call(request: dict[str, Any], verb: str, argv: tuple[str, ...]) -> 
     """In the sandbox, with the program and its data and nothing else."""
     program, data = program_folder(request), request.get("dataset_dir")
     if not (program / "model.py").is_file():
-        raise ProgramProblem("The program is not there any more.", "Save it and ask again.", "program_missing")
+        raise ProgramProblem("The program is gone.", "Save it and ask again.", "program_missing")
     return ProgramCall(
         name=f"{verb}-{request['request_id']}", argv=argv, workdir=program,
         readonly=(program, *((Path(data).resolve(),) if data else ())), timeout_s=INSPECT_S,

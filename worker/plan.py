@@ -143,7 +143,7 @@ class RunPlan:
     def from_dict(body: dict[str, Any]) -> RunPlan:
         """Inverse of `to_dict`. Raises `ValueError` for another version or a missing field."""
         if body.get("version") != PLAN_VERSION:
-            raise ValueError(f"run plan has version {body.get('version')!r}, this node speaks {PLAN_VERSION}")
+            raise ValueError(f"run plan has version {body.get('version')!r}, this node supports {PLAN_VERSION}")
         try:
             fields = dict(body)
             fields["ranks"] = tuple(_rank(rank) for rank in body["ranks"])

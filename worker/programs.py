@@ -123,7 +123,7 @@ def _predict(request: dict[str, Any]) -> None:
     checkpoint = str(request.get("checkpoint") or "")
     weights = paths.checkpoints / checkpoint if checkpoint else paths.results / "model.safetensors"
     if not weights.exists():
-        raise ProgramProblem(f"{weights.name} is not there any more.", "Choose another checkpoint.")
+        raise ProgramProblem(f"{weights.name} is gone.", "Choose another checkpoint.")
     argv = [sys.executable, str(paths.program / "predict.py"), "--input", str(inputs[0])]
     argv += ["--output", str(folder / "output.json"), "--weights", str(weights)]
     # the whole work folder: what lies in it may be links that the ranks made, which must lead nowhere
@@ -200,14 +200,14 @@ def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None)
     try:
         done = None if call.name in _called_off else _sandboxed(call, on_line)
         if done is None or call.name in _called_off:
-            raise ProgramProblem("Nobody waits for it any more.", "Ask again.", "called_off")
+            raise ProgramProblem("Nobody is waiting for it any more.", "Ask again.", "called_off")
     finally:
         _called_off.discard(call.name)
     if done.timed_out:
         message = f"The program took longer than {call.timeout_s:.0f} s."
-        raise ProgramProblem(message, "Give less at once.", "time_limit")
+        raise ProgramProblem(message, "Send less at once.", "time_limit")
     if done.out_of_memory:
-        raise ProgramProblem("The program ran out of memory.", "Give less at once.", "out_of_memory")
+        raise ProgramProblem("The program ran out of memory.", "Send less at once.", "out_of_memory")
     return done
 
 
@@ -225,7 +225,7 @@ def _sandboxed(call: ProgramCall, on_line: Callable[[str], None] | None) -> Comp
             loopback=call.loopback, on_line=on_line, called_off=lambda: call.name in _called_off,
         )  # fmt: skip
     except SandboxTooWeak as error:
-        raise ProgramProblem(str(error), "Ask for a node with a stronger sandbox.", "sandbox_too_weak") from error
+        raise ProgramProblem(str(error), "Use a node with a stronger sandbox.", "sandbox_too_weak") from error
     except (SandboxError, OSError) as error:
         raise ProgramProblem(f"The node could not run the program: {error}", "Try again.", "start_failed") from error
 
@@ -237,4 +237,4 @@ def last_words(done: Completed) -> str:
         return lines[-1][:_MESSAGE_CHARS]
     code = done.returncode
     how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-    return f"The program {how} and said nothing."
+    return f"The program {how} and printed nothing."

@@ -56,7 +56,7 @@ def _name(request_id: str) -> str:
 def _call(request: dict[str, Any], is_trial: bool) -> ProgramCall:
     program, data = program_folder(request), request.get("dataset_dir")
     if not (program / "train.py").is_file():
-        raise ProgramProblem("The program is not there any more.", "Save it and ask again.", "program_missing")
+        raise ProgramProblem("The program is gone.", "Save it and ask again.", "program_missing")
     threads, budget_s = number(request, "threads", 1), float(request.get("budget_s") or BUDGET_S)
     devices = gpus(request)
     arguments = [*folders(request), "--threads", str(threads), "--budget", f"{budget_s:.1f}"]

@@ -86,7 +86,7 @@ class Supervisor:
                 self._turn()
             outcome, cause = self._ended()
         except SandboxTooWeak as error:
-            hint = "Ask for a node with a stronger sandbox, or let an administrator lower the pool's least level."
+            hint = "Use a node with a stronger sandbox, or ask an admin to lower the pool's minimum level."
             outcome, cause = Outcome.FAILED, failure(FailureCode.SANDBOX_TOO_WEAK, str(error), hint)
         except Exception as error:
             _log.exception("attempt broke")
@@ -229,7 +229,7 @@ class Supervisor:
         if dropped:
             self.emit(EventKind.NOTE, message=f"{dropped} events of the program were not valid and were left out.")
         if self.seen.pause_overdue:
-            self.emit(EventKind.NOTE, message="The run did not save in time after the pause request, and was ended.")
+            self.emit(EventKind.NOTE, message="The run did not save in time after the pause request and was stopped.")
         self.seen.sandbox_text = self._channels.launcher_text.decode(errors="replace")
         return judge(self.seen)
 

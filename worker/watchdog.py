@@ -107,7 +107,7 @@ class Watchdog:
         if limits.wall_s is not None and now_s - self.started_s > limits.wall_s:
             return Verdict(
                 FailureCode.TIME_LIMIT,
-                f"The run was ended at its time limit of {limits.wall_s:.0f} s.",
+                f"The run was stopped at its time limit of {limits.wall_s:.0f} s.",
                 "Resume from the last checkpoint with a higher limit.",
             )
         if now_s - self._moved_s > self.stall_s:

@@ -92,7 +92,7 @@ class Knob:
         if self.choices and value not in self.choices:
             return f"must be one of {', '.join(map(str, self.choices))}, not {value!r}"
         if self.low is not None and not self.low <= value <= (self.high if self.high is not None else value):
-            return f"must lie between {self.low:g} and {self.high:g}, not {value!r}"
+            return f"must be between {self.low:g} and {self.high:g}, not {value!r}"
         return None
 
 

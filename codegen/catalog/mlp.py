@@ -47,7 +47,7 @@ def against(facts: Facts) -> str:
     """What speaks against it on this data."""
     if facts.train_rows < 1000:
         return "Cannot follow sharp thresholds in single columns; gains little from more rows later."
-    return "Bends badly around thresholds in single columns; usually one or two points behind the residual MLP here."
+    return "Handles thresholds in single columns badly; usually one or two points behind the residual MLP here."
 
 
 def quality(facts: Facts) -> float:

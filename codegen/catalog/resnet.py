@@ -83,7 +83,7 @@ def against(facts: Facts) -> str:
     """What speaks against it on this data."""
     if facts.native_size <= 12:
         return f"Deeper than pictures of {facts.native_size} pixels need; its mean over the picture forgets places."
-    return "Dearer per picture than the plain CNN of the same width."
+    return "Costs more per picture than the plain CNN of the same width."
 
 
 def quality(facts: Facts) -> float:

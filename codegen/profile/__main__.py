@@ -28,7 +28,7 @@ def options_from_json(text: str) -> ProfileOptions:
         raise DataError(
             DataProblem(
                 code="bad_options",
-                message=f"The options are not understood: {error}",
+                message=f"The options could not be read: {error}",
                 hint="Options are column_types (numeric, category, text, date, identifier, constant), target, "
                 "delimiter, encoding and header.",
             )

@@ -101,7 +101,7 @@ class NamePolicy:
         shown = None if name is None else ascii(name[:200])[1:-1]
         fail(
             code,
-            f"The archive was refused: {what}" + (f": {shown}" if shown is not None else "") + ".",
+            f"The archive was rejected: {what}" + (f": {shown}" if shown is not None else "") + ".",
             _AGAIN,
             file=shown or self._archive,
         )
@@ -260,7 +260,7 @@ class TarPictures:
                         yield name, member, archive
                 # tarfile ends without a word where a header is cut; a whole archive ends with zero blocks
                 if stream.read_bytes < archive.offset + tarfile.BLOCKSIZE:
-                    policy.refuse("cut_file", "it ends too early; it was probably cut while it was copied", None)
+                    policy.refuse("cut_file", "it ends too early; it was probably cut off while being copied", None)
         except (tarfile.TarError, EOFError, OverflowError, UnicodeError) as error:
             policy.refuse("broken_archive", f"it cannot be read to its end ({error})", None)
 

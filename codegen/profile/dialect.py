@@ -161,7 +161,7 @@ def fail_nul(line: int, name: str) -> None:
     """Raise the error for a NUL byte in `line`."""
     fail(
         "nul_byte",
-        f"Line {line:,} holds a NUL byte: the file is damaged, or is no plain text.",
+        f"Line {line:,} holds a NUL byte: the file is damaged or not plain text.",
         "Look at that line. A UTF-16 file without byte order mark needs the encoding set; else remove the bytes, "
         "e.g. `tr -d '\\000' < data.csv > clean.csv`.",
         row=line,
@@ -219,7 +219,7 @@ def _delimiter(lines: list[str], given: str | None, name: str) -> str:
         hint = (
             f"Try {_NAMES[best]}: it gives {scores[best][1]} columns." if scores[best][1] > 1 else "Look at the file."
         )
-        fail("wrong_delimiter", f"{given!r} separates no fields in {name}.", hint, file=name, row=1)
+        fail("wrong_delimiter", f"{given!r} does not separate any fields in {name}.", hint, file=name, row=1)
     return given
 
 

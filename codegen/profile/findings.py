@@ -126,7 +126,7 @@ def _all_missing(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
         code="all_missing",
         severity=Severity.WARNING,
         message=f"'{column.name}' has no usable value.{forced}",
-        meaning="It carries nothing and is left out."
+        meaning="It carries no information and is left out."
         + (f" Set its type back to {column.guessed_type.value}." if forced else ""),
         column=column.name,
     )
@@ -197,8 +197,8 @@ def _lost(column: ColumnProfile, survey: ColumnSurvey, stats: ColumnStats) -> Fi
     return Finding(
         code="mixed_types",
         severity=Severity.WARNING,
-        message=f"{counted(lost, 'value')} of '{column.name}' {'is no date' if lost == 1 else 'are no dates'} of the "
-        "form that the others have.",
+        message=f"{counted(lost, 'value')} of '{column.name}' {'is not a date' if lost == 1 else 'are not dates'} "
+        "in the format of the others.",
         meaning="They count as missing.",
         column=column.name,
         rows=tuple(stats.missing_rows),
@@ -207,16 +207,16 @@ def _lost(column: ColumnProfile, survey: ColumnSurvey, stats: ColumnStats) -> Fi
 
 def _left_out(column: ColumnProfile) -> list[Finding]:
     reasons = {
-        ColumnType.CONSTANT: ("constant_column", "has one value only", "It tells nothing apart and is left out."),
+        ColumnType.CONSTANT: ("constant_column", "has only one value", "It distinguishes nothing and is left out."),
         ColumnType.IDENTIFIER: (
             "identifier_column",
             "names rows instead of describing them",
-            "A model would learn it by heart, so it is left out. Set its type if it does carry meaning.",
+            "A model would memorise it, so it is left out. Set its type if it does carry meaning.",
         ),
         ColumnType.TEXT: (
             "text_column",
             "is free text",
-            "Its words are not read, only how long it is: in characters and in words. Make categories of what matters.",
+            "Its words are not read, only its length in characters and words. Turn what matters into categories.",
         ),
         ColumnType.DATE: (
             "date_column",
@@ -247,7 +247,7 @@ def _high_cardinality(column: ColumnProfile) -> Finding:
         severity=Severity.WARNING,
         message=f"'{column.name}' has {'' if column.unique_is_exact else 'more than '}"
         f"{counted(column.unique, 'category', 'categories')}.",
-        meaning="Rare categories are learned by heart or never seen again. Join them, or leave the column out.",
+        meaning="Rare categories are memorised or never seen again. Merge them, or leave the column out.",
         column=column.name,
     )
 
@@ -258,7 +258,8 @@ def _mixed_category(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
         code="mixed_types",
         severity=Severity.INFO,
         message=f"'{column.name}' mixes {numbers} with {words}; it is read as a category.",
-        meaning="Equal amounts are told apart only by their text. Set the type to numeric if the words are mistakes.",
+        meaning="Equal amounts written differently count as different. "
+        "Set the type to numeric if the words are mistakes.",
         column=column.name,
         rows=tuple(row for row, _ in survey.words.examples),
     )

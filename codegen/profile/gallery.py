@@ -141,7 +141,7 @@ class Gallery:
                 Severity.WARNING if len(self._copies) * 100 >= self.pictures else Severity.INFO,
                 self._copies,
                 "a picture repeats an earlier one of its class",
-                "A random split keeps copies in one part, but each counts anew there. Remove what is a mistake.",
+                "A random split keeps copies in one part, but each copy counts separately. Remove mistakes.",
             ),
         )
         return [
@@ -163,16 +163,16 @@ class Gallery:
                 "Training reads the small ones, which is much faster. Cut out the part that matters if it is tiny.",
             ),
             "several_frames": ("with several frames", "Only the first frame is used."),
-            "transparency": ("with transparent parts", "These were laid on white."),
+            "transparency": ("with transparent parts", "These were placed on a white background."),
             "deep_grey": (
                 "with 16 bits of grey, reduced to 8",
-                "The range 0 to 65,535 became 0 to 255. What fills less of it, such as 12 bits of a camera, is dark "
-                "and coarse now: stretch it before you upload.",
+                "The range 0 to 65,535 became 0 to 255. Pictures that use less of it, such as 12-bit ones of a "
+                "camera, are now dark and coarse: stretch them before you upload.",
             ),
             "deep_colour": (
                 "with 16 bits per colour, reduced to 8",
-                "The range 0 to 65,535 became 0 to 255. What fills less of it is dark and coarse now: stretch it "
-                "before you upload.",
+                "The range 0 to 65,535 became 0 to 255. Pictures that use less of it are now dark and coarse: "
+                "stretch them before you upload.",
             ),
         }
         return [
@@ -222,7 +222,7 @@ class Gallery:
                         code="class_not_in_train",
                         severity=Severity.DANGER,
                         message=f"{', '.join(repr(label) for label in unknown[:10])} occur in {part} but not in train.",
-                        meaning="The model can never answer them: each is counted as wrong. Check the folder names.",
+                        meaning="The model can never predict them, so each counts as wrong. Check the folder names.",
                     )
                 )
         return [*found, *similar_classes(self.classes, "Join the folders")]

@@ -94,7 +94,7 @@ def guess_type(survey: ColumnSurvey) -> tuple[ColumnType, str]:
     temporal = survey.typed is not None and survey.typed.is_temporal()
     if distinct == 1:
         if not temporal and _MARK_SHARE <= survey.present / survey.rows <= 1 - _MARK_SHARE:
-            return ColumnType.CATEGORY, "one value or none, as a tick in a box: which rows have it may matter"
+            return ColumnType.CATEGORY, "one value or none, like a checkbox: which rows have it may matter"
         return ColumnType.CONSTANT, "all present values are the same"
     if temporal:
         return ColumnType.DATE, "a date or time in the file"
@@ -176,7 +176,7 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
         ):
             return ColumnType.IDENTIFIER, "whole numbers that count the rows, each once"
         if _IDENTIFIER_NAME.search(survey.name) or _IDENTIFIER_NAME.search(survey.name.lower()):
-            return ColumnType.IDENTIFIER, "nearly every value is different, and the name is that of a key"
+            return ColumnType.IDENTIFIER, "nearly every value is different, and it is named like a key"
     unit = f" with {survey.unit}" if survey.unit else ""
     if share == 1:
         return ColumnType.NUMERIC, f"every present value is a number{unit}"

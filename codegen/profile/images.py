@@ -222,7 +222,7 @@ def _left_out(layout: Layout) -> list[Finding]:
     kinds = (
         ("unlabelled_pictures", layout.unlabelled, "in no class folder", "There is no class to learn."),
         ("outside_split", layout.outside, "beside the train and test folders", "Move such files below one of these."),
-        ("unsupported_pictures", layout.unsupported, "of a format that is not read", "Convert to PNG or JPEG."),
+        ("unsupported_pictures", layout.unsupported, "in an unsupported format", "Convert to PNG or JPEG."),
     )
     return [
         Finding(
@@ -246,7 +246,7 @@ def _folder_findings(layout: Layout) -> list[Finding]:
                 code="ignored_folders",
                 severity=Severity.INFO,
                 message=f"Folders that programs leave behind were left out: {ignored_words(layout.ignored)}.",
-                meaning="Their names are those of caches, waste baskets and the like. Rename what is a class.",
+                meaning="They are named like caches, recycle bins and the like. Rename any that are classes.",
             )
         )
     if layout.deeper:
@@ -257,7 +257,7 @@ def _folder_findings(layout: Layout) -> list[Finding]:
                 severity=Severity.INFO,
                 message=f"{counted(len(layout.deeper), 'picture')} {lie} in folders below those of the classes: "
                 f"{layout.deeper[0]} counts as '{layout.places[layout.deeper[0]].label}'.",
-                meaning="The upper folder is the class. If the lower folders are the classes, pack these alone.",
+                meaning="The upper folder is the class. If the lower folders are the classes, pack only those.",
                 files=tuple(layout.deeper[:_EXAMPLES]),
             )
         )
@@ -266,7 +266,7 @@ def _folder_findings(layout: Layout) -> list[Finding]:
             Finding(
                 code="other_files",
                 severity=Severity.INFO,
-                message=f"{counted(len(layout.others), 'file is no picture', 'files are no pictures')}: "
+                message=f"{counted(len(layout.others), 'file is not a picture', 'files are not pictures')}: "
                 f"{', '.join(layout.others[:3])}.",
                 meaning="Ignored. Labels are taken from folders, never from a list in a file.",
                 files=tuple(layout.others[:_EXAMPLES]),

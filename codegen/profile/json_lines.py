@@ -133,8 +133,8 @@ class JsonLinesSource:
     def _new_bad(self) -> BadLines:
         return BadLines(
             file=self._file,
-            what="are no JSON objects",
-            what_one="is no JSON object",
+            what="are not JSON objects",
+            what_one="is not a JSON object",
             hint='Each line must be one whole object, e.g. {"age": 39, "income": "<=50K"}; `jq -c .` writes it so.',
             code="bad_json_lines",
         )

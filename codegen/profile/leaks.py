@@ -68,7 +68,7 @@ def leak_findings(leaks: list[Leak], target: str) -> list[Finding]:
     found = []
     for leak in leaks:
         sure = leak.score >= LEAK_SCORE
-        how = "almost determines" if sure else "tells much about"
+        how = "almost determines" if sure else "reveals a lot about"
         name = " Its name also suggests that it was made from the target." if leak.named else ""
         found.append(
             Finding(

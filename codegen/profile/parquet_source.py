@@ -128,7 +128,7 @@ class ParquetSource:
                 fail(
                     "cut_file",
                     f"The Parquet file has no end mark: it was cut after {size_bytes:,} bytes.",
-                    "Upload the file again, or write it anew.",
+                    "Upload the file again, or recreate it.",
                     file=self._file,
                 )
 
@@ -142,7 +142,7 @@ class ParquetSource:
     def _too_large(self, what: str) -> NoReturn:
         fail(
             "too_large",
-            f"The table holds {what}, more than is read here.",
+            f"The table holds {what}, more than can be read.",
             "Upload a sample of the rows, or only the columns that matter.",
             file=self._file,
         )
@@ -151,7 +151,7 @@ class ParquetSource:
         fail(
             "broken_file",
             f"The Parquet file is broken: {str(error).splitlines()[0][:200]}",
-            "Upload the file again, or write it anew.",
+            "Upload the file again, or recreate it.",
             file=self._file,
         )
 

@@ -80,7 +80,7 @@ def picture_read(body: bytes) -> Picture:
         shown = f"{int(told[1]):,} pixels, more than {MAX_PIXELS:,}" if told else f"more than {MAX_PIXELS:,} pixels"
         raise BadPicture(f"has {shown}") from error
     except UnidentifiedImageError as error:
-        raise BadPicture("is no PNG, JPEG, WebP, BMP or GIF") from error
+        raise BadPicture("is not a PNG, JPEG, WebP, BMP or GIF") from error
     except (OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, EOFError) as error:
         raise BadPicture(f"is damaged ({str(error)[:80] or type(error).__name__})") from error
     except (struct.error, zlib.error, OverflowError, ZeroDivisionError) as error:

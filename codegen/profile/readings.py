@@ -35,7 +35,7 @@ def reading_findings(column: ColumnProfile, survey: ColumnSurvey, plan: ColumnPl
                 severity=Severity.INFO,
                 message=f"{counted(survey.styled, 'number')} of '{column.name}' "
                 f"{'is' if survey.styled == 1 else 'are'} written with {plan.style.value}.",
-                meaning="That was understood; check the range in the profile.",
+                meaning="They were understood; check the range in the profile.",
                 column=column.name,
             )
         )
@@ -54,7 +54,7 @@ def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
         severity=Severity.INFO if thousands else Severity.WARNING,
         message=f"Numbers of '{column.name}' like 1.234 may be thousands or have three decimals; they were read "
         + ("as thousands, since other columns have decimal commas." if thousands else "with three decimals."),
-        meaning="No value of the column decides it. If it is the other way round, write them plainly, like 1234 or "
+        meaning="No value in the column settles it. If it is the other way round, write them plainly, like 1234 or "
         "1.2340, and upload again.",
         column=column.name,
     )
@@ -63,13 +63,13 @@ def _points(column: ColumnProfile, *, thousands: bool) -> Finding:
 def _unit(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
     bare = survey.numbers.count - survey.with_unit
     read = ": 12 % is 12, not 0.12" if survey.unit == _PERCENT else ", which was taken off"
-    alike = f" {counted(bare, 'number without it was', 'numbers without it were')} read alike." if bare else ""
+    alike = f" {counted(bare, 'number without it was', 'numbers without it were')} read the same way." if bare else ""
     return Finding(
         code="number_unit",
         severity=Severity.WARNING if bare else Severity.INFO,
         message=f"Numbers of '{column.name}' are written with {survey.unit}{read}.{alike}",
-        meaning="Check the range in the profile. Rows to predict for may have it or not; what has another unit is "
-        "no number there.",
+        meaning="Check the range in the profile. Rows to predict for may have it or not; values with another "
+        "unit do not count as numbers.",
         column=column.name,
     )
 
@@ -80,7 +80,7 @@ def _date_order(column: ColumnProfile) -> Finding:
         severity=Severity.WARNING,
         message=f"Dates of '{column.name}' may have the day or the month first; they were read with the "
         f"{'day' if column.spelling.startswith('%d') else 'month'} first.",
-        meaning="No value decides it. If it is the other way round, write them like 2020-01-31 and upload again.",
+        meaning="No value settles it. If it is the other way round, write them like 2020-01-31 and upload again.",
         column=column.name,
     )
 
@@ -110,7 +110,7 @@ def _spelled(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             code="numbers_as_words",
             severity=Severity.WARNING,
             message=f"'{column.name}' seems to hold numbers, but they were read as words, such as '{spelled[0]}'.",
-            meaning="How large they are is lost. Write them plainly, like 1234.5 or 1234,5: no spaces, all in one "
+            meaning="Their magnitude is lost. Write them plainly, like 1234.5 or 1234,5: no spaces, all in one "
             "currency, and all in one way.",
             column=column.name,
             rows=tuple(row for row, _ in survey.words.examples),
@@ -124,7 +124,7 @@ def _units_mixed(column: ColumnProfile, survey: ColumnSurvey) -> Finding:
         severity=Severity.WARNING,
         message=f"'{column.name}' holds numbers with {survey.unit} beside numbers or words without; all were read as "
         "words.",
-        meaning="How large they are is lost. Write all in one way, or set the column's type to numeric if the others "
+        meaning="Their magnitude is lost. Write all in one way, or set the column's type to numeric if the others "
         "mean the same unit, or are missing values.",
         column=column.name,
     )
@@ -155,7 +155,7 @@ def _inexact(column: ColumnProfile, survey: ColumnSurvey) -> list[Finding]:
             severity=Severity.WARNING,
             message=f"'{column.name}' holds {counted(survey.inexact, 'whole number')} beyond 9,007,199,254,740,992: "
             "such are rounded, and neighbours become equal.",
-            meaning="For an amount that does no harm. If they are keys or codes, set the column's type to category or "
+            meaning="For amounts that is harmless. If they are keys or codes, set the column's type to category or "
             "identifier.",
             column=column.name,
         )

@@ -81,7 +81,7 @@ def sniff(path: Path, *, is_text: bool = False) -> Sniffed:
         return Sniffed(Format.TAR, gzipped)
     for magic, what, hint in _FOREIGN:
         if head.lower().startswith(magic.lower()):
-            fail("unknown_format", f"{path.name} is {what}, which is not read here.", hint, file=path.name)
+            fail("unknown_format", f"{path.name} is {what}, which is not supported.", hint, file=path.name)
     return _text(path, head, gzipped, is_text)
 
 
@@ -111,7 +111,7 @@ def _zip(path: Path, gzipped: bool) -> Sniffed:
     except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
         fail(
             "broken_archive",
-            f"The zip archive cannot be opened ({error}); it was probably cut while it was copied.",
+            f"The zip archive cannot be opened ({error}); it was probably cut off while being copied.",
             "Test it with `unzip -t`, make it again and upload it again.",
             file=path.name,
         )
@@ -119,7 +119,7 @@ def _zip(path: Path, gzipped: bool) -> Sniffed:
     if is_excel or is_opendocument:
         fail(
             "unknown_format",
-            f"{path.name} is an {'Excel' if is_excel else 'OpenDocument'} or Office file, which is not read here.",
+            f"{path.name} is an {'Excel' if is_excel else 'OpenDocument'} or Office file, which is not supported.",
             "Save the sheet as CSV (UTF-8) and upload that.",
             file=path.name,
         )

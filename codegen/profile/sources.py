@@ -50,7 +50,7 @@ class BadLines:
 
     file: str
     what: str
-    """Of several, e.g. `are no JSON objects`."""
+    """Of several, e.g. `are not JSON objects`."""
     what_one: str
     """Of one, e.g. `is no JSON object`."""
     hint: str

@@ -56,7 +56,7 @@ class ByteStream:
         except EOFError:
             fail(
                 "cut_file",
-                "The gzip file ends too early: it was cut, probably while it was copied.",
+                "The gzip file ends too early: it was probably cut off while being copied.",
                 "Upload the file again, or make it again.",
                 file=self._source.path.name,
             )

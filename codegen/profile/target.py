@@ -116,7 +116,8 @@ def _regression_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
     return [
         _problem(
             "target_not_numeric",
-            f"'{column.name}' is no number ({column.type.value}: {column.reason}), so no amount can be predicted.",
+            f"'{column.name}' is not a number ({column.type.value}: {column.reason}), so it cannot be "
+            "predicted as an amount.",
             f"Set the task to {CLASSIFICATION}, or the column's type to numeric if its words are mistakes.",
             column.name,
         )
@@ -133,7 +134,7 @@ def _scale_problems(column: ColumnProfile) -> list[DataProblem | Finding]:
     return [
         _problem(
             "target_out_of_scale",
-            f"The values of '{column.name}' run from {low:.3g} to {high:.3g}: their squares cannot be computed with.",
+            f"The values of '{column.name}' run from {low:.3g} to {high:.3g}: their squares cannot be computed.",
             "Write the column in another unit, e.g. divided by a power of ten, or as its logarithm.",
             column.name,
         )

@@ -72,7 +72,7 @@ def passed_over(columns: Sequence[ColumnProfile], target: str | None) -> list[Fi
 def _unfit_words(column: ColumnProfile) -> tuple[str, str]:
     """(why a column cannot be the target, what to do)."""
     if column.unique < 2:
-        one = "has one value only" if column.unique else "has no value"
+        one = "has only one value" if column.unique else "has no value"
         return one, f"Nothing can be learned about it. {more_classes(column)}, or choose another target."
     return (
         f"was read as {_A_KIND[column.type]} ({column.reason})",
@@ -91,5 +91,5 @@ def guess_task(column: ColumnProfile, rows: int) -> tuple[str, str]:
         if column.unique <= MAX_WHOLE_CLASSES:
             return CLASSIFICATION, f"the target is a whole number with only {kinds}"
         if column.name.lower() in _CLASS_NAMES:
-            return CLASSIFICATION, f"the target is a whole number with {kinds}, and its name is that of a class"
+            return CLASSIFICATION, f"the target is a whole number with {kinds}, and it is named like a class"
     return REGRESSION, f"the target is a number with {kinds}"

@@ -160,7 +160,7 @@ class DatasetProfile:
     def from_dict(body: dict[str, Any]) -> DatasetProfile:
         """Inverse of `to_dict`. Raises `ValueError` for another version or a missing field."""
         if body.get("version") != PROFILE_VERSION:
-            raise ValueError(f"profile has version {body.get('version')!r}, this build speaks {PROFILE_VERSION}")
+            raise ValueError(f"profile has version {body.get('version')!r}, this build supports {PROFILE_VERSION}")
         try:
             return _profile(body)
         except (KeyError, TypeError) as error:

@@ -6,7 +6,7 @@
     horovodrun -np 2 python train.py            two ranks, gradients averaged by Horovod
     torchrun --nproc-per-node 2 train.py        two ranks, gradients averaged by torch.distributed
 
-Stopped half-way (Ctrl-C, power cut), the same command goes on from the newest checkpoint; `--fresh` starts anew.
+If it stops half-way (Ctrl-C, power cut), the same command continues from the newest checkpoint; `--fresh` starts over.
 """
 
 import math

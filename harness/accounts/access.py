@@ -48,7 +48,7 @@ def require(user: User, project: Project, role: Role, token: ApiToken | None = N
     """Return the person's role if it is at least `role`. Raises `NotFound` for outsiders, `Forbidden` below."""
     held = role_of(user, project, token)
     if held is None:
-        raise NotFound("There is no such thing here.")
+        raise NotFound("Not found, or not visible to you.")
     if role_rank(held) < role_rank(role):
         raise Forbidden(
             f"This needs the role {role.value} in the project {project.name}; yours is {held.value}.",
@@ -77,7 +77,7 @@ def require_write(user: User, token: ApiToken | None = None) -> None:
     """Pass unless the request came with a token that may only read. Raises `Forbidden`."""
     token = token_of(user, token)
     if not user.is_active or (token and token.scope == Scope.READ):
-        raise Forbidden("This token may only read.", hint="Make a token with the scope write.")
+        raise Forbidden("This token is read-only.", hint="Create a token with the scope write.")
 
 
 def visible_projects(user: User, token: ApiToken | None = None) -> QuerySet[Project]:

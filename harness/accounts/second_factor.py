@@ -73,16 +73,16 @@ def second_factor_set(*, user: User, key: str, code: str, keep_session: str | No
     Raises `Forbidden`, `Conflict`, `Invalid`.
     """
     if token_of(user) is not None:
-        raise Forbidden("A token cannot change how its person signs in.", hint="Use the page Account.")
+        raise Forbidden("A token cannot change how its person signs in.", hint="Use the Account page.")
     with transaction.atomic():
         if second_factor_get(User.objects.select_for_update().get(pk=user.pk)):
-            raise Conflict("There is a second factor already.", hint="Remove it first.")
+            raise Conflict("A second factor is already set up.", hint="Remove it first.")
         device = TOTPDevice(user=user, name="app", key=key)
         if not device.verify_token(_tidy(code)):
             raise Invalid(
-                "That is not the code of this moment.",
+                "That code is not valid now.",
                 field="code",
-                hint="Take the newest one of the app; its clock and the server's must agree.",
+                hint="Use the newest code from the app; its clock must agree with the server's.",
             )
         sessions_end(user=user, but_key=keep_session)
         audit_write(user, "second_factor_set", user.username)
@@ -98,7 +98,7 @@ def second_factor_remove(*, actor: User | None, user: User) -> None:
         require_admin(actor)
     with transaction.atomic():
         if not TOTPDevice.objects.filter(user=user).delete()[0]:
-            raise NotFound(f"{user.username} has no second factor.", hint="The password alone signs them in.")
+            raise NotFound(f"{user.username} has no second factor.", hint="They sign in with the password alone.")
         RecoveryCode.objects.filter(user=user).delete()
         audit_write(actor, "second_factor_remove", user.username)
 
@@ -106,7 +106,7 @@ def second_factor_remove(*, actor: User | None, user: User) -> None:
 def recovery_codes_renew(*, user: User) -> list[str]:
     """New recovery codes; those of before no longer work. Raises `Forbidden`, `NotFound`."""
     if token_of(user) is not None:
-        raise Forbidden("A token cannot change how its person signs in.", hint="Use the page Account.")
+        raise Forbidden("A token cannot change how its person signs in.", hint="Use the Account page.")
     with transaction.atomic():
         if second_factor_get(User.objects.select_for_update().get(pk=user.pk)) is None:
             raise NotFound("There is no second factor yet.", hint="Set one up first.")

@@ -28,7 +28,7 @@ def project_get(*, user: User, slug: str) -> Project:
     """One project by slug. Raises `NotFound`."""
     project = visible_projects(user).filter(slug=slug).first()
     if project is None:
-        raise NotFound(f"There is no project {slug}.", hint="See the list of your projects.")
+        raise NotFound(f"There is no project {slug}.", hint="Check the list of your projects.")
     return project
 
 
@@ -41,7 +41,7 @@ def project_chosen(*, user: User, slug: str) -> Project:
     """The project of that slug, or the default one where none is named. Raises `NotFound`, `Invalid`."""
     project = project_get(user=user, slug=slug) if slug else project_default(user=user)
     if project is None:
-        raise Invalid("You are in no project yet.", field="project", hint="Make a project first.")
+        raise Invalid("You are not in a project yet.", field="project", hint="Create a project first.")
     return project
 
 

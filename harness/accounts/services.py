@@ -45,7 +45,7 @@ def user_create(
             user.save()
             audit_write(actor, "user_create", user.username, is_admin=is_admin)
     except IntegrityError as error:
-        raise Conflict(f"The user {username} exists already.", field="username", hint="Take another name.") from error
+        raise Conflict(f"The user {username} already exists.", field="username", hint="Choose another name.") from error
     return user, made
 
 
@@ -116,14 +116,14 @@ def _keep_an_operator(user: User) -> None:
     """Raises `Conflict` where nobody else runs the installation; of two who leave at once the second is refused."""
     rows = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
     if set(rows.values_list("pk", flat=True)) == {user.pk}:
-        raise Conflict("This is the last admin.", hint="Make another admin first.")
+        raise Conflict("This is the last admin.", hint="Make someone else an admin first.")
 
 
 def _password_set(user: User, password: str) -> None:
     try:
         validate_password(password, user)
     except ValidationError as error:
-        raise Invalid(" ".join(error.messages), field="password", hint="Take a longer, less common one.") from error
+        raise Invalid(" ".join(error.messages), field="password", hint="Choose a longer, less common one.") from error
     user.set_password(password)
 
 
@@ -136,14 +136,14 @@ def _email_set(user: User, email: str) -> None:
 
 
 def project_create(*, user: User, name: str) -> Project:
-    """Make a project; the person becomes its admin. Raises `Invalid`."""
+    """Create a project; the person becomes its admin. Raises `Invalid`."""
     require_write(user)
     token = token_of(user)
     if token and token.project_id:
         raise Forbidden("This token is for one project only.", hint="Use a token without a project.")
     name = name.strip()
     if not name or len(name) > 120:
-        raise Invalid("A project needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+        raise Invalid("A project needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
     base = slugify(name)[:50].strip("-") or "project"
     for number in range(1, _SLUG_TRIES):
         slug = base if number == 1 else f"{base}-{number}"
@@ -155,7 +155,7 @@ def project_create(*, user: User, name: str) -> Project:
             return project
         except IntegrityError:
             continue
-    raise Conflict(f"There are too many projects called {name}.", field="name", hint="Take another name.")
+    raise Conflict(f"There are too many projects called {name}.", field="name", hint="Choose another name.")
 
 
 def membership_set(*, actor: User, project: Project, user: User, role: Role | str) -> Membership:
@@ -189,7 +189,7 @@ def _keep_an_admin(project: Project, user: User) -> None:
     holders = {membership.user_id for membership in admins}
     if holders == {user.pk}:
         raise Conflict(
-            f"{user.username} is the last admin of {project.name}.", hint="Make somebody else an admin first."
+            f"{user.username} is the last admin of {project.name}.", hint="Make someone else an admin first."
         )
 
 
@@ -208,9 +208,9 @@ def token_create(
     if scope not in Scope.values:
         raise Invalid(f"There is no scope {scope!r}.", field="scope", hint=f"Use one of: {', '.join(Scope.values)}.")
     if not name.strip() or len(name) > 80:
-        raise Invalid("A token needs a name of at most 80 letters.", field="name", hint="Say what it is for.")
+        raise Invalid("A token needs a name of at most 80 characters.", field="name", hint="Say what it is for.")
     if expires_at and expires_at <= timezone.now():
-        raise Invalid("The token would have expired already.", field="expires_at", hint="Give a date to come.")
+        raise Invalid("The token would already have expired.", field="expires_at", hint="Give a date in the future.")
     if held := token_of(user):
         _no_wider(held, scope, project, expires_at)
     if project is not None:
@@ -234,13 +234,13 @@ def _no_wider(held: ApiToken, scope: Scope | str, project: Project | None, expir
     """Pass for a token that is worth no more than the one it is made with. Raises `Forbidden`."""
     order = list(Scope.values)
     if order.index(scope) > order.index(held.scope) or held.scope == Scope.READ:
-        raise Forbidden("A token cannot make a token wider than itself.", hint="Sign in to make this token.")
+        raise Forbidden("A token cannot create a token with a wider scope.", hint="Sign in to create this token.")
     if held.project_id and (project is None or project.pk != held.project_id):
-        raise Forbidden("This token is for one project only.", hint="Sign in to make this token.")
+        raise Forbidden("This token is for one project only.", hint="Sign in to create this token.")
     if held.expires_at and (expires_at is None or expires_at > held.expires_at):
         raise Forbidden(
-            f"This token expires at {held.expires_at:%Y-%m-%d %H:%M} UTC, and cannot make one that is good for longer.",
-            hint="Give an earlier date, or sign in to make this token.",
+            f"This token expires at {held.expires_at:%Y-%m-%d %H:%M} UTC and cannot create one valid for longer.",
+            hint="Give an earlier date, or sign in to create this token.",
         )
 
 

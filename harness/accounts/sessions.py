@@ -57,7 +57,7 @@ def session_end(*, user: User, session_id: str) -> None:
     """Sign a browser of the person's own out. Raises `NotFound`."""
     found = session_list(user=user).filter(pk=session_id).first()
     if found is None:
-        raise NotFound("You are not signed in there.", hint="The page Account shows where you are.")
+        raise NotFound("You are not signed in there.", hint="The Account page shows where you are signed in.")
     _end(BrowserSession.objects.filter(pk=found.pk))
 
 

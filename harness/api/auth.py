@@ -75,7 +75,7 @@ class NodeSecret(HttpBearer):
         """The node. Raises `AuthenticationError`."""
         node = node_find(token.strip())
         if node is None:
-            raise AuthenticationError(message="This is no node of the pool.")
+            raise AuthenticationError(message="This is not a node of the pool.")
         return node
 
 

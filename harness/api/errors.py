@@ -77,9 +77,9 @@ def _crash(request: HttpRequest, error: Exception) -> HttpResponse:
     _log.error("request %s: %s %s", mark, request.method, request.path, exc_info=error)
     return plain_error(
         500,
-        "Something went wrong here; it is not your fault.",
+        "Something went wrong on our side; it is not your fault.",
         code="internal",
-        hint=f"Tell the operator the number {mark}: the log says more under it.",
+        hint=f"Give the operator the number {mark}: the log has the details.",
     )
 
 
@@ -92,11 +92,11 @@ def _suspicious(_: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _missing(_: HttpRequest, error: Exception) -> HttpResponse:
-    return plain_error(404, "There is no such thing here.")
+    return plain_error(404, "Not found, or not visible to you.")
 
 
 def _no_form(_: HttpRequest, error: Exception) -> HttpResponse:
-    return plain_error(400, "The body is not the form that its content type announces.", hint=_SEND_JSON)
+    return plain_error(400, "The body does not match its content type.", hint=_SEND_JSON)
 
 
 def _no_json(_: HttpRequest, error: Exception) -> HttpResponse:

@@ -21,12 +21,13 @@ _WORDS = {
     "int_parsing": "must be a whole number", "int_type": "must be a whole number",
     "int_from_float": "must be a whole number", "int_parsing_size": "is too large a number",
     "float_parsing": "must be a number", "float_type": "must be a number", "finite_number": "must be a finite number",
-    "string_type": "must be a text", "list_type": "must be a list", "dict_type": "must be an object",
+    "string_type": "must be a string", "list_type": "must be a list", "dict_type": "must be an object",
     "model_attributes_type": "must be an object", "model_type": "must be an object",
     "greater_than": "must be above {gt}", "greater_than_equal": "must be {ge} or more",
     "less_than": "must be below {lt}", "less_than_equal": "must be {le} or less",
-    "string_too_long": "has at most {max_length} letters", "string_too_short": "has at least {min_length} letters",
-    "too_long": "has at most {max_length} entries", "too_short": "has at least {min_length} entries",
+    "string_too_long": "can have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "too_long": "can have at most {max_length} entries", "too_short": "must have at least {min_length} entries",
     "timezone_aware": "needs a zone, as in 2030-01-31T12:00:00Z",
 }  # fmt: skip
 _TIME = "must be a time, as in 2030-01-31T12:00:00Z"

@@ -41,7 +41,7 @@ def _checked(values: Values, known: frozenset[str]) -> Values:
                 raise Invalid(
                     f"There is no parameter {name[:80]!r} here.",
                     field=name[:80],
-                    hint=f"Use: {', '.join(sorted(known))}." if known else "This address takes none.",
+                    hint=f"Use: {', '.join(sorted(known))}." if known else "This address takes no parameters.",
                 )
         return values(request, *args)
 

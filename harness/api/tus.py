@@ -65,8 +65,8 @@ class Checksum:
             yield piece
         if not hmac.compare_digest(found.digest(), self.digest):
             raise ChecksumMismatch(
-                "This piece did not arrive as it was sent; nothing of it was kept.",
-                hint="Send the piece again from the same offset.",
+                "This chunk was damaged in transit; nothing of it was kept.",
+                hint="Send the chunk again from the same offset.",
             )
 
 
@@ -134,7 +134,7 @@ def checksum(request: HttpRequest) -> Checksum | None:
 def content_type_check(request: HttpRequest) -> None:
     """Raise `WrongContentType` unless the body is announced as a piece of an upload."""
     if request.content_type != CONTENT_TYPE:
-        raise WrongContentType(f"A piece of an upload has the content type {CONTENT_TYPE}.")
+        raise WrongContentType(f"A chunk of an upload must have the content type {CONTENT_TYPE}.")
 
 
 def pieces(request: HttpRequest) -> Iterator[bytes]:

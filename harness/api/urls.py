@@ -30,7 +30,7 @@ def _guarded(view: View) -> View:
             return _unknown(request)
         if response.status_code == 405 and response["Content-Type"] != "application/json":
             allowed = response["Allow"]
-            answer = plain_error(405, f"{request.method} is not possible here.", hint=f"Use one of: {allowed}.")
+            answer = plain_error(405, f"{request.method} is not allowed here.", hint=f"Use one of: {allowed}.")
             answer["Allow"] = allowed
             return answer
         return response
@@ -40,7 +40,7 @@ def _guarded(view: View) -> View:
 
 @csrf_exempt
 def _unknown(request: HttpRequest) -> HttpResponseBase:
-    return plain_error(404, "The API has no such address.", hint="See /api/v1/docs for all of them.")
+    return plain_error(404, "The API has no such endpoint.", hint="See /api/v1/docs for all of them.")
 
 
 _patterns, _app_name, _namespace = api.urls

@@ -62,7 +62,7 @@ def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any
     back = backup_restore(path, home=home.root, store=env_path("DLH_STORE", home.root / "store"), tell=tell)
     text = f"{back.home}: {back.files} files, {back.rows} rows, as of {back.made_at}."
     if back.lost:
-        text += f"\n  {back.lost} runs were under way; they go on from their newest checkpoint."
+        text += f"\n  {back.lost} runs were under way; they resume from their newest checkpoint."
     if not back.secrets:
         text += "\n  The backup has no secrets: people sign in again, passwords and API tokens stay as they were."
     return f"{text}\n  Start it: DLH_HOME={back.home} make run", asdict(back)
@@ -95,7 +95,7 @@ def main() -> int:
             else:
                 text, values = restore(given.file, home, tell)
     except (BackupError, SettingsError) as error:
-        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
+        refusal_write(str(error), lead="Cannot continue", code="refused", as_json=given.json)
         return EXIT_REFUSED
     except KeyboardInterrupt:
         refusal_write("nothing was left behind", lead="Interrupted", code="interrupted", as_json=given.json)

@@ -126,7 +126,7 @@ def archive_verify(stream: BinaryIO, told: Bytes = _unheard) -> dict[str, Any]:
     stream.seek(0)
     left, sha256 = size - _FOOTER_BYTES, hashlib.sha256()
     if left <= 0:
-        raise BackupError("this is no backup, or only its beginning: it is too short")
+        raise BackupError("this is not a backup, or only the beginning of one: it is too short")
     while left > 0:
         chunk = stream.read(min(CHUNK_BYTES, left))
         if not chunk:
@@ -136,9 +136,9 @@ def archive_verify(stream: BinaryIO, told: Bytes = _unheard) -> dict[str, Any]:
         told(size - left)
     footer = stream.read(_FOOTER_BYTES)
     if not footer.startswith(_MARK):
-        raise BackupError("this is no backup, or it was cut short: its last line is missing")
+        raise BackupError("this is not a backup, or it was cut short: its last line is missing")
     if footer != _MARK + sha256.hexdigest().encode() + b"\n":
-        raise BackupError("the backup is damaged: its checksum does not fit; take another copy of it")
+        raise BackupError("the backup is damaged: its checksum does not match; use another copy")
     return _manifest(stream)
 
 

@@ -43,7 +43,7 @@ class Restored:
     files: int
     rows: int
     lost: int
-    """Runs that were under way; they go on from their newest checkpoint."""
+    """Runs that were under way; they resume from their newest checkpoint."""
     secrets: bool
 
 

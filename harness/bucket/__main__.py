@@ -108,7 +108,7 @@ def main() -> int:
 
         django.setup()
     except SettingsError as error:
-        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
+        refusal_write(str(error), lead="Cannot continue", code="refused", as_json=given.json)
         return EXIT_REFUSED
     from django.db import DatabaseError
 
@@ -118,14 +118,14 @@ def main() -> int:
         with Teller(quiet=given.json) as tell:
             text, values = _COMMANDS[given.command](tell)
     except (SettingsError, DatabaseError) as error:
-        refusal_write(str(error), lead="Cannot go on", code="refused", as_json=given.json)
+        refusal_write(str(error), lead="Cannot continue", code="refused", as_json=given.json)
         return EXIT_REFUSED
     except BucketTrouble as error:
         code = "away" if error.away else "refused"
         refusal_write(str(error), lead="The object store", code=code, as_json=given.json)
         return EXIT_AWAY if error.away else EXIT_REFUSED
     except KeyboardInterrupt:
-        text = "what was copied stays; the same command goes on there"
+        text = "what was copied is kept; run the same command again to continue"
         refusal_write(text, lead="Interrupted", code="interrupted", as_json=given.json)
         return EXIT_INTERRUPTED
     sys.stdout.write((json.dumps(values) if given.json else text) + "\n")

@@ -51,7 +51,7 @@ class BucketStatus(Listed):
     waiting: int
     """Datasets and jobs that changed, or may have, and are not copied yet."""
     copying: bool
-    """Whether a pass goes on at this moment."""
+    """Whether a pass is running now."""
 
 
 def bucket_status() -> BucketStatus | None:
@@ -77,7 +77,7 @@ def bucket_status() -> BucketStatus | None:
 
 def _standing(known: MirrorState, now_s: float, *, is_going: bool) -> tuple[Standing, str, str]:
     if not is_going and known.began_s and now_s - known.began_s > STOPPED_S:
-        return Standing.STOPPED, "nothing is copied any more", _CONTROL
+        return Standing.STOPPED, "nothing is being copied", _CONTROL
     if known.trouble:
         return Standing.TROUBLE, known.trouble, known.step
     if not known.complete_s:

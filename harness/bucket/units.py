@@ -69,7 +69,7 @@ def rows_read(text: str) -> list[UnitFile]:
         rows = [UnitFile(**row) for row in json.loads(text)["files"]]
         good = all(_is_plain(row.path) and _SHA256.fullmatch(row.sha256) and row.bytes >= 0 for row in rows)
     except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"this is no list of files: {error}") from error
+        raise ValueError(f"this is not a list of files: {error}") from error
     if not good:
         raise ValueError("the list names what is no file of a unit")
     return rows

@@ -29,7 +29,7 @@ def wanted_check(unit: str, below: str) -> None:
     _folder().mkdir(parents=True, exist_ok=True)
     (_folder() / note_name(unit)).touch()
     raise Unavailable(
-        "This was lost from the store, and is being brought back from its copy in the object store.",
+        "This was lost from the store and is being restored from its copy in the object store.",
         hint="Try again in a minute.",
     )
 

@@ -83,7 +83,7 @@ def _check_kinds(points: Sequence[CalibrationPoint]) -> None:
         if point.kind not in DeviceKind.values:
             problem = f"there is no kind of device {point.kind[:40]!r}; use {' or '.join(DeviceKind.values)}"
         elif len(point.model_name) > _NAME_LENGTH or len(point.point_id) > _NAME_LENGTH or len(point.family) > 40:
-            problem = "a name is longer than 120 letters"
+            problem = "a name is longer than 120 characters"
         if problem:
             raise Invalid(
                 f"The file cannot be imported: row {number}: {problem}.", field="file", code="calibration_row"

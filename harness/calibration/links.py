@@ -23,7 +23,7 @@ def link_read(report: dict[str, Any]) -> LinkModel:
         sizes = [float(value) for value in report["sizes_bytes"]]
         return fit_link(sizes, [float(value) for value in report["seconds"]], ranks=LINK_RANKS)
     except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"The answer is no probe of a link: {error}") from error
+        raise ValueError(f"The answer is not a link measurement: {error}") from error
 
 
 def link_store(run: CalibrationRun, link: LinkModel) -> DeviceModelRow:

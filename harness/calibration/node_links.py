@@ -230,7 +230,7 @@ def _answered(link: NodeLink, report: dict[str, Any]) -> None:
     try:
         figures = _figures(report)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        _fail(link, f"The answer is no measurement: {error}")
+        _fail(link, f"The answer is not a measurement: {error}")
         return
     through, asked = _through(link, report), link.order["path"]["network"]
     if through != asked:

@@ -39,12 +39,12 @@ def reach_words(run: CalibrationRun) -> str:
     begin += f", beside {before} from before" if 0 < before < LEAST_HELD_OUT else ""
     if new + before < LEAST_POINTS:
         return (
-            f"{begin}: too few for a model, which needs {LEAST_POINTS} at least. Estimates go on resting on figures of "
-            "the maker. Calibrate with more time: it goes on where it stopped."
+            f"{begin}: too few for a model, which needs {LEAST_POINTS} at least. Until then estimates use the "
+            "manufacturer's figures. Calibrate with more time: it continues where it stopped."
         )
     if new + before < LEAST_HELD_OUT:
         return (
             f"{begin}: enough for a model with wide ranges. From {LEAST_HELD_OUT} points on they come from programs "
-            "that were held out. Calibrate with more time: it goes on where it stopped."
+            "that were held out. Calibrate with more time: it continues where it stopped."
         )
     return f"{begin}: a model whose ranges come from programs that were held out."

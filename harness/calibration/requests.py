@@ -100,7 +100,7 @@ def answer_read(report: dict[str, Any], run: CalibrationRun, planned: Planned) -
             point_id=planned.point_id,
         )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"The answer is no measurement: {error}") from error
+        raise ValueError(f"The answer is not a measurement: {error}") from error
 
 
 def check_ok(report: dict[str, Any]) -> None:

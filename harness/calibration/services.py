@@ -60,7 +60,7 @@ def calibration_start(
             task_send_on_commit("control.calibrate")
     except IntegrityError as error:
         raise Conflict(
-            f"A calibration of {kind} on {found.name} is under way.", hint="Wait for its end, or stop it first."
+            f"A calibration of {kind} on {found.name} is under way.", hint="Wait until it ends, or stop it first."
         ) from error
     return run
 
@@ -90,7 +90,7 @@ def _check(kind: str, budget_s: Any) -> None:
         raise Invalid(
             f"The budget is from {BUDGET_LEAST_S:.0f} s to {BUDGET_MOST_S / 3600:.0f} h, not {budget_s:g} s.",
             field="budget_s",
-            hint="Ten minutes measure some 200 points on a core.",
+            hint="Ten minutes measure about 200 points on a core.",
         )
 
 

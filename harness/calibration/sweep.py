@@ -92,12 +92,12 @@ def run_advance(run_id: str) -> None:
             return
         devices = run_devices(run)
         if not devices:
-            run_move(run, RunState.FAILED, message=f"{run.node_name} has no {run.model_name} any more.")
+            run_move(run, RunState.FAILED, message=f"{run.node_name} no longer has a {run.model_name}.")
             return
         try:
             devices_hold(run)
         except HarnessError as error:
-            run_move(run, RunState.STOPPED, message=f"Its devices are not free any more: {error.message}")
+            run_move(run, RunState.STOPPED, message=f"Its devices are no longer free: {error.message}")
             return
         if run.node.state == NodeState.DOWN:
             _note(run, f"Waits for {run.node_name}: it does not answer.")

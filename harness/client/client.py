@@ -85,7 +85,7 @@ class Client:
             if len(same) > 1:
                 ids = ", ".join(f"{item['id']} (in {item['project']}, {item['created_at'][:16]})" for item in same)
                 raise BadInput(
-                    f"{len(same)} datasets are called {id_or_name}: {ids}.", hint="Name one by its id."
+                    f"{len(same)} datasets are named {id_or_name}: {ids}.", hint="Use an id instead."
                 ) from error
             if not same:
                 told = {"message": f"There is no dataset {id_or_name!r} that you can see.", "code": error.code}
@@ -210,7 +210,7 @@ class Client:
                 return body
             if end_s is not None and time.monotonic() > end_s:
                 raise WaitTimeout(
-                    f"It is still {body['state']} after {timeout_s:.0f} s.", hint="It goes on; ask again later."
+                    f"It is still {body['state']} after {timeout_s:.0f} s.", hint="It continues; ask again later."
                 )
             time.sleep(_POLL_S)
 

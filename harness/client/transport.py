@@ -30,9 +30,12 @@ class Transport:
 
     def __init__(self, url: str, token: str = "", *, timeout_s: float = READ_TIMEOUT_S) -> None:
         if not _is_address(url):
-            raise BadInput(f"{url!r} is no address of a portal.", hint="Give for example http://127.0.0.1:8000.")
+            raise BadInput(f"{url!r} is not the address of a portal.", hint="Write it like http://127.0.0.1:8000.")
         if not token.isascii() or not token.isprintable() or " " in token:
-            raise BadInput("This is no token: it holds spaces or letters that no token has.", hint="Copy it anew.")
+            raise BadInput(
+                "This is not a valid token: it contains spaces or other characters that no token has.",
+                hint="Copy it again.",
+            )
         self.url = url.rstrip("/")
         self._has_answered = False
         headers = {"Accept": "application/json", "User-Agent": "dlh-client"}
@@ -111,7 +114,7 @@ class Transport:
 
     def _no_portal(self, response: httpx.Response) -> Unreachable:
         return Unreachable(
-            f"What answers at {self.url} is no portal of the harness (status {response.status_code}).",
+            f"The server at {self.url} is not a portal of the harness (status {response.status_code}).",
             hint="Check the address.",
         )
 

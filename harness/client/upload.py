@@ -80,9 +80,9 @@ class Upload:
         except OSError as error:
             raise BadInput(f"{path} cannot be read: {error.strerror}.", hint="Check the path.") from error
         if not path.is_file():
-            raise BadInput(f"{path} is no file.", hint="Pack a folder of pictures into a zip first.")
+            raise BadInput(f"{path} is not a file.", hint="Pack a folder of pictures into a zip first.")
         if stat.st_size == 0:
-            raise BadInput(f"{path} is empty.", hint="Give a file that holds data.")
+            raise BadInput(f"{path} is empty.", hint="Choose a file that contains data.")
         self._transport, self._path, self._sleep = transport, path, sleep
         self._metadata = {"filename": path.name, **{key: value for key, value in metadata.items() if value}}
         self._size = stat.st_size
@@ -101,7 +101,7 @@ class Upload:
                 stream.seek(offset)
                 piece = stream.read(CHUNK_BYTES)
                 if not piece and offset < self._size:
-                    raise BadInput(f"{self._path} became shorter while it was sent.", hint="Upload it again.")
+                    raise BadInput(f"{self._path} became shorter while it was being sent.", hint="Upload it again.")
                 try:
                     offset, dataset_id = self._send(place, offset, piece)
                     failures = 0
@@ -164,8 +164,8 @@ class Upload:
             response = http.request(method, API + path, **options)
         except httpx.HTTPError as error:
             raise Unreachable(
-                f"The upload of {self._path.name} was cut: {error or type(error).__name__}.",
-                hint="Run the same command again: it goes on where it stopped.",
+                f"The upload of {self._path.name} was interrupted: {error or type(error).__name__}.",
+                hint="Run the same command again: it continues where it stopped.",
             ) from error
         if response.is_success:
             return response
@@ -177,7 +177,7 @@ class Upload:
 def _head_error(status: int) -> dict[str, str]:
     """The answer to a HEAD has no body to tell more."""
     if status == 404:
-        return {"message": "There is no such upload any more.", "code": "not_found"}
+        return {"message": "This upload no longer exists.", "code": "not_found"}
     return {"message": f"The portal answered {status}."}
 
 

@@ -28,7 +28,7 @@ def source_name_clean(filename: str) -> str:
     """The last part of a file name, fit for our store. Raises `Invalid` for names with control characters."""
     name = filename.replace("\\", "/").rsplit("/", 1)[-1].strip()
     if not name or name in {".", ".."} or any(ord(letter) < 32 or ord(letter) == 127 for letter in name):
-        raise Invalid(f"{filename!r} is no file name.", field="filename", hint="Rename the file.")
+        raise Invalid(f"{filename!r} is not a valid file name.", field="filename", hint="Rename the file.")
     name = name.lstrip(".") or "data"
     stem, dot, suffix = name.partition(".")
     while len(name.encode()) > _NAME_LENGTH_MAX:
@@ -111,8 +111,8 @@ def disk_full_told() -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise NoSpace(
-                "The disk is full; what arrived so far is kept.",
-                hint="Free space on the store's disk, then go on with the same upload.",
+                "The disk is full; what has arrived so far is kept.",
+                hint="Free space on the store's disk, then continue the same upload.",
             ) from error
         raise
 

@@ -118,9 +118,9 @@ def _judge(completed: Completed, ended: dict[str, Any]) -> None:
     if completed.timed_out:
         raise ProfileFailed(_problem("too_slow", f"Reading took longer than {WALL_LIMIT_S / 3600:.0f} hours."))
     if completed.out_of_memory or "MemoryError" in completed.stderr:
-        raise ProfileFailed(_problem("out_of_memory", "Reading this file took more memory than it may have."))
+        raise ProfileFailed(_problem("out_of_memory", "Reading this file took more memory than allowed."))
     if "No space left on device" in completed.stderr:
-        raise ProfileFailed(_problem("disk_full", "The disk was full before the file was read."))
+        raise ProfileFailed(_problem("disk_full", "The disk filled up before the file was read."))
     raise ProfileFailed(_problem("reading_failed", f"Reading this file failed (exit code {completed.returncode})."))
 
 
@@ -141,8 +141,10 @@ def _plain_only(folder: Path) -> None:
     """Pass if there are only plain files and folders: the portal reads them later by their names."""
     for path in folder.rglob("*"):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            _log.error("the reading left %s, which is no plain file", path.name)
-            raise ProfileFailed(_problem("reading_failed", "Reading this file left something that is no plain file."))
+            _log.error("the reading left %s, which is not a regular file", path.name)
+            raise ProfileFailed(
+                _problem("reading_failed", "Reading this file left something that is not a regular file.")
+            )
 
 
 def _profile(folder: Path) -> DatasetProfile:

@@ -35,7 +35,7 @@ def dataset_purge(*, user: User, dataset: Dataset) -> None:
     """
     role = require(user, dataset.project, Role.MEMBER)
     if dataset.owner_id != user.pk and role != Role.ADMIN:
-        raise Forbidden("Only its owner or an admin of the project deletes a dataset.", hint="Ask them.")
+        raise Forbidden("Only its owner or an admin of the project deletes a dataset.", hint="Ask one of them.")
     with transaction.atomic():
         row = Dataset.objects.select_for_update().filter(pk=dataset.pk).first()
         if row is None:

@@ -164,7 +164,7 @@ def _reading_start(dataset: Dataset) -> None:
 def _name_check(name: str) -> str:
     name = name.strip()
     if not name or len(name) > 120:
-        raise Invalid("A dataset needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+        raise Invalid("A dataset needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
     return name
 
 
@@ -220,11 +220,11 @@ def dataset_delete(*, user: User, dataset: Dataset) -> None:
     """Move to the trash, from where it can be restored for `TRASH_DAYS`. Raises `NotFound`, `Forbidden`, `Conflict`."""
     role = require(user, dataset.project, Role.MEMBER)
     if dataset.owner_id != user.pk and role != Role.ADMIN:
-        raise Forbidden("Only its owner or an admin of the project deletes a dataset.", hint="Ask them.")
+        raise Forbidden("Only its owner or an admin of the project deletes a dataset.", hint="Ask one of them.")
     from harness.jobs.selectors import jobs_active_of_dataset
 
     if jobs_active_of_dataset(dataset.pk):
-        raise Conflict("Jobs that run or wait use this dataset.", hint="Cancel them or wait for their end.")
+        raise Conflict("Jobs that run or wait use this dataset.", hint="Cancel them or wait until they end.")
     Dataset.objects.filter(pk=dataset.pk, deleted_at=None).update(deleted_at=timezone.now())
     dataset.refresh_from_db(fields=["deleted_at"])
     publish_dataset(dataset.project_id, dataset.pk, {"deleted": True})

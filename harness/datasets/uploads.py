@@ -39,7 +39,7 @@ def upload_create(
     filename = source_name_clean(filename)
     plain = options_plain(options_check(options))
     if len(name) > 120:
-        raise Invalid("A dataset needs a name of at most 120 letters.", field="name", hint="Give it a short name.")
+        raise Invalid("A dataset needs a name of at most 120 characters.", field="name", hint="Give it a short name.")
     if size_bytes is not None:
         _size_check(filename, size_bytes)
     space_check(size_bytes or 0)
@@ -57,11 +57,11 @@ def upload_create(
 
 def _size_check(filename: str, size_bytes: int) -> None:
     if size_bytes <= 0:
-        raise Invalid(f"{filename} is empty.", field="size_bytes", hint="Give a file that holds data.")
+        raise Invalid(f"{filename} is empty.", field="size_bytes", hint="Choose a file that contains data.")
     if size_bytes > settings.UPLOAD_LIMIT_BYTES:
         raise TooLarge(
             f"{filename} has {size_bytes / 2**30:.1f} GiB; the limit is {settings.UPLOAD_LIMIT_BYTES / 2**30:.0f} GiB.",
-            hint="Upload less, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
+            hint="Upload a smaller file, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
         )
 
 
@@ -101,9 +101,9 @@ def _count_check(user: User) -> None:
     User.objects.select_for_update().get(pk=user.pk)
     if Upload.objects.filter(owner=user, dataset=None).count() >= settings.UPLOADS_OPEN_MAX:
         raise TooMany(
-            f"You have {settings.UPLOADS_OPEN_MAX} unfinished uploads, which is the most that one person may have.",
-            hint="Finish some, or give some up: `dlh data uploads --give-up ID`, or `DELETE /uploads/ID`. "
-            f"What is not touched for {settings.UPLOAD_EXPIRES_DAYS} days goes by itself.",
+            f"You have {settings.UPLOADS_OPEN_MAX} unfinished uploads, which is the maximum per person.",
+            hint="Finish or discard some: `dlh data uploads --give-up ID`, or `DELETE /uploads/ID`. "
+            f"What is not touched for {settings.UPLOAD_EXPIRES_DAYS} days is removed automatically.",
         )
 
 
@@ -117,7 +117,7 @@ def upload_get(*, user: User, upload_id: str) -> Upload:
     """An upload of the person's own. Raises `NotFound`."""
     upload = Upload.objects.select_related("project", "dataset").filter(pk=upload_id, owner=user).first()
     if upload is None:
-        raise NotFound("There is no such upload, or it has expired.", hint="Begin it again.")
+        raise NotFound("There is no such upload, or it has expired.", hint="Start it again.")
     require(user, upload.project, Role.MEMBER)
     return upload
 
@@ -134,7 +134,7 @@ def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes], whole:
             raise Conflict(
                 f"The upload stands at byte {upload.offset_bytes}, not {offset}.",
                 code="wrong_offset",
-                hint="Ask for the offset and go on from there.",
+                hint="Ask for the offset and continue from there.",
                 details={"offset": upload.offset_bytes},
             )
         return _write(upload, descriptor, chunk, whole=whole)
@@ -150,7 +150,7 @@ def upload_refresh(upload: Upload, *fields: str) -> None:
 
 def upload_gone() -> NotFound:
     """What is told of an upload whose row or bytes are there no more."""
-    return NotFound("This upload has expired, was given up or is finished.", hint="Begin it again.")
+    return NotFound("This upload has expired, was given up or is finished.", hint="Start it again.")
 
 
 @contextmanager
@@ -167,7 +167,9 @@ def upload_lock(upload: Upload, *, wait: bool) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
-            raise Conflict("Another request writes this upload.", code="locked", hint="Wait and go on.") from error
+            raise Conflict(
+                "Another request is writing to this upload.", code="locked", hint="Wait, then continue."
+            ) from error
         yield descriptor
     finally:
         os.close(descriptor)
@@ -182,7 +184,7 @@ def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes], *, whole: bo
             for piece in chunk:
                 view = memoryview(piece)
                 if position + len(view) > upload.size_bytes:
-                    raise TooLarge(f"More bytes than the {upload.size_bytes} that were announced.")
+                    raise TooLarge(f"This is more than the {upload.size_bytes} bytes that were announced.")
                 space_check(len(view))  # at its beginning there was room for this upload, not for all at once
                 while view:
                     written = os.pwrite(descriptor, view, position)

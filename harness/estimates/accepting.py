@@ -48,7 +48,7 @@ def offer_accept(
     """
     job = offer.job
     if job is None:
-        raise Invalid("This offer belongs to no job.", hint="Make a job of the spec, and ask for its offer.")
+        raise Invalid("This offer does not belong to a job.", hint="Create a job from the spec, and ask for its offer.")
     require(user, job.project, Role.MEMBER)
     job.refresh_from_db()
     if job.state not in OFFERABLE:
@@ -59,7 +59,7 @@ def offer_accept(
     if job.state == JobState.DRAFT:
         job = job_spec_update(user=user, job=job, spec=_spec_with(job, chosen, offer))
         if job_key(job) != (offer.inspection.key if offer.inspection else ""):
-            raise _stale(user, job, offer, "With these devices the program does other steps.")
+            raise _stale(user, job, offer, "With these devices the program makes different steps.")
     with transaction.atomic():
         _hold(job)
         ways = _ways(priced, chosen, elastic=elastic)
@@ -69,7 +69,7 @@ def offer_accept(
         OfferRow.objects.filter(pk=offer.pk).update(
             state=OfferState.ACCEPTED, accepted=chosen.estimate.to_dict()["allocation"]
         )
-        job_note(job, "person", f"Offer taken: {_line_words(chosen)}", actor=user, data={"offer_id": offer.pk})
+        job_note(job, "person", f"Offer accepted: {_line_words(chosen)}", actor=user, data={"offer_id": offer.pk})
     offer.refresh_from_db()
     return job
 
@@ -78,7 +78,7 @@ def _hold(job: Job) -> None:
     """Let nobody start the job until the transaction ends. Raises `Conflict` where somebody just did."""
     facts_change()
     if not Job.objects.filter(pk=job.pk, state=job.state).exists():
-        raise Conflict(f"{job.name} has begun meanwhile.", code="wrong_state", hint="Look at it again.")
+        raise Conflict(f"{job.name} has started in the meantime.", code="wrong_state", hint="Check it again.")
 
 
 def _promise_check(job: Job) -> None:
@@ -88,9 +88,9 @@ def _promise_check(job: Job) -> None:
     fields = job_admit_again(job)
     if fields["promised_at"] is None:
         raise Conflict(
-            "With these devices the finish that was promised could not be kept.",
+            "With these devices the promised finish could not be kept.",
             code="promise_lost",
-            hint=f"{fields['promise'].get('text', '')} Take another line, or clone the job.".strip(),
+            hint=f"{fields['promise'].get('text', '')} Choose another line, or clone the job.".strip(),
         )
     Job.objects.filter(pk=job.pk).update(**fields)
 
@@ -110,17 +110,17 @@ def line_of(offer: OfferRow, place: int | None, *, promised: bool = True) -> Off
     line = priced.lines[place]
     allowed = {None, Hindrance.NOT_WISHED} | (set() if promised else {Hindrance.DEADLINE})
     if line.hindrance not in allowed:
-        raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Take another line.")
+        raise Conflict(line.why, code=f"line_{line.hindrance}", field="line", hint="Choose another line.")
     return line
 
 
 def _fresh(user: User, job: Job, offer: OfferRow, chosen: OfferLine) -> None:
     """Pass if devices and program are what they were when the offer was made. Raises `Conflict` with a new offer."""
     if offer.inspection is None or job_key(job) != offer.inspection.key:
-        raise _stale(user, job, offer, "The program was changed since this offer was made.")
+        raise _stale(user, job, offer, "The program has changed since this offer was made.")
     way = chosen.allocation
     if not is_there(groups_read(job.project, memory_bytes=offer.memory_bytes), way):
-        raise _stale(user, job, offer, f"{devices_words(way)}: they are not in the pool any more.")
+        raise _stale(user, job, offer, f"{devices_words(way)}: they are no longer in the pool.")
 
 
 def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:
@@ -131,9 +131,7 @@ def offer_again(user: User, job: Job, offer: OfferRow) -> OfferRow:
 
 def _stale(user: User, job: Job, offer: OfferRow, text: str) -> Conflict:
     fresh = offer_again(user, job, offer)
-    return Conflict(
-        text, code="offer_stale", hint="Here is a new offer; look at it again.", details={"offer": fresh.pk}
-    )
+    return Conflict(text, code="offer_stale", hint="Here is a new offer; please check it.", details={"offer": fresh.pk})
 
 
 def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:

@@ -36,7 +36,7 @@ _NO_WORK = ("staleness", "backup", "learning_rate", "rate_rule")
 _LATE = {
     "code": "no_answer",
     "message": "No node answered in time.",
-    "hint": "See on the pool page whether a node is up, and ask again.",
+    "hint": "Check on the pool page that a node is up, then ask again.",
 }
 _log = logging.getLogger(__name__)
 
@@ -181,7 +181,7 @@ def _answer_read(report: dict[str, Any]) -> tuple[dict[str, Any] | None, dict[st
         try:
             return Workload.from_dict(report["workload"]).to_dict(), None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return None, {"code": "bad_answer", "message": f"The node's answer is no workload: {error}", "hint": ""}
+            return None, {"code": "bad_answer", "message": f"The node's answer is not a workload: {error}", "hint": ""}
     problem = report.get("problem")
     told = problem if isinstance(problem, dict) else {}
     return None, {

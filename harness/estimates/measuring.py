@@ -27,7 +27,7 @@ MEASURE_INSTEAD = frozenset({"cannot_trace", "time_limit"})
 """Problems of a reading after which a few real steps tell what a program takes."""
 PROBES_MOST = 3
 """So many probes that come to nothing through no fault of the program."""
-_ONE_ALONE = "A few steps tell of one device of the model that made them, and it asks for other devices."
+_ONE_ALONE = "A few steps only tell about the device model that made them, and it asks for other devices."
 _log = logging.getLogger(__name__)
 
 

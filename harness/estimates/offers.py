@@ -115,7 +115,7 @@ def offer_make(*, user: User, job: Job, asked: Asked, again: bool = False) -> Of
     """
     require(user, job.project, Role.MEMBER)
     if job.deleted_at or job.state not in OFFERABLE:
-        raise Conflict(f"{job.name} is {job.state}: there is nothing to offer any more.", hint="Clone it.")
+        raise Conflict(f"{job.name} is {job.state}: there is nothing to offer.", hint="Clone it.")
     row = asked.of_spec(job.spec).row()
     if job.state != JobState.DRAFT:
         row["deadline_at"] = job.deadline_at  # its promise was made at submit
@@ -198,7 +198,7 @@ def workload_check(body: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError("a step needs at least one row")
     except (ValueError, TypeError, AttributeError) as error:
         raise Invalid(
-            f"This is no workload: {error}.", field="workload", hint="See `Workload` in the API's docs."
+            f"This is not a workload: {error}.", field="workload", hint="See `Workload` in the API's docs."
         ) from error
     return read.to_dict()
 

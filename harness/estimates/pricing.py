@@ -124,8 +124,8 @@ def _declared_note(groups: Sequence[DeviceGroup]) -> list[str]:
     if not slow:
         return []
     return [
-        f"Emulated: {'; '.join(slow)}. Steps on these devices are drawn out to so many times their length, and are "
-        "estimated so; their power is taken for that of the busy device."
+        f"Emulated: {'; '.join(slow)}. Steps on these devices are stretched to that many times their length and "
+        "estimated accordingly; their power is taken to be that of the busy device."
     ]
 
 
@@ -169,7 +169,7 @@ _UNCALIBRATED = (
 _SHEETS = "are assumed from data sheets"
 _SHIPPED = "come from a calibration of {} that ships with the harness"
 _ELSEWHERE = (
-    "What this program takes is known of {} alone, where a few real steps were tried, and not of what you asked for."
+    "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
 )
 
 
@@ -276,7 +276,7 @@ def _notes(estimates: list[Estimate], guessed: bool, probes: Mapping[Key, Probe]
         by_source[source].append(name or kind)
     notes = [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
     if guessed:
-        notes.append("Starts rest on a guess: a job whose end nobody has estimated holds devices.")
+        notes.append("Start times are a guess: a job without an estimated end is using devices.")
     return notes
 
 

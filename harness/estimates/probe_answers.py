@@ -44,7 +44,7 @@ USE_NAME = "Steps tried before a run"
 PEAK_BYTES_MOST = 1 << 50
 """No host has as much."""
 ROW_FIGURES = ("evaluation_row_s", "load_row_s")
-_LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
+_LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "Check that it is up, then ask again."}
 
 
 def probe_done(report: dict[str, Any]) -> ProbeRow | None:
@@ -166,7 +166,7 @@ def _measured(report: Mapping[str, Any], allocation: Allocation) -> Probe:
             load_row_s=_above_0(report.get("load_row_s")),
         )
     except TypeError as error:
-        raise ValueError(f"The node's answer is no measurement: {error}") from error
+        raise ValueError(f"The node's answer is not a measurement: {error}") from error
 
 
 def _above_0(value: Any) -> float | None:

@@ -50,7 +50,7 @@ def probe_request(*, user: User, job: Job, inspection: Inspection, kind: str = "
     """
     require(user, job.project, Role.MEMBER)
     if kind and kind not in DeviceKind.values:
-        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint="Take cpu or cuda.")
+        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="kind", hint="Use cpu or cuda.")
     return probe_begin(by=user, job=job, inspection=inspection, kind=kind, model_name=model_name)
 
 
@@ -63,7 +63,7 @@ def probe_begin(*, by: User, job: Job, inspection: Inspection, kind: str, model_
     if content_key(files, job.dataset_sha256 or job.dataset.sha256) != inspection.key:
         # What one program takes must never be kept as what another takes.
         raise Conflict(
-            "The program was changed since this offer was made.", code="offer_stale", hint="Ask for a new offer first."
+            "The program has changed since this offer was made.", code="offer_stale", hint="Ask for a new offer first."
         )
     with transaction.atomic():
         # Nothing that is being decided on the facts before this starts on the device that is taken here.
@@ -138,7 +138,7 @@ def idle_device(job: Job, kind: str, model_name: str) -> Device:
     if not idle:
         raise Unavailable(
             "No device is idle for a few steps right now.",
-            hint="Ask again when one is; the pool page shows what runs.",
+            hint="Ask again when one is; the pool page shows what is running.",
         )
     full = _kinds_full(job.project)
     allowed = [device for device in idle if device.kind not in full]

@@ -41,7 +41,7 @@ from scheduler.workload import Workload
 from worker.states import JobState
 
 _log = logging.getLogger(__name__)
-OFFER_LOST = "The devices of the offer that was taken are not in the pool any more, or are declared others."
+OFFER_LOST = "The devices of the accepted offer are no longer in the pool, or were redeclared."
 
 __all__ = [
     "PREFIX",
@@ -207,7 +207,7 @@ def offer_probe(*, user: User, offer: OfferRow, kind: str = "", model_name: str 
     """
     if offer.job is None or offer.inspection is None:
         raise Invalid(
-            "Only the program of a job can be tried on a device.", hint="Make a job of the spec; it stays a draft."
+            "Only the program of a job can be tried on a device.", hint="Create a job from the spec; it stays a draft."
         )
     require(user, offer.job.project, Role.MEMBER)
     require_no_run(offer.job)

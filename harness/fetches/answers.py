@@ -66,11 +66,11 @@ def status_check(response: http.client.HTTPResponse, host: str) -> None:
     if status in {200, 206}:
         return
     if status == 416:
-        raise FetchChanged("changed", f"{host} has no more of the file than has arrived.")
+        raise FetchChanged("changed", f"{host} has no more of the file than what has arrived.")
     if status in {401, 403, 407}:
         raise FetchRefused(
             "sign_in",
-            f"{host} gives this file to nobody who has not signed in ({status}).",
+            f"{host} only gives this file to people who are signed in ({status}).",
             "Give an address that needs no sign-in (a signed or public one), or download the file and upload it here.",
         )
     if status in {404, 410}:
@@ -87,7 +87,7 @@ def _is_gzipped(encoding: str, name: str) -> bool:
     if encoding in {"", "identity"}:
         return False
     if encoding not in {"gzip", "x-gzip"}:
-        message = f"The server packs the file in a way that was not asked for ({encoding[:20]})."
+        message = f"The server compresses the file in a way that was not requested ({encoding[:20]})."
         raise FetchRefused("encoding", message, "Download the file with your browser, then upload it here.")
     return not name.lower().endswith((".gz", ".tgz"))
 
@@ -101,10 +101,10 @@ def _range(text: str, offset: int, length: int | None) -> tuple[int, int | None]
     """(where it begins, bytes of the whole file) of a part that was asked for."""
     match = _RANGE.fullmatch(text.strip())
     if match is None or not offset or int(match[1]) != offset:
-        raise FetchChanged("changed", "The server sent another part of the file than it was asked for.")
+        raise FetchChanged("changed", "The server sent a different part of the file than requested.")
     total = None if match[3] == "*" else int(match[3])
     if total is None or int(match[2]) + 1 != total or (length is not None and length != total - offset):
-        raise FetchChanged("changed", "The server sent another part of the file than it was asked for.")
+        raise FetchChanged("changed", "The server sent a different part of the file than requested.")
     return offset, total
 
 

@@ -70,7 +70,7 @@ class Bringing:
             answer.total_bytes != self._fetch.total_bytes
         )
         if is_other or is_longer:
-            raise FetchChanged("changed", "The file at this address was changed while it was fetched.")
+            raise FetchChanged("changed", "The file at this address changed while it was being fetched.")
 
     def _begin(self, answer: Answer, read: Read) -> Read:
         """Take it as a new file, unless it is a web page; the value reads it from its first byte."""
@@ -115,7 +115,7 @@ class Bringing:
         if offset + more_bytes > settings.UPLOAD_LIMIT_BYTES:
             raise TooLarge(
                 f"{self._upload.filename} is larger than the limit, {size_words(settings.UPLOAD_LIMIT_BYTES)}.",
-                hint="Give less, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
+                hint="Use a smaller file, or ask an admin to raise DLH_UPLOAD_LIMIT_GIB.",
             )
         wanted = offset + more_bytes + min(GROWTH_BYTES, max(PIECE_BYTES, offset))
         try:
@@ -130,4 +130,4 @@ class Bringing:
             upload_resize(upload=self._upload, size_bytes=offset)
             claims.write(self._fetch, total_bytes=offset)
         elif offset != self._fetch.total_bytes:
-            raise FetchTrouble("cut_off", "The connection broke before the whole file had arrived.")
+            raise FetchTrouble("cut_off", "The connection broke before the whole file arrived.")

@@ -34,7 +34,7 @@ class Pace:
             return
         if self.arrived_bytes - self._checked_bytes < SLOW_BYTES:
             raise FetchTrouble(
-                "too_slow", f"The server sends less than {SLOW_BYTES >> 10} KiB in a minute, which is given up."
+                "too_slow", f"The server sends less than {SLOW_BYTES >> 10} KiB per minute; the fetch was given up."
             )
         self._checked_s, self._checked_bytes = now_s, self.arrived_bytes
 

@@ -53,11 +53,11 @@ def url_check(text: str) -> str:
 def _plain(text: str) -> str:
     """Letters of other scripts and spaces written as browsers do. Raises `AddressRefused`."""
     if len(text) > URL_LETTERS_MAX or not text.isprintable():
-        raise AddressRefused(f"A dataset's address is a URL of at most {URL_LETTERS_MAX} letters.")
+        raise AddressRefused(f"A dataset's address must be a URL of at most {URL_LETTERS_MAX} characters.")
     try:
         parts = urlsplit(text)
         host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
     except ValueError as error:
-        raise AddressRefused("This is no URL.") from error
+        raise AddressRefused("This is not a valid URL.") from error
     path, query = (quote(part, safe=_PLAIN) for part in (parts.path, parts.query))
     return urlunsplit((parts.scheme, host, path, query, ""))

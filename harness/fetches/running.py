@@ -86,7 +86,7 @@ def _bring(fetch: Fetch) -> None:
     """Raises `FetchTrouble`, `HarnessError`, `Lost`."""
     _right_check(fetch)
     if fetch.begun_at is not None and timezone.now() - fetch.begun_at > WHOLE:
-        raise FetchRefused("too_slow", "A day has passed, and the file has not arrived.")
+        raise FetchRefused("too_slow", "The file has not arrived within a day.")
     if not _is_whole(fetch):
         Bringing(fetch).run()
         _right_check(fetch)
@@ -100,7 +100,7 @@ def _right_check(fetch: Fetch) -> None:
         require(fetch.upload.owner, fetch.upload.project, Role.MEMBER)
     except (NotFound, Forbidden) as error:
         name = fetch.upload.project.name
-        raise FetchRefused("forbidden", f"You may add nothing to the project {name} any more.") from error
+        raise FetchRefused("forbidden", f"You can no longer add anything to the project {name}.") from error
 
 
 def _is_whole(fetch: Fetch) -> bool:
@@ -119,8 +119,8 @@ def _later(fetch: Fetch, trouble: FetchTrouble, had_bytes: int) -> None:
 def _begin_anew(fetch: Fetch, changed: FetchChanged) -> None:
     """What has arrived is of another file. Raises `Lost`."""
     if fetch.restarts >= RESTARTS_MAX:
-        hint = "Ask whoever keeps it for an address that stays as it is."
-        _fail(fetch, FetchRefused("changed", f"{changed.message} That was so {RESTARTS_MAX + 1} times.", hint))
+        hint = "Ask whoever maintains it for an address whose file does not change."
+        _fail(fetch, FetchRefused("changed", f"{changed.message} This happened {RESTARTS_MAX + 1} times.", hint))
         return
     _forget(fetch)
     claims.write(fetch, restarts=fetch.restarts + 1)

@@ -53,7 +53,7 @@ def fetch_again(*, user: User, fetch: Fetch) -> Fetch:
             state=FetchState.WAITING, due_at=timezone.now(), begun_at=None, tries=0, restarts=0, problem=None
         )
         if not again:
-            raise Conflict("This is being fetched, or is done.", hint="See how far it is.")
+            raise Conflict("This is already being fetched, or is done.", hint="Check its progress.")
         task_send_on_commit(FETCH_TASK)
     fetch.refresh_from_db()
     return fetch

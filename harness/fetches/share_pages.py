@@ -39,7 +39,7 @@ def share_page(url: str) -> SharePage | None:
     for site, name, pattern, direct in _PATHS:
         if host == name and pattern.fullmatch(parts.path):
             found = urlunsplit(parts._replace(path=pattern.sub(direct, parts.path)))
-            return _offered(f"This is the page on which {site} shows the file, not the file.", found)
+            return _offered(f"This is the {site} page about the file, not the file itself.", found)
     if host == "dropbox.com" and parts.path.startswith(("/s/", "/scl/fi/")):
         return _dropbox(url)
     known = _SIGNED_IN.get(host)
@@ -54,7 +54,7 @@ def _dropbox(url: str) -> SharePage | None:
     if query.get("dl") == "1" or query.get("raw") == "1":
         return None
     direct = urlunsplit(parts._replace(query=urlencode({**query, "dl": "1"})))
-    return _offered("This is the page on which Dropbox shows the file, not the file.", direct)
+    return _offered("This is the Dropbox page about the file, not the file itself.", direct)
 
 
 def _offered(message: str, direct_url: str) -> SharePage:

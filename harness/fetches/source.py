@@ -67,7 +67,7 @@ class Source:
             self.close()
             url = _next_url(url, response, asked.rules)
         else:
-            raise FetchRefused("redirects", f"The address leads on and on, more than {HOPS_MAX - 1} times.")
+            raise FetchRefused("redirects", f"The address redirects more than {HOPS_MAX - 1} times.")
         self._response = response
         try:
             self.answer: Answer = answer_read(response, asked_url=asked.url, url=url, offset=asked.offset)
@@ -170,17 +170,17 @@ def _next_url(url: str, response: http.client.HTTPResponse, rules: Rules) -> str
         found = urljoin(url, where)
         is_less_safe = urlsplit(url).scheme == "https" and urlsplit(found).scheme == "http"
     except ValueError as error:
-        raise FetchRefused("redirects", "The address leads to one that is no URL.") from error
+        raise FetchRefused("redirects", "The address redirects to something that is not a URL.") from error
     if not where:
-        raise FetchRefused("redirects", f"The server answered {response.status} and did not say where to go.")
+        raise FetchRefused("redirects", f"The server answered {response.status} without saying where to go.")
     if is_less_safe:
-        hint = "Give that address, if you trust the way to it."
+        hint = "Give that address, if you trust it."
         raise FetchRefused("redirects", f"The address leads from https to {found.partition('?')[0]}.", hint)
     return found
 
 
 def _cut_off(host: str) -> FetchTrouble:
-    return FetchTrouble("cut_off", f"The connection to {host} broke before the whole file had arrived.")
+    return FetchTrouble("cut_off", f"The connection to {host} broke before the whole file arrived.")
 
 
 @contextmanager
@@ -189,8 +189,8 @@ def told(host: str) -> Iterator[None]:
     try:
         yield
     except ssl.SSLCertVerificationError as error:
-        message = f"The certificate of {host} is not good: {error.verify_message}."
-        raise FetchRefused("tls", message, "Whoever runs the server has to mend it.") from error
+        message = f"The certificate of {host} is not valid: {error.verify_message}."
+        raise FetchRefused("tls", message, "Whoever runs the server has to fix it.") from error
     except ssl.SSLError as error:
         raise FetchTrouble("tls", f"No secure connection to {host}: {error.reason or 'it broke off'}.") from error
     except TimeoutError as error:

@@ -31,8 +31,8 @@ class Unpacked:
             if self._unpacked > max(FLOOR_BYTES, RATIO_MAX * self._packed):
                 raise FetchRefused(
                     "bomb",
-                    f"What the server sends unpacks to more than {RATIO_MAX} times its size: it is not taken.",
-                    "If this is no attack, download the file, and upload it packed as .gz or as Parquet.",
+                    f"What the server sends unpacks to more than {RATIO_MAX} times its size, so it was refused.",
+                    "If this is not an attack, download the file, and upload it packed as .gz or as Parquet.",
                 )
             if piece:
                 return piece
@@ -42,8 +42,8 @@ class Unpacked:
         try:
             piece = self._unpacker.decompress(self._waiting, PIECE_BYTES)
         except zlib.error as error:
-            message = "The server says that it packs the file with gzip, and what it sends is no gzip."
-            raise FetchRefused("encoding", message, "Whoever runs the server has to mend it.") from error
+            message = "The server says it packs the file with gzip, but what it sends is not gzip."
+            raise FetchRefused("encoding", message, "Whoever runs the server has to fix it.") from error
         self._is_holding = len(piece) == PIECE_BYTES  # there may be more of what was taken in
         self._waiting = self._unpacker.unconsumed_tail or self._unpacker.unused_data
         if self._unpacker.eof and self._waiting:
@@ -55,5 +55,5 @@ class Unpacked:
         self._waiting = self._read()
         self._packed += len(self._waiting)
         if not self._waiting and self._packed and not self._unpacker.eof:
-            raise FetchTrouble("cut_off", "What the server packs with gzip ends in the middle.")
+            raise FetchTrouble("cut_off", "The gzip data from the server ends in the middle.")
         return bool(self._waiting)

@@ -1,4 +1,4 @@
-"""Zip archives that are made while they are sent and are the same each time, so that a cut download goes on."""
+"""Zip archives made while they are sent and the same each time, so that an interrupted download can resume."""
 
 from __future__ import annotations
 

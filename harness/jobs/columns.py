@@ -49,7 +49,7 @@ FIELDS = {
 }
 """Columns that are in the job's row or beside it -> where."""
 PREDICTED = {"predicted_run_s": "run_s", "predicted_energy_j": "energy_j"}
-"""Columns of what was foretold at submit -> which figure of the estimate; its middle is shown."""
+"""Columns of what was predicted at submit -> which figure of the estimate; its middle is shown."""
 BASES = {"energy_j": "energy_basis", "predicted_energy_j": "predicted_energy_basis"}
 """Columns of energy -> those of what it rests on; of an energy used, where most of its figure comes from."""
 COMPUTED = ("energy_j", "device", "devices", *PREDICTED, *BASES.values())
@@ -170,7 +170,7 @@ def columns_get(keys: Sequence[str]) -> tuple[Column, ...]:
     """Columns by their names, each once; those shown by default where none is named. Raises `Invalid`."""
     wanted = dict.fromkeys(map(column_key, keys or DEFAULT))
     if len(wanted) > COLUMNS_MAX:
-        raise Invalid(f"A list has at most {COLUMNS_MAX} columns.", field="column", hint="Take some away.")
+        raise Invalid(f"A list can have at most {COLUMNS_MAX} columns.", field="column", hint="Remove some.")
     return tuple(column_get(key) for key in wanted)
 
 

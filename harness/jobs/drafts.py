@@ -53,7 +53,7 @@ def _deadline_problems(wish: TaskSpec) -> list[dict[str, str]]:
     deadline_at = wanted_deadline(wish)
     if deadline_at is None or deadline_at > timezone.now():
         return []
-    return [{"field": "budget.deadline", "message": "This time has passed: write a later one, or auto for none."}]
+    return [{"field": "budget.deadline", "message": "This time has passed: give a later one, or auto for none."}]
 
 
 def job_suggest(*, spec: str | dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
@@ -145,7 +145,7 @@ def _draft_require(user: User, job: Job, *, hold: bool = False) -> RunPaths:
     rows = Job.objects.select_for_update() if hold else Job.objects.all()
     job.refresh_from_db(fields=["state", "deleted_at"], from_queryset=rows)
     if job.state != JobState.DRAFT or job.deleted_at:
-        raise Conflict(f"{job.name} is {job.state} and cannot be edited any more.", hint="Clone it and edit the clone.")
+        raise Conflict(f"{job.name} is {job.state} and can no longer be edited.", hint="Clone it and edit the clone.")
     paths: RunPaths = settings.STORE.job(job.pk)
     return paths
 
@@ -200,10 +200,10 @@ def program_file_write(*, user: User, job: Job, name: str, text: str, expected_s
     found = programs.text_sha256(have.get(name, ""))
     if expected_sha256 not in {"", found} and have.get(name) != text:
         raise Conflict(
-            f"{name} was changed in another tab, or by somebody else, since it was opened here.",
+            f"{name} was changed in another tab or by someone else since it was opened here.",
             code="changed",
             field="name",
-            hint="Save again to write this text over theirs, or load the page again to see theirs first.",
+            hint="Save again to overwrite their text, or reload the page to see it first.",
             details={"sha256": found},
         )
     programs.file_write(paths.program, name, text)

@@ -1,4 +1,4 @@
-"""Which jobs ran on devices that were declared slower than they are: their times and speeds are no machine's."""
+"""Which jobs ran on devices that were declared slower than they are: not the times and speeds of a real machine."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ _hashes = Hashes()
 _REPORTED = ("inputs", "outputs", "opset", "check", "versions", "script", "model_bytes")
 _LISTS = {"inputs", "outputs"}
 _WORDS_MAX = 600
-_NO_ANSWER = {"message": "No node answered in time.", "hint": "See whether a node is up, and ask again."}
+_NO_ANSWER = {"message": "No node answered in time.", "hint": "Check that a node is up, then ask again."}
 
 
 def _newest(job: Job, checkpoint: str) -> ModelExport | None:
@@ -169,7 +169,7 @@ def export_done(report: dict[str, Any]) -> None:
     if told and not problem and _SHA256.fullmatch(sha256) and _has_model(export):
         _export_end(export, report=told, weights_sha256=sha256)
         return
-    said = problem if isinstance(problem, dict) else {"message": "The program wrote no model that can be offered."}
+    said = problem if isinstance(problem, dict) else {"message": "The program produced no model that can be offered."}
     words = {key: str(said.get(key) or "")[:_WORDS_MAX] for key in ("message", "hint")}
     _export_end(export, problem=words)
 
@@ -254,7 +254,7 @@ def _opened(export: ModelExport, name: str) -> BufferedReader:
         return _open(export, name)
     except (FileNotFoundError, UnsafePath) as error:
         wanted_check(f"jobs/{export.job_id}", f"exports/{export.pk}")
-        raise NotFound("The exported model is not there any more.", hint="Ask for it again.") from error
+        raise NotFound("The exported model is gone.", hint="Ask for it again.") from error
 
 
 def _ready(job: Job, checkpoint: str) -> ModelExport:

@@ -24,7 +24,7 @@ CAUSES: dict[FailureCode, Cause] = {
         hint="Lower the learning rate, or look for extreme values in the data. Checkpoints made before are kept.",
     ),
     FailureCode.OUT_OF_MEMORY: Cause(
-        message="The run took more memory than it was given.",
+        message="The run used more memory than it was given.",
         hint="Lower the batch size or the model's size, or give the run more memory.",
     ),
     FailureCode.DISK_FULL: Cause(
@@ -34,7 +34,7 @@ CAUSES: dict[FailureCode, Cause] = {
         message="The program stopped with an error.", hint="See the traceback; correct the program in a clone."
     ),
     FailureCode.PROGRAM_SYNTAX: Cause(
-        message="A file of the program is no valid Python.", hint="Correct the line that is named, in a clone."
+        message="A file of the program is not valid Python.", hint="Correct the line that is named, in a clone."
     ),
     FailureCode.MODEL_NO_BUILD: Cause(
         message="model.py has no function build(spec).",
@@ -51,24 +51,26 @@ CAUSES: dict[FailureCode, Cause] = {
         message="The checkpoint to resume from is damaged.", hint="Resume from an older checkpoint."
     ),
     FailureCode.TIME_LIMIT: Cause(
-        message="The run took longer than its time limit.", hint="Give it more time, or fewer epochs."
+        message="The run took longer than its time limit.", hint="Give it more time or fewer epochs."
     ),
     FailureCode.STALLED: Cause(
-        message="The run made no progress for too long and was ended.",
+        message="The run made no progress for too long and was stopped.",
         hint="See the logs for where it stopped; resume from its last checkpoint.",
     ),
     FailureCode.SANDBOX_TOO_WEAK: Cause(
-        message="The node cannot shut this program in as well as the pool asks.",
-        hint="Run it on another node, or have an admin lower the least level.",
+        message="The node cannot isolate this program as strongly as the pool requires.",
+        hint="Run it on another node, or ask an admin to lower the minimum level.",
     ),
     FailureCode.START_FAILED: Cause(
-        message="The node could not start the run.", hint="See the attempt's message; tell an admin.", retried=True
+        message="The node could not start the run.", hint="See the attempt's message, and tell an admin.", retried=True
     ),
     FailureCode.RANK_KILLED: Cause(
-        message="A process of the run was killed from outside.", hint="Resume from its last checkpoint.", retried=True
+        message="A process of the run was killed by something outside it.",
+        hint="Resume from its last checkpoint.",
+        retried=True,
     ),
     FailureCode.NODE_LOST: Cause(
-        message="The node was lost while the run was on it.", hint="Resume from its last checkpoint.", retried=True
+        message="The node was lost during the run.", hint="Resume from its last checkpoint.", retried=True
     ),
 }
 
@@ -95,5 +97,5 @@ def failure_of(body: dict[str, Any] | None, *, fallback: FailureCode) -> dict[st
 
 def given_up(failure: dict[str, Any], restarts: int) -> dict[str, Any]:
     """The failure of a run that was lost once too often without a new checkpoint in between."""
-    message = f"{failure['message']} It was started again {restarts} times, made no new checkpoint and was given up."
+    message = f"{failure['message']} It was restarted {restarts} times without a new checkpoint, then given up."
     return {**failure, "message": message, "hint": CAUSES[FailureCode(failure["code"])].hint or failure["hint"]}

@@ -21,7 +21,7 @@ OUTCOMES = [(outcome.value, outcome.value.capitalize()) for outcome in Outcome]
 
 
 class Job(models.Model):
-    """One wish (spec), one program, and the run that comes of it. Files: `RunPaths(store/jobs/<id>)`."""
+    """One request (spec), one program, and the run that results from it. Files: `RunPaths(store/jobs/<id>)`."""
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="jobs")
@@ -61,7 +61,7 @@ class Job(models.Model):
     estimate_turn = models.PositiveIntegerField(default=0)
     """While it waits without an estimate: number of the round that tried to make one last."""
     deadline_at = models.DateTimeField(null=True, blank=True)
-    """Wished finish time."""
+    """Requested finish time."""
     promised_at = models.DateTimeField(null=True, blank=True)
     """Finish time promised at admission; None: nothing was promised."""
     promise = models.JSONField(default=dict, blank=True)

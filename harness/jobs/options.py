@@ -74,7 +74,7 @@ def wanted_memory_bytes(job: Job) -> int:
 
 
 def wanted_deadline(spec: TaskSpec) -> datetime | None:
-    """The wished finish time."""
+    """The requested finish time."""
     wished = spec.budget.deadline
     return wished if isinstance(wished, datetime) else None
 

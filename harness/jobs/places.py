@@ -1,4 +1,4 @@
-"""What an edited spec.yaml may not change: where and in which mode the pool runs a job, which its own spec decides."""
+"""What an edited spec.yaml may not change: where and in which mode a job runs, which the job's own spec decides."""
 
 from __future__ import annotations
 

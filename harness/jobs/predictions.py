@@ -1,4 +1,4 @@
-"""Asks that a node answers: predictions with a job's weights, and trial runs of a draft's program."""
+"""Requests that a node answers: predictions with a job's weights, and trial runs of a draft's program."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def prediction_create(*, user: User, job: Job, input_name: str, data: bytes, che
     suffix = _SUFFIXES.get(PurePath(input_name.lower()).suffix.lstrip("."))
     if suffix is None:
         raise Invalid(
-            f"{input_name!r} is no input for a prediction.",
+            f"{input_name!r} cannot be used as input for a prediction.",
             field="input",
             hint=f"Give a file that ends in {', '.join(sorted(_SUFFIXES))}.",
         )
@@ -125,7 +125,7 @@ def weights_check(job: Job, checkpoint: str) -> None:
     except (FileNotFoundError, UnsafePath) as error:
         wanted_check(f"jobs/{job.pk}", WEIGHTS_FILE)
         raise Conflict(
-            "This job has no final weights yet.", hint="Wait for its end, or name one of its checkpoints."
+            "This job has no final weights yet.", hint="Wait until it ends, or name one of its checkpoints."
         ) from error
 
 
@@ -190,7 +190,7 @@ def predictions_expire() -> int:
     limit = timezone.now() - timedelta(seconds=ANSWER_LIMIT_S)
     late = list(Prediction.objects.select_related("job").filter(state="waiting", created_at__lt=limit))
     for prediction in late:
-        problem = {"message": "No node answered in time.", "hint": "See whether a node is up, and ask again."}
+        problem = {"message": "No node answered in time.", "hint": "Check that a node is up, then ask again."}
         _prediction_end(prediction, rows=None, problem=problem)
     return len(late)
 
@@ -202,7 +202,7 @@ def prediction_output(prediction: Prediction) -> dict[str, Any]:
     if not isinstance(body, dict) or not all(isinstance(body.get(key), list) for key in ("columns", "rows")):
         raise ValueError("output.json is not {columns, rows}")
     if not all(isinstance(row, list) for row in body["rows"]):
-        raise ValueError("a row of output.json is no list")
+        raise ValueError("a row of output.json is not a list")
     return body
 
 
@@ -228,7 +228,7 @@ def _pace_check(user: User) -> None:
     with suppress(ValueError):  # it ended just now
         cache.incr(key)
     if cache.get(key, 0) > CHECKS_PER_MINUTE_MAX:
-        raise TooMany("These are many trial runs in one minute.", hint="Wait a minute and try again.")
+        raise TooMany("Too many trial runs in one minute.", hint="Wait a minute and try again.")
 
 
 def check_done(report: dict[str, Any]) -> None:

@@ -90,10 +90,10 @@ def file_name_check(name: str) -> str:
     if name in GENERATOR_FILES or (_EXTRA_FILE.fullmatch(name) and name not in _RESERVED):
         return name
     raise Invalid(
-        f"{name!r} is no name for a file of the program.",
+        f"{name!r} cannot be the name of a program file.",
         field="name",
         code="file_name",
-        hint=f"Use {', '.join(PROGRAM_FILES)} or another plain name that ends in .py.",
+        hint=f"Use {', '.join(PROGRAM_FILES)} or another plain name ending in .py.",
     )
 
 
@@ -106,7 +106,7 @@ def file_text_check(name: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"{name} is no valid text at character {error.start}.", field=name) from error
+        raise Invalid(f"{name} is not valid text at character {error.start}.", field=name) from error
     return text
 
 
@@ -153,7 +153,7 @@ def program_of(paths: RunPaths) -> Program:
     """The program as it would run. Raises `NotFound`."""
     files = files_read(paths.program)
     if not files:
-        raise NotFound("The program's files are gone.", hint="Clone the job to have them made again.")
+        raise NotFound("The program's files are gone.", hint="Clone the job to create them again.")
     return Program(files=files)
 
 

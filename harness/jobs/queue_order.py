@@ -27,7 +27,7 @@ from scheduler.policies.order import PATIENCE_S
 from worker.states import JobState
 
 PROMISED, DEADLINE = "promised", "deadline"
-_AGAIN = "Look at the queue again."
+_AGAIN = "Reload the queue and try again."
 
 
 def shown_order(job: Job) -> tuple[float, int, int, datetime, str]:
@@ -107,7 +107,7 @@ def _peers(job: Job, waiting: Sequence[Job]) -> list[Job]:
     grouped = _grouped(waiting)
     mine = next((group for other, group in grouped if other.pk == job.pk), None)
     if mine is None:
-        raise Conflict("This job does not wait.", hint=_AGAIN)
+        raise Conflict("This job is not waiting.", hint=_AGAIN)
     if mine == PROMISED:
         raise Conflict(f"{job.name} has a promised finish: it is served by its deadline, in no other order.")
     return [other for other, group in grouped if group == mine]
@@ -130,7 +130,7 @@ def _group(job: Job, policy: str, now: datetime) -> Hashable:
 
 def _out_of_reach(job: Job, before: Job, waiting: Sequence[Job]) -> Conflict:
     if all(other.pk != before.pk for other in waiting):
-        return Conflict("One of the jobs does not wait any more.", hint=_AGAIN)
+        return Conflict("One of the jobs is no longer waiting.", hint=_AGAIN)
     return Conflict(f"{job.name} cannot be moved before {before.name}.", hint=_rule())
 
 

@@ -1,4 +1,4 @@
-"""Quotas beside what the jobs of their projects hold now, and who of them borrows."""
+"""Quotas next to what the jobs of their projects hold now, and which of them borrow."""
 
 from __future__ import annotations
 

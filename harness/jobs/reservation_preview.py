@@ -1,4 +1,4 @@
-"""What keeping devices would do to those that wait, told before it is done: who waits longer, and who ends sooner."""
+"""What reserving devices would do to waiting jobs, shown before it is done: which wait longer and which end sooner."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def checkpoint_open(job: Job, name: str) -> BufferedReader:
         return open_beneath(paths.root, paths.checkpoint_state(name).relative_to(paths.root))
     except (FileNotFoundError, UnsafePath) as error:
         wanted_check(f"jobs/{job.pk}", str((paths.checkpoints / name).relative_to(paths.root)))
-        raise NotFound("The files of this checkpoint are gone.", hint="Take another one.") from error
+        raise NotFound("The files of this checkpoint are gone.", hint="Choose another one.") from error
 
 
 def weights_path(job: Job) -> Path:
@@ -174,4 +174,4 @@ def data_file(job: Job) -> Path:
         if (folder / name).is_file():
             return Path(folder / name)
     wanted_check(f"datasets/{job.dataset_sha256}", folder.name)
-    raise NotFound("The data of this job is not there any more.", hint="Download the program without its data.")
+    raise NotFound("The data of this job is gone.", hint="Download the program without its data.")

@@ -1,4 +1,4 @@
-"""Jobs that are alike but for the seed: which they are, and their curves as one mean with a band."""
+"""Jobs that differ only in the seed: which they are, and their curves as one mean with a band."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def job_cancel(*, user: User, job: Job) -> Job:
         _hold(job)
         waits = (JobState.DRAFT, JobState.QUEUED, JobState.PAUSED)
         runs = (JobState.PLACED, JobState.RUNNING, JobState.PAUSING)
-        if job_move(job.pk, runs, JobState.CANCELLING, actor=user, message="Cancel asked"):
+        if job_move(job.pk, runs, JobState.CANCELLING, actor=user, message="Cancel requested"):
             stop_send(job.pk, "cancel")
         elif not job_move(job.pk, waits, JobState.CANCELLED, actor=user, message="Cancelled"):
             job.refresh_from_db()
@@ -179,7 +179,7 @@ def job_pause(*, user: User, job: Job) -> Job:
         # What a person pauses is not queued again by itself, and nobody can promise when it ends.
         left: dict[str, Any] = {"preempted": False, "promised_at": None, "promise": {}, "warning": ""}
         runs = (JobState.PLACED, JobState.RUNNING)
-        if job_move(job.pk, runs, JobState.PAUSING, actor=user, message="Pause asked", **left):
+        if job_move(job.pk, runs, JobState.PAUSING, actor=user, message="Pause requested", **left):
             stop_send(job.pk, "pause")
         elif not job_move(job.pk, JobState.QUEUED, JobState.PAUSED, actor=user, message="Paused while waiting", **left):
             job.refresh_from_db()
@@ -195,7 +195,7 @@ def _hold(job: Job) -> None:
 
 
 def _not_in_trash(job: Job) -> None:
-    """Raises `Conflict`: a job in the trash would wait for ever."""
+    """Raises `Conflict`: a job in the trash would wait forever."""
     job.refresh_from_db(fields=["deleted_at"])
     if job.deleted_at:
         raise Conflict("This job is in the trash.", hint="Restore it first.")
@@ -245,7 +245,7 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
         if moved is None:
             job.refresh_from_db()
             if job.state in {JobState.FAILED, JobState.CANCELLED}:
-                raise Conflict("This job has no checkpoint to resume from.", hint="Clone it and start anew.")
+                raise Conflict("This job has no checkpoint to resume from.", hint="Clone it and start over.")
             raise _wrong_state(job, "resumed")
         _not_in_trash(job)  # again: from here on the row is ours
         if chosen is not None:
@@ -261,11 +261,11 @@ def job_update(
     changes: dict[str, Any] = {}
     if name is not None:
         if not name.strip() or len(name) > 120:
-            raise Invalid("A job needs a name of at most 120 letters.", field="name")
+            raise Invalid("A job needs a name of at most 120 characters.", field="name")
         changes["name"] = name.strip()
     if notes is not None:
         if len(notes) > 20_000:
-            raise Invalid("Notes have at most 20,000 letters.", field="notes")
+            raise Invalid("Notes can have at most 20,000 characters.", field="notes")
         changes["notes"] = notes
     if tags is not None:
         changes["tags"] = _tags(tags)
@@ -279,7 +279,9 @@ def job_update(
 def _tags(tags: list[str]) -> list[str]:
     clean = list(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
     if len(clean) > _TAGS_MAX or any(len(tag) > _TAG_LENGTH_MAX for tag in clean):
-        raise Invalid(f"A job has at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} letters.", field="tags")
+        raise Invalid(
+            f"A job can have at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} characters each.", field="tags"
+        )
     return clean
 
 

@@ -1,4 +1,4 @@
-"""The message by which a node is told to stop an attempt (`node.stop`)."""
+"""The message that tells a node to stop an attempt (`node.stop`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trash of jobs: in, out, and gone for good."""
+"""The trash of jobs: in, out, and deleted for good."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def job_delete(*, user: User, job: Job) -> None:
 def _owner_check(user: User, job: Job) -> None:
     role = require(user, job.project, Role.MEMBER)
     if job.owner_id != user.pk and role != Role.ADMIN:
-        raise Forbidden("Only its owner or an admin of the project deletes a job.", hint="Ask them.")
+        raise Forbidden("Only its owner or an admin of the project deletes a job.", hint="Ask one of them.")
 
 
 def job_restore(*, user: User, job: Job) -> None:

@@ -39,7 +39,7 @@ def mail_send(smtp: SmtpSettings, *, to: str, subject: str, text: str, message_i
     except smtplib.SMTPNotSupportedError as error:
         raise DeliveryRefused("The mail server does not offer the security or login that is set.") from error
     except ssl.SSLCertVerificationError as error:
-        raise DeliveryTrouble("The mail server's certificate is not good; tell an admin.") from error
+        raise DeliveryTrouble("The mail server's certificate is not valid; tell an admin.") from error
     except smtplib.SMTPResponseException as error:
         raise _told(error.smtp_code, "the message") from error
     except (OSError, smtplib.SMTPException) as error:

@@ -45,7 +45,7 @@ def mail_subject(message: Message) -> str:
 
 def mail_text(message: Message, settings_url: str) -> str:
     """Body of the e-mail."""
-    parts = [message.title, message.detail, message.url, f"-- \nWhat you are told of, and where: {settings_url}"]
+    parts = [message.title, message.detail, message.url, f"-- \nChange what you are notified about: {settings_url}"]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

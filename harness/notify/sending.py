@@ -61,7 +61,7 @@ def delivery_next() -> bool:
         _failed(delivery, error)
     except Exception:
         _log.exception("message %s could not be sent", delivery.pk)
-        _failed(delivery, DeliveryRefused("It could not be sent; the log of control says why."))
+        _failed(delivery, DeliveryRefused("It could not be sent; control's log says why."))
     else:
         _note(delivery, DeliveryState.DELIVERED)
     return True
@@ -95,7 +95,7 @@ def _send(delivery: Delivery) -> None:
     if not may_be_told(choice.user, delivery.project):
         raise DeliveryRefused("The project was no longer visible to you when it was to be sent.")
     if timezone.now() - delivery.created_at > TOO_LATE:
-        raise DeliveryRefused("A day has passed without a way to send it.")
+        raise DeliveryRefused("It could not be sent within a day.")
     message = Message(**delivery.body)
     if delivery.channel == Channel.EMAIL:
         _mail(delivery, choice, message)
@@ -154,6 +154,6 @@ def deliveries_tidy() -> None:
     Delivery.objects.filter(state=DeliveryState.SENDING, claimed_at__lt=now - INTERRUPTED_AFTER).update(
         state=DeliveryState.FAILED,
         ended_at=now,
-        problem="Sending was interrupted, so it may have arrived or not; it is not sent twice.",
+        problem="Sending was interrupted, so it may or may not have arrived; it is not sent twice.",
     )
     Delivery.objects.filter(ended_at__lt=now - KEPT).delete()

@@ -69,7 +69,10 @@ def choice_update(*, user: User, changes: Mapping[str, Any]) -> tuple[NotifyChoi
 
 def _no_email(user: User) -> tuple[str, str]:
     if settings.SMTP is None:
-        return "This installation sends no e-mail.", "An admin names a mail server (DLH_SMTP_HOST); or use a webhook."
+        return (
+            "This installation does not send e-mail.",
+            "Ask an admin to set a mail server (DLH_SMTP_HOST), or use a webhook.",
+        )
     return "Your account has no e-mail address.", f"An admin gives it one: dlh people email {user.username} ADDRESS."
 
 
@@ -91,7 +94,7 @@ def _projects(user: User, slugs: Iterable[str]) -> list[Project]:
     wanted = set(slugs)
     found = list(visible_projects(user).filter(slug__in=wanted))
     if missing := sorted(wanted - {project.slug for project in found}):
-        raise NotFound(f"There is no project {missing[0]}.", field="projects", hint="See the list of your projects.")
+        raise NotFound(f"There is no project {missing[0]}.", field="projects", hint="Check the list of your projects.")
     return found
 
 
@@ -115,7 +118,7 @@ def webhook_secret_renew(*, user: User) -> str:
     require_whole(user)
     nonce = secrets.token_urlsafe(32)
     if not NotifyChoice.objects.filter(pk=user.pk).exclude(webhook_url="").update(webhook_nonce=nonce):
-        raise NotFound("There is no webhook of yours.", hint="Give its URL first.")
+        raise NotFound("You have no webhook yet.", hint="Give its URL first.")
     return webhook_secret(NotifyChoice.objects.get(pk=user.pk))
 
 
@@ -130,10 +133,13 @@ def delivery_test(*, user: User) -> list[Delivery]:
         choice = NotifyChoice.objects.select_for_update().select_related("user").filter(pk=user.pk).first()
         channels = channels_of(choice) if choice else []
         if not channels:
-            raise Conflict("You are told nowhere yet.", hint="Turn on e-mail or give a webhook's URL, and save.")
+            raise Conflict(
+                "No e-mail address or webhook is turned on yet.",
+                hint="Turn on e-mail or give a webhook's URL, and save.",
+            )
         tests = Delivery.objects.filter(user=user, kind=Kind.TEST, created_at__gt=timezone.now() - TESTS_IN)
         if tests.values("about").distinct().count() >= TESTS_MAX:
-            raise TooMany(f"These were {TESTS_MAX} tests in ten minutes.", hint="Wait a while.")
+            raise TooMany(f"You have sent {TESTS_MAX} tests in ten minutes.", hint="Wait a while.")
         rows = _tests(user, channels)
         deliveries_add(rows)
     return rows
@@ -143,7 +149,7 @@ def _tests(user: User, channels: Iterable[Channel]) -> list[Delivery]:
     about = f"test:{new_id()}"
     message = Message(
         title="This is a test",
-        detail="You asked for it on the page Notifications.",
+        detail="You requested it on the Notifications page.",
         url=f"{settings.PORTAL_URL}/account/notifications/",
     )
     return [

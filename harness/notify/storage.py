@@ -38,6 +38,6 @@ def _alarm(row: ProjectStorage) -> None:
         alarm, is_new = StorageAlarm.objects.get_or_create(project=row.project)
         if is_new:
             used, limit = size_words(row.use.used_bytes), size_words(row.limit_bytes or 0)
-            detail = f"It uses {used} of the {limit} that it may take on the disk. Delete what is not needed any more."
+            detail = f"It uses {used} of the {limit} that it may take on the disk. Delete what is no longer needed."
             # By its moment: the number of one that is gone is given anew by a restored database.
             storage_tell(row.project, f"storage:{row.project.pk}:{alarm.since.isoformat()}", detail)

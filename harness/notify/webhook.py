@@ -61,7 +61,7 @@ def webhook_post(
     try:
         status = _exchange(target, addresses, body, headers, context)
     except ssl.SSLCertVerificationError as error:
-        raise DeliveryRefused(f"Its certificate is not good: {error.verify_message}.") from error
+        raise DeliveryRefused(f"Its certificate is not valid: {error.verify_message}.") from error
     except TimeoutError as error:
         raise DeliveryTrouble("It did not answer in time.") from error
     except ConnectionRefusedError as error:

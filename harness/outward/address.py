@@ -74,12 +74,14 @@ class Target:
 def url_read(url: str, rules: Rules) -> Target:
     """Take a URL apart. Raises `AddressRefused`."""
     if len(url) > rules.letters_max or not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
-        raise AddressRefused(f"{rules.subject} is a URL of at most {rules.letters_max} plain letters, without spaces.")
+        raise AddressRefused(
+            f"{rules.subject} must be a URL of at most {rules.letters_max} plain characters, without spaces."
+        )
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError as error:
-        raise AddressRefused("This is no URL.") from error
+        raise AddressRefused("This is not a valid URL.") from error
     schemes = ("https", "http") if rules.http_too else ("https",)
     if parts.scheme not in schemes or not host:
         starts = " or ".join(f"{name}://" for name in schemes)

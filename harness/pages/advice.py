@@ -31,13 +31,13 @@ def advice(
     found = []
     if not beats_guessing:
         found.append(
-            "It has learnt nothing of use yet. See the warnings of the data, and whether its columns can tell the "
+            "It has not learnt anything useful yet. See the warnings of the data, and whether its columns can tell the "
             "answer at all; then try another model or a learning rate that was found by a test."
         )
     found += _gap(metrics)
     found += _weakest(classes)
     if best_epoch is not None and epochs and best_epoch > epochs - 1:
-        found.append("Its last epoch was its best one: with more epochs it may still get better.")
+        found.append("Its last epoch was its best: more epochs may improve it further.")
     return found
 
 

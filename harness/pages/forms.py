@@ -30,7 +30,7 @@ class TokenForm(Tabler):
         label="May",
         choices=list(SCOPE_WORDS.items()),
         initial=Scope.WRITE,
-        help_text="Read and change: upload, submit, cancel. Everything: whatever you may do, the pool included.",
+        help_text="Read and change: upload, submit, cancel. Everything: all that you may do, including the pool.",
     )
     project = forms.ChoiceField(required=False, help_text="A token for one project cannot touch any other.")
     days = forms.TypedChoiceField(
@@ -71,7 +71,7 @@ class UserForm(Tabler):
 
     username = forms.CharField(max_length=150, label="User name", help_text="Letters, digits and @ . + - _.")
     email = forms.EmailField(
-        required=False, max_length=254, label="E-mail", help_text="Where they can be told of their jobs."
+        required=False, max_length=254, label="E-mail", help_text="Where to notify them of their jobs."
     )
     is_admin = forms.BooleanField(
         required=False,
@@ -84,7 +84,7 @@ class UserForm(Tabler):
 class NodeForm(Tabler):
     """A node to expect."""
 
-    name = forms.CharField(max_length=60, label="Name of the node", help_text="Small letters, digits and hyphens.")
+    name = forms.CharField(max_length=60, label="Name of the node", help_text="Lower-case letters, digits and hyphens.")
 
 
 class SlowForm(Tabler):
@@ -92,7 +92,7 @@ class SlowForm(Tabler):
 
     device = forms.ChoiceField(label="Device")
     factor = forms.FloatField(
-        label="Times as slow", initial=2.0, min_value=1.0, max_value=100.0, help_text="1: as fast as it is."
+        label="Times slower", initial=2.0, min_value=1.0, max_value=100.0, help_text="1: full speed."
     )
 
     def set_devices(self, names: Iterable[str]) -> None:
@@ -182,7 +182,7 @@ class ReservationForm(Tabler):
     target = forms.ChoiceField(label="Node or device")
     starts_at = LocalTime(label="From", required=False, help_text="Empty: from now on.")
     ends_at = LocalTime(label="Until")
-    purpose = forms.CharField(max_length=200, help_text="Why nobody else gets them, such as maintenance or a course.")
+    purpose = forms.CharField(max_length=200, help_text="Why they are reserved, such as maintenance or a course.")
     project = forms.ChoiceField(required=False, help_text="Whose jobs may use them meanwhile.")
 
     def set_choices(self, targets: Iterable[tuple[str, str]], projects: Iterable[Project]) -> None:

@@ -14,7 +14,7 @@ from harness.pages.charts import chart_card
 FIGURES = Path(__file__).parent / "measured/modes.json"
 """Written by `make bench-modes ARGS="--keep"`."""
 MODES = (
-    ("single", "one", "the whole batch on one core or GPU", "it is what the others are held against"),
+    ("single", "one", "the whole batch on one core or GPU", "it is the baseline for the others"),
     ("replicated", "one", "shares the rows of a batch out over replicas of the model on its devices", "up to rounding"),
     ("sync", "one per device", "shares the rows out; gradients are averaged after every step", "up to rounding"),
     (
@@ -40,7 +40,7 @@ TOPICS = (
     ),
     (
         "Waiting or not (sync and async)", ("async-throughput", "async-accuracy"),
-        "A synchronous step ends when the slowest rank has done its rows. Parameter servers let nobody wait, so they "
+        "A synchronous step ends when the slowest rank has done its rows. With parameter servers nobody waits, so they "
         "do more rows a second, most of all beside a slow rank. Their gradients are older: more rows are not always "
         "more accuracy at the same time. Look at both pictures before you choose async.",
     ),

@@ -53,7 +53,7 @@ _LABELS = {
     "resources.memory_gib": "Memory (GiB)",
     "resources.count": "Number of devices",
     "resources.split": "Rows of a step",
-    "resources.least": "Ranks it goes on with",
+    "resources.least": "Ranks it can continue with",
     "training.ema": "Weight averaging",
     "training.rate_rule": "Rate for another batch",
     "training.accumulate": "Micro-batches per step",

@@ -70,7 +70,7 @@ def page_number(request: HttpRequest) -> int:
 def person(request: HttpRequest) -> User:
     """The signed-in person."""
     if not isinstance(request.user, User):
-        raise NotFound("There is no such thing here.")
+        raise NotFound("Not found, or not visible to you.")
     return request.user
 
 
@@ -162,7 +162,7 @@ def project_chosen(request: HttpRequest, slug: str) -> Project:
     first = projects_with_role(person(request), Role.MEMBER).order_by("name", "pk").first()
     if first is None:
         raise Forbidden(
-            "You are not a member of any project that you could add things to.",
-            hint="Make a project of your own, or ask an admin of a project for the role member.",
+            "You are not a member of any project that you can add things to.",
+            hint="Create your own project, or ask a project admin for the role member.",
         )
     return first

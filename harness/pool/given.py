@@ -24,9 +24,9 @@ def node_secret_give(*, name: str, secret: str) -> bool:
     Raises `Invalid`, `Conflict` (another node has it), `Unavailable` (the broker does not answer).
     """
     if not NODE_NAME.fullmatch(name):
-        raise Invalid(f"{name} is no name of a node: small letters, digits and hyphens.", field="name")
+        raise Invalid(f"{name} is not a valid node name: use lower-case letters, digits and hyphens.", field="name")
     if not SECRET.fullmatch(secret) or len(set(secret)) < 16:
-        raise Invalid(f"The secret of node {name} is not dlhn_ and at least 40 random letters.", field="secret")
+        raise Invalid(f"The secret of node {name} must be dlhn_ and at least 40 random characters.", field="secret")
     digest = digest_of(secret)
     with transaction.atomic():
         node, _ = Node.objects.get_or_create(name=name)
@@ -39,6 +39,6 @@ def node_secret_give(*, name: str, secret: str) -> bool:
         try:
             broker_user_renew(name, digest)
         except redis.RedisError as error:
-            raise Unavailable("The broker does not answer.", hint="Try again in a moment.") from error
+            raise Unavailable("The broker does not respond.", hint="Try again in a moment.") from error
     publish_pool("node", {"node": name, "state": node.state})
     return True

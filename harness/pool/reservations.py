@@ -41,7 +41,7 @@ def reservation_create(
     require_admin(user)
     if not purpose.strip() or len(purpose) > 200:
         raise Invalid(
-            "A reservation needs a purpose of at most 200 letters.", field="purpose", hint="Say what it is for."
+            "A reservation needs a purpose of at most 200 characters.", field="purpose", hint="Say what it is for."
         )
     target = reservation_target(node, device)
     with transaction.atomic():

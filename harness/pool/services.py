@@ -96,10 +96,12 @@ def node_add(*, user: User, name: str) -> Node:
     """Expect a node; it is up at its agent's first heartbeat. Raises `Forbidden`, `Invalid`, `Conflict`."""
     require_admin(user)
     if not NODE_NAME.fullmatch(name):
-        raise Invalid("A node's name is small letters, digits and hyphens.", field="name", hint="For example node-2.")
+        raise Invalid(
+            "A node name consists of lower-case letters, digits and hyphens.", field="name", hint="For example node-2."
+        )
     node, made = Node.objects.get_or_create(name=name)
     if not made:
-        raise Conflict(f"The node {name} is in the pool already.", field="name", hint="Take another name.")
+        raise Conflict(f"The node {name} is in the pool already.", field="name", hint="Choose another name.")
     audit_write(user, "node_add", name)
     publish_pool("node", {"node": name, "state": node.state})
     return node
@@ -138,7 +140,7 @@ def node_near_set(*, user: User, name: str, near: str) -> Node:
     require_admin(user)
     near = near.strip()
     if len(near) > NEAR_MOST or not near.isprintable():
-        raise Invalid(f"A rack has a name of at most {NEAR_MOST} letters on one line.", field="near")
+        raise Invalid(f"A rack name must be one line of at most {NEAR_MOST} characters.", field="near")
     with transaction.atomic():
         node = node_named(name)
         Node.objects.filter(pk=node.pk).update(near=near)

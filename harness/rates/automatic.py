@@ -62,16 +62,19 @@ def rate_verdict(job: Job) -> Verdict:
     """Of a draft whose rate is left open (`rate_is_automatic`), by what is known of it now."""
     steps = run_steps(job)
     if too_few_steps(steps):
-        return Verdict(way=Way.RULE, why=f"a range test is nothing for a run of {steps:,.0f} steps")
+        return Verdict(way=Way.RULE, why=f"a run of {steps:,.0f} steps is too short for a range test")
     found = Inspection.objects.filter(key=job_key(job)).first()
     if found is None or (found.state == AskState.WAITING and not is_late(found)):
         return Verdict(way=Way.READ, why="a node reads the program first, to tell how long the run takes")
     figures = _figures(job, Workload.from_dict(found.workload)) if found.workload else None
     if figures is None:
-        return Verdict(way=Way.RULE, why="nobody can tell how long its run takes, and so whether a range test pays")
+        return Verdict(
+            way=Way.RULE,
+            why="there is no estimate of how long its run takes, so nobody can tell whether a range test pays off",
+        )
     cost, run_s, longest_s = figures
     if leaves_no_time(job.deadline_at, longest_s, cost):
-        return Verdict(way=Way.RULE, why="its wished finish leaves no time for a range test")
+        return Verdict(way=Way.RULE, why="its requested finish leaves no time for a range test")
     takes = f"about {duration_words(cost.time_s)} and {energy_words(cost.energy_j)}"
     if is_worth(cost, run_s):
         return Verdict(way=Way.TEST, why=f"it takes {takes}, {cost.time_s / run_s:.0%} of the run's time")

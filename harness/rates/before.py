@@ -65,5 +65,5 @@ def _stands(job: Job) -> str:
         return ""
     return (
         f"Learning rate {rate:g} stays, since the spec names it, but a range test found it for steps of {tested[0]:,} "
-        f"rows, and now a step has {rows:,}; with auto it is found anew"
+        f"rows, and now a step has {rows:,}; with auto it is found again"
     )

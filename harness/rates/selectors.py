@@ -72,9 +72,9 @@ def rate_by_name(test: RateTest, name: str) -> float:
     """Raises `Invalid` (field `rate`)."""
     known = rate_names(test)
     if name not in known:
-        told = f"it tells {', '.join(known)}" if known else "it tells none"
+        told = f"it reports {', '.join(known)}" if known else "it reports none"
         raise Invalid(
-            f"The test tells no rate {name[:40]!r}; {told}.", field="rate", hint="Give one of them, or a number."
+            f"The test reports no rate {name[:40]!r}; {told}.", field="rate", hint="Give one of them, or a number."
         )
     return known[name]
 
@@ -121,5 +121,5 @@ def rate_curve_need(test: RateTest) -> list[tuple[float | None, ...]]:
     """The curve. Raises `Conflict` where there is none."""
     rows = rate_curve(test)
     if not rows:
-        raise Conflict("This test has no curve.", hint="Wait for its end, or ask for a new one.")
+        raise Conflict("This test has no curve.", hint="Wait until it ends, or ask for a new one.")
     return rows

@@ -39,10 +39,10 @@ ANSWER_SPARE_S = 180.0
 """Beside the time that trials are given: to start, to read the data, and for what the node measures before."""
 WAIT_LIMIT_S = 600.0
 """For a device to fall idle, where a job is to be submitted afterwards."""
-_LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "See whether it is up, and ask again."}
+_LATE = {"code": "no_answer", "message": "No node answered in time.", "hint": "Check that it is up, then ask again."}
 _CALLED_OFF = {
     "code": "called_off", "hint": "",
-    "message": "The job waits for it no more: it was submitted, cancelled or deleted meanwhile.",
+    "message": "The job no longer waits for it: it was submitted, cancelled or deleted meanwhile.",
 }  # fmt: skip
 _NO_DEVICE = {"code": "no_device", "message": "No device was idle for it in time.", "hint": "Ask again when one is."}
 

@@ -80,18 +80,18 @@ def _forget_old(job: Job) -> None:
 
 def _wish(kind: str, low: float | None, high: float | None, trials: str) -> dict[str, Any]:
     if kind and kind not in DeviceKind.values:
-        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="device", hint="Take cpu or cuda.")
+        raise Invalid(f"There is no kind of device {kind[:40]!r}.", field="device", hint="Use cpu or cuda.")
     if trials not in WISHES:
-        raise Invalid(f"Trials are not made {trials[:40]!r}.", field="trials", hint=f"Take {', '.join(WISHES)}.")
+        raise Invalid(f"Trials are not made {trials[:40]!r}.", field="trials", hint=f"Use {', '.join(WISHES)}.")
     for name, value in (("low", low), ("high", high)):
         if value is not None and not (math.isfinite(value) and LOWEST <= value <= HIGHEST):
             raise Invalid(
-                f"{name} must lie between {LOWEST:g} and {HIGHEST:g}.", field=name, hint="Usual are 1e-6 and 10."
+                f"{name} must be between {LOWEST:g} and {HIGHEST:g}.", field=name, hint="Usual are 1e-6 and 10."
             )
     lowest, highest = low or 1e-6, high or 10.0
     if highest < 100.0 * lowest:
         raise Invalid(
-            "The rates must span two decades at least.", field="high" if high else "low",
+            "The rates must span at least two decades.", field="high" if high else "low",
             hint=f"From {lowest:g} they have to go up to {100.0 * lowest:g}.",
         )  # fmt: skip
     return {"kind": kind, "low": low, "high": high, "trials": trials}
@@ -253,14 +253,14 @@ def rate_rule_note(job: Job, why: str) -> None:
 def _by_rule(test: RateTest, job: Job) -> Job:
     """With the rate of the usual rule: of a test that came by itself it stands in the program already."""
     problem = test.problem or {}
-    why = (problem.get("message") or "no reason was told").rstrip(".")
+    why = (problem.get("message") or "no reason was given").rstrip(".")
     if rate_is_automatic(job):
-        told = f"the range test told none ({why})"
+        told = f"the range test found none ({why})"
         if problem.get("code") == NOT_WORTH:
             told = why.removeprefix("No test: ")
         rate_rule_note(job, told)
         return job
     rule = usual_rule(str((job.resolved.get("spec") or {}).get("training", {}).get("optimizer", "")))
     job = _with_training(test.by, job, rate_rule=rule)
-    job_note(job, "person", f"The range test told no learning rate ({why}); the rule {rule} is used", actor=test.by)
+    job_note(job, "person", f"The range test found no learning rate ({why}); the rule {rule} is used", actor=test.by)
     return job

@@ -42,7 +42,7 @@ def view_find(*, user: User, id_or_name: str) -> SavedView:
         raise NotFound(f"There is no view {id_or_name[:60]!r}.", hint="The page Jobs shows those that you can use.")
     if len(chosen) > 1:
         ids = ", ".join(view.pk for view in chosen)
-        raise Invalid(f"Several views are called {id_or_name}: {ids}.", field="view", hint="Name one by its id.")
+        raise Invalid(f"Several views are called {id_or_name}: {ids}.", field="view", hint="Use an id instead.")
     return chosen[0]
 
 

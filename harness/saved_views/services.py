@@ -93,14 +93,14 @@ def _name(name: str) -> str:
     found = " ".join(name.split())
     if not found or len(found) > NAME_LETTERS_MAX or not found.isprintable():
         hint = "Say in a few words what it shows."
-        raise Invalid(f"A view needs a name of at most {NAME_LETTERS_MAX} letters.", field="name", hint=hint)
+        raise Invalid(f"A view needs a name of at most {NAME_LETTERS_MAX} characters.", field="name", hint=hint)
     return found
 
 
 def _query(user: User, query: str) -> str:
     """The short way to write it. Raises `Invalid`, `NotFound` for what no list could show."""
     if len(query) > QUERY_LETTERS_MAX or query.count("&") > FIELDS_MAX:
-        raise Invalid("This is too much for a view.", field="query", hint="Take filters or columns away.")
+        raise Invalid("This is too much for a view.", field="query", hint="Remove filters or columns.")
     given = QueryDict(query.removeprefix("?"))
     listing_read(given, user=user)
     return listing_query(given)
@@ -113,7 +113,7 @@ def _saved(view: SavedView, write: Callable[[], None]) -> SavedView:
     except IntegrityError as error:
         where = f"in the project {view.project.name}" if view.project else "of yours"
         raise Conflict(
-            f"There is a view {view.name} {where} already.", field="name", hint="Take another name."
+            f"There is a view {view.name} {where} already.", field="name", hint="Choose another name."
         ) from error
     return view
 

@@ -227,7 +227,7 @@ def main() -> int:
             return status(home, as_json=given.json)
         return {"run": run, "stop": stop, "password": password}[given.command](home)
     except (StackError, SettingsError) as error:
-        say(f"\nCannot go on: {error}")
+        say(f"\nCannot continue: {error}")
         return EXIT_FAILED
 
 

@@ -129,7 +129,7 @@ def main() -> None:
         try:
             names = node_secrets_take(given.node_secrets)
         except (HarnessError, SettingsError) as error:
-            sys.exit(f"Cannot go on: {error}")
+            sys.exit(f"Cannot continue: {error}")
         print(f"Nodes let in: {', '.join(names) or 'none that is new'}.")
 
 

@@ -67,7 +67,7 @@ def outside_read() -> str:
     named = env_text("DLH_BROKER_HOST")
     if named in _EVERY:
         raise StackError(
-            f"DLH_BROKER_HOST={named} is no address that nodes could connect to\n"
+            f"DLH_BROKER_HOST={named} is not an address that nodes can connect to\n"
             "  next: name the address of this machine in the private network between the nodes"
         )
     return "" if named == LOOPBACK else named

@@ -188,7 +188,7 @@ def main() -> int:
         return EXIT_INTERRUPTED
     except (DemoError, ClientError) as error:
         hint = getattr(error, "hint", "")
-        console.print(f"\nThe demo cannot go on: {error}\n{hint}", markup=False)
+        console.print(f"\nThe demo cannot continue: {error}\n{hint}", markup=False)
         return EXIT_FAILED
 
 

@@ -151,7 +151,7 @@ def main(arguments: list[str]) -> int:
         if part == "node" and (why := _unwanted(settled)):
             raise SettingsError(why)
     except SettingsError as error:
-        sys.stderr.write(f"Cannot go on: {error}.\n")
+        sys.stderr.write(f"Cannot continue: {error}.\n")
         return EXIT_REFUSED
     if part in {"portal", "control"}:
         tables_await(settled, part)

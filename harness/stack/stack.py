@@ -187,7 +187,7 @@ class Stack:
             if name in self._children:
                 self._children[name].ask_to_end()
         if ended := end_supervisors(self.home):
-            say(f"  stopped {counted(ended, 'run')}, to go on from the newest checkpoint at the next start")
+            say(f"  stopped {counted(ended, 'run')}, to resume from the newest checkpoint at the next start")
         for name in ("control", "node", "portal"):
             if name in self._children:
                 self._children[name].end()

@@ -50,5 +50,5 @@ def _words(now: ProjectStorage, more_bytes: int) -> str:
 
 def _hint(now: ProjectStorage) -> str:
     largest = biggest_words(now.project)
-    told = "Delete for good what is not needed any more (Projects, the project, Storage; or dlh pool storage PROJECT)"
+    told = "Delete for good what is no longer needed (Projects, the project, Storage; or dlh pool storage PROJECT)"
     return told + (f"; its largest: {largest}." if largest else ".") + " Or ask an admin for a larger quota."

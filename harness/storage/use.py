@@ -59,7 +59,7 @@ class ProjectStorage:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more may be added."""
+        """Whether nothing more can be added."""
         return self.limit_bytes is not None and self.use.used_bytes >= self.limit_bytes
 
 

@@ -57,7 +57,7 @@ class Sender:
         """Folder in which the files of one tree are collected. Raises `Invalid`, `Conflict`."""
         named = CHECKPOINT_NAME.fullmatch(name) if kind == CHECKPOINT else kind == name == RESULTS
         if not named:
-            raise Invalid(f"{name!r} is nothing that a run returns.", field="name")
+            raise Invalid(f"{name!r} is not something a run returns.", field="name")
         saves = kind == CHECKPOINT and self.attempt.plan.get("least")
         if not self.first and not saves:
             raise Conflict("Only the first node of a run returns checkpoints and results.", code="not_first")
@@ -81,9 +81,9 @@ def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Se
     if job is None or attempt is None or node.name not in nodes_of(attempt):
         raise NotFound("This node has no part in such an attempt.")
     if job.token != token or attempt.ended_at is not None:
-        raise Conflict(f"Attempt {token} is not the newest one any more.", code="stale_attempt")
+        raise Conflict(f"Attempt {token} is no longer the newest one.", code="stale_attempt")
     if node.name in unheard_nodes(attempt):
-        raise Conflict(f"Attempt {token} goes on without this node.", code="stale_attempt")
+        raise Conflict(f"Attempt {token} continues without this node.", code="stale_attempt")
     return Sender(node, attempt)
 
 
@@ -113,7 +113,7 @@ def piece_write(sender: Sender, *, kind: str, name: str, file: str, offset: int,
     """
     folder = sender.staged(kind, name)
     if not FILE_NAME.fullmatch(file):
-        raise Invalid(f"{file!r} is no name of a file.", field="file")
+        raise Invalid(f"{file!r} is not a file name.", field="file")
     limit_bytes = int(sender.attempt.plan["limits"]["disk_bytes"])
     if tree_bytes(sender.incoming) + len(body) > limit_bytes:
         raise TooLarge(f"A run may return at most {limit_bytes >> 20} MiB at once.")
@@ -254,9 +254,9 @@ def exit_write(node: Node, job_id: str, token: int, body: bytes) -> None:
     try:
         event = event_read(body.decode())
     except ValueError as error:
-        raise Invalid("This is no record of an end.") from error
+        raise Invalid("This is not the record of the end of an attempt.") from error
     if (event.kind, event.job_id, event.token) != (EventKind.EXITED, job_id, token) or len(body) > EXIT_BYTES_MAX:
-        raise Invalid("This is no record of the end of this attempt.")
+        raise Invalid("This is not the record of the end of this attempt.")
     with transaction.atomic():
         file = sender_get(node, job_id, token, lock=True).paths.exit_file(token)
         file.parent.mkdir(parents=True, exist_ok=True)

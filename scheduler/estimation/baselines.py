@@ -1,4 +1,4 @@
-"""Rivals that are shown beside our estimates: the plain regressions of the field, fitted to the same points.
+"""Baselines that are shown next to our estimates: the plain regressions of the field, fitted to the same points.
 
 Linear regression on the knobs (what is usually done), on FLOPs; non-negative least squares by relative error on FLOPs,
 and on a few totals; a power law of the totals (curve fit); boosted trees on totals and knobs.

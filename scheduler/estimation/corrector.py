@@ -1,4 +1,4 @@
-"""What the sum over operators leaves over: a small Gaussian process on summaries of the programs, kept only where
+"""What the sum over operators misses: a small Gaussian process on summaries of the programs, kept only where
 cross-validation says that it helps."""
 
 from __future__ import annotations

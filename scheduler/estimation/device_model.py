@@ -84,7 +84,7 @@ class RunOverheads:
     load_bytes_per_s: float = 6e6
     """Rows read and made ready, by the bytes that they then take in memory (`Workload.dataset_bytes`)."""
     slow_starts: Mapping[str, float] = field(default_factory=dict)
-    """Node -> how many times as long as foretold it takes there to the first step; only nodes where it is longer."""
+    """Node -> how many times as long as predicted it takes there to the first step; only nodes where it is longer."""
 
     @property
     def slowest_start(self) -> float:
@@ -104,7 +104,7 @@ class Correction:
 
 @dataclass(frozen=True, kw_only=True)
 class Corrector:
-    """A small Gaussian process over summaries of a workload, on what the sum over operators leaves over.
+    """A small Gaussian process over summaries of a workload, on what the sum over operators leaves unexplained.
 
     Kept only where it lowers the held-out error: log factor = sum_i alpha_i exp(-|x - x_i|^2 / (2 length^2)).
     """
@@ -122,7 +122,7 @@ class Transfer:
     """Of the device that was measured."""
     n_points: int
     digest: str = ""
-    """Of the points: tells one calibration of it from the next."""
+    """Of the points: distinguishes one calibration from the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ class DeviceModel:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Kind and name of the devices that it tells of."""
+        """Kind and name of the devices that it describes."""
         return (self.kind, declared_name(self.model_name, self.slowdown))
 
     @property

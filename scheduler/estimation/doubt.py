@@ -16,7 +16,7 @@ from scheduler.estimation.steps import Steps
 from scheduler.workload import Workload
 
 FAR = 2.0
-"""So many times the foretold range (of logarithms) above the middle is far ..."""
+"""So many times the predicted range (of logarithms) above the middle is far ..."""
 LEAST_FAR = math.log(2.0)
 """... and twice as long at least: a second look costs the device as much as the first."""
 UNEVEN = 1.5
@@ -29,7 +29,7 @@ def is_uneven(probe: Probe) -> bool:
 
 
 def is_far(probe: Probe, workload: Workload, model: DeviceModel) -> bool:
-    """Whether its steps took far longer than the model foretells. `model`: of the device that it ran on."""
+    """Whether its steps took far longer than the model predicts. `model`: of the device that it ran on."""
     steps = Steps(workload)
     foretold = step_times(steps, [probe.allocation], model)[0]
     _, high = log_range(model, foretold.near, foretold.disagreement)

@@ -273,13 +273,13 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         whose = f"a calibration of {model.transferred.model_name} that ships with the harness"
         said.append(f"{whose}, so the range is wide: calibrate to measure yours")
     elif model.basis is Basis.ASSUMED:
-        said.append(f"nothing measured on {model.model_name} yet: figures of its maker, so the range is wide")
+        said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
     if model.correction.n_jobs:
         said.append(counted(model.correction.n_jobs, "finished job"))
     if model.power.basis is Basis.ASSUMED:
         said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
     if model.slowdown > 1.0:
-        said.append(f"emulated: steps are drawn out to {model.slowdown:g} times their length, as an admin declared")
+        said.append(f"emulated: steps are stretched to {model.slowdown:g} times their length, as an admin declared")
     if model.overheads.slow_starts:
         node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
         slowest = f"{model.overheads.slowest_start:.1f}"

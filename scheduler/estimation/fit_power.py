@@ -1,4 +1,4 @@
-"""Power of one device while it runs: the median of what its counter told, where there is one that can be read."""
+"""Power of one device while it runs: the median of what its counter reported, where there is one that can be read."""
 
 from __future__ import annotations
 

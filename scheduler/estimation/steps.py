@@ -1,4 +1,4 @@
-"""Steps of one program at any number of rows on any kind of device: each is foretold once.
+"""Steps of one program at any number of rows on any kind of device: each is predicted once.
 
 Ways to run a job share most of what they are priced by: the same rows of a rank come again in other numbers of devices,
 other modes and mixtures, and what the operators do at so many rows is the same on every kind of device.

@@ -185,11 +185,11 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
     if not estimate.fits:
         return replace(line, hindrance=Hindrance.MEMORY, why=memory_words(estimate, way.memory_limit_bytes))
     if not way.within_quota:
-        return replace(line, hindrance=Hindrance.QUOTA, why="More devices than the project's quota.")
+        return replace(line, hindrance=Hindrance.QUOTA, why="More devices than the project's quota allows.")
     if not wish.allows(line.allocation):
         return replace(line, hindrance=Hindrance.NOT_WISHED, why="You asked for other devices or another mode.")
     if line.finish_s is None:
-        return replace(line, hindrance=Hindrance.NEVER_FREE, why="So many devices are not expected to be free.")
+        return replace(line, hindrance=Hindrance.NEVER_FREE, why="That many devices are not expected to be free.")
     if deadline_s is not None and not line.promisable:
         return replace(line, hindrance=Hindrance.DEADLINE, why="No finish can be promised on these devices now.")
     if deadline_s is not None and line.latest_s > deadline_s:

@@ -132,14 +132,14 @@ def refusal_text(
 ) -> str:
     """Why nothing is offered, in one sentence."""
     if deadline_s is not None and deadline_s <= now_s:
-        return "The deadline has passed already."
+        return "The deadline has already passed."
     if not lines:
         return "No node that takes work has a device for this job."
     if missing := _missing_words(lines, wish):
         return missing
     if earliest_finish_s is not None and deadline_s is not None:
         later = duration_words(earliest_finish_s - deadline_s)
-        return f"No way keeps this deadline: the earliest finish that can be promised is {later} later."
+        return f"No option meets this deadline: the earliest finish that can be promised is {later} later."
     if any(line.hindrance is Hindrance.DEADLINE for line in lines):
         return NO_PROMISE
     kinds = {line.hindrance for line in lines}
@@ -149,7 +149,7 @@ def refusal_text(
         return "The devices you asked for cannot run this job."
     if Hindrance.QUOTA in kinds:
         return "The project's quota is too small for this job."
-    return "So many devices are not expected to be free."
+    return "That many devices are not expected to be free."
 
 
 def _missing_words(lines: Sequence[OfferLine], wish: Wish) -> str:
@@ -181,7 +181,7 @@ def changes_of(
     if later := [line for line in late if line.promisable]:
         best = min(later, key=lambda line: line.latest_s)
         within = duration_words(best.latest_s - now_s)
-        found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would keep it.")
+        found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would meet it.")
         found += _fewer_epochs(later, now_s, deadline_s, epochs, epoch_steps)
     elif late:
         found.append("Ask again later, or submit it without a deadline.")
@@ -221,7 +221,7 @@ def _fewer_epochs(
         return left_s / epoch_s if epoch_s else 0.0
 
     done = math.floor(max(map(in_time, late)))
-    return [f"Train {done} epochs instead of {epochs}: they are done in time."] if 1 <= done < epochs else []
+    return [f"Train {done} epochs instead of {epochs}: those finish in time."] if 1 <= done < epochs else []
 
 
 def _unpromised(late: Sequence[OfferLine], deadline_s: float | None) -> list[str]:

@@ -29,7 +29,7 @@ from scheduler.types import (
 
 _Own = tuple[str, DeviceView]
 """(node, device) that a running job holds."""
-_PAUSED = "It makes room for jobs that go before it. It keeps its place in the queue."
+_PAUSED = "It makes room for jobs ahead of it. It keeps its place in the queue."
 
 
 @dataclass
@@ -158,7 +158,7 @@ class _Assigner:
         nodes, devices, waits_for = _flat(picks)
         reason = self._plan.reasons.get(job.job_id)
         if reason is None:
-            reason = f"It goes on with {option.count} instead of {running.option.count} devices."
+            reason = f"It continues with {option.count} instead of {running.option.count} devices."
         self._out.changes.append(
             Change(
                 job_id=job.job_id,

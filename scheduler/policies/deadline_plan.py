@@ -75,7 +75,7 @@ def _wait(job: JobView, found: Found) -> WaitReason | None:
     if job.promised and slot.start_s in found.stays.values():
         return WaitReason(
             code=WaitCode.DEVICES_BUSY,
-            text=f"It is planned on {words}, in time for its promise; what has just begun there goes on until then.",
+            text=f"It is planned on {words}, in time for its promise; what has just begun there continues until then.",
             remedy="A higher priority would let it start now.",
         )
     fewer = " or fewer devices" if slot.option.count > 1 else ""
@@ -99,14 +99,14 @@ def _why(job: JobView, allotments: Mapping[str, Option]) -> str:
         return ""
     words = device_words(option.count, option.kind)
     if option.rate_per_s < held.rate_per_s:
-        return f"It goes on with {words}: enough for what it has to keep, by less energy or to make room for others."
-    return f"It goes on with {words}: they are free and make it faster, or its deadline needs them."
+        return f"It continues with {words}: enough for what it has to keep, by less energy or to make room for others."
+    return f"It continues with {words}: they are free and make it faster, or its deadline needs them."
 
 
 def too_late() -> WaitReason:
     """For a job whose deadline was never promised and is lost."""
     return WaitReason(
         code=WaitCode.BEHIND,
-        text="Its deadline cannot be kept any more, even on the most devices that help; it waits like one without.",
+        text="Its deadline can no longer be kept, even on the most devices that help; it waits like a job without one.",
         remedy="Set a later deadline.",
     )

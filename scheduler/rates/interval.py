@@ -143,8 +143,8 @@ def _check_length(rates: Values, usable: int, made: int) -> None:
     if usable < made:
         raise RateUnclear(
             "diverges_at_once",
-            f"The loss is no finite number from step {usable + 1} of {made} on: nothing can be said.",
-            "Start at a smaller rate, and look for values that are no numbers in the data.",
+            f"The loss is not a finite number from step {usable + 1} of {made} on, so nothing can be concluded.",
+            "Start at a smaller rate, and look for values in the data that are not numbers.",
         )
     raise RateUnclear(
         "too_few_points",
@@ -171,7 +171,7 @@ def _check_fall(raw: Values, loss: Values, start: float, fall: float, lowest: in
         )
     raise RateUnclear(
         "flat",
-        "The loss falls at no rate by more than its own noise: nothing can be said.",
+        "The loss does not fall by more than its own noise at any rate, so nothing can be concluded.",
         "Try larger rates, more steps or a larger batch, and check that the model can learn from these data.",
     )
 

@@ -76,7 +76,7 @@ class RangeRecord:
                 score=str(body.get("score") or ""),
             )
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"this is no record of a range test: {error}") from error
+            raise ValueError(f"this is not a record of a range test: {error}") from error
 
 
 def _told(values: Sequence[float]) -> list[float | None]:

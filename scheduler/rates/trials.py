@@ -57,7 +57,7 @@ class TrialsRecord:
             )  # fmt: skip
             return TrialsRecord(centre=float(body["centre"]), scale=float(body["scale"]), done=done)
         except (KeyError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(f"this is no record of trials: {error}") from error
+            raise ValueError(f"this is not a record of trials: {error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def trial_choice(record: TrialsRecord) -> TrialChoice:
     if not told:
         raise RateUnclear(
             "no_trial",
-            "No trial ended with a finite validation loss: nothing can be said.",
+            "No trial ended with a finite validation loss, so nothing can be concluded.",
             "Take a smaller rate, or allow the trials more time.",
         )
     last = [trial for trial in record.done if trial.round == max(trial.round for trial in told)]

@@ -77,7 +77,9 @@ class SimPool:
         for piece in text.split(","):
             found = _SPEC.fullmatch(piece.strip())
             if found is None:
-                raise ValueError(f"{piece.strip()!r} is no pool: write NODESxDEVICES, such as 64x8 or 2x8:V100,1x4:cpu")
+                raise ValueError(
+                    f"{piece.strip()!r} is not a pool: write NODESxDEVICES, such as 64x8 or 2x8:V100,1x4:cpu"
+                )
             model = found["model"] or DEFAULT_MODEL
             kind = "cpu" if model.lower() == "cpu" else "cuda"
             parts.append(Part(nodes=int(found["nodes"]), each=int(found["each"]), kind=kind, model=model))

@@ -86,7 +86,7 @@ def _cells(widths: list[int], cells: list[str]) -> dict[int, float]:
     for width, cell in zip(widths, cells, strict=False):
         rate = float(cell) if cell.strip() else 0.0
         if not math.isfinite(rate) or rate < 0:
-            raise ValueError(f"column {width}: {cell} is no rate")
+            raise ValueError(f"column {width}: {cell} is not a rate")
         if rate:
             rates[width] = rate
     return rates

@@ -132,7 +132,7 @@ class _Row:
         try:
             value = float(text)
         except ValueError:
-            raise self.fail(column, f"{text!r} is no number") from None
+            raise self.fail(column, f"{text!r} is not a number") from None
         if not math.isfinite(value):
             raise self.fail(column, f"{text} is not finite")
         if value < least:
@@ -142,7 +142,7 @@ class _Row:
     def whole(self, column: str, *, least: int, default: int | None = None) -> int:
         value = self.number_of(column, least=least, default=None if default is None else float(default))
         if value != int(value):
-            raise self.fail(column, f"{value} is no whole number")
+            raise self.fail(column, f"{value} is not a whole number")
         return int(value)
 
 
@@ -210,7 +210,7 @@ def read_text(path: Path) -> str:
     except (EOFError, zlib.error) as error:
         raise TraceError(f"{path.name} is cut short or not gzip: {error}") from error
     except UnicodeDecodeError as error:
-        raise TraceError(f"{path.name} is no UTF-8 text") from error
+        raise TraceError(f"{path.name} is not UTF-8 text") from error
 
 
 def read_trace(path: Path) -> list[TraceJob]:
@@ -234,7 +234,7 @@ def _csv_rows(name: str, text: str) -> list[_Row]:
                 raise row.fail(str(reader.fieldnames[-1]), "more cells than columns")
             rows.append(row)
     except csv.Error as error:
-        raise TraceError(f"{name}, row {reader.line_num + 1}: no CSV: {error}") from error
+        raise TraceError(f"{name}, row {reader.line_num + 1}: not CSV: {error}") from error
     return rows
 
 
@@ -242,7 +242,7 @@ def _json_rows(name: str, text: str) -> list[_Row]:
     try:
         body = json.loads(text)
     except json.JSONDecodeError as error:
-        raise TraceError(f"{name}, line {error.lineno}: no JSON: {error.msg}") from error
+        raise TraceError(f"{name}, line {error.lineno}: not JSON: {error.msg}") from error
     listed = body.get("jobs") if isinstance(body, dict) else body
     if not isinstance(listed, list):
         raise TraceError(f"{name}: expected a list of jobs, or an object with `jobs`")
@@ -267,7 +267,7 @@ def _parsed(name: str, rows: Iterable[_Row]) -> list[TraceJob]:
     for row in rows:
         job = parse(row)
         if job.job_id in seen:
-            raise row.fail("job_id", f"{job.job_id} is there twice")
+            raise row.fail("job_id", f"{job.job_id} appears twice")
         seen.add(job.job_id)
         jobs.append(job)
     return jobs

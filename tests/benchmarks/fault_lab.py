@@ -16,7 +16,7 @@ from tests.e2e.stack import END_TIMEOUT_S, JOB_TIMEOUT_S, RunningStack, all_gone
 
 LONG = {"training": {"epochs": 3000, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
 """A job that does not end by itself while it is hurt, and saves itself every second or so."""
-RESUMED = re.compile(r"Going on from checkpoint \S+: step (\d+)")
+RESUMED = re.compile(r"Continuing from checkpoint \S+: step (\d+)")
 STALL_S = 20
 """The limit without progress where that is the fault; elsewhere, as in every installation, 300 s."""
 

@@ -53,7 +53,9 @@ def another_machine_is_lost(lab: Lab) -> Row:
         )  # fmt: skip
         wait_for(lambda: stack.job(job)["step"] > step, timeout_s=JOB_TIMEOUT_S, what="the others make a new step")
         restart_s = time.time() - hurt_s
-        free = wait_for(lambda: _note(stack, job, "Goes on with 1 of 2 ranks"), timeout_s=JOB_TIMEOUT_S, what="verdict")
+        free = wait_for(
+            lambda: _note(stack, job, "Continues with 1 of 2 ranks"), timeout_s=JOB_TIMEOUT_S, what="verdict"
+        )
         same = len(attempts(stack, job)) == 1 and stack.job(job)["restarts"] == 0
     return Row(
         fault=fault, outcome="goes on without it, same attempt", good=same, detect_s=seconds_after(told["at"], hurt_s),

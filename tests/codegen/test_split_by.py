@@ -117,8 +117,8 @@ WRONG = {
     "one moment": ("{by: time, column: unit}", VISITS, "column", "'unit' has 1 moment, but training"),
     "few moments": ("{by: time, column: round}", FEW, "column", "'round' has 2 moments, but training"),
     "stratified time": ("{by: time, column: joined, stratify: true}", VISITS, "stratify", "cannot be stratified"),
-    "given": ("{by: group, column: customer}", GIVEN, "by", "brings its own split"),
-    "given column": ("{column: customer}", GIVEN, "column", "brings its own split"),
+    "given": ("{by: group, column: customer}", GIVEN, "by", "comes with its own split"),
+    "given column": ("{column: customer}", GIVEN, "column", "comes with its own split"),
     "pictures": ("{by: group}", pictures(), "by", "pictures have no columns"),
     "pictures' column": ("{by: time, column: when}", pictures(), "column", "pictures have no columns"),
 }  # fmt: skip

@@ -25,11 +25,11 @@ def test_a_killed_rank_of_an_elastic_job_restarts_nothing(stack, wine):
     os.kill(stack.ranks(job)[-1].pid, signal.SIGKILL)
     job_let_go(stack, job)
     wait_for(
-        lambda: "A rank was lost: going on with 1 of 2 ranks" in history(stack, job),
+        lambda: "A rank was lost: continuing with 1 of 2 ranks" in history(stack, job),
         timeout_s=JOB_TIMEOUT_S,
         what="the job goes on without the rank",
     )
-    (step,) = map(int, re.findall(r"going on with 1 of 2 ranks from step (\d+)", history(stack, job)))
+    (step,) = map(int, re.findall(r"continuing with 1 of 2 ranks from step (\d+)", history(stack, job)))
     assert HELD_AT - COMMIT_STEPS <= step <= HELD_AT
     stack.job_wait(job, "succeeded")
     (attempt,) = succeeded_after(stack, job)

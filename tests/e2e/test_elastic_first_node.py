@@ -51,7 +51,7 @@ def test_the_next_attempt_goes_on_from_the_last_copy_of_the_other_node(first, tm
         step, name = int(saved[1]), f"step-{int(saved[1]):08d}"
         assert step >= made - COMMIT_STEPS
         wait_for(
-            lambda: f"Going on from checkpoint {name}: step {step}," in words_of(first, job),
+            lambda: f"Continuing from checkpoint {name}: step {step}," in words_of(first, job),
             timeout_s=JOB_TIMEOUT_S, what="the next attempt goes on from what was saved",
         )  # fmt: skip
         assert max(row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))) >= step

@@ -37,12 +37,12 @@ def test_the_loss_of_a_node_restarts_nothing_and_its_core_is_free(first, tmp_pat
         lose(home)
         job_let_go(first, job)
         wait_for(
-            lambda: "Goes on with 1 of 2 ranks: the node second was lost." in words_of(first, job),
+            lambda: "Continues with 1 of 2 ranks: the node second was lost." in words_of(first, job),
             timeout_s=JOB_TIMEOUT_S,
             what="control gives the lost node's core back",
         )
         assert not node_of(first, "second")["devices"][0]["busy"]
-        (step,) = map(int, re.findall(r"going on with 1 of 2 ranks from step (\d+)", words_of(first, job)))
+        (step,) = map(int, re.findall(r"continuing with 1 of 2 ranks from step (\d+)", words_of(first, job)))
         assert HELD_AT - COMMIT_STEPS <= step <= HELD_AT
         first.job_wait(job, "succeeded")
     (attempt,) = succeeded_after(first, job)

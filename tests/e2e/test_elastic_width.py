@@ -33,7 +33,7 @@ def test_an_urgent_job_takes_a_core_of_an_elastic_one_which_takes_it_back(stack,
         what="the elastic job has its core back",
     )
     told = history(stack, elastic)
-    assert f"Goes on with {cores - 1} of {cores} ranks: a core was needed by “urgent”." in told
+    assert f"Continues with {cores - 1} of {cores} ranks: a core was needed by “urgent”." in told
     job = stack.job(elastic)
     assert (job["state"], job["restarts"]) == ("running", 0)
     (attempt,) = items(stack.get(f"/jobs/{elastic}/attempts"))

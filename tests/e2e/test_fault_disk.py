@@ -68,7 +68,7 @@ def test_a_checkpoint_with_a_flipped_bit_is_put_aside_and_the_older_one_used(sta
         what="it goes on",
     )
     assert newest["resume_from"] and newest["resume_from"] < bad.parent.name
-    assert "is damaged and was put aside" in history(stack, job)
+    assert "is damaged and was set aside" in history(stack, job)
     stack.post(f"/jobs/{job}/cancel")
     wait_for(lambda: stack.job(job)["state"] == "cancelled", timeout_s=END_TIMEOUT_S, what="it is cancelled")
     at_rest(stack, job)

@@ -80,7 +80,7 @@ def test_ranks_on_both_machines_have_a_network_of_their_own_and_live_through_a_c
     made = stack.job_submit(wine, {**SPEC, **gang, "name": "on both"}, NAPPING)
     stack.job_wait_step(made, 3)
     assert sorted(_attempts(stack, made)[-1]["nodes"]) == ["far", "near"]
-    assert "in a network that they share with no other run" in _history(stack, made)
+    assert "in a network shared with no other run" in _history(stack, made)
     levels = [one["sandbox_level"] for one in stack.get("/pool")["nodes"]]
     assert stack.job(made)["sandbox_level"] == min(levels)
     node.cut()
@@ -114,7 +114,7 @@ def test_a_network_that_stays_away_moves_the_run_and_the_old_copy_ends_and_the_n
     first, second = _second_attempt_runs(stack, made)
     assert (first["outcome"], second["nodes"]) == ("lost", ["near"])
     words = _history(stack, made)
-    assert "The node far does not answer." in words and "Going on from checkpoint" in words
+    assert "The node far does not answer." in words and "Continuing from checkpoint" in words
     wait_for(lambda: all_gone(old), timeout_s=END_TIMEOUT_S, what="the copy that nobody hears has ended")
     record = stack.home / "store" / "jobs" / made / "attempts" / "1" / "exit.json"
     assert json.loads(record.read_text())["data"]["outcome"] == "lost"
@@ -133,4 +133,4 @@ def test_a_machine_that_is_rebooted_says_so_and_its_run_goes_on_from_its_checkpo
     assert (first["outcome"], first["failure"]["code"], second["nodes"]) == ("lost", "node_lost", ["far"])
     assert "was started anew" in first["failure"]["message"]
     assert never_at_once(stack, made) == 2
-    assert "Going on from checkpoint" in _history(stack, made)
+    assert "Continuing from checkpoint" in _history(stack, made)

@@ -99,7 +99,7 @@ def test_a_node_fetches_by_hash_returns_all_and_a_run_goes_on_elsewhere(first, s
     wait_for(lambda: first.job(long)["restarts"], timeout_s=JOB_TIMEOUT_S, what="the job is queued again")
     first.job_wait(long, "running")
     wait_for(
-        lambda: "Going on from checkpoint step-" in words_of(first, long), timeout_s=JOB_TIMEOUT_S,
+        lambda: "Continuing from checkpoint step-" in words_of(first, long), timeout_s=JOB_TIMEOUT_S,
         what="the first node goes on where the second was",
     )  # fmt: skip
     first.post(f"/jobs/{long}/cancel")

@@ -106,7 +106,7 @@ def test_a_run_lives_through_the_object_store_goes_on_elsewhere_and_a_lost_folde
     lose(second)  # and its cache with it
     first.post("/pool/nodes/first/undrain")
     wait_for(
-        lambda: "Going on from checkpoint step-" in words_of(first, job), timeout_s=JOB_TIMEOUT_S,
+        lambda: "Continuing from checkpoint step-" in words_of(first, job), timeout_s=JOB_TIMEOUT_S,
         what="the first node goes on where the second was",
     )  # fmt: skip
     first.post(f"/jobs/{job}/cancel")

@@ -49,7 +49,7 @@ def test_a_deleted_job_and_dataset_come_back_from_the_trash(open_as: Callable[..
         assert not page.locator(f"main a[href*='{ids['cancelled' if name == 'job' else 'ragged.csv']}']").count()
     visit(page, "/trash/")
     page.check(f"input[name=job][value='{ids['cancelled']}']")
-    page.click("button:has-text('Restore the chosen')")
+    page.click("button:has-text('Restore selected')")
     until(page, "!document.querySelector('input[name=job]')")
     visit(page, "/trash/")
     page.click("button:text-is('Restore')")

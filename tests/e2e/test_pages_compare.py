@@ -175,7 +175,7 @@ def test_jobs_are_grouped_in_place_and_a_group_opens_to_jobs_to_compare(
     faults = [fault for fault in Axe().run(page).response["violations"] if fault["impact"] in {"serious", "critical"}]
     assert not [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in faults]
     page.check("[data-select-all=job]") if width > 640 else page.locator("input[name=job]").first.check()
-    page.click("button:has-text('Compare the chosen')")
+    page.click("button:has-text('Compare selected')")
     page.wait_for_url("**/jobs/compare/?job=*")
 
 

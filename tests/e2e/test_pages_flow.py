@@ -17,7 +17,7 @@ from tests.e2e.stack import END_TIMEOUT_S, RunningStack, items, wait_for
 pytestmark = BROWSER_MARKS
 NEW_PASSWORD = "quite another passphrase 5"
 STATE = "document.querySelector('[data-live=state]').innerText"
-CHECKED = "document.querySelector('[data-spec-state]').textContent === 'Checks out'"
+CHECKED = "document.querySelector('[data-spec-state]').textContent === 'Valid'"
 DROP = """(() => {
   const transfer = new DataTransfer();
   for (const name of %s) transfer.items.add(new File([%s], name));
@@ -103,7 +103,7 @@ def test_a_run_goes_on_from_the_checkpoint_that_a_person_chooses(stack: RunningS
     page.wait_for_selector("#confirm-dialog[open]")
     page.click("#confirm-dialog button[value=yes]")
     wait_for(lambda: stack.job(job)["resume_from"] == chosen, timeout_s=90, what="the wish arrives")
-    told = f"Going on from checkpoint {chosen}"
+    told = f"Continuing from checkpoint {chosen}"
     wait_for(lambda: told in stack.job_log(job), timeout_s=240, what="the run goes on from there")
     stack.post(f"/jobs/{job}/cancel")
     stack.job_wait(job, "cancelled", timeout_s=END_TIMEOUT_S)

@@ -56,9 +56,9 @@ def test_a_form_is_not_sent_twice_by_a_quick_hand(open_as: Callable[..., Any]) -
 
     page.route("**/account/tokens/", stay)
     page.fill("#id_name", "laptop")
-    page.click("button:has-text('Make token')")
+    page.click("button:has-text('Create token')")
     until(page, "document.querySelector('form[action*=tokens] button[aria-busy]') !== null")
-    assert page.is_disabled("button:has-text('Make token')") and len(sent) == 1
+    assert page.is_disabled("button:has-text('Create token')") and len(sent) == 1
 
 
 def test_a_question_names_what_its_answer_does(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
@@ -122,8 +122,8 @@ def test_who_wished_it_is_told_when_a_run_ends(
     )
     visit(page, f"/jobs/{job}/live/")
     name = page.inner_text("h1")
-    page.click("button:has-text('Tell me when it ends')")
-    page.wait_for_selector("button[aria-pressed=true]:has-text('You will be told')")
+    page.click("button:has-text('Notify me when it ends')")
+    page.wait_for_selector("button[aria-pressed=true]:has-text('You will be notified')")
 
     def ended(route: Any) -> None:
         answer = route.fetch()

@@ -38,7 +38,7 @@ def test_a_second_factor_is_set_up_asked_for_and_replaced_by_a_recovery_code(
     page.wait_for_url("**/login/code?next=*")
     page.fill("#id_code", f"{app.token():06d}")  # the one that was shown before
     page.click("button:has-text('Sign in')")
-    assert "That code is not taken" in page.inner_text("[role=alert]")
+    assert "That code was not accepted" in page.inner_text("[role=alert]")
     page.fill("#id_code", code)
     page.click("button:has-text('Sign in')")
     page.wait_for_url(f"{portal.url}/jobs/")

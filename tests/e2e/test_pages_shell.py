@@ -112,7 +112,7 @@ def test_all_jobs_of_a_page_are_chosen_at_once_and_compared(open_as: Callable[..
     visit(page, "/jobs/?state=running&state=succeeded")
     page.check("[data-select-all=job]")
     assert page.locator("input[name=job]:checked").count() == page.locator("input[name=job]").count() == 2
-    page.click("button:has-text('Compare the chosen')")
+    page.click("button:has-text('Compare selected')")
     page.wait_for_url("**/jobs/compare/?job=*&job=*")
 
 

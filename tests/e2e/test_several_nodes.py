@@ -86,7 +86,7 @@ def test_a_machine_joins_is_looked_over_and_shares_a_job_with_the_first(first, s
     code, said = _dlh(home, "node", "join", first.url, token, "--home", str(home / "other"))
     assert code == 2 and "has been used" in said
     code, said = _dlh(home, "node", "join", first.url, token, "--home", str(home))
-    assert code == 2 and "joined already" in said
+    assert code == 2 and "already joined" in said
     code, said = _dlh(home, "doctor", "--json", "--home", str(home))
     assert "bandwidth" in {line["name"] for line in json.loads(said)["findings"]}, said
 

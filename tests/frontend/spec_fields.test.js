@@ -58,16 +58,16 @@ test("a number is held to its bounds", () => {
   const epochs = (value) => messages(field("training.epochs", "number", value, { step: "1", ge: "1", lt: "1000" }));
   assert.deepEqual(
     [epochs("2.5"), epochs("0"), epochs("1000"), epochs("999")],
-    [["Write a whole number."], ["At least 1."], ["Less than 1\u202f000."], []],
+    [["Enter a whole number."], ["At least 1."], ["Less than 1\u202f000."], []],
   );
 });
 
 test("what the browser could not read is told by what is wanted", () => {
   assert.deepEqual(messages(field("training.epochs", "number", "", { badInput: true })), [
-    "Write a number, such as 0.5.",
+    "Enter a number, such as 0.5.",
   ]);
   assert.deepEqual(messages(field("deadline", "moment", "", { badInput: true })), [
-    "Give the whole date and the time.",
+    "Enter a complete date and time.",
   ]);
 });
 

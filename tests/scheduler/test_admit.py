@@ -76,8 +76,8 @@ def test_fifo_refuses_what_would_come_too_late():
     ("asked", "words"),
     [
         (job("a", deadline_s=-5.0), "has passed"),
-        (job("a", run_s=0.0, deadline_s=100.0), "Nobody has estimated"),
-        (job("a", deadline_s=9_000.0, widths=(16,)), "No node"),
+        (job("a", run_s=0.0, deadline_s=100.0), "There is no estimate"),
+        (job("a", deadline_s=9_000.0, widths=(16,)), "No available node"),
     ],
 )
 def test_what_cannot_be_promised_is_said_in_words(asked, words):

@@ -287,7 +287,7 @@ class Pool(RuleBasedStateMachine):
         return 1.3 * option.run_s if math.isfinite(option.run_s) else UNKNOWN_S
 
     def has_a_claim(self, view):
-        """Every way to run it fits the idle pool and what its project may hold without borrowing."""
+        """All options fits the idle pool and what its project may hold without borrowing."""
         quota = self.quotas.get(view.project, Quota(devices={}))
         counts = [sum(device.kind == view.options[0].kind for device in one.devices) for one in self.nodes.values()]
         widest = sum(counts) if self.spans else max(counts)

@@ -64,7 +64,7 @@ def test_a_node_exports_a_checkpoint_unless_a_bit_of_it_has_flipped(job: JobFixt
     state.write_bytes(body)
     assert f"{name} is damaged" in exporting.export(asked)["problem"]["message"]
     state.unlink()
-    assert "not there any more" in exporting.export(asked)["problem"]["message"]
+    assert "gone" in exporting.export(asked)["problem"]["message"]
 
 
 def test_what_the_program_says_of_itself_is_handed_on(job: JobFixture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_weights_that_are_a_link_are_not_read(job: JobFixture, tmp_path: Path) -
     weights = job.paths.results / "model.safetensors"
     weights.unlink()
     weights.symlink_to("/etc/passwd")
-    assert "not there any more" in exporting.export(asked)["problem"]["message"]
+    assert "gone" in exporting.export(asked)["problem"]["message"]
 
 
 @pytest.mark.parametrize("code", ["time_limit", "out_of_memory"])
@@ -101,7 +101,7 @@ def test_an_export_that_takes_too_long_or_too_much_harms_nothing(
     job: JobFixture, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     def refuse(_: Any) -> Completed:
-        raise ProgramProblem("The program took longer than 240 s.", "Give less at once.", code)
+        raise ProgramProblem("The program took longer than 240 s.", "Send less at once.", code)
 
     monkeypatch.setattr(exporting, "program_run", refuse)
     problem = exporting.export(request(job))["problem"]

@@ -36,7 +36,7 @@ def test_a_program_that_ends_without_a_word_is_told_how_it_ended(
     job: JobFixture, monkeypatch: pytest.MonkeyPatch, code: int, words: str
 ) -> None:
     problem = tried(job, monkeypatch, returncode=code)["problem"]
-    assert problem["message"] == f"The program {words} and said nothing."
+    assert problem["message"] == f"The program {words} and printed nothing."
 
 
 def call_of(folder: Path, name: str) -> programs.ProgramCall:

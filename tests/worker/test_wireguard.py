@@ -203,7 +203,7 @@ def test_a_jobs_history_says_what_encrypts(encryption: Encryption, words: str) -
 def test_what_is_no_key_never_gets_into_a_configuration(key: str) -> None:
     taken: list[tuple[str, str]] = []
     tunnel = Tunnel(encryption=Encryption.PROGRAM, port=1, key="", _set=lambda *words: taken.append(words))
-    with pytest.raises(SandboxError, match=r"10\.0\.0\.2 told no key"):
+    with pytest.raises(SandboxError, match=r"10\.0\.0\.2 sent no WireGuard key"):
         tunnel.add([Peer(key=key, address="10.0.0.2", inside="198.18.0.2")])
     assert not taken
 

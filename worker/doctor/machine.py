@@ -109,7 +109,7 @@ def disk(name: str, folder: Path) -> Iterator[Finding]:
     try:
         free_bytes = shutil.disk_usage(folder).free
     except OSError as error:
-        yield bad(name, f"{error.strerror}", "Nothing can be kept there.", f"Make {folder} reachable.")
+        yield bad(name, f"{error.strerror}", "Nothing can be stored there.", f"Make {folder} reachable.")
         return
     text = f"{free_bytes / GIB:.1f} GiB free"
     if free_bytes < DISK_BAD_BYTES:
@@ -132,7 +132,7 @@ def cache_contents(cache: Cache, now_s: float) -> Finding:
     files = ", ".join(lately[-1]["files"][:3]) or f"{lately[-1]['bytes'] / MIB:.0f} MiB"
     count = f"{len(lately)} or more" if len(lately) >= DAMAGES_MAX else f"{len(lately)}"
     text = f"{count} became damaged, the last at {last} UTC ({files})"
-    meaning = "They were thrown away and are fetched again, but what flips bits once mostly does so again."
+    meaning = "They were thrown away and are fetched again, but whatever flips bits once usually does so again."
     return warn(name, text, meaning, "Test the disk (smartctl -t long) and the memory.")
 
 
@@ -150,7 +150,9 @@ def _write_rate(name: str, folder: Path) -> Finding:
     except PermissionError:
         return skip(name, "may not be written by this user")
     except OSError as error:
-        return bad(name, f"{error.strerror}", "Checkpoints cannot be written there.", "Free or mend the disk.")
+        return bad(
+            name, f"{error.strerror}", "Checkpoints cannot be written there.", "Free space on the disk, or repair it."
+        )
     finally:
         with contextlib.suppress(OSError):
             file.unlink()

@@ -46,7 +46,7 @@ def network(peers: Sequence[dict[str, Any]]) -> Iterator[Finding]:
 
 def own_address(own: str, *, several: bool) -> Finding:
     """Whether other nodes could reach it."""
-    name, step = "address", "Name one that other nodes reach: DLH_NODE_ADDRESS, or --address when joining."
+    name, step = "address", "Name one that other nodes can reach: DLH_NODE_ADDRESS, or --address when joining."
     if not own:
         return bad(name, "none found", "No job of several nodes can use this one.", step)
     try:
@@ -81,7 +81,7 @@ def encryption(problem: str, kernel_problem: str) -> Finding:
     if not problem:
         meaning = f"Slower than by the kernel, so an admin must ask for it (Pool, Settings): {kernel_problem}."
         return ok(name, f"by wireguard-go, {ports}", meaning)
-    meaning = "Whoever is on the network between the nodes can read what ranks of one job send each other."
+    meaning = "Anyone on the network between the nodes can read what the ranks of a job send each other."
     return ok(name, f"none: {problem}", meaning)
 
 
@@ -112,7 +112,7 @@ def own_ports(own: str) -> Finding:
             socket.create_connection(server.getsockname(), timeout=CONNECT_S).close()
     except OSError as error:
         step = f"Let ports {low}-{high} of {own} through this machine's firewall."
-        return bad("own ports", f"{own} cannot be reached from here: {error}", "Ranks here cannot meet.", step)
+        return bad("own ports", f"{own} cannot be reached from here: {error}", "Ranks here cannot connect.", step)
     return ok("own ports", f"{own}, ports {low}-{high}")
 
 

@@ -25,7 +25,7 @@ REDIS_FIXED = {(6, 2): 20, (7, 2): 11, (7, 4): 6, (8, 0): 4, (8, 2): 2}
 """CVE-2025-49844 (a use after free in Lua): first fixed patch of each release line of Redis; newer lines have it."""
 VALKEY_FIXED = {(7, 2): 11, (8, 0): 6, (8, 1): 4}
 LINES_NEWEST = {"Redis": (8, 2), "Valkey": (8, 1)}
-_CVE = "CVE-2025-49844: whoever may sign in at the broker may run code in it."
+_CVE = "CVE-2025-49844: whoever can sign in to the broker can run code in it."
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,19 @@ def portal(url: str, secret: str) -> PortalAnswer:
     text = f"{url} answers in {took_s * 1000:.0f} ms, release {body.get('version')}"
     findings = [ok("portal", text)]
     if away := [part for part in ("database", "broker") if body.get(part) is False]:
-        step = "Look at its log on the portal's machine."
+        step = "Check its log on the portal's machine."
         findings = [warn("portal", f"{text}, but not its {' and '.join(away)}", "No job starts meanwhile.", step)]
     findings.append(clock(float(body.get("time_s", 0.0)) - (began_s + took_s / 2), took_s))
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
         step = "Put a proxy with TLS in front of the portal, and join by https://."
-        findings.append(warn("encryption", "none towards the portal", "Credentials travel in the clear.", step))
+        findings.append(warn("encryption", "none towards the portal", "Credentials are sent in plain text.", step))
     if not secret:
         return PortalAnswer([*findings, skip("bandwidth", "measured on joined nodes")])
     try:
         me = fetch(f"{url}/api/v1/node", secret)
         findings.append(bandwidth(url, secret))
     except (OSError, ValueError) as error:
-        step = "Join anew: an admin makes a token by dlh pool add NODE."
+        step = "Join again: an admin creates a token with dlh pool add NODE."
         return PortalAnswer([*findings, bad("credentials", str(error), "The portal does not know this node.", step)])
     return PortalAnswer(findings, [dict(peer) for peer in me.get("peers", [])])
 
@@ -72,7 +72,7 @@ def fetch(url: str, secret: str = "") -> dict[str, Any]:
     with _open(url, secret) as answer:
         body = json.loads(answer.read(1 << 20))
     if not isinstance(body, dict):
-        raise ValueError("what answers is no portal of the harness")
+        raise ValueError("the server there is not a portal of the harness")
     return body
 
 
@@ -134,7 +134,7 @@ def broker(url: str) -> Iterator[Finding]:
             told: dict[str, Any] = client.info("server")
     except redis.RedisError as error:
         step = "Check the address and firewalls; the portal's stack needs DLH_BROKER_HOST for other machines."
-        text = f"{place.hostname}:{place.port} does not let us in: {error}"
+        text = f"{place.hostname}:{place.port} refuses our login: {error}"
         yield bad("broker", text, "No job reaches this node.", step)
         return
     yield ok("broker", f"{place.hostname}:{place.port} answers in {took_s * 1000:.1f} ms")

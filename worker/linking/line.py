@@ -225,7 +225,7 @@ def _exchanged(line: Line, size: int, busy: Callable[[], bool]) -> float:
     if answer == BUSY:
         raise LinkProblem("busy", "A run began on one of the nodes meanwhile.")
     if answer != READY:
-        raise LinkProblem("refused", "The other node refused to go on.")
+        raise LinkProblem("refused", "The other node refused to continue.")
     began_s = time.perf_counter()
     line.exchange(size)
     line.receive(len(DONE))

@@ -53,7 +53,7 @@ def link_time(request: dict[str, Any], send: Send, *, waited_s: float = 0.0) -> 
     except TimeoutError:
         answer = _failed("timeout", f"{request.get('peer')} did not answer in time.{_network_hint(request)}")
     except (KeyError, TypeError, ValueError) as error:
-        answer = _failed("bad_request", f"The order makes no sense: {error}")
+        answer = _failed("bad_request", f"The request is not valid: {error}")
     except (OSError, SandboxError) as error:
         answer = _failed("cut", f"The connection with {request.get('peer')} failed: {error}")
     send({**told, **answer})
@@ -104,7 +104,7 @@ def _admitted(server: socket.socket, peer: str, token: bytes, end_s: float) -> L
         except OSError:
             pass
         line.close()
-    raise LinkProblem("wrong_token", "Others than the node that was awaited connected again and again.")
+    raise LinkProblem("wrong_token", "Something other than the expected node kept connecting.")
 
 
 def _connect(order: Order) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def check_call(net: nn.Module, inputs: Sequence[Tensor]) -> None:
         )
         place = _place(net)
         write = "Write it as" if place else f"Put the {type(net).__name__} into a module of your own with"
-        hint = f"{write} `def forward(self, {names})`; what it has no use for it may leave aside."
+        hint = f"{write} `def forward(self, {names})`; it may ignore what it does not need."
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place) from None
 
 

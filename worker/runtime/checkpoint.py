@@ -186,7 +186,7 @@ class CheckpointStore:
             try:
                 return name, self.load(name, mapped=mapped)
             except CorruptCheckpoint as error:
-                note(f"Checkpoint passed over, it is damaged: {error}")
+                note(f"Damaged checkpoint skipped: {error}")
                 self._damaged.add(name)
         return None
 

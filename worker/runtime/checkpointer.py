@@ -208,7 +208,9 @@ class Checkpointer:
         self._restore_rngs(state["ranks"])
         self._saved_step = run.position.step
         if run.rank == 0:
-            run.reporter.note(f"Going on from checkpoint {name}: step {run.position.step}, epoch {run.position.epoch}.")
+            run.reporter.note(
+                f"Continuing from checkpoint {name}: step {run.position.step}, epoch {run.position.epoch}."
+            )
 
     def _restore_rngs(self, states: list[dict[str, Any]]) -> None:
         """Of all ranks, as saved; other numbers of ranks begin with new ones."""
@@ -257,7 +259,9 @@ class Checkpointer:
             except (RuntimeError, MemoryError, OSError) as error:
                 if not is_out_of_memory(error):
                     raise
-                self.run.reporter.note(f"No memory for the best checkpoint {best.name}; the last weights are used.")
+                self.run.reporter.note(
+                    f"Not enough memory for the best checkpoint {best.name}; the last weights are used."
+                )
         current = {name: part.state_dict() for name, part in self.parts.items()}
         return _weights({"net": net.state_dict(), **current})
 
@@ -270,7 +274,7 @@ def _weights(parts: dict[str, Any]) -> dict[str, Any]:
 def _of_another_model(name: str, error: Exception) -> ProgramFailure:
     said = " ".join(str(error).split())[:300]
     message = f"Checkpoint {name} does not fit the model or its optimizer: {said}"
-    hint = "Undo the change of the program, or begin anew: python train.py --fresh"
+    hint = "Undo the change of the program, or start over: python train.py --fresh"
     return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
 
 

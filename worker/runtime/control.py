@@ -1,4 +1,4 @@
-"""What interrupts the steps: a wish to pause, a save that is due, a spent time budget. All ranks act alike."""
+"""What interrupts the steps: a request to pause, a save that is due, a spent time budget. All ranks act alike."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Control:
         run.sync()
         run.checkpointer.save(metric=None)
         run.checkpointer.settle()
-        run.reporter.say(f"paused after step {run.position.step}; the same command goes on from here")
+        run.reporter.say(f"paused after step {run.position.step}; run the same command again to continue from here")
         run.leave()
         failures.leave(EXIT_PAUSED)
 

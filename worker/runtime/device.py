@@ -19,7 +19,7 @@ def choose_device(wanted: str) -> torch.device:
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
     device = torch.device(wanted)
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise DataError(f"Device {wanted} is asked for, but torch sees no GPU here.", "Use --device cpu.")
+        raise DataError(f"Device {wanted} was requested, but torch finds no GPU here.", "Use --device cpu.")
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
 
 

@@ -1,4 +1,4 @@
-"""From an exception to what a person is told: code, plain sentence, next step, short traceback."""
+"""From an exception to what is reported to people: code, plain sentence, next step, short traceback."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ FULL_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 KNOWN = (
     (
         ("'Byte'", "got Byte and", "unsigned char"),
-        "A layer that wants floats was given the bytes of pictures.",
+        "A layer that expects floats was given the bytes of pictures.",
         "Let `forward` begin with `pictures = pictures.float() / 255`: pictures come as bytes, 0 to 255.",
     ),
     (
         ("Expected more than 1 value per channel when training",),
-        "Batch normalisation cannot do with a single row, and a step had one here.",
+        "Batch normalisation needs more than one row, and a step here had only one.",
         "Set training.batch_size to at least twice the number of ranks, and training.accumulate to 1.",
     ),
     (
@@ -47,7 +47,7 @@ KNOWN = (
     ),
     (
         ("not compiled with CUDA", "no NVIDIA driver", "No CUDA GPUs"),
-        "The program asks for a GPU (CUDA), which this device is not.",
+        "The program asks for a GPU (CUDA), but this device is not one.",
         "Leave `.cuda()` and `.to(...)` out: train.py moves the model and the rows to the device of the run.",
     ),
 )
@@ -125,7 +125,7 @@ def _cause(error: BaseException, fitting_batch: Callable[[], int | None]) -> tup
         if any(text in str(error) for text in texts):
             return FailureCode.PROGRAM_ERROR, message, hint
     message = f"{type(error).__name__}: {error}".removesuffix(": ")
-    return FailureCode.PROGRAM_ERROR, message, "Correct that line; the traceback and the log say more."
+    return FailureCode.PROGRAM_ERROR, message, "Correct that line; see the traceback and the log for details."
 
 
 def _build_call(error: BaseException) -> ProgramFailure | None:
@@ -142,7 +142,7 @@ def _build_call(error: BaseException) -> ProgramFailure | None:
     except TypeError as problem:
         place = (Path(called.__code__.co_filename).name, called.__code__.co_firstlineno)
         message = f"{build.__name__}{signature} cannot be called as build(spec) ({problem})."
-        hint = "Write it as `def build(spec)`; what it has no use for it may leave aside."
+        hint = "Write it as `def build(spec)`; it may ignore what it does not need."
         return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint, place=place)
     return None
 

@@ -1,4 +1,4 @@
-"""Averaging of gradients over ranks in two messages, the larger one sent while the backward pass goes on."""
+"""Averaging of gradients over ranks in two messages, the larger one sent during the backward pass."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def check_losses(step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
 def check_weights(step: int, net: nn.Module) -> None:
     """Raise `ProgramFailure` (nan_loss) where a weight is not finite: the loss shows that one step later."""
     if not are_finite([weight for weight in net.parameters() if weight.requires_grad]):
-        raise _not_finite(f"The weights are no finite numbers any more after step {step}", step)
+        raise _not_finite(f"The weights are no longer finite numbers after step {step}", step)
 
 
 def are_finite(weights: Sequence[Tensor]) -> bool:

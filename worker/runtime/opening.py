@@ -1,4 +1,4 @@
-"""What the log and the job page are told of a run when it begins: its learning rate, and what its mode changes."""
+"""What the log and the job page say about a run when it begins: its learning rate, and what its mode changes."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Pace:
         self._use(planned.rows, correct=planned.correct)
 
     def resume(self) -> None:
-        """Weights and position are there: what an earlier attempt under the same plan had learnt goes on."""
+        """Weights and position are there: what an earlier attempt under the same plan had learnt is kept."""
         position = self.run.position
         if self._first and position.split_planned == self._first:
             self._use(position.split, correct=self._corrector is not None)

@@ -1,4 +1,4 @@
-"""Signs of life of long work that is no step: reading pictures, predicting rows.
+"""Signs of life during long work that is not a step: reading pictures, predicting rows.
 
 A run of which nothing is heard for minutes is ended (`worker.watchdog`). Whoever works through many rows says after
 each block of them that it gets on.
@@ -21,7 +21,7 @@ class Pulse:
         self._told_s = float("-inf")
 
     def listen(self, tell: Callable[[], None]) -> None:
-        """From now on `tell` is called while work goes on."""
+        """From now on `tell` is called while work continues."""
         self._tell = tell
 
     def beat(self) -> None:

@@ -72,7 +72,7 @@ class Reporter:
             print(text, flush=True)
 
     def speak_as(self, rank: int, path: Path) -> None:
-        """This process has become another rank; what it says goes on in that one's file."""
+        """This process has become another rank; its events continue in that one's file."""
         if self.rank != rank:
             with self._lock:
                 self.rank, old, self._file = rank, self._file, path.open("ab", buffering=0)

@@ -270,7 +270,7 @@ class Run:
 
     # ---- for the runtime's own modules -------------------------------------------------------------------------
     def sync(self) -> None:
-        """Read the losses, tell what is new, hear what is wished."""
+        """Read the losses, report what is new, receive requests."""
         self.control.look()
         self.checkpointer.check()
         self.teller.sync()

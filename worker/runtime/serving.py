@@ -58,7 +58,7 @@ def load_weights(net: nn.Module, weights: Path) -> None:
     """Load model.safetensors, or the (averaged) weights of a checkpoint folder. Raises `InputError`."""
     path = _state_file(weights) if weights.is_dir() else weights
     if not path.is_file():
-        raise InputError(f"No weights at {weights}.", "Train first, or name them by --weights.")
+        raise InputError(f"There are no weights at {weights}.", "Train first, or name them by --weights.")
     if path.suffix == ".safetensors":
         state: dict[str, Tensor] = load_file(path)
     else:
@@ -102,11 +102,11 @@ def _check_member(info: zipfile.ZipInfo) -> None:
     name, again = info.orig_filename, "Make the zip again from plain files."
     parts = name.replace("\\", "/").split("/")
     if ".." in parts or name.startswith(("/", "\\")) or name[1:2] == ":":
-        raise InputError(f"The zip was refused: a name that leads out of it: {name!a}.", again)
+        raise InputError(f"The zip was rejected: a name that points outside it: {name!a}.", again)
     if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise InputError(f"The zip was refused: {name!a} is a link or device.", again)
+        raise InputError(f"The zip was rejected: {name!a} is a link or device.", again)
     if info.file_size > MEMBER_BYTES:
-        raise InputError(f"The zip was refused: {name!a} has more than {MEMBER_BYTES >> 20} MiB.", again)
+        raise InputError(f"The zip was rejected: {name!a} has more than {MEMBER_BYTES >> 20} MiB.", again)
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -126,7 +126,7 @@ def _picture(name: str, body: bytes) -> Image.Image:
         try:
             return plain_picture(Image.open(io.BytesIO(body), formats=FORMATS))
         except UnidentifiedImageError:
-            raise InputError(f"{name} is no {', '.join(FORMATS)} picture.", _PICTURES) from None
+            raise InputError(f"{name} is not a {', '.join(FORMATS)} picture.", _PICTURES) from None
         except (Image.DecompressionBombWarning, Image.DecompressionBombError):
             most = f"{Image.MAX_IMAGE_PIXELS or 0:,}"
             raise InputError(f"{name} has more than {most} pixels.", "Make the picture smaller.") from None
@@ -178,7 +178,8 @@ def _try(transform: Transform, preprocess: dict[str, Any], rows: pa.Table, where
     except Exception as error:
         text = f"{where}{error}"
         raise InputError(
-            text[0].upper() + text[1:], "Give the columns the model was trained on, named alike in the first line."
+            text[0].upper() + text[1:],
+            "Give the columns the model was trained on, with the same names in the first line.",
         ) from None
 
 

@@ -34,7 +34,7 @@ class Settings:
     resume_from: str | None
     """Name of a checkpoint; None: the newest good one."""
     fresh: bool
-    """Put all checkpoints aside and begin anew."""
+    """Set all checkpoints aside and start over."""
     epochs: int | None
     """Overrides the spec."""
     job_id: str
@@ -100,6 +100,6 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--work", help="folder for checkpoints and results (default ./work)")
     parser.add_argument("--epochs", type=int, help="instead of spec.training.epochs")
     parser.add_argument("--device", help="cpu or cuda:N (default: what spec.yaml asks for)")
-    parser.add_argument("--resume", help="name of a checkpoint to go on from (default: the newest good one)")
-    parser.add_argument("--fresh", action="store_true", help="begin anew, checkpoints of an earlier run are put aside")
+    parser.add_argument("--resume", help="name of a checkpoint to continue from (default: the newest good one)")
+    parser.add_argument("--fresh", action="store_true", help="start over; checkpoints of an earlier run are put aside")
     return parser.parse_args(arguments)

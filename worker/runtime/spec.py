@@ -41,7 +41,7 @@ def as_spec(value: Any) -> Any:
 
 
 def load_spec(path: str | Path = "spec.yaml") -> Spec:
-    """Read a resolved spec. Raises `ProgramFailure` with file and line where it is no YAML, or not a mapping."""
+    """Read a resolved spec. Raises `ProgramFailure` with file and line where it is not YAML, or not a mapping."""
     path = Path(path)
     try:
         body = yaml.safe_load(path.read_text(encoding="utf-8"))

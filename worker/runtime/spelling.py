@@ -104,7 +104,7 @@ def _without_words(texts: pa.ChunkedArray, fits: pa.ChunkedArray, name: str, wha
     if not count:
         return texts
     row = pc.index(words, True).as_py()
-    is_none = f"value is no {what}" if count == 1 else f"values are no {what}s"
+    is_none = f"value is not a {what}" if count == 1 else f"values are not {what}s"
     tell(
         f"Column {name!r}: {count:,} {is_none}, such as {texts[row].as_py()!r} in row {row + 1:,}; "
         f"{'it counts' if count == 1 else 'they count'} as missing, as in training."
@@ -187,7 +187,7 @@ def _refuse_doubtful(values: list[str | None], readings: list[list[datetime | No
     for row, (value, *dates) in enumerate(zip(values, *readings, strict=True), start=1):
         where = f"Row {row}: column {name!r}: {value!r}"
         if value is not None and dates[0] is None:
-            raise InputError(f"{where} is no date like the others.", _DATE_HINT)
+            raise InputError(f"{where} is not a date like the others.", _DATE_HINT)
         if len(different := {date for date in dates if date is not None}) > 1:
             raise InputError(
                 f"{where} may be {' or '.join(f'{date:%d %B %Y}' for date in sorted(different))}.", _DATE_HINT

@@ -93,7 +93,7 @@ def _text(path: Path) -> str:
         text = _western(body)
     if (at := text.find("\0")) >= 0:
         line = text.count("\n", 0, at) + 1
-        raise InputError(f"{path.name}, line {line}: it holds a NUL byte, so it is no plain text.", _FORMATS)
+        raise InputError(f"{path.name}, line {line}: it contains a NUL byte, so it is not plain text.", _FORMATS)
     return text
 
 

@@ -1,4 +1,4 @@
-"""Tells how a run goes: points of curves, pace, progress with the time left."""
+"""Reports how a run is going: points of curves, pace, progress with the time left."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ over, for each is a row that stays. Other nodes know by them that they live: nev
 
 
 class Teller:
-    """Owns the clock of the steps. Every rank tells its own pace, the first one all the rest."""
+    """Owns the clock of the steps. Every rank reports its own pace, the first one all the rest."""
 
     def __init__(self, reporter: Reporter, position: Position, epochs: int, started_s: float, world_size: int) -> None:
         self.reporter = reporter
@@ -92,14 +92,14 @@ class Teller:
             self.progress("training")
 
     def reset_clock(self) -> None:
-        """Start timing steps anew: what came before was no training step."""
+        """Restart the timing of steps: what came before was not a training step."""
         self._clock = time.monotonic()
         self._next_sync = self._clock + SYNC_S
         self._from_step = self.position.step
         self._steps = self._rows = 0
 
     def alive(self, **more: float) -> None:
-        """Tell that work goes on, though no step is made, and `more` about it."""
+        """Report that work continues although no step is made, and `more` about it."""
         self._metric(self.position.step, {}, **more)
 
     def points(self, points: list[LossPoint]) -> None:

@@ -18,7 +18,7 @@ STEP_FORWARDS = 3
 
 
 class Trial:
-    """What the try of this rank has shown by now; it is told at once, as a rank beyond its memory can say no more."""
+    """What the try of this rank has shown by now; reported right away, as a rank out of memory cannot report."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

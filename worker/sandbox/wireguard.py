@@ -82,7 +82,7 @@ class Tunnel:
 
 def _section(peer: Peer, port: int) -> str:
     if not _KEY.fullmatch(peer.key):
-        raise SandboxError(f"the node at {peer.address} told no key of WireGuard")
+        raise SandboxError(f"the node at {peer.address} sent no WireGuard key")
     host = f"[{peer.address}]" if ":" in peer.address else peer.address
     return f"[Peer]\nPublicKey={peer.key}\nEndpoint={host}:{port}\nAllowedIPs={peer.inside}/32\n"
 

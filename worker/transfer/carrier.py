@@ -71,7 +71,7 @@ class Carrier:
             damaged = outcome is Outcome.LOST and self.data_aside
         if not damaged:
             return outcome, cause
-        text = f"The data in the cache of {self._attempt.node} had become damaged. They are fetched again."
+        text = f"The data in the cache of {self._attempt.node} had become damaged. It is fetched again."
         return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
 
     def _data_damaged(self, stopped: Callable[[], bool]) -> bool:
@@ -110,7 +110,7 @@ class Carrier:
             return outcome, cause
         problem = self._finish(CANCELLED_S if outcome is Outcome.CANCELLED else RETURN_S, hurried)
         if problem and outcome in _NEEDED:
-            text = f"What the run made could not be returned to the store: {problem}"
+            text = f"The run's output could not be returned to the store: {problem}"
             return Outcome.LOST, failure(FailureCode.NODE_LOST, text)
         return outcome, cause
 

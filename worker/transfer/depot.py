@@ -204,7 +204,7 @@ def request_id(request: dict[str, Any]) -> str:
     """Of a short run, fit for a file name. Raises `ValueError`."""
     found = str(request.get("request_id") or request.get("check_id") or "")
     if not FILE_NAME.fullmatch(found):
-        raise ValueError(f"{found!r} is no id of a request")
+        raise ValueError(f"{found!r} is not the id of a request")
     return found
 
 

@@ -94,7 +94,7 @@ class Portal:
         try:
             return json.loads(body) if body else None
         except ValueError as error:
-            raise PortalAway("what answers is no portal of the harness") from error
+            raise PortalAway("the server there is not a portal of the harness") from error
 
     @contextmanager
     def _answer(

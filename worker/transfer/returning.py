@@ -223,7 +223,7 @@ class Returner:
                 there = frozenset()  # whatever it was, the portal takes them all
                 continue
             return True
-        raise PortalAway(f"{name} did not arrive as it was sent, {RESENDS_MAX} times")
+        raise PortalAway(f"{name} was damaged in transit {RESENDS_MAX} times")
 
     def _signed_send(self, kind: str, name: str, folder: Path, tree: Tree) -> frozenset[str]:
         """Put large files into the object store, where there is one; names of those that are there now."""

@@ -56,15 +56,15 @@ class Tree:
     def from_list(body: object) -> Tree:
         """Inverse of `to_list`. Raises `ValueError` for what is no tree, or has a name that may not be written."""
         if not isinstance(body, list) or len(body) > FILES_MAX:
-            raise ValueError("this is no list of files")
+            raise ValueError("this is not a list of files")
         try:
             files = [TreeFile(name=str(row["name"]), bytes=row["bytes"], sha256=str(row["sha256"])) for row in body]
         except (KeyError, TypeError) as error:
-            raise ValueError(f"this is no list of files: {error}") from error
+            raise ValueError(f"this is not a list of files: {error}") from error
         for file in files:
             sized = isinstance(file.bytes, int) and not isinstance(file.bytes, bool) and file.bytes >= 0
             if not FILE_NAME.fullmatch(file.name) or not sized or not _SHA256.fullmatch(file.sha256):
-                raise ValueError(f"{file.name!r} is no file of a tree")
+                raise ValueError(f"{file.name!r} is not a file of a tree")
         if len({file.name for file in files}) != len(files):
             raise ValueError("a file is named twice")
         return Tree(tuple(sorted(files, key=lambda file: file.name)))
@@ -86,4 +86,4 @@ def _tail(path: str, wanted: re.Pattern[str]) -> str:
         tail = "/".join(parts[-length:])
         if wanted.fullmatch(tail):
             return tail
-    raise ValueError(f"{path} is no folder of the store that a node may ask for")
+    raise ValueError(f"{path} is not a folder of the store that a node may ask for")

@@ -110,9 +110,9 @@ def project_list(request: HttpRequest) -> dict[str, object]:
     return {"items": [_project_out(user, project) for project in selectors.project_list(user=user)]}
 
 
-@router.post("/projects", response={201: ProjectOut}, summary="Make a project")
+@router.post("/projects", response={201: ProjectOut}, summary="Create a project")
 def project_create(request: HttpRequest, body: ProjectIn) -> Status[Any]:
-    """Make a project; the caller becomes its admin."""
+    """Create a project; the caller becomes its admin."""
     user = person(request)
     return Status(201, _project_out(user, services.project_create(user=user, name=body.name)))
 

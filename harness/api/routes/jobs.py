@@ -204,6 +204,6 @@ def job_check_get(request: HttpRequest, job_id: str, check_id: str) -> dict[str,
     """`waiting` until the node has answered."""
     _, job = _job(request, job_id)
     if len(check_id) > CHECK_ID_LENGTH_MAX:
-        raise Invalid("This is no id of a trial run.", field="check_id")
+        raise Invalid("This is not the id of a trial run.", field="check_id")
     answer = selectors.program_check_get(job, check_id)
     return {"check_id": check_id, "waiting": answer is None, **(answer or {})}

@@ -62,7 +62,7 @@ def notifications_change(request: HttpRequest, body: NotificationsIn) -> dict[st
 
 @router.post("/secret", response=SecretMade, summary="Make a new secret of my webhook")
 def secret_renew(request: HttpRequest) -> SecretMade:
-    """The old one signs nothing any more."""
+    """The old one stops working."""
     return SecretMade(secret=services.webhook_secret_renew(user=person(request)))
 
 

@@ -29,7 +29,7 @@ def _tree(body: list[dict[str, object]]) -> Tree:
     try:
         return Tree.from_list(body)
     except ValueError as error:
-        raise Invalid(f"These are no files of a run: {error}.", field="files") from error
+        raise Invalid(f"These are nott the files of a run: {error}.", field="files") from error
 
 
 def _rows(tree: Tree) -> list[dict[str, object]]:
@@ -56,7 +56,7 @@ def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
     "/runs/{job_id}/{token}/checkpoints",
     response=CheckpointsOut,
     exclude_defaults=True,
-    summary="Checkpoints to go on from",
+    summary="Checkpoints to continue from",
 )
 def checkpoints(request: HttpRequest, job_id: str, token: int) -> CheckpointsOut:
     """For the nodes of a job's newest attempt."""

@@ -76,7 +76,7 @@ class UserOut(Schema):
     is_active: bool
     is_admin: bool = Field(description="Admin of the whole installation.")
     last_seen_at: datetime | None = Field(None, description="Last sign-in, or use of a token.")
-    has_second_factor: bool = Field(description="A code of an app is asked for after the password.")
+    has_second_factor: bool = Field(description="A code from an app is required after the password.")
 
 
 class UserIn(Strict):
@@ -91,11 +91,13 @@ class UserIn(Strict):
 class UserPatch(Strict):
     """What changes of a person."""
 
-    is_active: bool | None = Field(None, description="false: may no longer sign in, and no token of theirs works.")
+    is_active: bool | None = Field(None, description="false: may no longer sign in, and their tokens no longer work.")
     is_admin: bool | None = None
     email: str | None = Field(None, max_length=254, description="Their e-mail address; empty: none.")
     new_password: bool = Field(False, description="Make a one-time password; sessions end, tokens stay.")
-    remove_second_factor: bool = Field(False, description="The password alone signs them in, for who lost a phone.")
+    remove_second_factor: bool = Field(
+        False, description="They sign in with the password alone; for people who lost a phone."
+    )
 
 
 class UserMade(UserOut):

@@ -45,7 +45,7 @@ class CalibrationOut(Schema):
     progress: float = Field(description="0 to 1, of the budget or of the plan.")
     eta_s: float | None
     reach: str = Field(description="What its points are enough for, in words; empty where nothing is to be said.")
-    fitting: bool = Field(description="The model is being fitted; nothing is measured meanwhile.")
+    fitting: bool = Field(description="The model is being fitted; nothing is measured in the meantime.")
     started_by: str | None
     created_at: datetime
     running_at: datetime | None
@@ -64,7 +64,7 @@ class ErrorFigures(Schema):
 class FitOut(Schema):
     """How well a figure beside the step time is fitted."""
 
-    basis: str = Field(description="`measured`, `modelled` or `assumed`: of an assumed one there are no errors.")
+    basis: str = Field(description="`measured`, `modelled` or `assumed`: an assumed one has no errors.")
     total: ErrorFigures | None = Field(None, description="On held-out architectures; null below ten points.")
     families: dict[str, ErrorFigures] = {}
     baselines: dict[str, ErrorFigures] = {}

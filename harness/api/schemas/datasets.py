@@ -26,7 +26,7 @@ class UploadOut(Schema):
     id: str = Field(examples=["k3v8q2m7h4tz"])
     filename: str = Field(examples=["iris.csv"])
     project: str = Field(description="Slug of its project.", examples=["vision"])
-    offset_bytes: int = Field(description="What has arrived; go on from there.")
+    offset_bytes: int = Field(description="What has arrived; continue from there.")
     size_bytes: int
     expires_at: datetime = Field(description="Removed then, unless a piece arrives before.")
 

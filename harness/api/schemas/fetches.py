@@ -34,7 +34,7 @@ class FetchOut(Schema):
     offset_bytes: int = Field(description="What has arrived.")
     total_bytes: int | None = Field(description="As the server says; null: it does not.")
     rate_bytes_s: float = Field(description="Over the last few seconds.")
-    left_s: float | None = Field(description="At this rate; null: nobody can say.")
+    left_s: float | None = Field(description="At this rate; null: unknown.")
     problem: dict[str, Any] | None = Field(description="Why the last try ended: code, message, hint.")
     due_at: datetime = Field(description="While it waits: not before.")
     dataset: str | None = Field(description="Id of the dataset, once the whole file has arrived.")

@@ -21,7 +21,7 @@ class JobGroupOut(Schema):
     """The jobs with one value."""
 
     value: Any = Field(description="Of the column grouped by; null: none.", examples=["cnn"])
-    metric: str = Field(description="Which the score is one of; empty where the figure is no score.")
+    metric: str = Field(description="Which the score is one of; empty where the figure is not a score.")
     jobs: int
     n: int = Field(description="How many of them have the figure.")
     mean: float | None

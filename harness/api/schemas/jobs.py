@@ -147,7 +147,7 @@ class JobOut(Schema):
     finished_at: datetime | None
     deleted_at: datetime | None
     run_s: float
-    deadline_at: datetime | None = Field(description="Wished finish.")
+    deadline_at: datetime | None = Field(description="Requested finish.")
     promised_at: datetime | None = Field(description="Finish promised at admission.")
     expected_start_at: datetime | None
     expected_finish_at: datetime | None

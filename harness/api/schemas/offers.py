@@ -15,7 +15,7 @@ from harness.api.schemas.jobs import SpecIn
 class AskedIn(Strict):
     """What is wanted of an offer. Deadline, device, count and mode that are left out are those of the spec."""
 
-    deadline: datetime | None = Field(None, description="Wished finish; null: none. Without a zone: UTC.")
+    deadline: datetime | None = Field(None, description="Requested finish; null: none. Without a zone: UTC.")
     device: Literal["cpu", "cuda"] | None = Field(None, description="Fix the kind of device; null: any.")
     device_model: str | None = Field(None, max_length=120, description="Fix the device as its maker names it.")
     count: int | None = Field(None, ge=1, le=100_000, description="Fix the number of devices; null: any.")
@@ -27,7 +27,7 @@ class AskedIn(Strict):
 class JobOfferIn(AskedIn):
     """An offer for a draft, or a job that waits or is paused."""
 
-    again: bool = Field(False, description="Try once more to read a program that could not be read.")
+    again: bool = Field(False, description="Try again to read a program that could not be read.")
 
 
 class SpecOfferIn(SpecIn, AskedIn):
@@ -132,7 +132,7 @@ class LineOut(Schema):
 
 
 class OfferOut(Schema):
-    """Every way to run it, and the one that is recommended."""
+    """All options, and the one that is recommended."""
 
     id: str
     state: str = Field(description="`waiting` (a node reads the program), `ready`, `failed`, `accepted`.")

@@ -98,7 +98,7 @@ class ObjectStoreOut(Schema):
     complete_s: float | None = Field(
         default=None, description="When the last pass began that copied everything (Unix time)."
     )
-    copying: bool = Field(default=False, description="Whether a pass goes on at this moment.")
+    copying: bool = Field(default=False, description="Whether a pass is running now.")
     waiting: int = Field(default=0, description="Datasets and jobs that changed, or may have, and are not copied yet.")
     units: int = Field(default=0, description="Datasets and jobs that the copy lists.")
     files: int = Field(default=0, description="Files that it lists.")
@@ -133,7 +133,7 @@ class SlowdownIn(Strict):
 class NearIn(Strict):
     """Where a node is."""
 
-    near: str = Field(max_length=60, examples=["rack 2"], description="Rack or switch; empty: nobody knows.")
+    near: str = Field(max_length=60, examples=["rack 2"], description="Rack or switch; empty: unknown.")
 
 
 class NodeIn(Strict):

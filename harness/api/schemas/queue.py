@@ -108,7 +108,7 @@ class DrainRunning(Schema):
     job_id: str
     name: str
     devices: int
-    finish_at: datetime | None = Field(description="Expected; null: nobody has estimated it.")
+    finish_at: datetime | None = Field(description="Expected; null: not estimated.")
 
 
 class DrainDelayed(Schema):

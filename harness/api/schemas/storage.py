@@ -25,7 +25,7 @@ class StorageOut(Schema):
     used_bytes: int = Field(description="All of what follows.")
     limit_bytes: int | None = Field(description="Null: no limit.")
     is_default: bool = Field(description="The limit is the installation's, `DLH_STORAGE_QUOTA_GIB`.")
-    is_over: bool = Field(description="Nothing more may be added; what runs goes on.")
+    is_over: bool = Field(description="Nothing more can be added; running jobs continue.")
     dataset_bytes: int = Field(description="Contents that the project names, each once, whoever else names it.")
     checkpoint_bytes: int
     result_bytes: int = Field(description="Results and predictions.")

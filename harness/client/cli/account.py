@@ -35,10 +35,10 @@ def login(
     ] = "",
     token: Annotated[
         str,
-        typer.Option("--token", "-t", envvar="DLH_TOKEN", help="A token from the page Account; - reads it from stdin."),
+        typer.Option("--token", "-t", envvar="DLH_TOKEN", help="A token from the Account page; - reads it from stdin."),
     ] = "",
     here: Annotated[
-        bool, typer.Option("--here", help="On the portal's own machine: make a token for it, without a browser.")
+        bool, typer.Option("--here", help="On the portal's own machine: create a token without a browser.")
     ] = False,
     user: Annotated[str, typer.Option("--user", help="With --here: whose token; else the first admin's.")] = "",
     as_json: JsonFlag = False,
@@ -55,12 +55,12 @@ def login(
     elif not token:
         token = typer.prompt("Token", hide_input=True)
     if not token:
-        raise BadInput("There is no token.", hint="Make one on the portal's page Account.")
+        raise BadInput("There is no token.", hint="Create one on the portal's Account page.")
     project = project_of(context)
     with Client(url, token) as client:
         me = client.me()
     if project and project not in {item["slug"] for item in me["projects"]}:
-        raise BadInput(f"You are in no project {project!r}.", hint="`dlh whoami` lists your projects.")
+        raise BadInput(f"You are not in a project {project!r}.", hint="`dlh whoami` lists your projects.")
     file = config_save(replace(Config(), url=url.rstrip("/"), token=token, project=project))
     if as_json:
         json_print({**me, "url": url.rstrip("/"), "config": str(file)})
@@ -86,7 +86,7 @@ def _token_make(url: str, user: str) -> tuple[str, str]:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         told = (done.stdout + done.stderr).strip()
-        raise BadInput(told or "No token could be made.", hint="Name the installation's folder by DLH_HOME.")
+        raise BadInput(told or "No token could be created.", hint="Name the installation's folder by DLH_HOME.")
     made = json.loads(done.stdout)
     return url or made["url"], made["token"]
 

@@ -36,7 +36,7 @@ from harness.release import release
 
 HELP = """Train models on your data from the command line.
 
-Sign in once: `dlh login URL` asks for a token (page: Account and tokens). Or set DLH_URL and DLH_TOKEN.
+Sign in once: `dlh login URL` asks for a token (from the Account page). Or set DLH_URL and DLH_TOKEN.
 
 For example: `dlh submit --data mydata.csv --wait`, `dlh results JOB`, `dlh predict JOB new.csv`
 
@@ -88,7 +88,7 @@ for _module in (account, programs, jobs, runs, offers, rates, simulate, node, ba
 
 
 _GOES_ON_COMMANDS = {"add", "submit", "suggest", "offer", "download", "code"}
-_GOES_ON = " What was sent or received stays: run the same command again, and it goes on there."
+_GOES_ON = " What was sent or received is kept: run the same command again to continue."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -117,7 +117,7 @@ def run(arguments: Sequence[str]) -> int:
         return _told(BadInput(f"{place}{error.strerror or error}.", hint="Check the path and the disk."), as_json)
     except (UnicodeEncodeError, UnicodeDecodeError) as error:
         # A file's name, or an argument, in the bytes of another encoding.
-        return _told(BadInput(f"This is no UTF-8: {ascii(error.object)[:200]}.", hint="Rename the file."), as_json)
+        return _told(BadInput(f"This is not UTF-8: {ascii(error.object)[:200]}.", hint="Rename the file."), as_json)
     if code == ExitCode.INTERRUPTED and not isinstance(code, ExitCode):  # typer's, of a Ctrl-C that nobody has told of
         return _interrupted(arguments)
     return int(code) if isinstance(code, int) else ExitCode.OK

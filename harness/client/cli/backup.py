@@ -22,7 +22,8 @@ def commands_add(app: typer.Typer) -> None:
 def backup(
     file: FileArgument,
     with_secrets: Annotated[
-        bool, typer.Option("--with-secrets", help="Also the secret key: whoever reads the file can sign in as anybody.")
+        bool,
+        typer.Option("--with-secrets", help="Also the secret key: anyone who reads the file can sign in as anybody."),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -36,7 +36,7 @@ def budget_read(text: str) -> float:
     """`90s`, `10m`, `1.5h` or plain seconds. Raises `BadInput`."""
     found = _BUDGET.fullmatch(text.strip().lower())
     if found is None:
-        raise BadInput(f"{text!r} is no time.", hint="Write it like 90s, 10m or 2h.")
+        raise BadInput(f"{text!r} is not a valid time.", hint="Write it like 90s, 10m or 2h.")
     return float(found[1]) * _UNITS_S[found[2] or "s"]
 
 

@@ -135,7 +135,7 @@ def file_check(path: Path) -> None:
     if not path.exists():
         raise BadInput(f"There is no file {path}.", hint="Check the path; `dlh data list` shows what is uploaded.")
     if not path.is_file():
-        raise BadInput(f"{path} is no plain file.", hint="Save it to a file first: it is read more than once.")
+        raise BadInput(f"{path} is not a regular file.", hint="Save it to a file first: it is read more than once.")
 
 
 def dataset_found(client: Client, text: str) -> Json:
@@ -175,11 +175,11 @@ def text_read(path: Path) -> str:
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.", hint="Check the path.") from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is no UTF-8 text.", hint="Save it as UTF-8.") from error
+        raise BadInput(f"{path} is not UTF-8 text.", hint="Save it as UTF-8.") from error
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
         raise BadInput(
-            f"{path}, line {line} holds a NUL character: the file is damaged, or is no text.", hint="Remove it."
+            f"{path}, line {line} holds a NUL character: the file is damaged or not a text file.", hint="Remove it."
         )
     return text
 

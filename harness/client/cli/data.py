@@ -141,8 +141,8 @@ def data_profile(
         profile = profile_here(path, options, quiet=as_json)
     elif options:
         raise BadInput(
-            f"{source} is no file here, and options say how a file is read.",
-            hint="How a dataset is read is changed on its page.",
+            f"{source} is not a file on this machine, and these options only apply to files.",
+            hint="To change how a dataset is read, open its page.",
         )
     else:
         with open_client(context) as client:

@@ -61,11 +61,13 @@ def _wish(text: str) -> tuple[list[str], Any]:
     field, sign, value = text.partition("=")
     path = field.strip().split(".")
     if not sign or not all(path):
-        raise BadInput(f"{text!r} sets nothing.", hint="Write FIELD=VALUE, e.g. --set training.epochs=3.")
+        raise BadInput(f"{text!r} does not set anything.", hint="Write FIELD=VALUE, e.g. --set training.epochs=3.")
     try:
         return path, yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise BadInput(f"The value in {text!r} is no YAML.", hint="Quote texts with special signs.") from error
+        raise BadInput(
+            f"The value in {text!r} is not valid YAML.", hint="Put values with special characters in quotes."
+        ) from error
 
 
 def _changed(client: Client, draft: Json, changes: list[tuple[list[str], Any]]) -> Json:
@@ -88,7 +90,9 @@ def spec_with(spec: Json, changes: list[tuple[list[str], Any]]) -> Json:
             if place.get(key) is None:
                 place[key] = {}
             if not isinstance(place[key], dict):
-                raise BadInput(f"{'.'.join(path)} is no field: {key} is a value.", hint="`dlh spec init` lists them.")
+                raise BadInput(
+                    f"{'.'.join(path)} is not a field: {key} is a value.", hint="`dlh spec init` lists them."
+                )
             place = place[key]
         place[path[-1]] = value
     return made
@@ -124,7 +128,7 @@ def _answer(client: Client, path: str) -> Json:
         if not answer["waiting"]:
             return answer
         if time.monotonic() > end_s:
-            raise WaitTimeout("No node has answered.", hint="See `dlh pool` whether a node is up, and ask again.")
+            raise WaitTimeout("No node answered.", hint="Check with `dlh pool` that a node is up, then ask again.")
         time.sleep(POLL_S)
 
 
@@ -133,7 +137,7 @@ def edit(
     job: JobArgument,
     file: Annotated[
         Path,
-        typer.Argument(help="A file of yours, which takes the place of the program's of that name; or such a name."),
+        typer.Argument(help="A file that replaces the program's file of the same name, or just such a name."),
     ],
     as_json: JsonFlag = False,
 ) -> None:
@@ -143,7 +147,7 @@ def edit(
         if file.is_file():
             text = text_read(file)
         elif file.name != str(file):
-            raise BadInput(f"{file} is no file.", hint="Check the path, or give the name of a file of the program.")
+            raise BadInput(f"{file} is not a file.", hint="Check the path, or give the name of a file of the program.")
         else:
             text = _edited(str(client.get(place)["text"]), file.name)
         written: Json = client.send("PUT", place, {"text": text})
@@ -163,7 +167,7 @@ def _edited(text: str, name: str) -> str:
         try:
             done = subprocess.run([*command, str(file)], check=False)
         except OSError as error:
-            hint = "Set EDITOR, or give a file of yours."
+            hint = "Set EDITOR, or give a file."
             raise BadInput(f"{command[0]} cannot be started: {error.strerror}.", hint=hint) from error
         if done.returncode != 0:
             raise BadInput(f"{command[0]} ended with exit code {done.returncode}.", hint="Nothing was changed.")

@@ -23,7 +23,7 @@ def is_address(text: str) -> bool:
 def dataset_fetch(client: Client, fetch: Json, *, quiet: bool) -> Json:
     """Wait until the portal has fetched it; the dataset. Raises `DataFailed` with the problem."""
     if not quiet:
-        notes().print("The portal fetches it; Ctrl-C ends only the waiting (dlh data fetches).")
+        notes().print("The portal fetches it; Ctrl-C only stops the waiting (see dlh data fetches).")
     with transfer_bar(quiet=quiet) as bar:
         task = bar.add_task(f"Fetching {fetch['filename']}", total=None)
 

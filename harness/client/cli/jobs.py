@@ -58,21 +58,23 @@ def jobs(  # noqa: PLR0913  (typer: one parameter per option)
     owner: Annotated[str, typer.Option(help="User name.")] = "",
     task: Annotated[str, typer.Option(help="Problem type.")] = "",
     family: Annotated[str, typer.Option(help="Model family.")] = "",
-    sort: Annotated[str, typer.Option(help="created, name, state, metric, run, ...; -created: downwards.")] = "",
+    sort: Annotated[str, typer.Option(help="created, name, state, metric, run, ...; -created: descending.")] = "",
     view: Annotated[str, typer.Option(help="A view saved on the page Jobs, by name or id; its columns, too.")] = "",
     column: Annotated[list[str] | None, typer.Option("--column", "-c", help=_COLUMN_HELP)] = None,
     group: Annotated[str, typer.Option("--group", "-g", help=_GROUP_HELP)] = "",
     of: Annotated[str, typer.Option(help=_OF_HELP)] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many to show.")] = 20,
     as_json: JsonFlag = False,
 ) -> None:
     """Jobs, newest first; `clone`, `check` and `edit` make a variation."""
     if context.invoked_subcommand:
         return
     if of and not group:
-        raise BadInput("--of says of which figure the groups have a mean.", hint="Name the groups with --group.")
+        raise BadInput("--of chooses the figure that groups are averaged by.", hint="Name the groups with --group.")
     if group and (sort or column):
-        raise BadInput("Groups have neither --sort nor --column.", hint="Leave them out; the best mean comes first.")
+        raise BadInput(
+            "--sort and --column do not work with groups.", hint="Leave them out; the best mean comes first."
+        )
     filters: dict[str, Any] = {"state": state, "query": query, "tag": tag, "owner": owner, "task": task}
     filters |= {"view": view, "family": family, "page_size": limit}
     with open_client(context) as client:
@@ -167,7 +169,7 @@ def predict(
 ) -> None:
     """Predict with a job's weights."""
     if not file.is_file():
-        raise BadInput(f"{file} is no file.", hint="Check the path.")
+        raise BadInput(f"{file} is not a file.", hint="Check the path.")
     with open_client(context) as client:
         found = client.predict(job, file, checkpoint=checkpoint)
         rows = f"/jobs/{segment(job)}/predictions/{segment(found['id'])}.csv"

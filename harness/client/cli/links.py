@@ -26,7 +26,7 @@ def commands_add(pool: typer.Typer) -> None:
 
 def pool_links(
     context: typer.Context,
-    measure: Annotated[bool, typer.Option("--measure", help="Have them timed anew; for admins.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Time them again; for admins.")] = False,
     node: Annotated[str, typer.Option("--node", help="Only links of this node.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -44,7 +44,7 @@ def pool_links(
     elif links:
         table_print(_HEAD, map(_row, links))
     else:
-        console().print("No link was timed yet: that takes two nodes that are up and idle.", markup=False)
+        console().print("No link has been timed yet: that takes two nodes that are up and idle.", markup=False)
 
 
 def _row(link: Json) -> tuple[object, ...]:
@@ -63,4 +63,4 @@ def _state(link: Json) -> str:
         return f"failed: {link['problem']}"
     if link["waits"]:
         return "waits for idle nodes"
-    return "" if link["current"] else "not used: ranks would talk another way now"
+    return "" if link["current"] else "not used: ranks would now use another path"

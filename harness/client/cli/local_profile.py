@@ -76,5 +76,5 @@ def _crash(code: int, errors: IO[bytes]) -> dict[str, str]:
     return {
         "code": "reading_failed",
         "message": f"Reading this file failed (exit code {code}){said}.",
-        "hint": "A smaller file, or Parquet, takes less memory; else tell who maintains this installation.",
+        "hint": "A smaller file, or Parquet, takes less memory; otherwise tell the operator.",
     }

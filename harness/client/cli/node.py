@@ -61,10 +61,10 @@ def node_read(home: Path) -> Json:
         body: Json = json.loads(node_file(home).read_text())
         return body
     except FileNotFoundError as error:
-        hint = "Join first: dlh node join URL TOKEN. An admin gets the token by dlh pool add NODE."
+        hint = "Join first: dlh node join URL TOKEN. An admin gets the token with dlh pool add NODE."
         raise BadInput(f"No node has joined from {home}.", hint=hint) from error
     except (OSError, ValueError) as error:
-        raise BadInput(f"{node_file(home)} cannot be read: {error}", hint="Remove it and join anew.") from error
+        raise BadInput(f"{node_file(home)} cannot be read: {error}", hint="Remove it and join again.") from error
 
 
 def environment(home: Path, node: Json) -> dict[str, str]:
@@ -102,7 +102,7 @@ def program_json(module: str, env: dict[str, str]) -> Json:
 @app.command("join")
 def node_join(
     url: Annotated[str, typer.Argument(help="Address of the portal.")],
-    token: Annotated[str, typer.Argument(help="Join token: an admin gets it by dlh pool add NODE.")],
+    token: Annotated[str, typer.Argument(help="Join token: an admin gets it with dlh pool add NODE.")],
     home: HomeOption = None,
     address: Annotated[str, typer.Option("--address", help="Where other nodes reach this one.")] = "",
     cache: Annotated[
@@ -117,10 +117,10 @@ def node_join(
     if node_file(folder).exists():
         name = node_read(folder).get("node")
         raise BadInput(
-            f"{folder} has joined already, as {name}.", hint="Run it by dlh node start, or give another --home."
+            f"{folder} has already joined, as {name}.", hint="Run it with dlh node start, or give another --home."
         )
     if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOCAL:
-        notes().print("Warning: this address is not encrypted; the node's credentials travel in the clear.")
+        notes().print("Warning: this address is not encrypted; the node's credentials are sent in plain text.")
     facts = program_json("worker.facts", environment(folder, {}))
     node = _joined(url.rstrip("/"), token, facts)
     store_id = node.pop("store_id")
@@ -213,7 +213,7 @@ def doctor_run(home: Path, node: Json) -> Json:
         try:
             transport.json("POST", "/node/check", json={"findings": report["findings"]})
         except ClientError as error:
-            notes().print(f"The portal did not take the report: {error.message}", markup=False)
+            notes().print(f"The portal did not accept the report: {error.message}", markup=False)
         finally:
             transport.close()
     return report
@@ -221,7 +221,7 @@ def doctor_run(home: Path, node: Json) -> Json:
 
 def doctor(
     home: HomeOption = None,
-    url: Annotated[str, typer.Option("--url", help="Address of the portal, where this home does not tell.")] = "",
+    url: Annotated[str, typer.Option("--url", help="Address of the portal, if this home does not have it.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Look this machine over: clock, names, ports, bandwidth, disk, sandbox, versions. Exit 1 if something is wrong."""

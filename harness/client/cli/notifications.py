@@ -12,9 +12,7 @@ from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, p
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput
 
-app = typer.Typer(
-    help="What you are told of, by e-mail and webhook: show, set, test, secret.", invoke_without_command=True
-)
+app = typer.Typer(help="Notifications by e-mail and webhook: show, set, test, secret.", invoke_without_command=True)
 TEST_WAIT_S = 30.0
 _KINDS = {
     "job_finished": "finished jobs", "job_failed": "failed jobs", "promise_at_risk": "promises at risk",
@@ -45,7 +43,7 @@ def _show(found: Json) -> None:
             ("E-mail", f"{email} ({found['email_obstacle']})" if found["email_obstacle"] else email),
             ("Webhook", found["webhook"] or "off"),
             ("Of", ", ".join(chosen) or "nothing"),
-            ("All jobs of", ", ".join(found["projects"]) or "no project: your own jobs alone"),
+            ("All jobs of", ", ".join(found["projects"]) or "no project: only your own jobs"),
         ]
     )
     console().print()
@@ -60,12 +58,18 @@ def _deliveries_print(rows: list[Json]) -> None:
 @app.command("set")
 def notifications_set(
     context: typer.Context,
-    email: Annotated[bool | None, typer.Option("--email/--no-email", help="To your account's address.")] = None,
-    webhook: Annotated[str | None, typer.Option(help="URL that gets JSON (Slack's kind, too); none: no more.")] = None,
-    on: Annotated[KindsOption, typer.Option(help=f"Be told of {', '.join(_SWITCHES)}; may be repeated.")] = None,
-    off: Annotated[KindsOption, typer.Option(help="Be told of it no more; may be repeated.")] = None,
-    watch: Annotated[list[str] | None, typer.Option(help="Project (slug) of whose every job you are told.")] = None,
-    unwatch: Annotated[list[str] | None, typer.Option(help="Project (slug): of your own jobs there alone.")] = None,
+    email: Annotated[
+        bool | None, typer.Option("--email/--no-email", help="Send e-mail to your account's address.")
+    ] = None,
+    webhook: Annotated[
+        str | None, typer.Option(help="URL that receives JSON (Slack's kind works too); none turns it off.")
+    ] = None,
+    on: Annotated[KindsOption, typer.Option(help=f"Turn on: {', '.join(_SWITCHES)}; may be repeated.")] = None,
+    off: Annotated[KindsOption, typer.Option(help="Turn off; may be repeated.")] = None,
+    watch: Annotated[list[str] | None, typer.Option(help="Notify me of every job in this project (slug).")] = None,
+    unwatch: Annotated[
+        list[str] | None, typer.Option(help="Notify me only of my own jobs in this project (slug).")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Change what is given. The secret of a new webhook is printed once."""
@@ -87,13 +91,13 @@ def notifications_set(
 
 def _switch(name: str) -> str:
     if name not in _SWITCHES:
-        raise BadInput(f"There is nothing called {name!r} to be told of.", hint=f"One of: {', '.join(_SWITCHES)}.")
+        raise BadInput(f"There is no notification called {name!r}.", hint=f"One of: {', '.join(_SWITCHES)}.")
     return _SWITCHES[name]
 
 
 @app.command("secret")
 def notifications_secret(context: typer.Context, as_json: JsonFlag = False) -> None:
-    """Make a new secret of the webhook and print it once. The old one signs nothing any more."""
+    """Make a new secret of the webhook and print it once. The old one stops working."""
     with open_client(context) as client:
         made = client.send("POST", "/notifications/secret")
     json_print(made) if as_json else console().print(made["secret"], markup=False, soft_wrap=True)

@@ -28,13 +28,14 @@ from harness.client.errors import BadInput, WaitTimeout
 from harness.client.transport import segment
 
 DeadlineOption = Annotated[
-    str, typer.Option(help="Done by, such as 2030-01-31T18:00 (this machine's time); none; else as the spec says.")
+    str,
+    typer.Option(help="Deadline, such as 2030-01-31T18:00 (this machine's time), or none; default: as in the spec."),
 ]
-DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; else as the spec says.")]
+DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cuda or any; default: as in the spec.")]
 CountOption = Annotated[
-    int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; else as the spec says.")
+    int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; default: as in the spec.")
 ]
-CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write every line with every figure to this file.")]
+CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write all lines with all figures to this file.")]
 ALL_LINES = 12
 _WAIT_S = 300.0
 _POLL_S = 0.5
@@ -87,7 +88,7 @@ def job_offer(  # noqa: PLR0913
 ) -> None:
     """What a draft, or a job that waits or is paused, would cost on every kind of device; with --take it gets these."""
     if take not in ("", "recommended") and not take.isdecimal():
-        raise BadInput(f"{take!r} is no line.", hint="Give its number in the table, or `recommended`.")
+        raise BadInput(f"{take!r} is not a line of the offer.", hint="Give its number in the table, or `recommended`.")
     with open_client(context) as client:
         place = f"/jobs/{segment(job)}/offers"
         found = _ready(client, client.send("POST", place, _wishes(deadline, device, count)))
@@ -98,7 +99,7 @@ def job_offer(  # noqa: PLR0913
         if take or submit:
             wish = {"line": int(take) if take.isdecimal() else None, "submit": submit, "promise": promise}
             taken = client.send("POST", f"/offers/{segment(found['id'])}/accept", wish)
-            notes().print(f"Taken; {taken['name']} is {taken['state']}.", markup=False)
+            notes().print(f"Accepted; {taken['name']} is {taken['state']}.", markup=False)
     _end(found, as_json=as_json, is_taken=bool(take or submit))
 
 
@@ -111,7 +112,9 @@ def _wishes(deadline: str, device: str, count: int | None) -> Json:
         try:
             body["deadline"] = datetime.fromisoformat(deadline).astimezone().isoformat()
         except (ValueError, OverflowError) as error:
-            raise BadInput(f"{deadline!r} is no date and time.", hint="Give it like 2030-01-31T18:00.") from error
+            raise BadInput(
+                f"{deadline!r} is not a valid date and time.", hint="Write it like 2030-01-31T18:00."
+            ) from error
     if device:
         body["device"] = None if device == "any" else device
     if count is not None:
@@ -124,13 +127,15 @@ def _workload(path: Path) -> Json:
     try:
         body = json.loads(text_read(path).strip().splitlines()[-1])
     except (ValueError, IndexError) as error:
-        raise BadInput(f"{path} holds no JSON.", hint="Write it by `python -m worker.runtime.probe.trace`.") from error
+        raise BadInput(
+            f"{path} does not contain JSON.", hint="Create it with `python -m worker.runtime.probe.trace`."
+        ) from error
     found = body.get("workload", body) if isinstance(body, dict) else None
     if not isinstance(found, dict):
         problem = (body.get("problem") if isinstance(body, dict) else None) or {}
         said = f" The program could not be traced: {problem['message']}" if problem.get("message") else ""
-        hint = str(problem.get("hint") or "See whether the program could be traced.")
-        raise BadInput(f"{path} holds no workload.{said}", hint=hint)
+        hint = str(problem.get("hint") or "Check whether the program could be traced.")
+        raise BadInput(f"{path} does not contain a workload.{said}", hint=hint)
     return found
 
 
@@ -139,14 +144,14 @@ def _ready(client: Client, found: Json) -> Json:
     end_s = time.monotonic() + _WAIT_S
     waiting = found["state"] == "waiting"
     if waiting:
-        notes().print("A node reads the program...")
+        notes().print("A node is reading the program...")
     while True:
         found = client.get(f"/offers/{segment(found['id'])}")
         probing = (found["probe"] or {}).get("state") == "waiting"
         if found["state"] != "waiting" and not probing:
             return found
         if time.monotonic() > end_s:
-            raise WaitTimeout(f"No offer after {_WAIT_S:.0f} s.", hint="See on the pool page whether a node is up.")
+            raise WaitTimeout(f"No offer after {_WAIT_S:.0f} s.", hint="Check on the pool page that a node is up.")
         time.sleep(_POLL_S)
 
 
@@ -187,7 +192,7 @@ def _print(found: Json) -> None:
         head = ("#", "Devices", "Done by", "Runs for", "Memory/rank", "Energy", "Basis", "")
         table_print(head, (_row(line, most_j) for line in shown))
     if len(shown) < len(found["lines"]):
-        notes().print(f"{len(shown)} of {len(found['lines'])} ways; --json or --csv has all.")
+        notes().print(f"{len(shown)} of {len(found['lines'])} ways; --json or --csv shows all.")
     for note in found["notes"]:
         notes().print(note, markup=False)
 

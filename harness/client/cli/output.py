@@ -124,11 +124,11 @@ def _next_step(error: ClientError) -> str:
     if isinstance(error, ApiError) and error.status == 404 and "dlh " not in error.hint:
         told = _NONE_SUCH.match(error.message)
         command = _LISTED_BY.get((told[1] or told[2]) if told else "")
-        return f"`{command}` lists what there is." if command else ""
+        return f"`{command}` lists what exists." if command else ""
     if error.code != "spec_invalid":
         return ""
     part = "" if "unknown field" in error.message else (error.field or "").partition(".")[0]
-    return f"`dlh spec schema{f' {part}' if part else ''}` tells what it takes."
+    return f"`dlh spec schema{f' {part}' if part else ''}` shows what it accepts."
 
 
 def table_print(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, title: str = "") -> None:

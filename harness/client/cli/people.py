@@ -59,18 +59,18 @@ def people_add(
 def people_email(
     context: typer.Context,
     user: UserArgument,
-    address: Annotated[str, typer.Argument(help="Where they can be told of their jobs; empty: nowhere.")],
+    address: Annotated[str, typer.Argument(help="Where to notify them of their jobs; empty: nowhere.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Change a person's e-mail address."""
-    _change(context, user, {"email": address}, f"{user} has the address {address or '(none)'} now.", as_json)
+    _change(context, user, {"email": address}, f"{user} now has the address {address or '(none)'}.", as_json)
 
 
 @app.command("disable")
 def people_disable(context: typer.Context, user: UserArgument, as_json: JsonFlag = False) -> None:
     """End a person's access at once: sessions and tokens. Their datasets and jobs stay, and jobs that run go on."""
     _change(
-        context, user, {"is_active": False}, f"{user} can no longer sign in, and no token of theirs works.", as_json
+        context, user, {"is_active": False}, f"{user} can no longer sign in, and their tokens no longer work.", as_json
     )
 
 
@@ -92,13 +92,15 @@ def people_password(context: typer.Context, user: UserArgument, as_json: JsonFla
 def people_second_factor(
     context: typer.Context,
     user: UserArgument,
-    remove: Annotated[bool, typer.Option("--remove", help="For who has lost phone and recovery codes.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="For people who have lost their phone and recovery codes.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove a person's second factor; they set it up again on the page Account."""
     if not remove:
         raise BadInput("People set it up themselves, on the page Account.", hint="--remove removes a lost one.")
-    _change(context, user, {"remove_second_factor": True}, f"The password alone signs {user} in now.", as_json)
+    _change(context, user, {"remove_second_factor": True}, f"{user} now signs in with the password alone.", as_json)
 
 
 def _change(context: typer.Context, user: str, body: Json, said: str, as_json: bool) -> None:

@@ -36,7 +36,7 @@ def pool_show(context: typer.Context, as_json: JsonFlag = False) -> None:
     for node in pool["nodes"]:
         if off_s := node["description"].get("clock_off_s"):
             side = "ahead of" if off_s > 0 else "behind"
-            said = f"{node['name']} takes no new jobs: its clock is {duration(abs(off_s))} {side} the portal's."
+            said = f"{node['name']} accepts no new jobs: its clock is {duration(abs(off_s))} {side} the portal's."
             console().print(f"{said} There: timedatectl set-ntp true", markup=False)
         for device in node["devices"]:
             if (away_s := device.get("away_s")) is not None:
@@ -67,25 +67,25 @@ def pool_drain(context: typer.Context, name: NameArgument, as_json: JsonFlag = F
     """Let a node's jobs end and give it no new ones; what that means is told before."""
     if not as_json:
         queue.consequences(context, name)
-    _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} takes no new jobs.", as_json)
+    _change(context, "POST", f"/pool/nodes/{segment(name)}/drain", None, f"{name} accepts no new jobs.", as_json)
 
 
 @app.command("undrain")
 def pool_undrain(context: typer.Context, name: NameArgument, as_json: JsonFlag = False) -> None:
     """Give a node work again."""
-    _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} takes jobs again.", as_json)
+    _change(context, "POST", f"/pool/nodes/{segment(name)}/undrain", None, f"{name} accepts jobs again.", as_json)
 
 
 @app.command("near")
 def pool_near(
     context: typer.Context,
     name: NameArgument,
-    rack: Annotated[str, typer.Argument(metavar="RACK", help="Rack or switch; none: nobody knows.")],
+    rack: Annotated[str, typer.Argument(metavar="RACK", help="Rack or switch; none: unknown.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Name a node's rack: runs on several nodes stay within one where they can."""
     near = "" if rack == "none" else rack
-    said = f"{name} is in {near}." if near else f"Nobody knows where {name} is."
+    said = f"{name} is in {near}." if near else f"The rack of {name} is not known."
     _change(context, "PUT", f"/pool/nodes/{segment(name)}/near", {"near": near}, said, as_json)
 
 
@@ -94,15 +94,15 @@ def pool_slow(
     context: typer.Context,
     name: NameArgument,
     device: Annotated[str, typer.Argument(metavar="DEVICE", help="Such as cpu:1 or cuda:0.")],
-    factor: Annotated[float, typer.Argument(metavar="FACTOR", help="How many times as slow; 1: as it is.")],
+    factor: Annotated[float, typer.Argument(metavar="FACTOR", help="How many times slower; 1: full speed.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Let a device act slower than it is, to try unlike devices on a machine that has none."""
     kind, _, index = device.partition(":")
     path = f"/pool/nodes/{segment(name)}/devices/{segment(kind)}/{segment(index)}/slowdown"
-    said = f"Runs that start on {device} of {name} from now on are slowed down {factor:g} times (emulated)."
+    said = f"Runs that start on {device} of {name} from now on run {factor:g} times slower (emulated)."
     if factor == 1.0:
-        said = f"{device} of {name} is as fast as it is."
+        said = f"{device} of {name} runs at full speed."
     _change(context, "PUT", path, {"factor": factor}, said, as_json)
 
 
@@ -121,7 +121,9 @@ def pool_add(
     if as_json:
         json_print(made)
         return
-    console().print(f"{name} is expected. Type on that machine, once, until {when(made['expires_at'])}:", markup=False)
+    console().print(
+        f"{name} can join now. Run this on that machine, once, before {when(made['expires_at'])}:", markup=False
+    )
     console().print(f"  {made['command']}", markup=False, soft_wrap=True)
 
 
@@ -137,7 +139,7 @@ def pool_readers(context: typer.Context, as_json: JsonFlag = False) -> None:
         (row["number"], row["waiting"], f"{row['behind_s']:.0f} s", row["reader"] or "none yet")
         for row in found["streams"]
     ]
-    table_print(("Stream", "Waiting", "Behind", "Reader, now or last"), rows)
+    table_print(("Stream", "Waiting", "Behind", "Current or last reader"), rows)
     console().print(
         f"{found['waiting']} events wait, the oldest for {found['behind_s']:.0f} s; "
         f"{len(found['readers'])} readers in the last minute."

@@ -85,8 +85,8 @@ def submit(  # noqa: PLR0913
     data: DataOption = "",
     model: ModelOption = None,
     name: Annotated[str, typer.Option(help="Name of the job; else made from dataset and model.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Watch it until it has ended.")] = False,
-    draft: Annotated[bool, typer.Option("--draft", help="Make the job, do not queue it.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Watch it until it ends.")] = False,
+    draft: Annotated[bool, typer.Option("--draft", help="Create the job but do not queue it.")] = False,
     promise: PromiseOption = True,
     as_json: JsonFlag = False,
 ) -> None:
@@ -112,7 +112,7 @@ def _watch(client: Client, job_id: str, *, quiet: bool) -> Json:
     try:
         return watch_and_print(client, job_id, as_json=False, quiet=quiet)
     except KeyboardInterrupt:
-        told = f"Interrupted. The job goes on: `dlh watch {job_id}` follows it, `dlh cancel {job_id}` ends it."
+        told = f"Interrupted. The job continues: `dlh watch {job_id}` follows it, `dlh cancel {job_id}` ends it."
         notes().print(told, markup=False, soft_wrap=True)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
@@ -148,10 +148,10 @@ def download(  # noqa: PLR0913
     job: JobArgument,
     program: Annotated[bool, typer.Option("--program", help="The program as a zip.")] = False,
     weights: Annotated[
-        bool, typer.Option("--weights", help="The final weights (safetensors), or the checkpoint that is named.")
+        bool, typer.Option("--weights", help="The final weights (safetensors), or the named checkpoint.")
     ] = False,
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="The model as ONNX, with a script that needs no torch; a zip.")
+        bool, typer.Option("--onnx", help="The model as ONNX with a script that does not need torch, as a zip.")
     ] = False,
     checkpoint: Annotated[str, typer.Option(help="Name of a checkpoint; else the final weights.")] = "",
     with_data: WithDataFlag = False,
@@ -200,7 +200,7 @@ def _onnx_made(client: Client, job: str, checkpoint: str, *, quiet: bool) -> Non
     if there:  # whoever may read it need not be allowed to ask for it
         return
     if not quiet:
-        notes().print("A node makes the ONNX model and checks it on real rows…", markup=False)
+        notes().print("A node is making the ONNX model and checking it on real rows…", markup=False)
     made = client.onnx_make(job, checkpoint=checkpoint)
     if made["state"] == "failed":
         raise BadInput(made["problem"]["message"], hint=made["problem"]["hint"])
@@ -230,7 +230,7 @@ def _written(files: list[Path], as_json: bool) -> None:
 
 def _program_write(client: Client, job_id: str, folder: Path, *, with_data: bool, quiet: bool) -> list[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(f"{folder} is there already and not empty.", hint="Name another folder with --out.")
+        raise BadInput(f"{folder} already exists and is not empty.", hint="Name another folder with --out.")
     # Beside the folder: what a cut left there is gone on with.
     archive = folder.resolve().with_name(f".{folder.resolve().name}.program.zip")
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def _unpack(archive: Path, folder: Path) -> list[Path]:
             if not parts or member.is_dir():
                 continue
             if any(part in {"..", "/"} or "\\" in part or ":" in part for part in parts):
-                raise BadInput(f"The archive holds a strange name: {member.filename!r}.")
+                raise BadInput(f"The archive contains an unsafe name: {member.filename!r}.")
             target = folder.joinpath(*parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             with members.open(member) as source, target.open("wb") as stream:

@@ -35,9 +35,9 @@ def queue_show(context: typer.Context, as_json: JsonFlag = False) -> None:
         json_print(queue)
         return
     columns = ("Place", "Job", "Project", "Wants", "Priority", "Start", "Finish", "Range", "Promised", "Why it waits")
-    _section("Waiting", columns, map(_waiting, queue["waiting"]), "Nothing waits.")
+    _section("Waiting", columns, map(_waiting, queue["waiting"]), "Nothing is waiting.")
     held = ("Job", "Project", "State", "Holds", "Finish", "Range", "Promised", "Slack")
-    _section("Running", held, map(_running, queue["running"]), "Nothing runs.")
+    _section("Running", held, map(_running, queue["running"]), "Nothing is running.")
 
 
 def _section(title: str, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]], empty: str) -> None:
@@ -90,14 +90,14 @@ def queue_move(
 ) -> None:
     """Move a waiting job: up, down, first, last, or just before another one."""
     body = {"to": to} if to in {"up", "down", "first", "last"} else {"before": to}
-    _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} is moved.", as_json)
+    _change(context, "POST", f"/queue/{segment(job)}/move", body, f"{job} was moved.", as_json)
 
 
 @app.command("priority")
 def queue_priority(
     context: typer.Context,
     job: JobArgument,
-    priority: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher goes first.")],
+    priority: Annotated[int, typer.Argument(metavar="PRIORITY", help="From -100 to 100; higher runs first.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Set the priority of a job that waits or runs."""
@@ -124,7 +124,9 @@ def _moment(text: str, option: str) -> str:
     try:
         return datetime.fromisoformat(text).astimezone().isoformat()
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"{option} {text!r} is no time.", hint="Like 2030-01-31T18:00, or 90m, 4h from now.") from error
+        raise BadInput(
+            f"{option} {text!r} is not a valid time.", hint="Write it like 2030-01-31T18:00, or as 90m or 4h from now."
+        ) from error
 
 
 def reserve(  # noqa: PLR0913 - one parameter per option
@@ -132,11 +134,11 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     node: Annotated[str, typer.Argument(metavar="NODE", help="Name of a node.")],
     until: Annotated[str, typer.Option("--until", help="A time, or a span from now like 90m, 4h.")],
     purpose: Annotated[str, typer.Option("--purpose", help="What it is for.")],
-    device: Annotated[str, typer.Option("--device", help="One device, like cuda:0; else the whole node.")] = "",
-    start: Annotated[str, typer.Option("--from", help="A time, or a span from now; else at once.")] = "",
+    device: Annotated[str, typer.Option("--device", help="One device, like cuda:0; default: the whole node.")] = "",
+    start: Annotated[str, typer.Option("--from", help="A time, or a span from now; default: now.")] = "",
     project: Annotated[str, typer.Option("--for", help="Slug of the project whose jobs may use it.")] = "",
     look: Annotated[
-        bool, typer.Option("--look", help="Tell who would wait longer or end sooner; keep nothing.")
+        bool, typer.Option("--look", help="Show who would wait longer or finish sooner; reserve nothing.")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -152,7 +154,7 @@ def reserve(  # noqa: PLR0913 - one parameter per option
     elif look:
         _delayed_print(made["items"])
     else:
-        console().print(f"{made['id']}: {node} {device} is kept until {when(made['ends_at'])}.", markup=False)
+        console().print(f"{made['id']}: {node} {device} is reserved until {when(made['ends_at'])}.", markup=False)
 
 
 def release(
@@ -161,7 +163,7 @@ def release(
     as_json: JsonFlag = False,
 ) -> None:
     """Cancel a reservation: its devices take jobs again."""
-    _change(context, "DELETE", f"/pool/reservations/{segment(reservation)}", None, "It is cancelled.", as_json)
+    _change(context, "DELETE", f"/pool/reservations/{segment(reservation)}", None, "Cancelled.", as_json)
 
 
 def reservations(context: typer.Context, as_json: JsonFlag = False) -> None:
@@ -190,10 +192,10 @@ def quota(
     """Set how many devices of a kind the jobs of a project may hold together."""
     path = f"/pool/quotas/{segment(project)}/{segment(kind)}"
     if devices == "none":
-        _change(context, "DELETE", path, None, f"{project} has no quota of {kind} any more.", as_json)
+        _change(context, "DELETE", path, None, f"{project} no longer has a quota of {kind}.", as_json)
         return
     if not devices.isdecimal():
-        raise BadInput(f"{devices!r} is no number of devices.", hint="A number, or none for no limit.")
+        raise BadInput(f"{devices!r} is not a number of devices.", hint="Give a number, or none for no limit.")
     body: Json = {"devices": int(devices), "may_borrow": borrow}
     _change(context, "PUT", path, body, f"{project} may hold {devices} of {kind}.", as_json)
 
@@ -216,7 +218,7 @@ def use(
     context: typer.Context,
     span: SpanOption = "week",
     by: Annotated[str, typer.Option("--by", help="device, job, person or project.")] = "project",
-    over_time: Annotated[bool, typer.Option("--over-time", help="Stretch by stretch instead of their sum.")] = False,
+    over_time: Annotated[bool, typer.Option("--over-time", help="By period instead of in total.")] = False,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file instead.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -269,7 +271,7 @@ def consequences(
         json_print(found)
         return
     running = ((row["job_id"], row["name"], row["devices"], when(row["finish_at"])) for row in found["running"])
-    _section("Ends in peace", ("Job", "Name", "Devices", "Until"), running, "Nothing runs there.")
+    _section("Running until it ends", ("Job", "Name", "Devices", "Until"), running, "Nothing is running there.")
     _delayed_print(found["delayed"])
 
 
@@ -279,11 +281,11 @@ def _delayed_print(delayed: list[Json]) -> None:
          "broken" if row["breaks_promise"] else "")
         for row in delayed if not row["gains"]
     ]  # fmt: skip
-    columns = ("Job", "Name", "Finish now", "Finish then")
+    columns = ("Job", "Name", "Current finish", "New finish")
     _section("Waits longer", (*columns, "Promise"), rows, "Nobody waits longer.")
     sooner = [
         (row["job_id"], row["name"], when(row["finish_before"]), when(row["finish_after"]) or row["why"])
         for row in delayed if row["gains"]
     ]  # fmt: skip
     if sooner:
-        _section("Ends sooner", columns, sooner, "")
+        _section("Finishes sooner", columns, sooner, "")

@@ -63,13 +63,13 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     A job is tested on an idle device of the pool; a folder on this machine, where torch is needed.
     """
     if trials not in ("auto", "always", "never"):
-        raise BadInput(f"There is no --trials {trials}.", hint="Take auto, always or never.")
+        raise BadInput(f"There is no --trials {trials}.", hint="Use auto, always or never.")
     folder = Path(target).expanduser()
     if not folder.is_dir() and (os.sep in target or data is not None):
         raise BadInput(f"There is no folder {target}.", hint="Name one with train.py, or the id of a job.")
     if folder.is_dir():
         if use:
-            raise BadInput("--use is for jobs.", hint="Put the rate into training.learning_rate of spec.yaml.")
+            raise BadInput("--use is for jobs.", hint="Set training.learning_rate in spec.yaml to the rate.")
         found = _folder(folder, data, device, low, high, quiet=as_json)
         if trials != "never" and found["state"] == "done":
             _folder_trials(folder, data, device, found, trials, quiet=as_json)
@@ -93,7 +93,7 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
         task = bar.add_task("Range test", total=1.0)
         while found["state"] == "waiting":
             if time.monotonic() > end_s:
-                raise WaitTimeout("No answer in time.", hint="See on the pool page whether a node is up.")
+                raise WaitTimeout("No answer in time.", hint="Check on the pool page that a node is up.")
             time.sleep(_POLL_S)
             found = client.get(f"{place}/{segment(found['id'])}")
             if (found["trials"] or {}).get("state") == "waiting" and not trying:
@@ -116,7 +116,7 @@ def _use(client: Client, job: str, found: Json, use: str) -> None:
     place = f"/jobs/{segment(job)}/rates/{segment(found['id'])}"
     client.send("POST", f"{place}/use", {"rate": rate})
     found["used_rate"] = client.get(place)["used_rate"]
-    notes().print(f"The spec says learning_rate: {found['used_rate']:g} now.")
+    notes().print(f"The spec now has learning_rate: {found['used_rate']:g}.")
 
 
 def _folder(
@@ -124,7 +124,9 @@ def _folder(
 ) -> Json:
     """Make the test here, by the runtime's own command, and read the record."""
     if not (folder / "train.py").is_file():
-        raise BadInput(f"{folder} holds no train.py.", hint="Give the folder of a program, or the id of a job.")
+        raise BadInput(
+            f"{folder} does not contain a train.py.", hint="Give the folder of a program, or the id of a job."
+        )
     command = [sys.executable, "-m", "worker.runtime.rates.range_test", "--program", str(folder)]
     command += ["--data", str(data or folder / "data")]
     for name, value in (("device", device), ("low", low), ("high", high)):
@@ -189,7 +191,7 @@ def _answer(command: list[str], what: str, *, quiet: bool) -> Json:
     except ValueError:
         body = None
     if not isinstance(body, dict) or "ok" not in body:
-        words = (errors.strip().splitlines() or ["it said nothing"])[-1]
+        words = (errors.strip().splitlines() or ["it printed nothing"])[-1]
         raise RangeTestFailed(f"The test did not run here: {words}", hint=f"It needs torch. By hand: {shown}")
     if problem := body.get("problem"):
         raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))

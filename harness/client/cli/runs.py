@@ -87,16 +87,16 @@ def summary_print(job: Json) -> None:
 def logs(
     context: typer.Context,
     job: JobArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep following until the job ends.")] = False,
     rank: Annotated[int | None, typer.Option(help="One rank only.", min=0)] = None,
-    query: Annotated[str, typer.Option("--grep", "-g", help="Lines that hold this text.")] = "",
-    level: Annotated[str, typer.Option(help="info, warning or error: this and worse.")] = "",
-    tail: Annotated[int, typer.Option("--tail", "-n", help="The last lines only.", min=0, max=5000)] = 0,
+    query: Annotated[str, typer.Option("--grep", "-g", help="Only lines that contain this text.")] = "",
+    level: Annotated[str, typer.Option(help="Minimum level: info, warning or error.")] = "",
+    tail: Annotated[int, typer.Option("--tail", "-n", help="Only the last lines.", min=0, max=5000)] = 0,
     as_json: JsonFlag = False,
 ) -> None:
     """What the ranks printed; with --json one line of JSON per line."""
     if level not in LEVELS:
-        raise BadInput(f"There is no level {level!r}.", hint=f"Take {', '.join(LEVELS[1:-1])} or {LEVELS[-1]}.")
+        raise BadInput(f"There is no level {level!r}.", hint=f"Use {', '.join(LEVELS[1:-1])} or {LEVELS[-1]}.")
     with open_client(context) as client:
         printed = client.job_part(job, "logs", limit=1)["ranks"]
         several = rank is None and len(printed) > 1

@@ -40,14 +40,14 @@ def simulate(  # noqa: PLR0913 - one parameter per option
     ] = None,
     slot_s: Annotated[float, typer.Option("--slot-s", help="Least time between two decisions, seconds.")] = 60.0,
     overheads: Annotated[
-        bool, typer.Option("--overheads/--no-overheads", help="Let decisions and changes of devices cost time.")
+        bool, typer.Option("--overheads/--no-overheads", help="Let decisions and device changes take time.")
     ] = True,
     rescale_s: Annotated[
         float | None,
         typer.Option("--rescale-s", help="What a start or change of devices costs per doubling; else as published."),
     ] = None,
     estimator: Annotated[
-        bool, typer.Option("--estimator", help="Let jobs of our own history also run as the estimator told of them.")
+        bool, typer.Option("--estimator", help="Also run jobs from our own history as the estimator predicted them.")
     ] = False,
     span_nodes: Annotated[
         bool, typer.Option("--span-nodes/--one-node", help="Whether one job may use several nodes.")
@@ -90,20 +90,22 @@ def _replays(
     estimator = bool(rules["estimator"])
     told = sum(bool(job.ways) for job in jobs)
     if estimator and not told:
-        raise ValueError(f"{trace.name} has no column ways, or nothing in it: nothing was estimated of its jobs")
+        raise ValueError(f"{trace.name} has no column ways, or nothing in it: none of its jobs has estimates")
     able = sim_jobs(jobs, known, place, estimator=estimator)
     said = misfits(jobs, able, place)
     if not any(job.options for job in able):
-        raise ValueError(f"{'; '.join(said)}: name a pool that fits by --pool")
+        raise ValueError(f"{'; '.join(said)}: name a pool that fits with --pool")
     if estimator:
-        said.append(f"{told} of {len(jobs)} jobs may run as the estimator told, by what they took in fact")
+        said.append(f"{told} of {len(jobs)} jobs may run as the estimator predicted, scaled by what they actually took")
     return [replay_run(jobs, place, name, tables=known, **rules) for name in policies], said
 
 
 def _cost_words(overheads: bool, rescale_s: float | None) -> str:
     """What decisions cost, as the report says it."""
     cost = "Decisions cost time by the published rules" if overheads else "Decisions cost no time"
-    own = f"; a start or change of devices {rescale_s:g} s per doubling, and once more" if rescale_s is not None else ""
+    own = (
+        f"; a start or change of devices {rescale_s:g} s per doubling, and once again" if rescale_s is not None else ""
+    )
     return f"{cost}{own}."
 
 

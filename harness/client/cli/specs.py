@@ -22,13 +22,13 @@ app = typer.Typer(help="Task specs: init, check, schema.", no_args_is_help=True)
 def spec_init(
     context: typer.Context,
     data: DataOption = "",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; else standard output.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write; default: standard output.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """A commented spec to start from, every field at auto; with --data its task and target are filled in."""
     if out and out.exists() and not force:
-        raise BadInput(f"{out} is there already.", hint="Use --force, or another name.")
+        raise BadInput(f"{out} already exists.", hint="Use --force, or another name.")
     with open_client(context) as client:
         dataset = dataset_resolve(client, data, quiet=as_json)["id"] if data else None
         params = {"dataset": dataset} if dataset else {}
@@ -45,7 +45,7 @@ def spec_init(
 @app.command("schema")
 def spec_schema(
     context: typer.Context,
-    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Only this one or this part, e.g. training.")] = "",
+    field: Annotated[str, typer.Argument(metavar="[FIELD]", help="Only this field or section, e.g. training.")] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Every field of a spec: what it takes, its default, what it means. With --json the JSON Schema itself."""
@@ -83,7 +83,7 @@ def spec_check(
     if as_json:
         json_print(found)
     elif found["ok"]:
-        console().print("The spec is fine.", style="green")
+        console().print("The spec is valid.", style="green")
         guesses = (found["resolved"] or {}).get("guesses") or []
         if guesses:
             table_print(("Field", "Value", "Why"), ((g["field"], str(g["value"]), g["reason"]) for g in guesses))

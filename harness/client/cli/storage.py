@@ -14,7 +14,8 @@ from harness.client.errors import BadInput
 from harness.client.transport import segment
 
 ForeverFlag = Annotated[
-    bool, typer.Option("--forever", help="Not to the trash but for good, which gives the disk back. No way back.")
+    bool,
+    typer.Option("--forever", help="Permanently instead of to the trash, which frees the disk. This cannot be undone."),
 ]
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([KMGT]i?B?|B)?", re.IGNORECASE)
 _POWERS = {"": 0, "b": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -25,7 +26,9 @@ def size_read(text: str) -> int:
     """Bytes: `500MiB`, `1.5 TiB`, `20G` (all binary), or a plain number. Raises `BadInput`."""
     found = _SIZE.fullmatch(text.strip())
     if found is None:
-        raise BadInput(f"{text!r} is no size.", hint="Such as 500MiB, 20GiB, 1.5TiB; or none, or default.")
+        raise BadInput(
+            f"{text!r} is not a valid size.", hint="Write it like 500MiB, 20GiB or 1.5TiB; or none, or default."
+        )
     return int(float(found[1]) * 1024 ** _POWERS[(found[2] or "")[:1].lower()])
 
 
@@ -37,7 +40,9 @@ def pool_commands_add(pool: typer.Typer) -> None:
 
 def storage(
     context: typer.Context,
-    project: Annotated[str, typer.Argument(metavar="[PROJECT]", help="Slug: what this one is made of.")] = "",
+    project: Annotated[
+        str, typer.Argument(metavar="[PROJECT]", help="Slug: show what this project's storage consists of.")
+    ] = "",
     as_json: JsonFlag = False,
 ) -> None:
     """Disk by project beside its quota; of one project its largest things, and what keeps them."""
@@ -62,12 +67,12 @@ def _allowed(row: Json) -> str:
 
 
 def _project_show(found: Json) -> None:
-    state = "used up: nothing more may be added" if found["is_over"] else ""
+    state = "used up: nothing more can be added" if found["is_over"] else ""
     pairs_print([("Project", found["project"]), ("Used", size(found["used_bytes"])), ("Allowed", _allowed(found)),
                  ("State", state)])  # fmt: skip
     console().print()
     table_print(
-        ("Size", "Kind", "Id", "Name", "Owner", "In the trash since", "What keeps it"),
+        ("Size", "Kind", "Id", "Name", "Owner", "In the trash since", "Kept because"),
         (
             (size(item["used_bytes"]), _KINDS.get(item["kind"], item["kind"]), item["id"], item["name"], item["owner"],
              when(item["deleted_at"]), item["keeps"])
@@ -89,7 +94,7 @@ def storage_quota(
     path = f"/pool/storage/{segment(project)}"
     with open_client(context) as client:
         if limit == "default":
-            answer, said = client.send("DELETE", path), "as much as the installation's default says"
+            answer, said = client.send("DELETE", path), "as much as the installation's default allows"
         else:
             limit_bytes = None if limit == "none" else size_read(limit)
             answer = client.send("PUT", path, {"limit_bytes": limit_bytes})

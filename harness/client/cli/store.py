@@ -12,7 +12,7 @@ from harness.client.cli.child import child_run
 from harness.client.cli.output import JsonFlag
 
 app = typer.Typer(
-    help="The copy of the store in an object store (DLH_S3_URL). On its machine only.", no_args_is_help=True
+    help="The store's copy in an object store (DLH_S3_URL). Only on the store's own machine.", no_args_is_help=True
 )
 
 
@@ -49,9 +49,9 @@ def finding() -> dict[str, str] | None:
     if done.returncode == 0:
         return {"name": "object store", "state": "ok", "text": done.stdout.splitlines()[0], "meaning": "", "step": ""}
     lines = done.stderr.strip().splitlines()
-    text, _, step = (lines[-1] if lines else "it could not be looked at").partition("; ")
+    text, _, step = (lines[-1] if lines else "it could not be checked").partition("; ")
     state = "warn" if done.returncode == 1 else "bad"
-    meaning = "Bytes go by the portal, and the store has no newer copy."
+    meaning = "Data goes through the portal, and the store has no newer copy."
     return {"name": "object store", "state": state, "text": text, "meaning": meaning, "step": step}
 
 

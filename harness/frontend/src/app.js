@@ -88,7 +88,7 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
 document.body.addEventListener("htmx:sendError", () => reach("page", false, "The portal cannot be reached"));
 document.body.addEventListener("htmx:afterOnLoad", (event) => {
   const works = event.detail.xhr.status < 500;
-  reach("page", works, "Something broke on our side: try again");
+  reach("page", works, "Something went wrong on our side: try again");
 });
 
 startClock();

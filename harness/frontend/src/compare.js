@@ -10,8 +10,7 @@ import { follow, mark } from "./runs.js";
 const POINTS_OF_ALL = 20_000; // of one quantity
 
 const SAMPLED =
-  "Of long curves the least and greatest values of each part are drawn; " +
-  "zooming fetches finer ones, the CSV has all.";
+  "Long curves show the lowest and highest values of each part; zooming fetches finer points, the CSV has all.";
 
 const isShown = (key) => !key.startsWith("rank");
 
@@ -29,7 +28,8 @@ function draw(panel, lines, bodies) {
           .set(line.id, line.name, points(curve), { source: line, key, start_s: bodies[index].start_s, hue: line.hue });
     });
   }
-  if (!keys.size) clear(panel.host, el("p", { class: "text-secondary" }, "None of these jobs has told a curve yet."));
+  if (!keys.size)
+    clear(panel.host, el("p", { class: "text-secondary" }, "None of these jobs has reported a curve yet."));
 }
 
 // A link to the same page keeps what the charts are set to, which the address has got since it was made.

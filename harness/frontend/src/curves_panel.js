@@ -199,7 +199,7 @@ export async function mount(root) {
     if (panel.charts.size === 0)
       clear(
         panel.host,
-        el("p", { class: "text-secondary" }, "No values yet. The first ones show up with the first steps."),
+        el("p", { class: "text-secondary" }, "No values yet. The first ones appear with the first steps."),
       );
   } catch (error) {
     clear(panel.host, alertBox(error));

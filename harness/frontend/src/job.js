@@ -27,7 +27,7 @@ function ready() {
     el(
       "div",
       {},
-      el("div", { class: "alert-title" }, "The run has ended well."),
+      el("div", { class: "alert-title" }, "The run has finished."),
       el("a", { href: results.href }, "See the results"),
     ),
   );

@@ -12,7 +12,7 @@ function mark(button, job) {
   const wished = isWished(job);
   button.hidden = !possible();
   button.setAttribute("aria-pressed", String(wished));
-  button.textContent = wished ? "You will be told" : "Tell me when it ends";
+  button.textContent = wished ? "You will be notified" : "Notify me when it ends";
 }
 
 // The button of the header; asked for again whenever the header is drawn anew.

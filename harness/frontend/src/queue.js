@@ -44,7 +44,7 @@ export function mount(root) {
         body: { before: target.dataset.job },
       });
       target.before(moved);
-      announce("The job is moved");
+      announce("The job was moved");
     } catch (error) {
       clear(refusal, alertBox(error));
     }

@@ -7,7 +7,7 @@ import { csvSave, csvText } from "./csv.js";
 import { announce, el } from "./dom.js";
 import { follow, mark } from "./runs.js";
 
-const HOW = "Arrow keys walk through the jobs, Enter opens one. The table below has the figures.";
+const HOW = "Arrow keys step through the jobs, Enter opens one. The table below has the figures.";
 const STEPS = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
 
 export class RunCard {

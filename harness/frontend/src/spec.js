@@ -115,9 +115,7 @@ export function mount(form) {
       note.textContent = problems.length
         ? `First correct ${problems.map(({ field }) => nameOf(field)).join(", ")}.`
         : noteText;
-    status.textContent = problems.length
-      ? `${problems.length} problem${problems.length === 1 ? "" : "s"}`
-      : "Checks out";
+    status.textContent = problems.length ? `${problems.length} problem${problems.length === 1 ? "" : "s"}` : "Valid";
   }
 
   // As the form calls it, else as the YAML does.

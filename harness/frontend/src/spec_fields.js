@@ -51,14 +51,14 @@ export function valueIn(field, text) {
 function fault(field) {
   const text = field.value.trim();
   if (field.dataset.kind === "moment") {
-    if (field.validity.badInput) return "Give the whole date and the time.";
-    return text && new Date(text) <= new Date() ? "This time has passed: choose a later one, or leave it open." : "";
+    if (field.validity.badInput) return "Enter a complete date and time.";
+    return text && new Date(text) <= new Date() ? "This time has passed: choose a later one, or leave it empty." : "";
   }
-  if (field.validity.badInput) return "Write a number, such as 0.5.";
+  if (field.validity.badInput) return "Enter a number, such as 0.5.";
   if (field.dataset.kind !== "number" || text === "") return "";
   const { ge, gt, le, lt } = field.dataset;
   const value = Number(text);
-  if (field.step === "1" && !Number.isInteger(value)) return "Write a whole number.";
+  if (field.step === "1" && !Number.isInteger(value)) return "Enter a whole number.";
   if (ge !== undefined && value < Number(ge)) return `At least ${number(Number(ge))}.`;
   if (gt !== undefined && value <= Number(gt)) return `More than ${number(Number(gt))}.`;
   if (le !== undefined && value > Number(le)) return `At most ${number(Number(le))}.`;

@@ -19,16 +19,16 @@ function readable(error) {
     }
     return {
       message: `The portal refused the upload (${response.getStatus()}).`,
-      hint: "Try again; it goes on where it stopped.",
+      hint: "Try again; it continues where it stopped.",
     };
   }
-  return { message: "The connection was lost.", hint: "Press Upload again; it goes on where it stopped." };
+  return { message: "The connection was lost.", hint: "Press Upload again; it continues where it stopped." };
 }
 
 function dropProblem(transfer) {
   if (transfer.files.length > 1) {
     return {
-      message: "Several files were dropped, and a dataset is one file.",
+      message: "Several files were dropped, but a dataset is one file.",
       hint: "Join tables into one file; pack pictures into one zip, with a folder per class.",
     };
   }
@@ -155,13 +155,13 @@ export function mount(root) {
         status.textContent = `${percent(total ? sent / total : 0)} · ${bytes(sent)} of ${bytes(total)} · ${left}`;
       },
       onSuccess: () => {
-        status.textContent = "All bytes arrived. Opening the dataset…";
+        status.textContent = "Upload complete. Opening the dataset…";
         announce("Upload finished");
         window.location.assign(datasetId ? `${root.dataset.page}${datasetId}/` : root.dataset.page);
       },
     });
     running(true);
-    status.textContent = "Looking for an earlier start…";
+    status.textContent = "Looking for an earlier upload…";
     const earlier = await upload.findPreviousUploads();
     if (earlier.length) upload.resumeFromPreviousUpload(earlier[0]);
     upload.start();
@@ -170,7 +170,7 @@ export function mount(root) {
   async function pause() {
     await upload?.abort();
     running(false);
-    status.textContent = "Paused. Press Upload to go on.";
+    status.textContent = "Paused. Press Upload to continue.";
   }
 
   async function showEarlier() {

@@ -103,7 +103,7 @@ def _job_move_on(
 def _back_in_queue(job: Job) -> None:
     """A job that the scheduler paused waits again at its old place; one that a person paused stays so."""
     if Job.objects.filter(pk=job.pk, preempted=True).exists():
-        text = "It left its devices for others and waits again, at its old place"
+        text = "It gave up its devices for others and waits again, at its old place"
         job_move(job.pk, JobState.PAUSED, JobState.QUEUED, message=text, preempted=False)
 
 
@@ -153,7 +153,7 @@ def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: dict[str, Any]) -
     if told["code"] != FailureCode.CHECKPOINT_CORRUPT or not name or job.resume_from == name:
         return False
     Checkpoint.objects.filter(job=job, name=name).update(removed_at=timezone.now(), best=False)
-    job_note(job, "note", f"The checkpoint {name} is damaged and was put aside.", data={"checkpoint": name})
+    job_note(job, "note", f"The checkpoint {name} is damaged and was set aside.", data={"checkpoint": name})
     return True
 
 

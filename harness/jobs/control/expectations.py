@@ -122,11 +122,11 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
 def _stuck_words(view: JobView, reason: WaitReason, now_s: float) -> str:
     """A promised job that nobody can tell a start of, as the pool is now: what becomes of its promise."""
     if reason.code not in NEVER:
-        return "Nobody can tell now when it starts, so its promise is in danger."
+        return "Its start can no longer be predicted, so its promise is at risk."
     left_s = min(view.left_high_s(option) for option in view.options)
     latest_s = view.deadline_s - left_s if view.deadline_s is not None else -math.inf
     if not now_s < latest_s < now_s + FARTHEST_S:
-        return f"Its promised finish cannot be kept any more. {reason.text}"
+        return f"Its promised finish can no longer be kept. {reason.text}"
     latest = f"{datetime.fromtimestamp(latest_s, UTC):%Y-%m-%d %H:%M} UTC"
     return f"Its promise breaks unless it can start by {latest}. {reason.text}"
 
@@ -147,5 +147,5 @@ def _warning(job: Job, expected: Expected | None, from_policy: str, now_s: float
         late = duration_words(expected.finish_s - promised_s)
         return f"It is expected to miss its promised finish by {late}."
     if expected.high_s > promised_s:
-        return f"Its slack shrinks: it may be {duration_words(expected.high_s - promised_s)} late."
+        return f"Its slack is shrinking: it may be {duration_words(expected.high_s - promised_s)} late."
     return ""

@@ -91,7 +91,7 @@ def gang_of(job: Job, devices: Sequence[Device], *, threads: int, rank_bytes: in
     except ValueError as error:
         _log.warning("job %s: even shares over unlike devices: %s", job.pk, error)
         return None
-    basis = "" if workload else " Nothing is known of its program: declared slowdowns alone were counted."
+    basis = "" if workload else " Nothing is known about its program: only declared slowdowns were counted."
     words = " ".join(found.words) + (basis if found.words else "")
     known: tuple[Line | None, ...] = tuple(lines) if workload else (None,) * len(devices)
     return Gang(shares=found.shares, most=tuple(most), lines=known, words=words)

@@ -163,9 +163,7 @@ def _lost_words(attempt: JobAttempt, nodes: dict[str, Node]) -> dict[str, str]:
     names = _nodes_of(attempt)
     down = [name for name in names if name not in nodes or nodes[name].state == NodeState.DOWN]
     message = (
-        f"The node {', '.join(down)} does not answer."
-        if down
-        else f"The run on {', '.join(names)} was not heard any more."
+        f"The node {', '.join(down)} does not answer." if down else f"The run on {', '.join(names)} stopped responding."
     )
     return {"code": str(FailureCode.NODE_LOST), "message": message}
 

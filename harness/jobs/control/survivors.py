@@ -46,7 +46,7 @@ def node_leave(attempt: JobAttempt, node: str, outcome: Outcome, *, ended_s: flo
         attempt.option = asdict(_option_left(option, len(slots))) if option else row.option
         JobAttempt.objects.filter(pk=row.pk).update(width=attempt.width, option=attempt.option)
         told = {"ranks": len(slots), "most": row.world_size, "changes": changes}
-        text = f"Goes on with {len(slots)} of {row.world_size} ranks: the node {node} was lost."
+        text = f"Continues with {len(slots)} of {row.world_size} ranks: the node {node} was lost."
         job_note(job, "note", text, data={"step": job.step, "width": told})
         publish_pool("released", {"job_id": job.pk, "token": row.number})
         task_send_on_commit("control.tick")

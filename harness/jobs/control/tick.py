@@ -143,7 +143,7 @@ def _change(facts: Facts, decision: Decision, change: Change) -> None:
     if change.kind == ChangeKind.RESIZE and _within(facts, decision, change) is not Answer.IMPOSSIBLE:
         return
     if change.kind == ChangeKind.RESIZE and change.option is not None:
-        text = f"The scheduler pauses it to go on with {option_words(change.option)}. {change.reason}"
+        text = f"The scheduler pauses it to continue with {option_words(change.option)}. {change.reason}"
     else:
         text = f"The scheduler pauses it; it keeps its place. {change.reason}"
     if change.room_for:
@@ -200,8 +200,8 @@ def _takes_work(device: Device) -> bool:
 
 
 def _unplannable(job: Job) -> None:
-    """A job that no plan can be made for fails, and the others go on: it would hold its devices back for ever."""
-    body = {"code": str(FailureCode.START_FAILED), "message": "No plan could be made for this job."}
+    """A job that no plan can be made for fails, and the others go on: it would hold its devices back forever."""
+    body = {"code": str(FailureCode.START_FAILED), "message": "This job could not be planned."}
     told = failure_of(body, fallback=FailureCode.START_FAILED)
     job_move(job.pk, JobState.QUEUED, JobState.FAILED, if_token=job.token, message=told["message"], failure=told)
 

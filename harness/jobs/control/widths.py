@@ -157,7 +157,7 @@ def _settle(job: Job, attempt: JobAttempt, request: WidthRequest, ranks: int, st
     done = replace(request, done=True, changes=request.changes + 1)
     JobAttempt.objects.filter(pk=attempt.pk).update(width=done.to_dict())
     most = attempt.plan["most"]
-    words = f"{ranks} ranks again" if ranks == most else f"Goes on with {ranks} of {most} ranks"
+    words = f"{ranks} ranks again" if ranks == most else f"Continues with {ranks} of {most} ranks"
     told = {"ranks": ranks, "most": most, "changes": done.changes}
     job_note(job, "note", words + request.why, data={"step": step, "width": told})
     publish_pool("released", {"job_id": job.pk, "token": attempt.number})

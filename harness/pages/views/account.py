@@ -140,6 +140,6 @@ def sessions_out(request: HttpRequest) -> HttpResponseBase:
     return change(
         request,
         lambda: sessions_end(user=user, but_key=request.session.session_key),
-        done="You are signed out everywhere else. API tokens stay.",
+        done="You are signed out everywhere else. API tokens stay valid.",
         to=reverse("account"),
     )

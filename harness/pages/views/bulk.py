@@ -31,14 +31,14 @@ def job_bulk(request: HttpRequest) -> HttpResponseBase:
         raise NotFound("There is no such action.")
     back = reverse("job_list") + (f"?{request.GET.urlencode()}" if request.GET else "")
     if not chosen:
-        messages.warning(request, "No job is chosen.", extra_tags="Tick the boxes in front of them first.")
+        messages.warning(request, "No job is selected.", extra_tags="Select jobs with the checkboxes first.")
         return redirect(back)
     return act(request, chosen, back)
 
 
 def _compare(request: HttpRequest, chosen: list[str], _: str) -> HttpResponse:
     if len(chosen) > COMPARE_MAX:
-        messages.info(request, f"These are the first {COMPARE_MAX} of the {len(chosen)} jobs you chose.")
+        messages.info(request, f"Showing the first {COMPARE_MAX} of the {len(chosen)} jobs you chose.")
     return redirect(f"{reverse('job_compare')}?{urlencode({'job': chosen[:COMPARE_MAX]}, doseq=True)}")
 
 

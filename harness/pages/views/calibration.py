@@ -105,7 +105,7 @@ def calibration_take_in(request: HttpRequest) -> HttpResponseBase:
         try:
             text = file.read().decode()
         except UnicodeDecodeError as error:
-            raise Invalid("The file is no UTF-8 text.", field="file", hint="Choose an exported file.") from error
+            raise Invalid("The file is not UTF-8 text.", field="file", hint="Choose an exported file.") from error
         told.update(exchange.points_import(user=person(request), text=text))
 
     answer = change(request, take, done="", to=reverse("calibration"))

@@ -28,9 +28,9 @@ def _step(request: HttpRequest, name: str) -> float | None:
     try:
         value = float(text) if text else None
     except ValueError as error:
-        raise Invalid(f"{text!r} is no step.", field=name) from error
+        raise Invalid(f"{text!r} is not a step number.", field=name) from error
     if value is not None and not math.isfinite(value):
-        raise Invalid(f"{text!r} is no step.", field=name)
+        raise Invalid(f"{text!r} is not a step number.", field=name)
     return value
 
 

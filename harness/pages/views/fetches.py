@@ -35,6 +35,6 @@ def fetch_act(request: HttpRequest, fetch_id: str, action: str) -> HttpResponseB
     acts = {"again": fetch_again, "cancel": fetch_cancel}
     if action not in acts:
         raise NotFound("There is no such action.")
-    done = "" if action == "again" else f"{fetch.upload.filename} is not fetched any more."
+    done = "" if action == "again" else f"{fetch.upload.filename} is no longer being fetched."
     to = f"{reverse('dataset_upload')}?project={fetch.upload.project.slug}"
     return change(request, lambda: acts[action](user=user, fetch=fetch), done=done, to=to)

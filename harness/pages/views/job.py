@@ -190,7 +190,7 @@ def job_act(request: HttpRequest, job_id: str, action: str) -> HttpResponseBase:
     here = reverse("job_page", args=[job_id])
     if action == "clone":
         clone = job_clone(user=user, job=job)
-        hint = "Change what you like on the tabs Spec and Program, then submit it. The first one stays as it is."
+        hint = "Change what you like on the Spec and Program tabs, then submit it. The original stays as it is."
         messages.success(request, f"This is a copy of {job.name}.", extra_tags=hint)
         return redirect("job_tab", job_id=clone.pk, tab="program")
     if action == "resume":

@@ -91,6 +91,6 @@ def notifications_test(request: HttpRequest) -> HttpResponseBase:
     return change(
         request,
         lambda: services.delivery_test(user=person(request)),
-        done="A test is on its way: see below what becomes of it.",
+        done="A test is on its way; its outcome appears below.",
         to=reverse("notifications"),
     )

@@ -35,9 +35,9 @@ from harness.responses import chunks_response
 UNPROMISED = "unpromised"
 """Of the button that submits a job although its deadline cannot be promised."""
 _TAKEN = {
-    "draft": "Taken. The spec has these devices now; submit the job when you like.",
-    "queued": "Taken. The job waits for {devices} now.",
-    "paused": "Taken. The job goes on with {devices} when you resume it.",
+    "draft": "Offer accepted. The spec now has these devices; submit the job when you like.",
+    "queued": "Offer accepted. The job now waits for {devices}.",
+    "paused": "Offer accepted. The job continues with {devices} when you resume it.",
 }
 
 
@@ -80,7 +80,7 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
     count = given.get("count", "").strip()
     if count and number_read(count) is None:
         raise Invalid(
-            f"{count[:20]!r} is no number of devices.", field="count", hint="Leave it empty, or give 1 or more."
+            f"{count[:20]!r} is not a number of devices.", field="count", hint="Leave it empty, or give 1 or more."
         )
     return Asked.of(
         deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
@@ -97,7 +97,7 @@ def _deadline(text: str) -> datetime | None:
     except ValueError:
         found = None
     if found is None:
-        raise Invalid("This is no date and time.", field="deadline", hint="Give it like 2030-01-31 18:00.")
+        raise Invalid("This is not a valid date and time.", field="deadline", hint="Write it like 2030-01-31 18:00.")
     return found
 
 

@@ -31,8 +31,8 @@ from harness.pool.services import (
 LINKS_SHOWN = 60
 """Of the slowest: a large pool has thousands."""
 _ACTIONS = {
-    "drain": (node_drain, "{} takes no new jobs; the running ones end in peace."),
-    "undrain": (node_undrain, "{} takes jobs again."),
+    "drain": (node_drain, "{} accepts no new jobs; running jobs finish normally."),
+    "undrain": (node_undrain, "{} accepts jobs again."),
     "remove": (node_remove, "{} is no longer in the pool."),
 }
 
@@ -124,7 +124,7 @@ def node_near(request: HttpRequest, name: str) -> HttpResponseBase:
     return change(
         request,
         lambda: services.node_near_set(user=person(request), name=name, near=near),
-        done=f"{name} is in {near}." if near else f"Nobody knows where {name} is.",
+        done=f"{name} is in {near}." if near else f"The rack of {name} is not known.",
         to=reverse("pool"),
     )
 
@@ -154,7 +154,7 @@ def device_slow(request: HttpRequest) -> HttpResponseBase:
         lambda: services.device_slow(
             user=person(request), node=name, kind=kind, index=-1 if number is None else number, factor=factor
         ),
-        done=f"Runs that start on {device} of {name} from now on are slowed down {factor:g} times (emulated).",
+        done=f"Runs that start on {device} of {name} from now on run {factor:g} times slower (emulated).",
         to=reverse("pool"),
     )
 

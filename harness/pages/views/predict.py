@@ -112,7 +112,7 @@ def _input(request: HttpRequest, fields: list[dict[str, Any]]) -> tuple[str, byt
     if file is not None:
         return str(file.name), file.read(settings.PREDICTION_LIMIT_BYTES + 1)
     if not fields:
-        raise Invalid("No file is chosen.", field="file", hint="Choose a picture or a zip of pictures.")
+        raise Invalid("No file was chosen.", field="file", hint="Choose a picture or a zip of pictures.")
     row: dict[str, Any] = {}
     for field in fields:
         text = request.POST.get(f"field:{field['name']}", "").strip()

@@ -90,7 +90,7 @@ def spec_save(request: HttpRequest, job_id: str) -> HttpResponseBase:
         messages.error(request, error.message, extra_tags=error.hint)
         return redirect("job_tab", job_id=job_id, tab="program")
     if job.program_edited:
-        hint = "Your edited files were kept as they are. Check that they still fit: press “Check that it runs”."
+        hint = "Your edited files were kept as they are. Check that they still work: press “Check that it runs”."
         messages.warning(request, "The spec is saved; the other files are generated again.", extra_tags=hint)
     else:
         messages.success(request, "The spec is saved and the program is generated again.")

@@ -70,7 +70,7 @@ def user_add(request: HttpRequest) -> HttpResponseBase:
 
 
 _STANDINGS = {
-    "disable": (False, "{} can no longer sign in, and no token of theirs works."),
+    "disable": (False, "{} can no longer sign in, and their tokens no longer work."),
     "enable": (True, "{} can sign in again."),
 }
 
@@ -86,7 +86,7 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
         secret = user_password_reset(actor=actor, user=user)
         return _projects(request, UserForm(), made=user, secret=secret)
     if action == "second-factor":
-        done = f"The password alone signs {username} in now."
+        done = f"{username} now signs in with the password alone."
         remove = partial(second_factor_remove, actor=actor, user=user)
         return change(request, remove, done=done, to=reverse("project_list"))
     if action not in _STANDINGS:
@@ -102,7 +102,7 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
 
 @page("POST")
 def project_add(request: HttpRequest) -> HttpResponseBase:
-    """Make a project; the person becomes its admin."""
+    """Create a project; the person becomes its admin."""
     project = project_create(user=person(request), name=request.POST.get("name", ""))
     return redirect("project_page", slug=project.slug)
 
@@ -139,7 +139,7 @@ def member_set(request: HttpRequest, slug: str) -> HttpResponseBase:
     return change(
         request,
         lambda: membership_set(actor=user, project=project, user=member, role=role),
-        done=f"{name} has the role {role} now.",
+        done=f"{name} now has the role {role}.",
         to=here,
     )
 

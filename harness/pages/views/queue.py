@@ -72,7 +72,7 @@ def _whole(text: str, field: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise Invalid(f"{text[:20]!r} is no whole number.", field=field) from error
+        raise Invalid(f"{text[:20]!r} is not a whole number.", field=field) from error
 
 
 @page("GET", "HEAD")
@@ -103,7 +103,7 @@ def _targets() -> list[tuple[str, str]]:
 
 @page("POST")
 def reservation_new(request: HttpRequest) -> HttpResponseBase:
-    """Keep devices; with `look` only tell who would wait longer or end sooner."""
+    """Keep devices; with `look` only tell who would wait longer or finish sooner."""
     user = person(request)
     require_admin(user)
     if "look" in request.POST:
@@ -147,7 +147,7 @@ def _moment(request: HttpRequest, name: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise Invalid(f"{text[:40]!r} is no time.", field=name) from error
+        raise Invalid(f"{text[:40]!r} is not a valid time.", field=name) from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -155,7 +155,7 @@ def _moment(request: HttpRequest, name: str) -> datetime | None:
 def reservation_end(request: HttpRequest, reservation_id: str) -> HttpResponseBase:
     """Give kept devices back."""
     user = person(request)
-    done, to = "Cancelled: its devices take jobs again.", reverse("reservations")
+    done, to = "Cancelled: its devices accept jobs again.", reverse("reservations")
     return change(request, lambda: reservation_cancel(user=user, reservation_id=reservation_id), done=done, to=to)
 
 
@@ -196,7 +196,7 @@ def quota_end(request: HttpRequest, slug: str, device_kind: str) -> HttpResponse
     user = person(request)
     require_admin(user)
     project = project_get(user=user, slug=slug)
-    done, to = f"{project.name} has no limit of this kind any more.", reverse("quotas")
+    done, to = f"{project.name} no longer has a limit of this kind.", reverse("quotas")
     return change(request, lambda: quota_remove(user=user, project=project, device_kind=device_kind), done=done, to=to)
 
 
@@ -232,5 +232,5 @@ def node_drain_page(request: HttpRequest, name: str) -> HttpResponseBase:
     user = person(request)
     found = drain_consequences(user=user, name=name)
     if found.node.state != "up":
-        raise NotFound(f"{name} takes no jobs now.", hint="See the pool page.")
+        raise NotFound(f"{name} accepts no jobs now.", hint="See the pool page.")
     return show(request, "pool/drain.html", {"found": found}, nav="pool")

@@ -69,5 +69,5 @@ def job_rates_use(request: HttpRequest, job_id: str, test_id: str) -> HttpRespon
     except (Conflict, Invalid) as error:
         messages.error(request, error.message, extra_tags=error.hint)
     else:
-        messages.success(request, f"The spec says learning_rate: {test.used_rate:g} now.")
+        messages.success(request, f"The spec now has learning_rate: {test.used_rate:g}.")
     return redirect("job_tab", job_id=job_id, tab="program")

@@ -123,7 +123,7 @@ def _rename(request: HttpRequest, view: SavedView) -> HttpResponse:
 def _update(request: HttpRequest, view: SavedView) -> HttpResponse:
     query = request.POST.get("query", "")
     back = f"{reverse('job_list')}?view={view.pk}&{query}"
-    done = f"The view {view.name} shows this now."
+    done = f"The view {view.name} now shows this."
     return change(request, lambda: view_update(user=person(request), view=view, query=query), done=done, to=back)
 
 

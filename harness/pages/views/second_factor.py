@@ -151,7 +151,7 @@ def second_factor_end(request: HttpRequest) -> HttpResponseBase:
     except NotFound as error:
         messages.error(request, error.message, extra_tags=error.hint)
     else:
-        messages.success(request, "The second factor is removed. The password alone signs you in.")
+        messages.success(request, "The second factor is removed. You now sign in with the password alone.")
     request.session.pop(SHOWN, None)
     return redirect("account")
 

@@ -62,7 +62,7 @@ def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
     return change(
         request,
         lambda: storage_quota_set(user=user, project=project, limit_bytes=limit_bytes),
-        done=f"{project.name} may take {told}. Nothing was deleted, and what runs goes on.",
+        done=f"{project.name} may take {told}. Nothing was deleted, and running jobs continue.",
         to=reverse("pool_storage"),
     )
 
@@ -74,7 +74,7 @@ def _limit(text: str) -> int | None:
     try:
         return int(float(text) * GIB)
     except (ValueError, OverflowError) as error:
-        raise Invalid(f"{text[:20]!r} is no number of GiB.", field="gib", hint="Such as 20 or 0.5.") from error
+        raise Invalid(f"{text[:20]!r} is not a number of GiB.", field="gib", hint="Such as 20 or 0.5.") from error
 
 
 @page("POST")

@@ -98,7 +98,7 @@ def _draft(request: HttpRequest, dataset: Dataset, yaml_text: str, own_model: st
 
 def _body(request: HttpRequest) -> dict[str, Any]:
     if len(request.body) > BODY_BYTES_MAX:
-        raise Invalid("This spec is too large.", hint="A spec has a few kilobytes.")
+        raise Invalid("This spec is too large.", hint="A spec is only a few kilobytes.")
     try:
         body = json_read(request.body)
     except ValueError as error:

@@ -170,7 +170,7 @@ def test_a_target_with_one_class_is_told(lab: Lab) -> None:
     assert "only one value ('a')" in finding(profile, "one_class", "label").message
 
 
-@pytest.mark.parametrize(("value", "what"), [("a", "one value only"), ("", "no value")])
+@pytest.mark.parametrize(("value", "what"), [("a", "only one value"), ("", "no value")])
 def test_a_column_named_like_the_target_that_cannot_be_it_is_told(lab: Lab, value: str, what: str) -> None:
     profile = lab.profile("data.csv", "x,label\n" + "".join(f"{i % 9},{value}\n" for i in range(60)))
     found = finding(profile, "target_passed_over", "label")

@@ -150,13 +150,13 @@ def png_of_size(width: int, height: int, rows: int | None = None) -> bytes:
     ("body", "word"),
     [
         (b"", "is empty"),
-        (b"no picture at all", "is no PNG"),
+        (b"no picture at all", "is not a PNG"),
         (picture(9)[:200], "cut"),
         (picture(9, size=(200, 200), kind="JPEG")[:4000], "damaged"),
         (png_of_size(40, 40, rows=10), "last rows are missing"),
         (png_of_size(50_000, 50_000, rows=1), "pixels"),
         (png_of_size(12_000, 12_000, rows=1), "pixels"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is no PNG"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "is not a PNG"),
     ],
 )
 @pytest.mark.filterwarnings("error::PIL.Image.DecompressionBombWarning")

@@ -44,7 +44,7 @@ def test_a_number_without_the_sign_of_the_others_is_read_alike_and_told(lab: Lab
     rows = [f"{'7' if i == 7 else f'{i} %'},{i % 4},{'ab'[i % 2]}\n" for i in range(60)]
     profile = lab.profile("a.csv", "rate,z,label\n" + "".join(rows))
     found = finding(profile, "number_unit", "rate")
-    assert "1 number without it was read alike" in found.message and found.severity is Severity.WARNING
+    assert "1 number without it was read the same way" in found.message and found.severity is Severity.WARNING
     assert lab.table()["rate"].to_pylist()[6:9] == [6, 7, 8]
 
 

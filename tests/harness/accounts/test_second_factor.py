@@ -75,7 +75,7 @@ def test_a_code_is_good_once(guarded: SimpleNamespace, client: Client) -> None:
     assert code_given(client, code).status_code == 302
     other = Client()
     password_given(other)
-    assert "not taken" in code_given(other, code).content.decode() and not signed_in(other)
+    assert "not accepted" in code_given(other, code).content.decode() and not signed_in(other)
 
 
 def test_recovery_codes_sign_in_once_each_and_are_kept_as_hashes(guarded: SimpleNamespace, client: Client) -> None:
@@ -151,7 +151,7 @@ def test_the_page_sets_it_up_and_shows_the_recovery_codes_once(ann: User, client
     key = client.session["second_factor_key"]
     assert factor.key_words(key) in client.get(reverse("second_factor")).content.decode()
     wrong: Any = client.post(reverse("second_factor_add"), {"code": "000000", "password": PASSWORD})
-    assert wrong.status_code == 422 and "not the code of this moment" in wrong.content.decode()
+    assert wrong.status_code == 422 and "That code is not valid now" in wrong.content.decode()
     assert not TOTPDevice.objects.exists()
     thief: Any = client.post(reverse("second_factor_add"), {"code": code_of(key), "password": "guess"})
     assert thief.status_code == 422 and "not your password" in thief.content.decode()

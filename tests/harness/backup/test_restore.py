@@ -138,7 +138,7 @@ def test_a_damaged_backup_is_refused_and_nothing_is_changed(backup, tmp_path, da
     for home in ("absent", "empty"):
         done = call("harness.backup", "restore", broken, DLH_HOME=tmp_path / home)
         assert done.returncode == 2
-        assert "Cannot go on" in done.stderr and "Traceback" not in done.stderr
+        assert "Cannot continue" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "absent").exists()
     assert not list((tmp_path / "empty").iterdir())
 

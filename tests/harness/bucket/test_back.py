@@ -70,7 +70,7 @@ def test_a_checkpoint_that_was_lost_comes_back_for_the_page_that_sends_it(copied
     assert owner.get(place).status_code == 200
     shutil.rmtree(folder)
     page = owner.get(place)
-    assert page.status_code == 503 and "being brought back" in page.content.decode()
+    assert page.status_code == 503 and "being restored" in page.content.decode()
     assert mirror_pass() and owner.get(place).status_code == 200
 
 

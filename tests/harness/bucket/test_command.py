@@ -82,7 +82,7 @@ def test_ctrl_c_is_told_in_words(options, monkeypatch, capsys):
     assert bucket_main.main() == 130
     told = capsys.readouterr()
     words = json.loads(told.out)["error"]["message"] if options else told.err
-    assert "what was copied stays" in words
+    assert "what was copied is kept" in words
 
 
 def test_the_doctor_has_a_line_about_it(environment, monkeypatch):

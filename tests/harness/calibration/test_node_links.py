@@ -95,7 +95,7 @@ def test_figures_that_cannot_be_are_a_failure(wrong, pair, asked, timed):
     pair()
     assert timed(**wrong).measured_at is None
     (row,) = link_list()
-    assert row.problem.startswith("The answer is no measurement") and not row.current
+    assert row.problem.startswith("The answer is not a measurement") and not row.current
 
 
 def test_a_failure_is_shown_and_tried_again_later_and_later(pair, asked, commit):

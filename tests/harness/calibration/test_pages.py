@@ -28,7 +28,7 @@ def words(answer: Any) -> str:
 
 
 def test_an_empty_installation_says_what_estimates_rest_on(admin: Client) -> None:
-    assert b"Nothing was measured yet" in admin.get("/pool/calibration/").content
+    assert b"Nothing has been measured yet" in admin.get("/pool/calibration/").content
     text = admin.get("/accuracy/").content.decode()
     assert "No estimated job has finished yet" in text and "table of devices" in text
 
@@ -168,5 +168,5 @@ def test_a_file_is_taken_in_or_refused_by_its_row(admin: Client) -> None:
 
     assert "2 points were added, 0 were known already" in send(text.encode())
     assert "row 1" in send(text.replace('"kind": "cpu"', '"kind": ""', 1).encode())
-    assert "no UTF-8 text" in send(b"\xff\xfe\x00")
+    assert "not UTF-8 text" in send(b"\xff\xfe\x00")
     assert "No file was sent" in admin.post("/pool/calibration/import/", follow=True).content.decode()

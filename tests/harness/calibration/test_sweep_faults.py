@@ -30,7 +30,7 @@ def test_it_ends_when_its_devices_leave_the_node(
     Device.objects.filter(kind="cuda").delete()
     commit(calibrations_advance)
     run.refresh_from_db()
-    assert (run.state, run.message) == ("failed", "node-1 has no gpu any more.")
+    assert (run.state, run.message) == ("failed", "node-1 no longer has a gpu.")
     assert not measures()
 
 

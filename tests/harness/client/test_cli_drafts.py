@@ -41,7 +41,7 @@ def test_a_path_through_a_value_is_refused() -> None:
     spec = {"training": {"epochs": "auto"}, "budget": None}
     assert spec_with(spec, [(["budget", "time_s"], 60)])["budget"] == {"time_s": 60}
     assert spec["budget"] is None
-    with pytest.raises(BadInput, match=r"training\.epochs\.more is no field: epochs is a value"):
+    with pytest.raises(BadInput, match=r"training\.epochs\.more is not a field: epochs is a value"):
         spec_with(spec, [(["training", "epochs", "more"], 1)])
 
 

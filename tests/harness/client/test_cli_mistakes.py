@@ -84,14 +84,14 @@ def test_data_in_the_place_of_a_spec_is_told_as_such(
 @pytest.mark.parametrize("token", ["dlh_t\u00f6ken", "dlh_two words", "dlh_line\nfeed"])
 def test_a_token_that_can_be_none_is_told_without_it(dlh: Dlh, portal: SimpleNamespace, token: str) -> None:
     ended = dlh("login", portal.url, "--token", token, "--json")
-    assert ended.code == 2 and ended.json["error"]["message"].startswith("This is no token")
+    assert ended.code == 2 and ended.json["error"]["message"].startswith("This is not a valid token")
     assert "dlh_" not in ended.out + ended.err
 
 
 @pytest.mark.parametrize("until", ["99999999999999h", "0001-01-01", "soon"])
 def test_a_time_that_is_none_is_bad_input(dlh: Dlh, portal: SimpleNamespace, until: str) -> None:
     ended = dlh("pool", "reserve", "n1", "--until", until, "--purpose", "x", "--json")
-    assert ended.code == 2 and "is no time" in ended.json["error"]["message"]
+    assert ended.code == 2 and "is not a valid time" in ended.json["error"]["message"]
 
 
 def test_a_workload_that_is_not_there_is_told_as_such(dlh: Dlh, portal: SimpleNamespace) -> None:
@@ -106,7 +106,7 @@ def test_ctrl_c_while_a_new_job_is_watched_says_that_it_goes_on(
 
     monkeypatch.setattr(programs, "watch_and_print", interrupted)
     ended = dlh("submit", "--data", dataset.pk, "--wait")
-    assert ended.code == 130 and "The job goes on" in ended.err and "same command again" not in ended.err
+    assert ended.code == 130 and "The job continues" in ended.err and "same command again" not in ended.err
 
 
 def test_ctrl_c_while_the_command_is_loaded_is_told(

@@ -57,7 +57,7 @@ def test_a_machine_joins_with_one_command_and_its_secret_is_for_its_owner_alone(
     again = dlh("node", "join", portal.url, token, "--home", tmp_path / "other", "--no-start")
     assert again.code == 2 and "has been used" in again.err and "dlh pool add" in again.err
     twice = dlh("node", "join", portal.url, token, "--home", home, "--no-start")
-    assert twice.code == 2 and "joined already, as node-2" in twice.err
+    assert twice.code == 2 and "already joined, as node-2" in twice.err
 
 
 def test_another_store_under_the_same_path_is_noticed(

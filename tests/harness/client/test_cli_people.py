@@ -58,7 +58,7 @@ def test_an_admin_removes_a_second_factor_that_is_lost(
     monkeypatch.setenv("DLH_TOKEN", portal.token_of("admin"))
     assert {one["username"] for one in dlh("people", "--json").json if one["has_second_factor"]} == {"mate"}
     assert dlh("people", "second-factor", "mate").code == 2
-    assert "password alone signs mate in" in dlh("people", "second-factor", "mate", "--remove").out
+    assert "mate now signs in with the password alone" in dlh("people", "second-factor", "mate", "--remove").out
     assert not TOTPDevice.objects.exists()
     again = dlh("people", "second-factor", "mate", "--remove")
     assert again.code != 0 and "has no second factor" in again.err

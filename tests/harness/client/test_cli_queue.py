@@ -71,12 +71,12 @@ def test_use_and_consequences_are_told(dlh: Dlh, admin: SimpleNamespace, tmp_pat
     assert target.read_text().splitlines()[0] == "from,name,job,devices,device hours,kWh,CO2 g,basis"
     found = dlh("pool", "consequences", "node-1", "--json").json
     assert (found["node"], found["running"], found["delayed"]) == ("node-1", [], [])
-    assert "Nothing runs there" in dlh("pool", "consequences", "node-1").out
+    assert "Nothing is running there" in dlh("pool", "consequences", "node-1").out
 
 
 def test_a_drain_tells_its_consequences_first(dlh: Dlh, admin: SimpleNamespace) -> None:
     said = dlh("pool", "drain", "node-1").out
-    assert said.index("Nothing runs there") < said.index("node-1 takes no new jobs")
+    assert said.index("Nothing is running there") < said.index("node-1 accepts no new jobs")
     assert dlh("pool", "undrain", "node-1").code == 0
 
 

@@ -183,7 +183,7 @@ def test_a_table_cuts_no_word_of_usual_length_on_a_narrow_terminal(width: int, m
     assert shown.count("x") == 100
 
 
-@pytest.mark.parametrize(("words", "more"), [(("data", "list"), ""), (("data", "add", "a.csv"), "it goes on there")])
+@pytest.mark.parametrize(("words", "more"), [(("data", "list"), ""), (("data", "add", "a.csv"), "again to continue")])
 def test_ctrl_c_is_told(words: tuple[str, ...], more: str, dlh: Dlh, tmp_path: Path, monkeypatch: Any) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -218,7 +218,7 @@ def test_the_release_is_told_without_a_portal(dlh: Dlh, monkeypatch: Any) -> Non
 def test_a_field_that_is_none_leads_to_all_that_there_are(dlh: Dlh, dataset: Any, tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text("nonsense: 1\n")
     told = dlh("submit", "spec.yaml", "--data", dataset.pk).err
-    assert "unknown field" in told and "`dlh spec schema` tells" in told
+    assert "unknown field" in told and "`dlh spec schema` shows" in told
 
 
 def test_a_rank_that_a_job_does_not_have_is_no_silent_one(dlh: Dlh, ended_job: Any) -> None:

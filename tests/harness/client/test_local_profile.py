@@ -49,8 +49,8 @@ def test_a_file_that_cannot_be_used_ends_as_an_upload_of_it_does(dlh: Dlh, tmp_p
     [
         (("none.csv",), "There is no file none.csv"),
         (("photos/",), "photos is a folder"),
-        (("a.csv", "--type", "size=colour"), "The options are not understood"),
-        (("flowers", "--target", "x"), "flowers is no file here"),
+        (("a.csv", "--type", "size=colour"), "The options could not be read"),
+        (("flowers", "--target", "x"), "flowers is not a file on this machine"),
     ],
 )
 def test_what_is_no_file_is_bad_input(dlh: Dlh, tmp_path: Path, words: tuple[str, ...], said: str) -> None:

@@ -85,7 +85,7 @@ def test_a_deadline_nobody_can_keep_ends_with_a_code_and_the_earliest_finish(
     file.write_text(json.dumps(workload_make().to_dict()))
     ended = dlh("offer", "--workload", str(file), "--deadline", "2020-01-01T00:00")
     assert ended.code == 2
-    assert "The deadline has passed already." in ended.out
+    assert "The deadline has already passed." in ended.out
     assert "Earliest finish that can be promised" in ended.out
 
 

@@ -40,7 +40,7 @@ def test_people_get_a_table(trace, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--pool", "many"], "is no pool"),
+        (["--pool", "many"], "is not a pool"),
         (["--policy", "luck"], "no policy is called"),
         (["--slot-s", "0"], "slot"),
         (["--rescale-s", "nan"], "an overhead"),

@@ -70,5 +70,5 @@ def test_an_address_where_nobody_ever_listened_is_told_at_once(transport: Transp
     "url", ["", "portal", "ftp://portal", "http://", "http://[::1", "http://portal:99999", "http://a\0b"]
 )
 def test_what_is_no_address_is_told_as_such(url: str) -> None:
-    with pytest.raises(BadInput, match="no address of a portal"):
+    with pytest.raises(BadInput, match="not the address of a portal"):
         Transport(url)

@@ -40,7 +40,7 @@ def test_a_promise_is_asked_for_anew_and_kept(job, node_make, offered):
     taken = offer_accept(user=job.owner, offer=offered(job))
     taken.refresh_from_db()
     assert taken.promised_at == taken.deadline_at
-    assert taken.promise["text"].endswith("that is promised.")
+    assert taken.promise["text"].endswith("this finish is promised.")
 
 
 def test_devices_that_would_break_it_are_refused_and_nothing_changes(job, node_make, offered, monkeypatch):

@@ -215,7 +215,7 @@ def test_a_spec_without_a_job_is_priced_by_the_same_reading(dataset, people, nod
     inspection_answer(answer(offer.inspection))
     offer.refresh_from_db()
     assert offer_priced(offer).chosen.allocation.count == 1
-    with pytest.raises(Invalid, match="belongs to no job"):
+    with pytest.raises(Invalid, match="does not belong to a job"):
         offer_accept(user=people.owner, offer=offer)
 
 
@@ -243,7 +243,7 @@ def test_of_a_spec_and_what_is_given_beside_it_the_latter_counts():
     [{"version": 2}, {"operators": []}, {"train_rows": 0}, {"epochs": "many"}, {"activation_bytes": -1.0}, {"more": 1}],
 )
 def test_a_workload_that_is_none_is_refused(change):
-    with pytest.raises(Invalid, match="no workload"):
+    with pytest.raises(Invalid, match="not a workload"):
         workload_check({**workload_make().to_dict(), **change})
 
 

@@ -100,7 +100,7 @@ def test_busy_devices_put_the_start_off(job, job_make, node_make, offered):
     assert line.start_s == pytest.approx(timezone.now().timestamp() + 500, abs=60)
     assert openings_read(()).guessed is False
     type(other).objects.filter(pk=other.pk).update(eta_s=None)
-    assert any("rest on a guess" in note for note in offered(job).notes)
+    assert any("are a guess" in note for note in offered(job).notes)
 
 
 def test_jobs_on_devices_that_are_not_offered_put_no_start_off(job, job_make, node_make, offered):

@@ -40,7 +40,7 @@ def test_jobs_that_can_be_paused_for_a_promise_do_not_stand_in_its_way(job, job_
     offer = offered(job, deadline_at=timezone.now() + longest(offered(job)) + HOUR)
     priced = offer_priced(offer)
     assert priced.chosen.start_s == pytest.approx(timezone.now().timestamp(), abs=600)
-    assert not any("rest on a guess" in note for note in offer.notes)
+    assert not any("are a guess" in note for note in offer.notes)
     taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
     assert taken.promised_at == taken.deadline_at
 
@@ -51,7 +51,7 @@ def test_a_quota_that_the_projects_own_promises_use_up_counts(job, job_make, nod
     promise(estimated(job_make(name="first", training={"epochs": 7}), run_s=9 * 3600.0), hours=12)
     soon = timezone.now() + longest(offered(job)) + HOUR
     priced = offer_priced(offered(job, deadline_at=soon))
-    assert priced.chosen is None and "No way keeps this deadline" in priced.text
+    assert priced.chosen is None and "No option meets this deadline" in priced.text
     late = timezone.now() + longest(offered(job)) + 14 * HOUR
     assert offer_priced(offered(job, deadline_at=late)).chosen is not None
 

@@ -31,7 +31,7 @@ def test_less_than_enough_in_a_minute_is_too_slow_and_enough_is_not():
         now_s[0] += SLOW_S
         pace.add(SLOW_BYTES)
     now_s[0] += SLOW_S
-    with pytest.raises(FetchTrouble, match="in a minute"):
+    with pytest.raises(FetchTrouble, match="per minute"):
         pace.add(SLOW_BYTES - 1)
 
 

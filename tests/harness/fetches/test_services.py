@@ -31,9 +31,9 @@ URL = "https://data.example.org/a/iris.csv?token=secret"
         ("https://127.0.0.1/iris.csv", "DLH_FETCH_NETWORKS"),
         ("http://169.254.169.254/latest/meta-data/", "DLH_FETCH_NETWORKS"),
         ("http://data.example.org:22/", "port 22"),
-        ("https://[::1", "no URL"),
-        ("https://data.example.org/" + "a" * 4000, "4000 letters"),
-        ("https://data.example.org/a\nb", "4000 letters"),
+        ("https://[::1", "not a valid URL"),
+        ("https://data.example.org/" + "a" * 4000, "4000 characters"),
+        ("https://data.example.org/a\nb", "4000 characters"),
     ],
 )
 def test_what_is_no_address_to_fetch_from_is_told_at_once(url, told, people):

@@ -52,7 +52,7 @@ def checkpoint_of(attempt: JobAttempt, number: int) -> None:
 def test_after_too_many_losses_in_a_row_the_job_fails_with_the_reason(fourth: JobAttempt) -> None:
     job = ended(fourth)
     assert job.state == "failed"
-    assert "started again 3 times, made no new checkpoint" in job.failure["message"]
+    assert "restarted 3 times without a new checkpoint" in job.failure["message"]
     assert job.failure["hint"]
 
 

@@ -183,7 +183,7 @@ def test_the_zip_with_data_holds_what_the_program_trains_on(job):
     body = zip_of(job, with_data=True)
     assert zipfile.ZipFile(io.BytesIO(body)).read(f"program-{job.pk}/data/{packed.name}") == packed.read_bytes()
     packed.unlink()
-    with pytest.raises(NotFound, match="not there any more"):
+    with pytest.raises(NotFound, match="is gone"):
         selectors.program_zip(job, with_data=True)
 
 

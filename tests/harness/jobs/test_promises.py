@@ -119,15 +119,17 @@ def test_a_deadline_in_the_past_is_refused(job_make, people, node_make):
 
 def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make, people, node_make):
     node_make(cpus=1)
-    blocker = queue(estimated(job_make(name="blocker")))
+    queue(estimated(job_make(name="blocker")))
     tick()
     job = job_make(**wish(timezone.now() + 3 * HOUR))
     services.job_submit(user=people.owner, job=job)
+    tick()
+    job.refresh_from_db()
+    assert (job.promised_at, promise_state(job)) == (None, PromiseState.NO_ESTIMATE)
     estimated(job)
     tick()
     job.refresh_from_db()
-    assert (job.state, job.promised_at) == ("queued", job.deadline_at)
-    assert blocker.pk != job.pk
+    assert (job.state, job.promised_at, promise_state(job)) == ("queued", job.deadline_at, PromiseState.PROMISED)
 
 
 def test_an_estimate_that_comes_after_the_submission_tells_the_earliest_finish_where_none_can_be_promised(
@@ -204,7 +206,7 @@ def test_a_promise_that_no_device_can_keep_any_more_is_told_so_before_it_has_pas
     node_make(cpus=0)
     tick()
     job.refresh_from_db()
-    assert job.warning.startswith("Its promised finish cannot be kept any more. No node that takes work has a CPU core")
+    assert job.warning.startswith("Its promised finish can no longer be kept. No node that takes work has a CPU core")
 
 
 def test_what_is_left_of_a_run_that_was_lost_is_told_from_what_it_has_saved(job, node_make):

@@ -208,7 +208,7 @@ def test_nothing_that_a_first_node_says_counts_once_it_is_called_lost(attempt, n
     attempt = ended(attempt, "node-1", failure=KILLED)
     late = event(attempt.job, "checkpoint", 7, name="step-00000060", step=60, epoch=3.0, metric=None, bytes=5, rank=0)
     assert events_apply(attempt.job_id, [late]) == 0
-    with pytest.raises(Conflict, match="goes on without this node"):
+    with pytest.raises(Conflict, match="continues without this node"):
         sender_get(Node.objects.get(name="node-1"), attempt.job_id, 1)
     assert sender_get(Node.objects.get(name="node-2"), attempt.job_id, 1).staged("checkpoint", NEW)
     for name, address in ADDRESSES.items():

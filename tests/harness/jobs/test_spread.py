@@ -26,7 +26,7 @@ from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, place_now, queue
 from worker.plan import RunPaths
 
 pytestmark = pytest.mark.django_db
-KILLED = {"code": "rank_killed", "message": "Rank 1 was killed from outside (SIGKILL)."}
+KILLED = {"code": "rank_killed", "message": "Rank 1 was killed by something outside the run (SIGKILL)."}
 
 
 @pytest.fixture(autouse=True)

@@ -87,7 +87,7 @@ def test_an_urgent_job_takes_a_core_and_the_other_goes_on_and_grows_back(wide, u
     assert asked(tasks_sent) == [], "what was asked is not asked anew by every decision"
     answer(wide, 1, 1, 0)
     assert held(wide) == [0]
-    assert told(wide) == ["Goes on with 1 of 2 ranks: a core was needed by “urgent”."]
+    assert told(wide) == ["Continues with 1 of 2 ranks: a core was needed by “urgent”."]
     assert DeviceUse.objects.get(job=wide).device_index == 1
     assert ticks() == 1
     assert held(urgent) == [0]
@@ -139,7 +139,7 @@ def test_a_job_of_another_project_is_not_named(wide, urgent, people, ticks):
     Job.objects.filter(pk=urgent.pk).update(project=people.elsewhere)
     ticks()
     answer(wide, 1, 1, 0)
-    assert told(wide) == ["Goes on with 1 of 2 ranks: a core was needed by a job of another project."]
+    assert told(wide) == ["Continues with 1 of 2 ranks: a core was needed by a job of another project."]
 
 
 def test_an_answer_counts_once_and_only_for_the_newest_wish(wide, urgent, ticks):

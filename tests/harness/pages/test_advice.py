@@ -11,7 +11,7 @@ from harness.pages.advice import advice
 GOOD = {"train": {"accuracy": 0.95}, "val": {"accuracy": 0.93}}
 CLASSES = [{"class": "cat", "rows": 40, "recall": 0.9}, {"class": "dog", "rows": 12, "recall": 0.25}]
 CASES: dict[str, tuple[dict[str, Any], str]] = {
-    "no better than guessing": ({"metrics": GOOD, "beats_guessing": False}, "It has learnt nothing of use yet."),
+    "no better than guessing": ({"metrics": GOOD, "beats_guessing": False}, "It has not learnt anything useful yet."),
     "learnt by heart": (
         {"metrics": {"train": {"accuracy": 0.99}, "val": {"accuracy": 0.71}}},
         "It knows the rows it was trained on much better than others (accuracy 0.99 against 0.71)",
@@ -21,7 +21,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "It knows the rows it was trained on much better than others (R² 0.9 against 0.5)",
     ),
     "a class that is hardly found": ({"metrics": GOOD, "classes": CLASSES}, "Of class 'dog' it finds only 25 %"),
-    "best at the end": ({"metrics": GOOD, "best_epoch": 12.0, "epochs": 12}, "Its last epoch was its best one"),
+    "best at the end": ({"metrics": GOOD, "best_epoch": 12.0, "epochs": 12}, "Its last epoch was its best"),
 }
 
 

@@ -84,7 +84,7 @@ def test_jobs_that_cannot_be_seen_are_left_out_and_that_is_said(
 ) -> None:
     gone = SimpleNamespace(pk="nosuchjob000")
     page = owner.get(address([*runs[:2], gone])).content.decode()
-    assert "1 of the jobs named by this address cannot be seen" in page and "run 001" in page
+    assert "1 of the jobs in this address are gone or not visible" in page and "run 001" in page
     client.force_login(world.outsider)
     assert client.get(address(runs[:2])).status_code == 404
 
@@ -92,7 +92,7 @@ def test_jobs_that_cannot_be_seen_are_left_out_and_that_is_said(
 def test_of_more_jobs_than_can_be_compared_an_address_shows_the_first(world: SimpleNamespace, owner: Client) -> None:
     jobs = runs_make(world.jobs["succeeded"], COMPARE_MAX + 3, points=False)
     page = owner.get(address(jobs)).content.decode()
-    assert page.count("data-run=") == COMPARE_MAX and "3 more are named than can be compared at once" in page
+    assert page.count("data-run=") == COMPARE_MAX and "3 more were selected than can be compared at once" in page
 
 
 def test_fields_that_are_alike_are_there_but_shown_only_when_asked_for(runs: list[Job], owner: Client) -> None:
@@ -124,7 +124,7 @@ def lines_of(client: Client, address: str) -> list[dict[str, Any]]:
 def test_seeds_are_drawn_as_one_line_where_the_address_says_so(world: SimpleNamespace, owner: Client) -> None:
     runs = runs_make(world.jobs["succeeded"], 4)
     plain = owner.get(address(runs)).content.decode()
-    assert "3 of these jobs are alike but for the seed." in plain and "Draw their mean" in plain
+    assert "3 of these jobs differ only in the seed." in plain and "Draw their mean" in plain
     assert [line["jobs"] for line in lines_of(owner, address(runs))] == [[job.pk] for job in runs]
     mean, alone = lines_of(owner, address(runs, "&seeds=mean"))
     assert mean["name"] == "run 000 and 2 other seeds" and mean["jobs"] == [job.pk for job in runs[:3]]

@@ -19,6 +19,7 @@ from harness.jobs.models import DeviceUse, Job, JobAttempt
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
 from harness.jobs.timelines import job_energy
+from harness.pages.figures import NONE
 from harness.pages.job_view import first_error_line, job_actions
 from harness.pages.results_view import INTERVALS_DRAWN
 from harness.pages.speed import speedup_rows
@@ -184,8 +185,10 @@ def test_the_energy_of_a_job_counts_what_ended_and_what_goes_on(world: SimpleNam
 
 def test_the_off_by_of_a_prediction_carries_a_plus_or_a_minus(world: SimpleNamespace, owner: Client) -> None:
     pages = [owner.get(reverse("job_tab", args=[job.pk, "cost"])).content.decode() for job in world.jobs.values()]
-    signs = {sign for page in pages for sign in re.findall(r'data-label="Off by">\s*([+-])\d', page)}
-    assert "+" in signs
+    shown = [text.strip() for page in pages for text in re.findall(r'data-label="Off by">([^<]*)', page)]
+    unsigned = [text for text in shown if not re.fullmatch(rf"[+-]\d+\.\d %|0\.0 %|{NONE}", text)]
+    assert not unsigned
+    assert {"+", "-"} <= {text[0] for text in shown}
 
 
 def header_of(owner: Client, job: Job) -> str:
@@ -243,10 +246,10 @@ def test_a_job_that_the_scheduler_has_not_looked_at_yet_is_told_nothing_about_it
     job = world.jobs["queued"]
     address = reverse("job_tab", args=[job.pk, "live"])
     Job.objects.filter(pk=job.pk).update(expected_start_at=None)
-    assert "Nobody can tell when it starts" in owner.get(address).content.decode()
+    assert "Its start cannot be predicted" in owner.get(address).content.decode()
     Job.objects.filter(pk=job.pk).update(waiting_text="", phase="training")
     page = owner.get(address).content.decode()
-    assert "Waiting to be placed" in page and "Nobody can tell" not in page
+    assert "Waiting to be placed" in page and "cannot be predicted" not in page
     assert 'data-live="phase"' not in page  # of the attempt before a pause
 
 

@@ -30,7 +30,7 @@ def test_a_webhook_is_saved_and_its_secret_shown_once(owner: Client, world: Simp
     (secret,) = re.findall(r'id="webhook-secret">([^<]+)<', page.content.decode())
     assert secret.startswith("dlhw_") and page["Cache-Control"] == "no-store"
     again = text(owner)
-    assert secret not in again and URL in again and "Make a new webhook secret" in again
+    assert secret not in again and URL in again and "Create a new webhook secret" in again
     choice = NotifyChoice.objects.get(user=world.owner)
     assert choice.job_failed and not choice.job_finished and choice.projects.count() == 1
     renewed: Any = owner.post(reverse("notifications_secret"))
@@ -46,7 +46,7 @@ def test_a_wrong_address_comes_back_with_the_reason_beside_it(owner: Client) -> 
 
 
 def test_email_without_a_mail_server_cannot_be_chosen_and_says_why(owner: Client, world: SimpleNamespace) -> None:
-    assert "This installation sends no e-mail" in text(owner)
+    assert "This installation does not send e-mail" in text(owner)
     save(owner, by_email="on", job_failed="on")
     assert not NotifyChoice.objects.get(user=world.owner).by_email
 

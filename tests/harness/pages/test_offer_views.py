@@ -48,7 +48,7 @@ def test_a_priced_offer_shows_every_way_with_its_basis_and_its_csv(owner: Client
     assert priced is not None and priced.chosen is not None
     assert text.count('name="line"') == len(priced.lines)
     assert priced.text in text
-    assert text.count('rest on">assumed</span>') == len(priced.lines)  # once a line, where all its figures rest on it
+    assert text.count('based on">assumed</span>') == len(priced.lines)  # once a line, where all its figures rest on it
     assert "No calibration of core yet" in text
     csv = owner.get(reverse("job_offer_csv", args=[draft.pk, offer.pk]))
     lines = b"".join(csv.streaming_content).decode().splitlines()  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ def test_while_a_node_reads_the_page_asks_again_and_then_shows_the_offer(owner: 
     place = reverse("job_offer_show", args=[draft.pk, offer.pk])
     assert f'hx-get="{place}"' in answer.content.decode()
     inspection_answer({"request_id": offer.inspection_id, "ok": True, "workload": workload_make().to_dict()})
-    assert "Every way to run it" in owner.get(place).content.decode()
+    assert "All options" in owner.get(place).content.decode()
 
 
 def test_a_deadline_and_devices_that_are_asked_for_are_kept_and_refusals_say_what_would_help(
@@ -82,7 +82,7 @@ def test_a_deadline_and_devices_that_are_asked_for_are_kept_and_refusals_say_wha
 ) -> None:
     soon = (timezone.now() + timedelta(seconds=60)).isoformat()
     text = ask(owner, draft, deadline="2020-01-01T10:00", deadline_utc=soon, kind="cpu", count="1").content.decode()
-    assert "No way keeps this deadline" in text
+    assert "No option meets this deadline" in text
     assert "Any one of these would help" in text
     wish = current(draft).wish
     assert (wish["kind"], wish["count"]) == ("cpu", 1)
@@ -121,7 +121,7 @@ def test_a_program_at_fault_is_told_so_and_not_tried_on_a_device(owner: Client, 
     ask(owner, draft)
     text = cost(owner, draft)
     assert f"This program does not run: {message}" in text and "Write it anew." in text
-    assert "Read it once more" in text and "Try a few real steps" not in text
+    assert "Read again" in text and "Try a few real steps" not in text
 
 
 def test_a_program_that_cannot_be_read_is_tried_on_a_device_and_priced_there_alone(owner: Client, draft: Job) -> None:
@@ -134,7 +134,7 @@ def test_a_program_that_cannot_be_read_is_tried_on_a_device_and_priced_there_alo
     text = cost(owner, draft)
     assert "Its loop depends on values." in text
     probing = owner.post(reverse("job_offer_probe", args=[draft.pk, offer.pk])).content.decode()
-    assert "makes a few real steps" in probing
+    assert "is running a few real steps" in probing
     probe = ProbeRow.objects.get()
     report = {"request_id": f"probe-{probe.pk}", "ok": True, "step_s": [0.02], "peak_bytes": 50 << 20, "workload": None}
     measure_answer(report)
@@ -230,11 +230,11 @@ def test_where_nothing_is_offered_there_is_no_empty_picture_and_no_empty_table(o
     text = ask(owner, draft).content.decode()
     assert "No node that takes work has a device for this job." in text
     assert "Ask again" in text
-    assert "Energy against finish time" not in text and "Every way to run it" not in text
+    assert "Energy against finish time" not in text and "All options" not in text
 
 
 def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace) -> None:
-    assert "Nobody estimated this job" in cost(owner, world.jobs["failed"])
+    assert "This job has no estimate" in cost(owner, world.jobs["failed"])
 
 
 def test_a_deadline_that_cannot_be_promised_is_submitted_without_a_promise(owner: Client, draft: Job) -> None:
@@ -289,7 +289,7 @@ def test_a_run_that_ends_after_the_last_day_of_any_calendar_is_shown_without_a_d
     priced = offer_priced(current(draft))
     assert priced is not None and priced.earliest_finish_s is not None and priced.earliest_finish_s > LATEST_S
     text = cost(owner, draft)
-    assert "No way keeps this deadline" in text
+    assert "No option meets this deadline" in text
     answer = owner.get(f"/api/v1/offers/{offer.pk}")
     assert answer.status_code == 200
     assert {line["finish"] for line in answer.json()["lines"]} == {None}

@@ -56,7 +56,7 @@ def test_one_that_is_being_made_asks_again(world: SimpleNamespace, owner: Client
     job = world.jobs["succeeded"]
     export_of(job)
     told = page(owner, job)
-    assert 'hx-trigger="load delay:2s"' in told and "A node makes it and checks it" in told
+    assert 'hx-trigger="load delay:2s"' in told and "A node is making it and checking it" in told
 
 
 def test_one_that_is_there_is_offered_with_size_and_check(world: SimpleNamespace, owner: Client) -> None:

@@ -26,7 +26,7 @@ def spec_tab(owner: Client, job: Job) -> str:
 
 def test_a_fresh_clone_says_that_nothing_differs_yet(clone: Job, owner: Client) -> None:
     page = spec_tab(owner, clone)
-    assert "Changed against" in page and "Nothing yet: spec and program are the same." in page
+    assert "Changes from" in page and "Nothing yet: spec and program are the same." in page
     assert "Compare the runs" not in page
 
 
@@ -48,7 +48,7 @@ def test_a_file_that_was_changed_by_hand_is_named(clone: Job, owner: Client) -> 
 
 def test_a_parent_in_another_project_is_not_told(world: SimpleNamespace, clone: Job, owner: Client) -> None:
     Job.objects.filter(pk=clone.parent_id).update(project=world.elsewhere)
-    assert "Changed against" not in spec_tab(owner, clone)
+    assert "Changes from" not in spec_tab(owner, clone)
 
 
 def test_the_form_of_a_clone_has_the_name_of_the_clone(clone: Job, owner: Client) -> None:

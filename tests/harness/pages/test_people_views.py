@@ -19,7 +19,7 @@ def test_an_admin_makes_a_person_and_sees_the_password_once(world: SimpleNamespa
     assert page.status_code == 200 and 'id="new-password"' in page.content.decode()
     assert page["Cache-Control"] == "no-store"
     again = client.post("/people/new/", {"username": "newcomer"})
-    assert again.status_code == 409 and "exists already" in again.content.decode()
+    assert again.status_code == 409 and "already exists" in again.content.decode()
 
 
 def test_an_admin_ends_the_access_of_a_person_gives_it_back_and_gives_a_new_password(

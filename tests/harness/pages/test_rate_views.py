@@ -85,7 +85,7 @@ def test_an_unclear_curve_is_shown_with_its_reason(owner: Client, draft: Job) ->
     test = draft.rate_tests.get()
     rate_range_done(report_make(test.pk, record=record_make(noise=50.0, seed=3).to_dict()))
     text = owner.get(reverse("job_rates_show", args=[draft.pk, test.pk])).content.decode()
-    assert "nothing can be said" in text and "Test again" in text and "Use this rate" not in text
+    assert "nothing can be concluded" in text and "Test again" in text and "Use this rate" not in text
     assert f"chart-rates-{test.pk}" in text
 
 
@@ -98,7 +98,7 @@ def test_a_chosen_rate_goes_into_the_spec(owner: Client, draft: Job) -> None:
     assert draft.spec["training"]["learning_rate"] == test.used_rate
     assert "learning_rate:" in answer and "in the spec" in answer
     refused = owner.post(use, {"rate": "nonsense"}, follow=True).content.decode()
-    assert "tells no rate" in refused
+    assert "reports no rate" in refused
 
 
 def test_a_viewer_sees_it_but_is_offered_nothing(world: SimpleNamespace, draft: Job) -> None:

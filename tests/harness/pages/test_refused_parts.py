@@ -54,7 +54,7 @@ def test_where_no_device_is_idle_for_a_try_the_offer_stays_in_sight(owner: Clien
 def test_without_an_offer_before_a_refusal_stands_alone(owner: Client, draft: Job) -> None:
     OfferRow.objects.all().delete()
     answer = post(owner, "job_offer_new", draft.pk, asked="1", count="many")
-    assert answer.status_code == 422 and "is no number of devices" in answer.content.decode()
+    assert answer.status_code == 422 and "is not a number of devices" in answer.content.decode()
 
 
 def test_that_no_node_can_read_a_program_is_said_where_its_offer_would_stand(owner: Client, draft: Job) -> None:

@@ -37,7 +37,7 @@ def test_an_admin_sets_a_quota_and_removes_it(world: SimpleNamespace, admin: Cli
     assert "of 512.0 MiB" in flat(owner.get(reverse("pool_storage")))
     admin.post(reverse("storage_quota_save"), {"project": "orchard", "gib": ""})
     assert StorageQuota.objects.get().limit_bytes is None
-    assert "no number of GiB" in flat(
+    assert "not a number of GiB" in flat(
         admin.post(reverse("storage_quota_save"), {"project": "orchard", "gib": "nan"}, follow=True)
     )
     admin.post(reverse("storage_quota_end", args=["orchard"]))
@@ -49,10 +49,8 @@ def test_a_quota_that_is_used_up_is_told_where_data_is_added(
 ) -> None:
     sizes_refresh()
     admin.post(reverse("storage_quota_save"), {"project": "orchard", "gib": "0"})
-    for name in ("project_storage", "project_page"):
-        assert "more may be added" in flat(owner.get(reverse(name, args=["orchard"]))) or "used up" in flat(
-            owner.get(reverse(name, args=["orchard"]))
-        )
+    for name, words in (("project_storage", "used up"), ("project_page", "more may be added")):
+        assert words in flat(owner.get(reverse(name, args=["orchard"]))), name
     assert "of 0 B" in flat(owner.get(reverse("dataset_upload") + "?project=orchard"))
 
 

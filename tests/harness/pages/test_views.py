@@ -23,17 +23,16 @@ def owner(world: SimpleNamespace, client: Client) -> Client:
     return client
 
 
-def test_the_list_needs_as_many_queries_for_ten_jobs_as_for_forty(
-    world: SimpleNamespace, owner: Client, django_assert_max_num_queries: Any
-) -> None:
+def test_the_list_needs_as_many_queries_for_ten_jobs_as_for_forty(world: SimpleNamespace, owner: Client) -> None:
     from harness.jobs.models import Job
 
     job = world.jobs["succeeded"]
+    assert Job.objects.count() == len(world.jobs) == 10
+    few = queries(owner, "/jobs/")
     for number in range(30):
         job.pk = f"copy{number:08d}"
         Job.objects.bulk_create([job])
-    with django_assert_max_num_queries(14):
-        assert owner.get("/jobs/").status_code == 200
+    assert queries(owner, "/jobs/") == few <= 14
 
 
 def test_every_page_needs_as_many_queries_for_one_project_as_for_thirty(world: SimpleNamespace, owner: Client) -> None:
@@ -192,8 +191,8 @@ def test_a_job_of_another_project_is_not_named_in_the_pool(world: SimpleNamespac
 
 def test_an_admin_drains_and_undrains_a_node(world: SimpleNamespace, client: Client) -> None:
     client.force_login(world.admin)
-    assert "takes no new jobs" in client.post("/pool/nodes/node-1/drain/", follow=True).content.decode()
-    assert "takes jobs again" in client.post("/pool/nodes/node-1/undrain/", follow=True).content.decode()
+    assert "accepts no new jobs" in client.post("/pool/nodes/node-1/drain/", follow=True).content.decode()
+    assert "accepts jobs again" in client.post("/pool/nodes/node-1/undrain/", follow=True).content.decode()
 
 
 def test_an_admin_gets_the_command_that_lets_a_machine_in_once(world: SimpleNamespace, client: Client) -> None:
@@ -245,7 +244,7 @@ def test_a_failed_dataset_names_row_file_and_next_step(world: SimpleNamespace, o
 def test_a_program_that_does_not_parse_is_told_at_its_check(world: SimpleNamespace, owner: Client) -> None:
     job = world.jobs["draft"]
     saved = owner.post(reverse("program_save", args=[job.pk]), {"name": "model.py", "text": "def (:\n"})
-    assert saved.status_code in {200, 422}
+    assert saved.status_code == 200, "what is half written may be kept"
     checked = owner.post(reverse("program_check", args=[job.pk]), headers={"HX-Request": "true"})
     assert checked.status_code == 422 and "model.py, line 1" in checked.content.decode()
 

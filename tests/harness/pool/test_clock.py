@@ -80,4 +80,4 @@ def test_the_pool_page_says_so(node_make, people, client, ahead_s, words):
     client.force_login(people.admin)
     page = client.get("/pool/").content.decode()
     assert f"{words} the portal" in page and "timedatectl set-ntp true" in page
-    assert "Take jobs again" not in page
+    assert "Accept jobs again" not in page

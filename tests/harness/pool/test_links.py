@@ -104,7 +104,7 @@ def test_an_admin_has_them_timed_from_the_page_also_before_the_first_time(node_m
     for number, name in enumerate(("near", "far")):
         node_make(name, address=f"10.0.0.{number + 1}")
     browser, page = pool_page(people.admin)
-    assert "None was timed yet" in page and "Measure again" in page
+    assert "None has been timed yet" in page and "Measure again" in page
     assert "timed one after the other" in browser.post("/pool/links/", follow=True).content.decode()
     assert NodeLink.objects.get().wanted_at is not None
     stranger, _ = pool_page(people.mate)
@@ -133,7 +133,7 @@ def test_a_pool_of_one_node_shows_no_links(node_make, pool_page, people):
 
 def test_the_command_line_shows_them_and_has_them_timed(link, portal, dlh, monkeypatch, tasks_sent):
     monkeypatch.setenv("COLUMNS", "200")
-    assert "No link was timed yet" in dlh("pool", "links").out
+    assert "No link has been timed yet" in dlh("pool", "links").out
     row = link()
     shown = dlh("pool", "links").out
     for words in ("far - near", "0.314 ms", "112.5 MiB/s", "±8 %, ±2 %", "hosts'"):

@@ -73,7 +73,7 @@ def test_a_job_that_is_too_short_for_a_test_keeps_the_rule_and_says_why(
     job = submit(job, commit, tasks_sent)
     assert (job.state, job.rate_tests.count()) == ("queued", 0)
     assert job.resolved["spec"]["training"]["learning_rate"] == before
-    assert "by the rule sqrt: a step has 8 rows, not the usual 32; a range test is nothing for a run of" in told(job)
+    assert "by the rule sqrt: a step has 8 rows, not the usual 32; a run of" in told(job)
     assert job_rate(job)[1].startswith("by the rule sqrt")
 
 
@@ -94,7 +94,7 @@ def test_a_job_that_nobody_can_estimate_is_not_kept_waiting(changed: Job, commit
     inspection_answer(answer(Inspection.objects.get(), ok=False, workload=None, problem=problem))
     commit(rates_advance)
     changed.refresh_from_db()
-    assert changed.state == "queued" and "nobody can tell how long its run takes" in told(changed)
+    assert changed.state == "queued" and "there is no estimate of how long its run takes" in told(changed)
 
 
 def test_a_wished_finish_that_leaves_no_time_for_a_test_is_kept_without_one(
@@ -127,7 +127,7 @@ def test_a_test_that_says_nothing_leaves_the_rule_and_is_not_made_again(
     answered(changed.rate_tests.get(), record=record_make(noise=50.0, seed=3).to_dict())
     changed.refresh_from_db()
     assert (changed.state, changed.rate_tests.count()) == ("queued", 1)
-    assert changed.spec["training"]["rate_rule"] == "auto" and "the range test told none" in told(changed)
+    assert changed.spec["training"]["rate_rule"] == "auto" and "the range test found none" in told(changed)
 
 
 @pytest.mark.parametrize("training", [{"learning_rate": 0.01}, {"rate_rule": "linear"}, {"rate_rule": "none"}])

@@ -91,7 +91,7 @@ def test_a_test_that_waits_for_a_device_is_judged_anew_when_its_draft_is_edited(
     train(job, epochs=3)
     commit(rates_advance)
     job.refresh_from_db()
-    assert job.state == "queued" and "a range test is nothing for a run of" in told(job)
+    assert job.state == "queued" and "is too short for a range test" in told(job)
 
 
 def test_a_draft_that_is_edited_while_its_waiting_test_is_judged_is_judged_again(

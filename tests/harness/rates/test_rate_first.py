@@ -86,7 +86,7 @@ def test_without_an_answer_the_usual_rule_is_taken_and_told(
     waiting.refresh_from_db()
     assert waiting.state == "queued"
     assert waiting.resolved["spec"]["training"]["rate_rule"] == "sqrt"
-    assert any("told no learning rate" in event.message for event in waiting.events.all())
+    assert any("found no learning rate" in event.message for event in waiting.events.all())
 
 
 def test_a_test_waits_for_a_device_but_not_for_ever(

@@ -99,7 +99,10 @@ def test_a_portal_that_is_away_for_now_keeps_no_node_from_starting(portal):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ((401, {"error": {"code": "unauthenticated", "message": "This is no node of the pool."}}), "DLH_NODE_SECRETS"),
+        (
+            (401, {"error": {"code": "unauthenticated", "message": "This is not a node of the pool."}}),
+            "DLH_NODE_SECRETS",
+        ),
         ((400, "Bad Request"), "DLH_ALLOWED_HOSTS"),
         ((200, lambda: told(name="far-1")), "that of node far-1"),
         ((200, lambda: told(version="9.9")), "the portal 9.9"),

@@ -125,9 +125,9 @@ def test_a_newer_attempt_ends_it_and_nothing_of_it_is_kept(returner, depot, plan
     returner.hold([told(plan, "step-00000010")])
     returner.start()
     wait_for(returner.refused.is_set)
-    assert returner.kept.empty() and "not the newest" in returner.problem()
+    assert returner.kept.empty() and "no longer the newest" in returner.problem()
     assert not store.checkpoints.exists()
-    with pytest.raises(PortalRefused, match="not the newest"):
+    with pytest.raises(PortalRefused, match="no longer the newest"):
         bring(depot, plan, here)
 
 
@@ -181,7 +181,7 @@ def test_a_short_run_has_its_folders_here_and_leaves_none(depot, plan, here, sto
         assert "table.parquet" in whole(Path(request["dataset_dir"]))
         assert (request["steps"], request["request_id"]) == (3, "probe-1")
     assert not folder.root.exists()
-    with pytest.raises(ValueError, match="no id"), depot.request_here({**asked, "request_id": "../x"}):
+    with pytest.raises(ValueError, match="not the id"), depot.request_here({**asked, "request_id": "../x"}):
         raise AssertionError
 
 

@@ -165,7 +165,7 @@ def test_a_declared_slowdown_draws_out_steps_and_nothing_else(model: DeviceModel
     steps = work.epochs * work.steps_per_epoch
     assert emulated.run_s.mid == pytest.approx(plain.run_s.mid + 2 * steps * plain.step_s.mid)
     assert emulated.peak_bytes == plain.peak_bytes
-    assert "emulated: steps are drawn out to 3 times their length" in emulated.note
+    assert "emulated: steps are stretched to 3 times their length" in emulated.note
     with pytest.raises(ValueError, match="the model is of"):
         estimate(work, allocation(), slow)
 

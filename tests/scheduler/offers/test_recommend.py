@@ -58,13 +58,13 @@ def test_a_refusal_names_the_earliest_finish_that_can_be_kept_and_what_would_hav
     assert found.earliest_finish_s == pytest.approx(NOW_S + 78)
     assert "28 s later" in found.text
     assert found.changes[0].startswith("Set the deadline 78 s from now or later")
-    assert found.changes[1] == "Train 6 epochs instead of 10: they are done in time."
+    assert found.changes[1] == "Train 6 epochs instead of 10: those finish in time."
 
 
 def test_fewer_epochs_save_their_steps_and_not_the_start_of_the_run():
     # up to 78 s of which steps are six tenths: 31.2 s remain, and 4.68 s for each epoch
     found = offer([cpus(2)], deadline_s=NOW_S + 50, epoch_steps=60)
-    assert found.changes[1] == "Train 4 epochs instead of 10: they are done in time."
+    assert found.changes[1] == "Train 4 epochs instead of 10: those finish in time."
     assert not any("epochs" in change for change in offer([cpus(2)], deadline_s=NOW_S + 35, epoch_steps=60).changes)
 
 
@@ -90,7 +90,7 @@ def test_a_deadline_that_is_out_of_reach_is_no_chance():
 
 
 def test_a_deadline_in_the_past_is_said_so():
-    assert offer([cpus(2)], deadline_s=NOW_S - 5).text == "The deadline has passed already."
+    assert offer([cpus(2)], deadline_s=NOW_S - 5).text == "The deadline has already passed."
 
 
 def test_a_pool_without_devices_is_said_so():

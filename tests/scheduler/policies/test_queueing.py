@@ -157,7 +157,7 @@ def test_bad_input_is_refused_in_words():
         place([], view, 0.0, policy="lifo")
     with pytest.raises(ValueError, match="shown twice: a"):
         place([job("a"), job("a")], view, 0.0, policy="fifo")
-    with pytest.raises(ValueError, match="no moment"):
+    with pytest.raises(ValueError, match="not a moment"):
         place([], view, float("nan"), policy="fifo")
     with pytest.raises(ValueError, match="0 devices"):
         way(0)

@@ -57,13 +57,13 @@ def test_it_reads_our_own_history_as_csv_and_as_json(tmp_path):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ("a,x,10,bert,400,64,1,250", "row 2, column submission_time: 'x' is no number"),
+        ("a,x,10,bert,400,64,1,250", "row 2, column submission_time: 'x' is not a number"),
         ("a,100,nan,bert,400,64,1,250", "row 2, column num_iteration: nan is not finite"),
         ("a,100,10,bert,400,64,0,250", "row 2, column num_gpu: 0 is below 1"),
         ("a,100,10,,400,64,1,250", "row 2, column model_name: nothing is there"),
-        ("a,100,10,bert,400,64.5,1,250", "row 2, column batch_size: 64.5 is no whole number"),
+        ("a,100,10,bert,400,64.5,1,250", "row 2, column batch_size: 64.5 is not a whole number"),
         ("a,100,10,bert,400,64,1,250,9", "row 2, column duration: more cells than columns"),
-        ("a,1,1,bert,4,64,1,2\na,1,1,bert,4,64,1,2", "row 3, column job_id: a is there twice"),
+        ("a,1,1,bert,4,64,1,2\na,1,1,bert,4,64,1,2", "row 3, column job_id: a appears twice"),
         ("a,-1,10,bert,400,64,1,250", "row 2, column submission_time: -1 is below 0"),
         ("a,1,10,bert,-400,64,1,250", "row 2, column deadline: -400 is below 0"),
         ("a,1,1,bert,4,64,1,2\n\n\nb,1,1,bert,4,64,1,inf", "row 5, column duration: inf is not finite"),
@@ -91,7 +91,7 @@ def test_a_file_that_is_no_trace_is_refused(tmp_path, text, words):
 def test_a_cell_that_is_no_cell_is_named(tmp_path):
     was = csv.field_size_limit(1_000)
     try:
-        with pytest.raises(TraceError, match="row 3: no CSV: field larger than field limit"):
+        with pytest.raises(TraceError, match="row 3: not CSV: field larger than field limit"):
             read_trace(written(tmp_path, FLOW + f"a,1,1,bert,4,64,1,2\nb,1,1,{'x' * 2_000},4,64,1,2\n"))
     finally:
         csv.field_size_limit(was)
@@ -157,5 +157,5 @@ def test_a_row_that_no_table_knows_is_named(tmp_path):
 
 def test_a_table_with_a_bad_cell_is_refused_with_its_row(tmp_path):
     (tmp_path / "net.csv").write_text("global_batch_size,1,2\n4,1.0,-2\n", "utf-8")
-    with pytest.raises(TraceError, match=r"net\.csv, row 2: column 2: -2 is no rate"):
+    with pytest.raises(TraceError, match=r"net\.csv, row 2: column 2: -2 is not a rate"):
         Tables.read(tmp_path)

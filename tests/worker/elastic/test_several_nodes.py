@@ -117,7 +117,7 @@ class Elastic:
         return [body["data"]["message"] for body in bodies if body["kind"] == "note" and body["rank"] == 0]
 
     def going_on(self, ranks: int) -> list[str]:
-        return [note for note in self.notes() if f"going on with {ranks} of" in note]
+        return [note for note in self.notes() if f"continuing with {ranks} of" in note]
 
 
 @pytest.fixture(scope="module")
@@ -193,7 +193,7 @@ def test_without_the_first_node_the_other_saves_its_copy_and_what_goes_on_from_i
     again = Ranks(program, 2, DLH_WORK=str(work))
     assert again.wait() == [0, 0], again.log()
     notes = [event["data"]["message"] for event in events(work) if event["kind"] == "note"]
-    assert any(f"Going on from checkpoint {newest}" in note for note in notes), notes
+    assert any(f"Continuing from checkpoint {newest}" in note for note in notes), notes
     mine, other = (load_file(one / "results" / "model.safetensors") for one in (work, undisturbed))
     for name, tensor in mine.items():
         torch.testing.assert_close(tensor, other[name], rtol=2e-5, atol=2e-6)

@@ -235,7 +235,7 @@ def test_without_memory_for_the_best_weights_the_last_ones_are_used_and_told_so(
     before = net.weight.clone()
     checkpointer.take_best(net)
     assert torch.equal(net.weight, before)
-    assert "No memory" in notes[0] and "step-00000001" in notes[0]
+    assert "Not enough memory" in notes[0] and "step-00000001" in notes[0]
 
 
 MEBIBYTES = 64

@@ -119,7 +119,7 @@ def test_a_program_that_cannot_even_predict_is_told_where_it_fails(tmp_path: Pat
             "x = self.layer(numeric)\nreturn x if x.sum() > 0 else -x",
             "model.py, line 9: the model decides by the values",
         ),
-        ("return self.layer(numeric + torch.randn_like(numeric))", "The model answers otherwise each time"),
+        ("return self.layer(numeric + torch.randn_like(numeric))", "The model answers differently each time"),
         ("return self.layer(numeric).view(64, -1)", "model.py, line 8: the model works for one number of rows only"),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_model_that_answers_otherwise_in_onnx_is_not_offered(tmp_path: Path) -
     values = np.ones((4, 2), np.float32)
     assert _difference(values, values + 5e-4, rows=4) == pytest.approx(5e-4, rel=1e-2)
     for wrong in (values + 0.01, values * np.nan):
-        with pytest.raises(CannotExport, match=re.escape("does not answer as the trained one")):
+        with pytest.raises(CannotExport, match=re.escape("does not match the trained one")):
             _difference(values, wrong, rows=4)
 
 

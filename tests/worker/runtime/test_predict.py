@@ -114,7 +114,7 @@ def test_a_missing_column_is_named(table: Path, tmp_path: Path) -> None:
     assert done.returncode == EXIT_REPORTED
     message, hint = done.stderr.splitlines()[-2:]
     assert "bmi" in message
-    assert "named alike" in hint
+    assert "with the same names" in hint
 
 
 def test_a_bad_value_is_named_with_row_and_column(table: Path, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_words_in_a_column_with_missing_values_count_as_missing_and_are_told(tmp
     done = predict(tmp_path, tmp_path / "rows.csv", tmp_path / "output.json")
     assert done.returncode == 0, done.stderr
     body = json.loads((tmp_path / "output.json").read_text())
-    said = "Column 'a': 1 value is no number, such as 'unknown' in row 1; it counts as missing, as in training."
+    said = "Column 'a': 1 value is not a number, such as 'unknown' in row 1; it counts as missing, as in training."
     assert body["notes"] == [said] and said in done.stdout
     assert body["rows"][0][1:] == body["rows"][1][1:] != body["rows"][2][1:]
     (tmp_path / "rows.csv").write_text("a,b\n1,many\n")  # b never missed a value
@@ -173,7 +173,7 @@ def test_a_broken_picture_is_named(pictures: Path, tmp_path: Path) -> None:
     done = predict(pictures, tmp_path / "input.png", tmp_path / "out.csv")
     assert done.returncode == EXIT_REPORTED
     message, hint = done.stderr.splitlines()[-2:]
-    assert "input.png is no PNG" in message
+    assert "input.png is not a PNG" in message
     assert "<" not in message
     assert "replace the picture" in hint
 

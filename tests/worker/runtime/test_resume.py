@@ -112,7 +112,7 @@ def test_a_killed_run_ends_with_the_same_bits(
 
     again = Ranks(program, size, DLH_WORK=str(work))
     assert again.wait() == [0] * size, again.log()
-    assert any("Going on from checkpoint" in event["data"].get("message", "") for event in events(work))
+    assert any("Continuing from checkpoint" in event["data"].get("message", "") for event in events(work))
     assert_same_end(undisturbed, work)
 
 

@@ -128,7 +128,7 @@ def test_a_date_that_can_be_read_in_two_ways_is_refused_unless_another_row_decid
 
 
 def test_a_date_unlike_the_others_is_named_with_its_row() -> None:
-    with pytest.raises(InputError, match=r"Row 3: column 'when': 'soon' is no date like the others"):
+    with pytest.raises(InputError, match=r"Row 3: column 'when': 'soon' is not a date like the others"):
         dated("31.01.2020", "", "soon", "01.02.2020")
 
 
@@ -140,7 +140,7 @@ def test_what_is_no_date_at_all_is_left_to_the_program() -> None:
     ("name", "body", "words"),
     [
         ("input.csv", b"", "is empty"),
-        ("input.csv", b"a,b\n1,2\n3,\0\n", r"input\.csv, line 3: it holds a NUL byte"),
+        ("input.csv", b"a,b\n1,2\n3,\0\n", r"input\.csv, line 3: it contains a NUL byte"),
         ("input.csv", b"a,b\n1,2\n3,4,5\n", r"Row #3: Expected 2 columns, got 3"),
         ("input.json", b"[" * 100_000, "Not JSON"),
         ("input.jsonl", b'{"a": 1}\n7\n', "Row 2 is not an object"),
@@ -232,8 +232,8 @@ def test_words_among_numbers_count_as_missing_where_they_did_in_training(tmp_pat
     assert read["x"].cast(pa.float64()).to_pylist() == packed["x"].to_pylist()
     assert read["when"].to_pylist() == packed["when"].to_pylist()
     assert told == [
-        "Column 'x': 1 value is no number, such as 'unknown' in row 8; it counts as missing, as in training.",
-        "Column 'when': 1 value is no date, such as 'never' in row 10; it counts as missing, as in training.",
+        "Column 'x': 1 value is not a number, such as 'unknown' in row 8; it counts as missing, as in training.",
+        "Column 'when': 1 value is not a date, such as 'never' in row 10; it counts as missing, as in training.",
     ]
     strange = as_trained(preprocess, pa.table({"y": ["1", "two", "", "?"]}), told.append)
     assert strange["y"].to_pylist() == ["1", "two", None, None]  # which the program then refuses by its row

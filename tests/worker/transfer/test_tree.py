@@ -34,7 +34,7 @@ def test_a_name_that_leaves_its_folder_or_hides_is_never_taken(name: str) -> Non
     ],
 )  # fmt: skip
 def test_what_is_no_listing_is_refused(body: object) -> None:
-    with pytest.raises(ValueError, match=r"no list|no file|twice"):
+    with pytest.raises(ValueError, match=r"not a list|not a file|twice"):
         Tree.from_list(body)
 
 
@@ -57,5 +57,5 @@ def test_folders_of_the_store_are_known_by_their_ends(path: str) -> None:
 )
 def test_no_other_folder_is_known(path: str) -> None:
     for known in (job_folder, dataset_folder):
-        with pytest.raises(ValueError, match="no folder of the store"):
+        with pytest.raises(ValueError, match="not a folder of the store"):
             known(path)

@@ -1,4 +1,4 @@
-"""`ElasticRun`: a run that goes on when a rank is lost, and takes it in again when it has come back.
+"""`ElasticRun`: a run that continues when a rank is lost, and takes it in again when it has come back.
 
 Every rank keeps a copy in memory of all that the run depends on, every `checkpoints.commit_steps` steps. A program
 cannot be sent back to an earlier line: after a loss, what it still does is void (no update, no point of a curve, no
@@ -173,7 +173,7 @@ class ElasticRun(Run):
                 if not self._was_first and self.copy is not None:
                     self.teller.points(KeptLosses.points_of(self.copy["points"]))
                 if place.cause:
-                    going_on = f"going on with {place.size} of {self.most_ranks} ranks from step {self.position.step}"
+                    going_on = f"continuing with {place.size} of {self.most_ranks} ranks from step {self.position.step}"
                     self.reporter.note(f"{CAUSES[place.cause]}: {going_on}.", ranks=place.size)
             self.checkpointer.keep_best()
         self._was_first = self.rank == 0
@@ -289,7 +289,7 @@ class ElasticRun(Run):
 
 def _not_restored() -> ProgramFailure:
     message = (
-        "The program did not call run.restore(...): its ranks have not met, and could not go on without a lost one."
+        "The program did not call run.restore(...): its ranks have not met, and could not continue without a lost one."
     )
     hint = "Call run.restore(net=net, optimizer=optimizer) before the loop, or leave resources.least to auto."
     return ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)

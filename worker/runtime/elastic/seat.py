@@ -118,7 +118,7 @@ class Seat:
         answer = self._answers.get()
         if not answer:
             self._answers.put(answer)
-            raise PeerLost("too few ranks are left to go on")
+            raise PeerLost("too few ranks are left to continue")
         return answer
 
     def _listen(self) -> None:

@@ -53,8 +53,10 @@ class Staged:
         self.run = run
         self.name = str(run.spec.get("mode"))
         if "MASTER_ADDR" not in os.environ:
-            message = "Stages of a model talk by torch.distributed, and its variables (MASTER_ADDR, ...) are not set."
-            hint = f"Start it by: torchrun --nproc-per-node {run.world_size} train.py"
+            message = (
+                "Stages of a model talk through torch.distributed, but its variables (MASTER_ADDR, ...) are not set."
+            )
+            hint = f"Start it with: torchrun --nproc-per-node {run.world_size} train.py"
             raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
         run.settings = replace(run.settings, backend="torch")  # whatever the other modes use
         self.stages = stages_of(run.spec, run.world_size)

@@ -100,7 +100,7 @@ def _convert(loaded: Loaded, path: Path, about: dict[str, Any]) -> dict[str, str
             dynamic_shapes=shapes,
         )  # fmt: skip
     if made is None:
-        raise CannotExport("PyTorch made no ONNX model of it.")
+        raise CannotExport("PyTorch could not convert it to an ONNX model.")
     _forget_origins(made.model)
     made.model.metadata_props.update({name: json.dumps(value) for name, value in about.items()})
     made.save(path, external_data=False)

@@ -34,9 +34,9 @@ class CannotExport(Exception):
     def different(difference: float, rows: int) -> CannotExport:
         """The check failed."""
         return CannotExport(
-            f"The ONNX model does not answer as the trained one: its answers for {rows} rows of the data differ by up "
+            f"The ONNX model does not match the trained one: its answers for {rows} rows of the data differ by up "
             f"to {difference:.2g}.",
-            "So it is not offered. A step of model.py that ONNX computes otherwise is to blame.",
+            "So it is not offered. A step of model.py that ONNX computes differently is to blame.",
         )
 
     @staticmethod
@@ -55,8 +55,8 @@ class CannotExport(Exception):
     def by_chance() -> CannotExport:
         """Two answers for the same rows."""
         return CannotExport(
-            "The model answers otherwise each time: something in it is drawn at random, in predictions as well.",
-            "Let model.py draw at random only while `self.training` is true.",
+            "The model answers differently each time: something in it is random, even in predictions.",
+            "Make model.py use randomness only while `self.training` is true.",
         )
 
     @staticmethod
@@ -82,7 +82,9 @@ def why_not(error: BaseException, program: Path) -> CannotExport:
 
 def _reason(error: BaseException, program: Path) -> CannotExport:
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0].startswith(("onnx", "ml_dtypes")):
-        return CannotExport(f"This node lacks the package {error.name}.", "An admin runs the set-up again on the node.")
+        return CannotExport(
+            f"This node lacks the package {error.name}.", "Ask an admin to run the set-up again on the node."
+        )
     causes = list(_causes(error))
     told = "\n".join(str(cause) for cause in causes)
     place = _place(causes, program)
@@ -95,11 +97,11 @@ def _reason(error: BaseException, program: Path) -> CannotExport:
         return CannotExport(f"{place}the model works for one number of rows only.", _ANY_ROWS)
     if any(text in told for text in _FAKE):
         return CannotExport(
-            f"{place}the model leaves PyTorch on its way, for numpy or code of its own.",
+            f"{place}the model leaves PyTorch along the way, for numpy or its own code.",
             "Let forward() use operations of torch alone.",
         )
     if (found := _OPERATOR.search(told)) is not None:
-        return CannotExport(f"{place}the operation {found[1]} has no ONNX form in this version of PyTorch.")
+        return CannotExport(f"{place}the operation {found[1]} has no ONNX equivalent in this version of PyTorch.")
     first = next((line.strip() for line in str(causes[-1]).splitlines() if line.strip()), "")
     return CannotExport(
         f"{place}PyTorch cannot turn the model into ONNX: {type(causes[-1]).__name__}: {first[:_LINE_CHARS]}"

@@ -35,7 +35,7 @@ LEAST_OF_MEAN = 0.25
 
 
 class MeasureRun(StandIn):
-    """Hands batches to train.py, for ever or until enough steps are timed."""
+    """Hands batches to train.py, forever or until enough steps are timed."""
 
     def __init__(
         self, *arguments: Any, steps: int, visits: int, budget_s: float, gauge: Gauge | None = None, **settings: Any

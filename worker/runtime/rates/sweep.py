@@ -54,7 +54,7 @@ class Ramp:
 
 
 class SweepRun(StandIn):
-    """Hands batches to train.py for ever, until the last rate or until the loss has left."""
+    """Hands batches to train.py forever, until the last rate or until the loss has left."""
 
     def __init__(self, *arguments: Any, ramp: Ramp, tell: Callable[[float], None], **settings: Any) -> None:
         super().__init__(*arguments, **settings)

@@ -158,7 +158,7 @@ def trial(
         with run.rates_seen():
             drive(bench.program, run)
     if not run.evaluated:
-        raise ValueError("train.py told no validation loss: it has to call run.evaluate(...) after an epoch.")
+        raise ValueError("train.py reported no validation loss: it has to call run.evaluate(...) after an epoch.")
     return run
 
 

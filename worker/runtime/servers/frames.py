@@ -64,7 +64,7 @@ def receive(source: socket.socket) -> Frame:
     fill(source, memoryview(header))
     magic, kind, number, first, second, third, size = HEADER.unpack(header)
     if magic != MAGIC or kind not in set(Kind) or not 0 <= size <= BODY_MOST:
-        raise PeerLost("what came over a parameter server's connection is no frame")
+        raise PeerLost("what came over a parameter server's connection is not a frame")
     return Kind(kind), number, (first, second, third), size
 
 

@@ -195,7 +195,7 @@ class _Window:
         elif kind is Kind.BYE:
             return False
         else:
-            raise PeerLost(f"{kind.name} with {size} bytes is no request")
+            raise PeerLost(f"{kind.name} with {size} bytes is not a request")
         return True
 
 

@@ -15,7 +15,7 @@ from harness.accounts.services import project_create, token_create, user_create,
 class Command(BaseCommand):
     """Make an admin, or with `--reset` give an existing one a new password."""
 
-    help = "Make an admin with a one-time password and, in an empty installation, the first project."
+    help = "Create an admin with a one-time password and, in an empty installation, the first project."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Options of the command."""
@@ -41,6 +41,6 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"username": user.username, "password": password, "token": token}))
             return
         self.stdout.write(f"user      {user.username}")
-        self.stdout.write(f"password  {password or '(unchanged; --reset makes a new one)'}")
+        self.stdout.write(f"password  {password or '(unchanged; --reset sets a new one)'}")
         if token:
             self.stdout.write(f"token     {token}")

@@ -282,7 +282,7 @@ export class CurveChart {
     try {
       await refine([...this.series.values()], (point, entry) => this.place(point, entry), span);
     } catch {
-      announce("Finer points could not be fetched; the chart shows those at hand.");
+      announce("Finer points could not be fetched; the chart shows the ones it has.");
     }
     if (mine === this.asked && this.zoom) this.update();
   }

@@ -123,7 +123,7 @@ def test_checkpoints_move_between_one_process_and_any_number_of_stages(
         work = tmp_path / f"{source.name}-{size}"
         shutil.copytree(source / "checkpoints" / first.name, work / "checkpoints" / first.name)
         ranks = run(program, size, work)
-        assert "Going on from checkpoint" in ranks.log()
+        assert "Continuing from checkpoint" in ranks.log()
         assert_close(alone, work)
 
 
