@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from scheduler.estimation.values import Interval
-from scheduler.offers.values import LEAST_CHANCE
-from scheduler.offers.words import chance_words
+from scheduler.offers.values import LEAST_CHANCE, Promisable
+from scheduler.offers.words import NO_PROMISE, chance_words
 from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
@@ -46,6 +46,35 @@ def admit(
     return _answer(job, seen, finish_s, soonest, now_s, quotas)
 
 
+def promisable(
+    job: JobView,
+    jobs: Sequence[JobView],
+    pool: PoolView,
+    now_s: float,
+    *,
+    policy: str | Policy = "deadline_energy",
+    quotas: Quotas | None = None,
+    ready_s: Mapping[Option, float] | None = None,
+) -> Mapping[Option, Promisable] | None:
+    """Of each of many options what `admit` would promise if it were the only one; missing where that is nothing.
+
+    `ready_s`: when an option may start, where that is later than now. None: by this policy each would be a plan of the
+    whole pool. Raises `ValueError` for a policy that does not exist.
+    """
+    chosen = policy_of(policy) if isinstance(policy, str) else policy
+    if not isinstance(chosen, DeadlineEnergy):
+        return None
+    quotas = quotas or {}
+    job = replace(job, promised=False, running=None)
+    view = shown([*(other for other in jobs if other.job_id != job.job_id), job], pool, now_s, quotas)
+    seen = next((other for other in view.jobs if other.job_id == job.job_id), None)
+    if seen is None:
+        return {}
+    before = [other for other in view.jobs if other.job_id != job.job_id]
+    slots = chosen.slots(seen, before, view.capacity, now_s, quotas, ready_s or {})
+    return {option: Promisable(slot.start_s, slot.end_s) for option, slot in slots.items() if math.isfinite(slot.end_s)}
+
+
 def _unfit(pool: PoolView) -> Admission:
     text = "No available node can run it as requested, even idle."
     helps = ("Ask for fewer devices, less memory or another kind of device, or wait for a larger node.",)
@@ -75,7 +104,8 @@ class _Soonest(NamedTuple):
 
     def chance(self, job: JobView) -> float:
         """Probability that it ends by its deadline."""
-        low_s, high_s = self.run_s / job.slowdown, self.run_s * job.slowdown
+        slowdown = job.slowdown_at(self.run_s)
+        low_s, high_s = self.run_s / slowdown, self.run_s * slowdown
         return Interval(low=low_s, mid=self.run_s, high=high_s).chance(_deadline(job) - self.start_s)
 
 
@@ -92,7 +122,7 @@ def _ask(
     if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
         return None, None
     start_s, finish_s = times
-    upper_s = start_s + (finish_s - start_s) * job.slowdown
+    upper_s = start_s + (finish_s - start_s) * job.slowdown_at(finish_s - start_s)
     return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, finish_s - start_s, upper_s)
 
 
@@ -125,10 +155,7 @@ def _answer(
             f"on the devices it may use it takes up to {duration_words(fastest_s, up=True)} even if they were all free."
         )
     elif earliest is None:
-        text = (
-            "No finish can be promised now: a job that has waited for more than a day goes first, "
-            "or nobody can tell when the devices come free."
-        )
+        text = NO_PROMISE
     else:
         text = "The devices it would need until its deadline are promised to other jobs."
     helps = _helps(job, seen, earliest, fastest_s, now_s, quotas)

@@ -36,6 +36,8 @@ class Option:
     """Memory of the hosts for the whole gang, of each by its devices; 0: the share that goes with the devices."""
     parts: Parts = ()
     """Of a mixture: (model, devices) each, and `model_name` is the name of the mixture."""
+    slowdown: float = 0.0
+    """Upper end over middle of this way's run time, >= 1; 0: that of the job."""
 
     def __post_init__(self) -> None:
         """Refuse a gang of nothing, and rates that are no rates."""
@@ -45,6 +47,8 @@ class Option:
             raise ValueError(f"a job does not progress by {self.rate_per_s} per second")
         if not (math.isfinite(self.power_w) and self.power_w >= 0) or self.memory_bytes < 0:
             raise ValueError(f"not a power or memory: {self.power_w} W, {self.memory_bytes} bytes")
+        if self.slowdown and not 1 <= self.slowdown < math.inf:
+            raise ValueError(f"an option has a slowdown of {self.slowdown}")
         object.__setattr__(self, "parts", checked_parts(self.parts, self.count) if self.parts else ())
 
     @property
@@ -128,7 +132,7 @@ class JobView:
     running: Running | None = None
     minimum_sandbox_level: int = 0
     slowdown: float = 1.0
-    """Upper end over middle of the estimated run time, >= 1."""
+    """Upper end over middle of the estimated run time, >= 1, of options that tell none of their own."""
     can_pause: bool = False
     """It can go on from a checkpoint, so that it may be paused or get other devices."""
 
@@ -154,4 +158,10 @@ class JobView:
 
     def left_high_s(self, option: Option) -> float:
         """Upper end of `left_s`."""
-        return self.left_s(option) * self.slowdown
+        return self.left_s(option) * (option.slowdown or self.slowdown)
+
+    def slowdown_at(self, left_s: float) -> float:
+        """Upper end over middle where `left_s` is the middle: plans tell times, and these tell the option."""
+        told = [option for option in self.options if option.rate_per_s]
+        option = min(told, key=lambda option: abs(self.left_s(option) - left_s), default=None)
+        return (option.slowdown if option else 0.0) or self.slowdown

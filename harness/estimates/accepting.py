@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferSta
 from harness.estimates.offers import OFFERABLE, Asked, job_key, offer_make
 from harness.estimates.pricing import estimates_of, groups_read
 from harness.estimates.probes import probes_of
+from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again
 from harness.jobs.control.turn import facts_change
 from harness.jobs.drafts import job_spec_update
@@ -28,7 +30,6 @@ from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import candidates, takes
 from scheduler.offers.values import Hindrance, Offer, OfferLine, Wish
 from scheduler.offers.words import devices_words, energy_told
-from scheduler.types import Option
 from scheduler.workload import Workload
 from worker.states import JobState
 
@@ -39,8 +40,9 @@ def offer_accept(
     """Give the job the devices of one line (its place in the offer; None: the recommended one).
 
     A draft's spec is changed; of a job that waits or is paused only what the scheduler may choose from. With `elastic`
-    the scheduler may also use other numbers of the same devices, where that keeps promises. Without `promised` a line
-    that may be late can be taken, too (None: the likeliest to be on time, where none is recommended).
+    the scheduler may also use other numbers of the same devices, where that keeps promises; of a line that is not the
+    recommended one only such that run no longer. Without `promised` a line that may be late can be taken, too (None:
+    the likeliest to be on time, where none is recommended).
     Raises `NotFound`, `Forbidden`, `Invalid` (no such line), `Conflict` (it cannot be taken, or would break the job's
     promise; or devices or program changed since, then with a new offer: `details.offer`).
     """
@@ -155,17 +157,24 @@ def _spec_with(job: Job, chosen: OfferLine, offer: OfferRow) -> dict[str, Any]:
 
 
 def _ways(offer: Offer, chosen: OfferLine, *, elastic: bool) -> list[OfferLine]:
-    """The chosen line first; then those of the same devices on the frontier of time and energy, cheapest first.
+    """The chosen line first; then other numbers of the same devices, cheapest first.
 
-    A model is cut into as many stages as were chosen: such a job is not made wider or narrower.
+    Whoever takes another line than the recommended one wants it done sooner than that: only ways that run no longer
+    are added, since the scheduler takes the thriftiest of all that keep the deadline. A model is cut into as many
+    stages as were chosen: such a job is not made wider or narrower.
     """
     if not elastic or chosen.allocation.mode in STAGED:
         return [chosen]
     key = (chosen.allocation.kind, chosen.allocation.model_name)
+    is_best = chosen == (offer.chosen or offer.likeliest)
+    most_s = math.inf if is_best else chosen.estimate.run_s.high
     others = [
         line
         for line in offer.lines
-        if line != chosen and takes(line) and (line.allocation.kind, line.allocation.model_name) == key
+        if line != chosen
+        and takes(line)
+        and (line.allocation.kind, line.allocation.model_name) == key
+        and line.estimate.run_s.high <= most_s
     ]
     return [chosen, *sorted(others, key=lambda line: line.energy_j.mid)]
 
@@ -187,25 +196,10 @@ def estimate_keep(
             "offer": offer,
         },
     )
-    slowdown = max(way.run_s.high / way.run_s.mid for way in (estimate, *others) if way.run_s.mid > 0)
     memory_bytes = wanted_memory_bytes(job)
-    job_options_set(job, [option_of(way, memory_bytes) for way in (estimate, *others)], slowdown=slowdown)
+    options = [option_of(way, memory_bytes) for way in (estimate, *others)]
+    job_options_set(job, options, slowdown=max(option.slowdown for option in options))
     return kept
-
-
-def option_of(estimate: Estimate, memory_bytes: int = 0) -> Option:
-    """The way as the scheduler takes it. `memory_bytes`: what the person fixed; 0: the share of the devices."""
-    way = estimate.allocation
-    return Option(
-        kind=way.kind,
-        model_name=way.model_name,
-        count=way.count,
-        mode=way.mode,
-        rate_per_s=1.0 / estimate.run_s.mid if estimate.run_s.mid > 0 else 0.0,
-        power_w=estimate.power_w,
-        memory_bytes=memory_bytes,
-        parts=way.parts,
-    )
 
 
 def estimate_fixed(job: Job, workload: Workload, only: Allocation | None = None) -> JobEstimate | None:

@@ -15,8 +15,9 @@ from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.before import tests_told, with_tests
 from harness.estimates.models import OfferRow
-from harness.estimates.openings import Key, Openings, device_key, openings_read, reservations_now
+from harness.estimates.openings import Key, device_key, openings_read, reservations_now
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
+from harness.estimates.promising import with_promises
 from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
 from harness.jobs.options import work_left
 from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
@@ -238,14 +239,17 @@ def offer_compute(
         wanted = {(allocation.kind, name): count for name, count in parts}
         return earliest_together_s(openings.held, openings.capacity, wanted, run_s=run_s, now_s=now_s)
 
+    rest = {way.allocation: estimates[way.allocation].of_share(left) for way in ways}
+    ways = with_promises(row, ways, rest)
     offer = recommend(
-        ways, estimate_of=lambda way: estimates[way.allocation].of_share(left), start_of=start_of, now_s=now_s,
+        ways, estimate_of=lambda way: rest[way.allocation], start_of=start_of, now_s=now_s,
         deadline_s=deadline_at.timestamp() if deadline_at else None, wish=wish,
         epochs=workload.epochs if left == 1.0 else 1, epoch_steps=workload.steps_per_epoch,
     )  # fmt: skip
     offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
-    notes += _notes(list(estimates.values()), openings, probes or {}) + _declared_note(groups)
+    guessed = openings.guessed and any(way.promised is None for way in ways)
+    notes += _notes(list(estimates.values()), guessed, probes or {}) + _declared_note(groups)
     notes += link_notes(ways, links_read(ways), workload) + _reserved_note(project)
     notes += _looks_notes(probes or {}) + tests_told(offer)
     return offer, ([_ONLY] if only is not None else []) + notes
@@ -262,7 +266,7 @@ def _explained(
     return offer
 
 
-def _notes(estimates: list[Estimate], openings: Openings, probes: Mapping[Key, Probe]) -> list[str]:
+def _notes(estimates: list[Estimate], guessed: bool, probes: Mapping[Key, Probe]) -> list[str]:
     ways = [way.allocation for way in estimates if not way.allocation.parts]
     models = device_models({(way.kind, real_name(way.model_name)[0]) for way in ways} - probes.keys())
     unknown = {key: model for key, model in models.items() if not model.n_points}
@@ -271,7 +275,7 @@ def _notes(estimates: list[Estimate], openings: Openings, probes: Mapping[Key, P
         source = _SHIPPED.format(model.transferred.model_name) if model.transferred else _SHEETS
         by_source[source].append(name or kind)
     notes = [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
-    if openings.guessed:
+    if guessed:
         notes.append("Start times are a guess: a job without an estimated end is using devices.")
     return notes
 

@@ -43,7 +43,8 @@ def option_read(body: Mapping[str, Any]) -> Option | None:
 
 
 def job_options_set(job: Job, options: Sequence[Option], *, slowdown: float, note: str = "") -> None:
-    """Let the scheduler choose from these, in order of preference; `slowdown` is upper over middle of the run time.
+    """Let the scheduler choose from these, in order of preference; `slowdown` is upper over middle of the run time,
+    of the worst of them.
 
     An empty list takes the estimate back: the job runs as its spec says, and nothing can be promised.
     """
@@ -142,10 +143,14 @@ def options_refined(job: Job, running: Option) -> tuple[tuple[Option, ...], Opti
         return options, running, slowdown
     factor = seen / running.rate_per_s if running.rate_per_s else 1.0
     refined = tuple(
-        replace(option, rate_per_s=seen if _same(option, running) else min(RATE_MOST_PER_S, option.rate_per_s * factor))
+        _observed(option, seen if _same(option, running) else min(RATE_MOST_PER_S, option.rate_per_s * factor))
         for option in options
     )
-    return refined, replace(running, rate_per_s=seen), min(slowdown, OBSERVED_SLOWDOWN)
+    return refined, _observed(running, seen), min(slowdown, OBSERVED_SLOWDOWN)
+
+
+def _observed(option: Option, rate_per_s: float) -> Option:
+    return replace(option, rate_per_s=rate_per_s, slowdown=min(option.slowdown, OBSERVED_SLOWDOWN))
 
 
 def options_narrower(job: Job, options: tuple[Option, ...]) -> tuple[Option, ...]:

@@ -38,6 +38,7 @@ from harness.storage.room import storage_check
 from worker.states import HOLDS_DEVICES, TERMINAL, JobState
 
 if TYPE_CHECKING:
+    from harness.estimates.submitting import Foretold
     from harness.rates.before import Foreseen
 
 __all__ = [
@@ -84,10 +85,12 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     _sandbox_check(job)
     storage_check(job.project)
     foreseen = None if rate_settled else _rate_foreseen(job)
+    foretold = _estimate_foreseen(job)
     with transaction.atomic():
         job.refresh_from_db(fields=READ_AGAIN)
         if job.state != JobState.DRAFT:
             raise _wrong_state(job, "submitted")
+        _estimate_before(job, foretold)
         promise = job_admit(job, promised=promised)
         if not rate_settled and _rate_first(user, job, foreseen, promised=promised):
             return job
@@ -101,6 +104,19 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
         if not job.options:
             task_send_on_commit("control.estimate_job", [job.pk])
     return _moved(job)
+
+
+def _estimate_foreseen(job: Job) -> Foretold | None:
+    """What a draft without an offer costs, where that is known: before a transaction, too."""
+    from harness.estimates.submitting import estimate_foreseen  # it imports this
+
+    return estimate_foreseen(job)
+
+
+def _estimate_before(job: Job, foretold: Foretold | None) -> None:
+    from harness.estimates.submitting import estimate_before  # it imports this
+
+    estimate_before(job, foretold)
 
 
 def _rate_foreseen(job: Job) -> Foreseen | None:

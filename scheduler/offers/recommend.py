@@ -129,6 +129,7 @@ def recommend(
 ) -> Offer:
     """Price every candidate and mark the recommended, the fastest and the cheapest.
 
+    Of ways that the scheduler was asked about (`Candidate.promised`) it says when they start and end, else `start_of`.
     `epochs` and the steps of one (0: not known) are for the words only.
     """
     wish = wish or Wish()
@@ -136,7 +137,7 @@ def recommend(
     lines = _marked([_judged(line, way, deadline_s, wish) for line, way in zip(priced, ways, strict=True)])
     chosen = next((line for line in lines if Mark.RECOMMENDED in line.marks), None)
     takeable = [line for line in lines if takes(line)]
-    earliest = min((line.latest_s for line in takeable), default=None)
+    earliest = min((line.latest_s for line in takeable if line.promisable), default=None)
     most_j = max((line.energy_j.high for line in lines), default=0.0)
     refused = refusal_text(lines, now_s, deadline_s, earliest, wish)
     return Offer(
@@ -166,16 +167,16 @@ def takes(line: OfferLine) -> bool:
 
 
 def _line(way: Candidate, estimate_of: EstimateOf, start_of: StartOf, now_s: float) -> OfferLine:
-    estimate = estimate_of(way)
-    start_s = start_of(way.allocation, estimate.run_s.high)
-    finish = None
+    estimate, promised, finish = estimate_of(way), way.promised, None
+    run = estimate.run_s
+    start_s = promised.start_s if promised else start_of(way.allocation, run.high)
     if start_s is not None:
         start_s = max(start_s, now_s + way.before.time_s)
-        run = estimate.run_s
-        finish = Interval(low=start_s + run.low, mid=start_s + run.mid, high=start_s + run.high, level=run.level)
+        latest_s = max(start_s + run.high, promised.end_s if promised else start_s)
+        finish = Interval(low=start_s + run.low, mid=start_s + run.mid, high=latest_s, level=run.level)
     return OfferLine(
         estimate=estimate, memory_limit_bytes=way.memory_limit_bytes, start_s=start_s, finish_s=finish,
-        before_s=way.before.time_s, before_j=way.before.energy_j,
+        before_s=way.before.time_s, before_j=way.before.energy_j, promisable=way.promisable,
     )  # fmt: skip
 
 
@@ -190,6 +191,8 @@ def _judged(line: OfferLine, way: Candidate, deadline_s: float | None, wish: Wis
         return replace(line, hindrance=Hindrance.NOT_WISHED, why="You asked for other devices or another mode.")
     if line.finish_s is None:
         return replace(line, hindrance=Hindrance.NEVER_FREE, why="That many devices are not expected to be free.")
+    if deadline_s is not None and not line.promisable:
+        return replace(line, hindrance=Hindrance.DEADLINE, why="No finish can be promised on these devices now.")
     if deadline_s is not None and line.latest_s > deadline_s:
         chance = line.chance(deadline_s)
         text = f"It is on time with a chance of {chance_words(chance)}."

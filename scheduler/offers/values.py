@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
 from scheduler.rates.worth import NOTHING, RangeCost
@@ -21,7 +21,7 @@ class Hindrance(StrEnum):
     MEMORY = "memory"
     """Its peak memory may exceed what a rank gets there."""
     DEADLINE = "deadline"
-    """Its upper finish lies after the deadline."""
+    """Its upper finish lies after the deadline, or none can be promised."""
     NOT_WISHED = "not_wished"
     """The person fixed another kind or number of devices."""
     QUOTA = "quota"
@@ -113,6 +113,14 @@ class Wish:
         return self == Wish(stages=self.stages, even=self.even)
 
 
+class Promisable(NamedTuple):
+    """The first run of one way that the scheduler would promise."""
+
+    start_s: float
+    end_s: float
+    """Upper end, by which it is held against the deadline."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     """One way to run the job, before it is priced."""
@@ -127,6 +135,10 @@ class Candidate:
     """A range test that comes before the run."""
     over_nodes: tuple[str, ...] = ()
     """Nodes that it may lie on, where no single one has its devices; empty: one has, or nobody knows."""
+    promised: Promisable | None = None
+    """What the scheduler would promise, where it was asked."""
+    promisable: bool = True
+    """False: it was asked, and would promise nothing, not even a later finish."""
 
 
 def finish_told_s(earliest_s: float) -> float:
@@ -145,9 +157,9 @@ class OfferLine:
     estimate: Estimate
     memory_limit_bytes: int
     start_s: float | None
-    """When so many devices are expected to be free; None: never."""
+    """When so many devices are expected to be free, or the scheduler would promise them; None: never."""
     finish_s: Interval | None
-    """Start plus run time."""
+    """Start plus run time; its upper end the one that would be promised, where a finish is asked for."""
     hindrance: Hindrance | None = None
     why: str = ""
     """The hindrance in words; empty where there is none."""
@@ -158,6 +170,8 @@ class OfferLine:
     """Of a range test that comes before the run: `start_s` is no earlier than its end ..."""
     before_j: float = 0.0
     """... and `energy_j` holds its energy, which `estimate` does not."""
+    promisable: bool = True
+    """See `Candidate.promisable`."""
 
     @property
     def energy_j(self) -> Interval:

@@ -11,6 +11,10 @@ from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.words import counted, duration_words, size_words
 
+NO_PROMISE = (
+    "No finish can be promised now: a job that has waited for more than a day goes first, "
+    "or nobody can tell when the devices come free."
+)
 _KINDS = {"cpu": ("CPU core", "CPU cores"), "cuda": ("GPU", "GPUs")}
 _KWH_J = 3.6e6
 
@@ -114,6 +118,8 @@ def refusal_text(
     if earliest_finish_s is not None and deadline_s is not None:
         later = duration_words(earliest_finish_s - deadline_s, up=True)
         return f"No option meets this deadline: the earliest finish that can be promised is {later} later."
+    if any(line.hindrance is Hindrance.DEADLINE for line in lines):
+        return NO_PROMISE
     kinds = {line.hindrance for line in lines}
     if kinds == {Hindrance.MEMORY}:
         return "The job does not fit into the memory of any device."
@@ -150,12 +156,14 @@ def changes_of(
     """What would let it be offered, the smallest change first. Each holds by itself."""
     found: list[str] = []
     late = [line for line in lines if line.hindrance is Hindrance.DEADLINE]
-    if late:
-        best = min(late, key=lambda line: line.latest_s)
+    if later := [line for line in late if line.promisable]:
+        best = min(later, key=lambda line: line.latest_s)
         within = duration_words(best.latest_s - now_s, up=True)
         found.append(f"Set the deadline {within} from now or later: {devices_words(best.allocation)} would meet it.")
-        found += _fewer_epochs(late, now_s, deadline_s, epochs, epoch_steps)
-        found += _unpromised(late, deadline_s)
+        found += _fewer_epochs(later, now_s, deadline_s, epochs, epoch_steps)
+    elif late:
+        found.append("Ask again later, or submit it without a deadline.")
+    found += _unpromised(late, deadline_s)
     found += _other_devices(lines, deadline_s, wish)
     if any(line.hindrance is Hindrance.QUOTA for line in lines):
         found.append("Ask an admin for a larger quota of the project.")
@@ -212,7 +220,7 @@ def _other_devices(lines: Sequence[OfferLine], deadline_s: float | None, wish: W
         for line in lines
         if line.hindrance is Hindrance.NOT_WISHED
         and line.finish_s is not None
-        and (deadline_s is None or line.latest_s <= deadline_s)
+        and (deadline_s is None or (line.promisable and line.latest_s <= deadline_s))
     ]
     if not kept:
         return []

@@ -12,13 +12,13 @@ A promise is planned before anything that is not promised, so no job is ever let
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.policies.deadline_pass import DeadlinePass
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.gang_sites import Slot
-from scheduler.types import Capacity, JobView, Plan, Quotas
+from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,18 @@ class DeadlineEnergy(Settings):
         """(middle of the finish beside all promises, none if late; slot with the earliest upper end)."""
         slot, soonest = DeadlinePass(self, jobs, capacity, now_s, quotas).offer(job)
         return slot.start_s + job.left_s(slot.option) if slot else None, soonest
+
+    def slots(
+        self,
+        job: JobView,
+        jobs: Sequence[JobView],
+        capacity: Capacity,
+        now_s: float,
+        quotas: Quotas,
+        ready_s: Mapping[Option, float],
+    ) -> Mapping[Option, Slot]:
+        """The same of each option by itself: its first slot; missing where nothing is promised on it."""
+        return DeadlinePass(self, jobs, capacity, now_s, quotas).slots(job, ready_s)
 
 
 def deadline_only() -> DeadlineEnergy:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
 from scheduler.policies.gang_sites import GangSites, Slot
 from scheduler.policies.order import is_overdue, order_key
-from scheduler.policies.ways import Ways
+from scheduler.policies.ways import Ways, anew_s
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 
@@ -92,6 +92,20 @@ class DeadlinePass:
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
         return self._in_time(job), self._soonest(job, ways.options)
 
+    def slots(self, job: JobView, ready_s: Mapping[Option, float]) -> dict[Option, Slot]:
+        """The first slot of each option by itself, beside all promises, from when it is ready; see `promisable`."""
+        fixed, promised, _, others = self._sorted()
+        if not self._begin(fixed, promised, others):
+            return {}
+        found = {}
+        for option in job.options:
+            if option.rate_per_s and self._sites.fits_quota(job, option):
+                run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
+                slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s)
+                if slot:
+                    found[option] = slot
+        return found
+
     def _sorted(self) -> tuple[list[JobView], list[JobView], list[JobView], list[JobView]]:
         """(cannot be changed, promised, other deadlines that can be kept, the rest), in order."""
         fixed, promised, dated, others = [], [], [], []
@@ -103,7 +117,7 @@ class DeadlinePass:
                 others.append(job)
             elif job.promised:
                 promised.append(job)
-            elif self._now_s + job.left_s(ways.options[-1]) > job.deadline_s:
+            elif self._now_s + ways.least_s > job.deadline_s:
                 others.append(job)
                 self._out.waits[job.job_id] = too_late()
             else:

@@ -42,6 +42,10 @@ class _Worth(NamedTuple):
     counts: tuple[int, ...]
     runs_s: tuple[float, ...]
     watts: tuple[float, ...]
+    slowdowns: tuple[float, ...]
+    """Of each option that tells its own, else 0; empty where none does."""
+    least_s: float
+    """The least of `runs_s`."""
     faster: dict[int, tuple[Option, tuple[Option, float] | None]]
     """Identity of an option -> (itself, what `Ways.next_faster` says of it), once that was asked."""
 
@@ -52,7 +56,8 @@ _known: dict[int, tuple[tuple[Option, ...], _Worth]] = {}
 
 
 def worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """Options that no other beats in energy and time, the thriftiest (and slowest) first; none without an estimate."""
+    """Options that no other beats in energy and upper time, the thriftiest (and slowest) first; none without an
+    estimate."""
     return _worth(options).options
 
 
@@ -63,16 +68,20 @@ def _worth(options: tuple[Option, ...]) -> _Worth:
             _known.clear()
         kept = _worth_having(options)
         counts, runs_s = tuple([option.count for option in kept]), tuple([option.run_s for option in kept])
-        found = _known[id(options)] = (options, _Worth(kept, counts, runs_s, tuple(map(watts, kept)), {}))
+        slowdowns = tuple([option.slowdown for option in kept])
+        own, least_s = slowdowns if any(slowdowns) else (), min(runs_s, default=math.inf)
+        worth = _Worth(kept, counts, runs_s, tuple(map(watts, kept)), own, least_s, {})
+        found = _known[id(options)] = (options, worth)
     return found[1]
 
 
 def _worth_having(options: tuple[Option, ...]) -> tuple[Option, ...]:
     best_rate, kept = 0.0, []
     for option in sorted((option for option in options if option.rate_per_s), key=_thrift):
-        if option.rate_per_s > best_rate * 1.0001:
+        rate_per_s = option.rate_per_s / (option.slowdown or 1.0)
+        if rate_per_s > best_rate * 1.0001:
             kept.append(option)
-            best_rate = option.rate_per_s
+            best_rate = rate_per_s
     return tuple(kept)
 
 
@@ -90,16 +99,21 @@ def same(one: Option, other: Option) -> bool:
     return one.count == other.count and one.key == other.key and one.mode == other.mode
 
 
+def anew_s(job: JobView, option: Option, rescale: Rescale) -> float:
+    """Upper end of the time left of a job that starts on the option, the start included."""
+    return job.left_high_s(option) + rescale.cost_s(option.count)
+
+
 class Ways:
     """The options of one job at one moment, with the rescale overhead in the account."""
 
-    __slots__ = ("_faster", "_held", "_rescale", "_watts", "job", "options", "seconds", "share")
+    __slots__ = ("_even", "_faster", "_held", "_rescale", "_watts", "job", "least_s", "options", "seconds", "share")
 
     def __init__(self, job: JobView, rescale: Rescale) -> None:
         """Time by the upper end of the estimate."""
         self.job = job
         self._rescale = rescale
-        self.options, counts, runs_s, self._watts, self._faster = _worth(job.options)
+        self.options, counts, runs_s, self._watts, slowdowns, least_s, self._faster = _worth(job.options)
         running = job.running
         held = self._held = running.option if running is not None and not running.leaving else None
         costs_s: Sequence[float] = _costs_s(rescale.fixed_s, rescale.per_doubling_s, counts)
@@ -107,11 +121,15 @@ class Ways:
             pairs = zip(self.options, costs_s, strict=True)
             costs_s = [0.0 if same(held, option) else cost_s for option, cost_s in pairs]
         left, slowdown = job.work_left, job.slowdown
-        # As `run_s` has it, without a call for each.
-        self.seconds = [
+        self._even = [
             (left * run_s if left else 0.0) * slowdown + cost_s for run_s, cost_s in zip(runs_s, costs_s, strict=True)
         ]
+        """`seconds` as if all options had the job's slowdown: energies are compared by their middles."""
+        # As `run_s` has it, without a call for each where they are the same.
+        self.seconds = self._even if not slowdowns else [self.run_s(option) for option in self.options]
         """`run_s` of each of `options`."""
+        self.least_s = left * least_s if left else 0.0
+        """Middle of what is left on the option that is fastest by its middle."""
         self.share = math.inf
         """Part of the pool's devices times seconds that the job needs to keep its deadline: small jobs have little."""
 
@@ -122,7 +140,7 @@ class Ways:
 
     def anew_s(self, option: Option) -> float:
         """The same where it has to start again, as it has once it was paused."""
-        return self.job.left_high_s(option) + self._rescale.cost_s(option.count)
+        return anew_s(self.job, option, self._rescale)
 
     def within(self, left_s: float) -> tuple[Option, float]:
         """(option, its seconds): the thriftiest device time that is done in `left_s`, else what is done first."""
@@ -143,7 +161,7 @@ class Ways:
         What it holds comes before them once the rest takes less than `stay` times what a start costs: a change saves
         hardly anything then, and a start that takes longer than usual could not be made up for any more.
         """
-        joules = [power_w * run_s for power_w, run_s in zip(self._watts, self.seconds, strict=True)]
+        joules = [power_w * run_s for power_w, run_s in zip(self._watts, self._even, strict=True)]
         if not joules:
             return
         # The first one will mostly do.

@@ -5,8 +5,9 @@
 Five families of programs are rendered as for people's jobs and read as a node reads them (a process of its own in the
 sandbox, torch's import included); between them run processes that do only the first part of it, so that the differences
 tell what each part takes. Then one offer for each is priced by the portal's own code on a made pool: nodes of
-two models of core and of GPU, some cores declared slower, so that mixtures are among the ways. Beside the time by the
-clock stands that of the processor, which a busy machine changes less. The last line is JSON.
+two models of core and of GPU, some cores declared slower, so that mixtures are among the ways; with a deadline, so that
+the scheduler is asked what it would promise of each. Beside the time by the clock stands that of the processor, which a
+busy machine changes less. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import os
 import tempfile
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -115,8 +117,9 @@ def price(user: Any, workloads: list[dict[str, Any]]) -> tuple[float, float, int
     """(seconds by the clock, of the processor, ways) of one offer per workload."""
     from harness.estimates.offers import Asked, offer_make_workload
 
+    asked = Asked(deadline_at=datetime.now(UTC) + timedelta(days=30))
     began_s, busy_s = time.perf_counter(), time.process_time()
-    offers = [offer_make_workload(user=user, workload=body, asked=Asked()) for body in workloads]
+    offers = [offer_make_workload(user=user, workload=body, asked=asked) for body in workloads]
     taken = time.perf_counter() - began_s, time.process_time() - busy_s
     return *taken, sum(len(offer.body["lines"]) for offer in offers)
 

@@ -24,8 +24,6 @@ NO_NODE = "NO NODE.JS: install Node.js 18 or newer to run the tests of the pages
 WRITERS: dict[str, Callable[[Any], str]] = {
     "number": figures.figure,
     "short": figures.short,
-    "bytes": figures.size,
-    "duration": figures.duration,
     "percent": figures.percent,
     "csv": lambda value: csv_line(value, "").removesuffix(",\n"),
 }

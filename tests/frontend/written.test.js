@@ -1,4 +1,5 @@
-// Figures and CSV; tests/frontend/test_scripts.py holds the server to the same texts.
+// Figures and CSV; tests/frontend/test_scripts.py holds the server to the same texts, tests/worker/test_words.py to those
+// of sizes and durations.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
@@ -6,7 +7,7 @@ import { csvField, csvText } from "../../harness/frontend/src/csv.js";
 import { bytes, clock, duration, number, percent, short } from "../../harness/frontend/src/format.js";
 
 const CASES = JSON.parse(readFileSync(new URL("written.json", import.meta.url)));
-const WRITERS = { number, short, bytes, duration, percent, csv: csvField };
+const WRITERS = { number, short, percent, csv: csvField };
 
 for (const [kind, writer] of Object.entries(WRITERS)) {
   test(`${kind} is written as the server writes it`, () => {

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from scheduler.admit import admit
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.admit import admit, promisable
 from scheduler.policies import names
 from scheduler.simulate.pool import SimPool
 from scheduler.types import JobView, Option, PoolView, Quota
@@ -94,3 +98,58 @@ def test_without_a_node_that_takes_work_the_answer_says_how_one_joins():
     assert "dlh node join" in found.changes_that_would_help[0]
     larger = admit(job("a", deadline_s=8_000.0, widths=(64,)), [], POOL, 0.0)
     assert "wait for a larger node" in larger.changes_that_would_help[0]
+
+
+def test_each_way_is_held_against_the_deadline_by_its_own_range():
+    narrow = Option(kind="cuda", count=1, rate_per_s=1 / 1000, power_w=100.0, slowdown=1.05)
+    wide = Option(kind="cuda", count=2, rate_per_s=1 / 700, power_w=200.0, slowdown=1.6)
+    asked = JobView(job_id="a", options=(narrow, wide), submitted_s=0.0, deadline_s=1_100.0, slowdown=1.6)
+    found = admit(asked, [], POOL, 0.0)
+    assert found.accepted and found.finish_s == pytest.approx(1_000.0)
+    assert found.earliest_finish_s == pytest.approx(1_057.0)  # and not 1,120 or more, which the wide one may take
+    late = admit(replace(asked, options=(narrow,), deadline_s=1_000.0), [], POOL, 0.0)
+    assert late.chance == pytest.approx(0.5, abs=0.01)
+    sooner = admit(replace(asked, options=(narrow,), deadline_s=950.0), [], POOL, 0.0)
+    assert sooner.chance == pytest.approx(0.09, abs=0.03), "its own range is narrow"
+
+
+OTHERS = st.builds(
+    lambda number, widths, run_s, **fields: job(f"o{number}", run_s, widths=widths, **fields),
+    number=st.uuids(),
+    widths=st.sampled_from([(1,), (2, 4), (4,)]),
+    run_s=st.sampled_from([600.0, 3600.0, 20_000.0, 0.0]),
+    promised=st.booleans(),
+    deadline_s=st.sampled_from([5_000.0, 50_000.0]),
+    project=st.sampled_from(["", "p"]),
+    submitted_s=st.sampled_from([0.0, -90_000.0]),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(OTHERS, max_size=12),
+    st.sampled_from(
+        [{}, {"p": Quota(devices={"cuda": 3}, hard=frozenset({"cuda"}))}, {"p": Quota(devices={"cuda": 2})}]
+    ),
+    st.sampled_from([0.0, 500.0]),
+)
+def test_many_ways_asked_at_once_are_told_what_each_is_told_alone(others, quotas, wait_s):
+    others = [replace(other, deadline_s=None) if not other.promised else other for other in others]
+    asked = job("a", widths=(1, 2, 3, 4, 8), project="p", slowdown=1.3)
+    found = promisable(asked, others, POOL, 0.0, quotas=quotas, ready_s=dict.fromkeys(asked.options, wait_s))
+    for option in asked.options:
+        alone = replace(asked, options=(option,), deadline_s=10.0**9)
+        told = admit(alone, others, POOL, 0.0, quotas=quotas)
+        assert told.accepted == (option in found)
+        if told.accepted and not wait_s:
+            assert found[option].end_s == pytest.approx(told.earliest_finish_s)
+            for margin_s in (-1.0, 1.0):
+                by = replace(alone, deadline_s=found[option].end_s + margin_s)
+                assert admit(by, others, POOL, 0.0, quotas=quotas).accepted == (margin_s > 0)
+        if told.accepted:
+            assert found[option].start_s >= wait_s
+
+
+def test_only_the_policy_that_promises_is_asked_of_many_ways():
+    assert promisable(job("a"), [], POOL, 0.0, policy="fifo") is None
+    assert promisable(job("a", widths=(16,)), [], POOL, 0.0) == {}

@@ -54,7 +54,11 @@ class AcceptIn(Strict):
     """Which line to take."""
 
     line: int | None = Field(None, ge=0, description="`place` of the line; null: the recommended one.")
-    elastic: bool = Field(True, description="The scheduler may use other numbers of the same devices for promises.")
+    elastic: bool = Field(
+        True,
+        description="The scheduler may use other numbers of the same devices for promises; of a line that is not the "
+        "recommended one only such that run no longer.",
+    )
     submit: bool = Field(False, description="Queue the job at once.")
     promise: bool = Field(
         True,
@@ -105,7 +109,9 @@ class LineOut(Schema):
     start: datetime | None = Field(description="When so many devices are expected to be free; null: never.")
     finish_low: datetime | None
     finish: datetime | None
-    finish_high: datetime | None = Field(description="A deadline is kept where this lies before it.")
+    finish_high: datetime | None = Field(
+        description="A deadline is kept where this lies before it and a finish can be promised at all (`offered`)."
+    )
     step_s: IntervalOut
     run_s: IntervalOut
     peak_bytes: IntervalOut = Field(description="Of one rank, above an idle process.")

@@ -43,9 +43,10 @@ def expected_of(view: JobView, told: tuple[float, float], now_s: float) -> Expec
         return None
     begins_s = max(now_s, start_s)
     run_s = max(0.0, finish_s - begins_s)
+    slowdown = view.slowdown_at(run_s)
     # The start is given by upper ends already: jobs before it may be done earlier, hardly later.
-    low_s = now_s + ((begins_s - now_s) + run_s) / view.slowdown
-    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=begins_s + run_s * view.slowdown)
+    low_s = now_s + ((begins_s - now_s) + run_s) / slowdown
+    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=begins_s + run_s * slowdown)
 
 
 def expectations_write(facts: Facts, decision: Decision) -> None:

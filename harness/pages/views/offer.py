@@ -24,6 +24,8 @@ from harness.estimates.selectors import (
 )
 from harness.estimates.services import Asked, offer_accept, offer_make, offer_probe, offer_refresh
 from harness.jobs.models import Job
+from harness.jobs.options import options_of
+from harness.jobs.queueing import options_words
 from harness.jobs.selectors import job_get
 from harness.jobs.services import job_submit
 from harness.pages.offer_view import offer_context
@@ -34,8 +36,8 @@ UNPROMISED = "unpromised"
 """Of the button that submits a job although its deadline cannot be promised."""
 _TAKEN = {
     "draft": "Offer accepted. The spec now has these devices; submit the job when you like.",
-    "queued": "Offer accepted. The job now waits for these devices.",
-    "paused": "Offer accepted. The job continues with these devices when you resume it.",
+    "queued": "Offer accepted. The job now waits for {devices}.",
+    "paused": "Offer accepted. The job continues with {devices} when you resume it.",
 }
 
 
@@ -129,14 +131,15 @@ def job_offer_take(request: HttpRequest, job_id: str, offer_id: str) -> HttpResp
         elastic, promised = bool(request.POST.get("elastic")), request.POST.get("submit") != UNPROMISED
         job = offer_accept(user=user, offer=offer, line=line, elastic=elastic, promised=promised)
         if not request.POST.get("submit") or job.state != "draft":
-            messages.success(request, _TAKEN[job.state])
+            messages.success(request, _TAKEN[job.state].format(devices=options_words(options_of(job))))
             return here
         job = job_submit(user=user, job=job, promised=promised)
     except (Conflict, Invalid, NoSpace) as error:
         messages.error(request, error.message, extra_tags=error.hint)
         return here
     is_tried = job.deadline_at is not None and job.promised_at is None and not promised
-    messages.success(request, "Submitted without a promise." if is_tried else "Submitted with the devices you chose.")
+    told = f"Submitted to run on {options_words(options_of(job))}."
+    messages.success(request, "Submitted without a promise." if is_tried else told)
     return redirect(reverse("job_page", args=[job_id]))
 
 

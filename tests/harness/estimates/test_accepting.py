@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,15 +10,19 @@ from django.utils import timezone
 
 from harness.errors import Conflict, Invalid
 from harness.estimates import accepting
+from harness.estimates.accepting import estimate_keep
 from harness.estimates.models import JobEstimate
 from harness.estimates.offers import job_key
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
+from harness.jobs.control.tick import tick
 from harness.jobs.drafts import job_spec_update
-from harness.jobs.models import Checkpoint, Job
+from harness.jobs.models import Allocation, Checkpoint, Job
 from harness.jobs.options import options_of
 from harness.jobs.promises import PromiseState, promise_told
-from harness.jobs.services import job_pause, job_resume
+from harness.jobs.services import job_pause, job_resume, job_submit
+from scheduler.estimation.values import Interval
+from scheduler.offers.values import Mark
 from tests.harness.jobs.helpers import queue
 
 
@@ -152,6 +157,47 @@ def test_not_elastic_leaves_the_scheduler_one_option(job, node_make, offered):
     node_make("node-1", cpus=2)
     job = offer_accept(user=job.owner, offer=offered(job), elastic=False)
     assert len(options_of(job)) == 1
+
+
+def test_a_faster_line_than_the_recommended_one_is_what_the_job_runs_on(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300), kind="cpu")
+    priced = offer_priced(offer)
+    fastest = priced.marked(Mark.FASTEST)
+    assert fastest.allocation.count > priced.chosen.allocation.count == 1
+    taken = offer_accept(user=job.owner, offer=offer, line=priced.lines.index(fastest))
+    assert all(way.count >= fastest.allocation.count for way in options_of(taken))
+    job_submit(user=job.owner, job=taken)
+    tick()
+    assert Allocation.objects.filter(job=job).count() >= fastest.allocation.count
+
+
+def test_the_recommended_line_may_become_any_other_number_of_its_devices(job, node_make, offered):
+    node_make("node-1", cpus=4)
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300), kind="cpu")
+    assert {way.count for way in options_of(offer_accept(user=job.owner, offer=offer))} == {1, 2, 3, 4}
+
+
+def test_the_chosen_way_keeps_its_own_range_however_wide_that_of_another_is(job, node_make, offered):
+    node_make("node-1", cpus=2)
+    offer = offered(job)
+    one, two = (next(way for way in lines_of(offer) if way.allocation.count == count) for count in (1, 2))
+    later = timezone.now() + timedelta(seconds=1.05 * 3600 + 120)
+    Job.objects.filter(pk=job.pk).update(deadline_at=later)
+    job.refresh_from_db()
+    estimate_keep(job, taking(one, 3600.0, 1.05), [taking(two, 3500.0, 1.4)])
+    submitted = job_submit(user=job.owner, job=job)
+    assert submitted.promised_at == later
+    assert [option.slowdown for option in options_of(submitted)] == pytest.approx([1.05, 1.4])
+
+
+def lines_of(offer):
+    return [line.estimate for line in offer_priced(offer).lines]
+
+
+def taking(estimate, run_s, slowdown):
+    """The same way with another run time."""
+    return replace(estimate, run_s=Interval(low=run_s / slowdown, mid=run_s, high=run_s * slowdown))
 
 
 def test_a_line_that_does_not_fit_cannot_be_taken(job, node_make, offered):

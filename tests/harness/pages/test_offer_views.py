@@ -17,13 +17,14 @@ from harness.estimates.models import Inspection, OfferRow, ProbeRow
 from harness.estimates.offers import offers_settle
 from harness.estimates.selectors import offer_of_job, offer_priced
 from harness.estimates.services import inspection_answer, measure_answer
-from harness.jobs.models import Job
+from harness.jobs.models import Allocation, Job
 from harness.moments import LATEST_S
 from harness.pages.offer_view import offer_chart, shown_lines
 from harness.pool.models import Node, NodeState
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import Hindrance, Mark
 from tests.factory_offers import workload_make
+from tests.harness.jobs.helpers import estimated
 
 
 def cost(client: Client, job: Job) -> str:
@@ -103,9 +104,9 @@ def test_taking_a_line_puts_its_devices_into_the_spec_and_submits(owner: Client,
     draft.refresh_from_db()
     assert (draft.state, draft.spec["resources"]["count"]) == ("draft", 2)
     assert "taken" in cost(owner, draft)
-    owner.post(
-        reverse("job_offer_take", args=[draft.pk, offer.pk]), {"line": str(place), "submit": "1", "elastic": "1"}
-    )
+    choice = {"line": str(place), "submit": "1", "elastic": "1"}
+    told = owner.post(reverse("job_offer_take", args=[draft.pk, offer.pk]), choice, follow=True).content.decode()
+    assert "Submitted to run on 2 to 4 CPU cores." in told
     draft.refresh_from_db()
     assert draft.state == "queued"
     assert len(draft.options) > 1
@@ -237,6 +238,7 @@ def test_a_job_without_an_estimate_says_so(owner: Client, world: SimpleNamespace
 
 
 def test_a_deadline_that_cannot_be_promised_is_submitted_without_a_promise(owner: Client, draft: Job) -> None:
+    Allocation.objects.all().delete()
     ask(owner, draft)
     priced = offer_priced(current(draft))
     assert priced is not None
@@ -256,13 +258,17 @@ def test_a_deadline_that_cannot_be_promised_is_submitted_without_a_promise(owner
     assert draft.deadline_at is not None
 
 
-def test_a_deadline_that_was_offered_and_is_then_refused_can_be_tried_all_the_same(owner: Client, draft: Job) -> None:
-    ask(owner, draft)
+def test_a_deadline_that_was_offered_and_is_then_refused_can_be_tried_all_the_same(
+    owner: Client, draft: Job, world: SimpleNamespace
+) -> None:
+    Allocation.objects.all().delete()
+    ask(owner, draft, deadline_utc=(timezone.now() + timedelta(days=30)).isoformat())
     priced = offer_priced(current(draft))
-    assert priced is not None
-    high_s = min(line.latest_s - priced.now_s for line in priced.lines)
-    soon = timezone.now() + timedelta(seconds=high_s + 3)  # an offer knows nothing of what it costs to start
+    assert priced is not None and priced.chosen is not None
+    soon = timezone.now() + timedelta(seconds=priced.chosen.latest_s - priced.now_s + 60)
     assert 'value="unpromised"' not in ask(owner, draft, deadline_utc=soon.isoformat()).content.decode()
+    other = estimated(world.jobs["queued"], run_s=9 * 3600)  # it is promised the same meanwhile
+    Job.objects.filter(pk=other.pk).update(deadline_at=timezone.now() + timedelta(hours=9), promised_at=timezone.now())
     place = reverse("job_offer_take", args=[draft.pk, current(draft).pk])
     owner.post(place, {"submit": "1"})
     draft.refresh_from_db()

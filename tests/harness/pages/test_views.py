@@ -78,7 +78,7 @@ def test_the_wizard_offers_the_newest_datasets_that_the_person_may_use_with_few_
 )
 def test_a_search_for_a_whole_book_is_refused_in_words(world: SimpleNamespace, owner: Client, address: str) -> None:
     answer = owner.get(address + "a" * 60_000)
-    assert answer.status_code == 422 and "at most 500 letters" in answer.content.decode()
+    assert answer.status_code == 422 and "at most 500 characters" in answer.content.decode()
 
 
 def test_a_tab_that_was_opened_before_another_one_saved_does_not_overwrite_it_unasked(
@@ -229,7 +229,7 @@ def test_the_pool_page_tells_admins_how_far_the_reading_of_events_is(
     page = client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     assert "1 min 15 s" in page and "&lt;host&gt;/12" in page and "<host>" not in page
     found.pop(0)
-    assert "does not answer" in client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
+    assert "does not respond" in client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     client.force_login(world.owner)
     assert reverse("pool_readers") not in client.get("/pool/").content.decode()
 

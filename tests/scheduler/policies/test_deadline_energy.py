@@ -53,6 +53,18 @@ def test_ways_that_cost_more_and_are_no_faster_are_dropped():
     assert slow_and_wide not in worth_having((*options(1000.0), slow_and_wide))
 
 
+def test_a_way_whose_upper_end_is_early_is_kept_though_its_middle_is_beaten():
+    sure = Option(kind="cuda", count=1, rate_per_s=1 / 1000, power_w=400.0, slowdown=1.05)
+    wide_range = Option(kind="cuda", count=1, mode="other", rate_per_s=1 / 950, power_w=400.0, slowdown=1.4)
+    assert worth_having((sure, wide_range)) == (wide_range, sure)
+    job = JobView(job_id="a", options=(sure, wide_range), submitted_s=0.0, slowdown=1.4)
+    ways = Ways(job, FREE)
+    assert ways.seconds == pytest.approx([1330.0, 1050.0])
+    assert ways.least_s == pytest.approx(950.0)
+    order = [option for option, _ in ways.by_energy(0.0)]
+    assert order == [wide_range, sure], "energies are compared by their middles"
+
+
 def test_the_overhead_of_a_change_is_in_the_account():
     job = view("a", 1000.0)
     running = Running(option=job.options[1], nodes=(), device_ids=(), started_s=0.0, last_change_s=0.0)

@@ -1,0 +1,83 @@
+"""What an offer says of a wished finish is what submission then says: the scheduler is asked for both."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from harness.errors import Invalid
+from harness.estimates.selectors import offer_priced
+from harness.estimates.services import offer_accept
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job
+from harness.jobs.services import job_submit
+from harness.pool.models import Quota
+from tests.harness.jobs.helpers import estimated, queue, run_now
+
+HOUR = timedelta(hours=1)
+
+
+def longest(offer):
+    """The longest that the way with the least energy may take."""
+    return timedelta(seconds=offer_priced(offer).chosen.estimate.run_s.high)
+
+
+def promise(job, *, hours):
+    """Queue it with a promised finish."""
+    Job.objects.filter(pk=queue(job).pk).update(
+        deadline_at=timezone.now() + hours * HOUR, promised_at=timezone.now() + hours * HOUR
+    )
+
+
+def test_jobs_that_can_be_paused_for_a_promise_do_not_stand_in_its_way(job, job_make, node_make, offered):
+    node_make("node-1", cpus=2)
+    for name in "ab":
+        run_now(estimated(job_make(name=name), run_s=200 * 3600.0))
+    tick()  # tells when these are expected to end
+    assert offer_priced(offered(job)).chosen.start_s > (timezone.now() + 100 * HOUR).timestamp(), "without a deadline"
+    offer = offered(job, deadline_at=timezone.now() + longest(offered(job)) + HOUR)
+    priced = offer_priced(offer)
+    assert priced.chosen.start_s == pytest.approx(timezone.now().timestamp(), abs=600)
+    assert not any("are a guess" in note for note in offer.notes)
+    taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
+    assert taken.promised_at == taken.deadline_at
+
+
+def test_a_quota_that_the_projects_own_promises_use_up_counts(job, job_make, node_make, offered):
+    node_make("node-1", cpus=4)
+    Quota.objects.create(project=job.project, device_kind="cpu", devices=1, may_borrow=False)
+    promise(estimated(job_make(name="first", training={"epochs": 7}), run_s=9 * 3600.0), hours=12)
+    soon = timezone.now() + longest(offered(job)) + HOUR
+    priced = offer_priced(offered(job, deadline_at=soon))
+    assert priced.chosen is None and "No option meets this deadline" in priced.text
+    late = timezone.now() + longest(offered(job)) + 14 * HOUR
+    assert offer_priced(offered(job, deadline_at=late)).chosen is not None
+
+
+def test_while_a_job_has_waited_too_long_nothing_is_offered_for_a_deadline(job, job_make, node_make, offered):
+    node_make("node-1", cpus=1)
+    promise(estimated(job_make(name="first"), run_s=3600.0), hours=2)
+    waits = queue(estimated(job_make(name="waits"), run_s=3600.0))
+    Job.objects.filter(pk=waits.pk).update(queued_at=timezone.now() - 30 * HOUR)
+    offer = offered(job, deadline_at=timezone.now() + timedelta(days=300))
+    priced = offer_priced(offer)
+    assert priced.chosen is None and priced.earliest_finish_s is None
+    assert priced.text.startswith("No finish can be promised now")
+    assert {line.why for line in priced.lines} == {"No finish can be promised on these devices now."}
+    assert priced.changes[0] == "Ask again later, or submit it without a deadline."
+    taken = offer_accept(user=job.owner, offer=offer, promised=False)
+    with pytest.raises(Invalid):
+        job_submit(user=job.owner, job=taken)
+    assert job_submit(user=job.owner, job=taken, promised=False).state == "queued"
+
+
+def test_a_line_that_just_keeps_the_deadline_is_promised_and_one_that_just_does_not_is_refused(job, node_make, offered):
+    node_make("node-1", cpus=1)
+    free = offered(job, deadline_at=timezone.now() + timedelta(days=300))
+    takes = timedelta(seconds=offer_priced(free).chosen.latest_s - offer_priced(free).now_s)
+    assert offer_priced(offered(job, deadline_at=timezone.now() + takes - timedelta(seconds=5))).chosen is None
+    offer = offered(job, deadline_at=timezone.now() + takes + timedelta(seconds=60))
+    taken = job_submit(user=job.owner, job=offer_accept(user=job.owner, offer=offer))
+    assert taken.promised_at == taken.deadline_at
