@@ -79,7 +79,7 @@ def test_the_wizard_offers_the_newest_datasets_that_the_person_may_use_with_few_
 )
 def test_a_search_for_a_whole_book_is_refused_in_words(world: SimpleNamespace, owner: Client, address: str) -> None:
     answer = owner.get(address + "a" * 60_000)
-    assert answer.status_code == 422 and "at most 500 letters" in answer.content.decode()
+    assert answer.status_code == 422 and "at most 500 characters" in answer.content.decode()
 
 
 def test_a_tab_that_was_opened_before_another_one_saved_does_not_overwrite_it_unasked(
@@ -203,7 +203,7 @@ def test_an_admin_gets_the_command_that_lets_a_machine_in_once(world: SimpleName
     assert "dlh node join" in client.post("/pool/nodes/", {"name": "node-9"}).content.decode()
     assert "dlh node join" not in client.get("/pool/").content.decode()
     refused = client.post("/pool/nodes/", {"name": "No Name"})
-    assert refused.status_code == 422 and "small letters" in refused.content.decode()
+    assert refused.status_code == 422 and "lower-case letters" in refused.content.decode()
 
 
 def test_the_pool_page_shows_what_a_node_s_doctor_found(world: SimpleNamespace, client: Client) -> None:
