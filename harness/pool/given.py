@@ -39,6 +39,6 @@ def node_secret_give(*, name: str, secret: str) -> bool:
         try:
             broker_user_renew(name, digest)
         except redis.RedisError as error:
-            raise Unavailable("The broker does not respond.", hint="Try again in a moment.") from error
+            raise Unavailable("The broker does not answer.", hint="Try again in a moment.") from error
     publish_pool("node", {"node": name, "state": node.state})
     return True

@@ -171,7 +171,7 @@ def readers(request: HttpRequest) -> Any:
     require_admin(person(request))
     found = reading_state()
     if found is None:
-        raise Unavailable("The broker does not respond.", hint="Try again in a moment.")
+        raise Unavailable("The broker does not answer.", hint="Try again in a moment.")
     return found
 
 

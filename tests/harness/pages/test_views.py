@@ -202,7 +202,7 @@ def test_an_admin_gets_the_command_that_lets_a_machine_in_once(world: SimpleName
     assert "dlh node join" in client.post("/pool/nodes/", {"name": "node-9"}).content.decode()
     assert "dlh node join" not in client.get("/pool/").content.decode()
     refused = client.post("/pool/nodes/", {"name": "No Name"})
-    assert refused.status_code == 422 and "small letters" in refused.content.decode()
+    assert refused.status_code == 422 and "lower-case letters" in refused.content.decode()
 
 
 def test_the_pool_page_shows_what_a_node_s_doctor_found(world: SimpleNamespace, client: Client) -> None:
