@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from worker.address import interface_addresses, interface_of
+from worker.devices import gpus_at
 from worker.events import SUPERVISOR_RANK
 from worker.launch import LaunchConfig, LocalRank
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
@@ -65,7 +66,7 @@ class Attempt:
 
     @property
     def gpus(self) -> tuple[int, ...]:
-        """Indices on this host of the GPUs the local ranks drive."""
+        """NVML's indices of the GPUs that the local ranks drive."""
         devices = {device for rank in self.local_ranks for device in (rank.device, *rank.others)}
         return tuple(sorted(int(device.partition(":")[2]) for device in devices if device.startswith("cuda:")))
 
@@ -130,7 +131,7 @@ class Attempt:
             tree_remove(old)  # what an earlier attempt saved here for others (`worker.elastic.rescue`)
 
     def rank_environment(self, rank: RankPlan) -> dict[str, str]:
-        """Variables of one rank, without those that tell it where the others are."""
+        """Variables of one rank, without those that tell it where the others are. Raises `GpuAway`, `SandboxError`."""
         plan, paths = self.plan, self.paths
         device = rank.device
         if device.startswith("cuda:"):  # only the assigned GPUs are visible: count among them
@@ -152,7 +153,7 @@ class Attempt:
             "DLH_STARTED_S": str(time.time()),
             "OMP_NUM_THREADS": str(rank.threads),
             "MKL_NUM_THREADS": str(rank.threads),
-            "CUDA_VISIBLE_DEVICES": ",".join(str(index) for index in self.gpus),
+            "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in gpus_at(self.gpus)),
             **plan.environment,
         }
         if plan.resume_from:
@@ -185,7 +186,7 @@ class Attempt:
         )  # fmt: skip
 
     def sandbox(self, config_file: Path, pass_fds: tuple[int, ...]) -> SandboxSpec:
-        """The sandbox of the node process."""
+        """The sandbox of the node process. Raises `GpuAway`, `SandboxError`."""
         plan, paths = self.plan, self.paths
         most = self.limits
         limits = SandboxLimits(
@@ -204,8 +205,9 @@ class Attempt:
                 package_folder("worker"),
             ),
             writable=(paths.work,), environment=python_environment(), limits=limits, hostname=host_name(self.node),
-            loopback=max(plan.world_size, plan.most) > 1, gpus=self.gpus, pass_fds=pass_fds,
-            overlay=self._overlay(), share_network=self.several_nodes and not plan.network,
+            loopback=max(plan.world_size, plan.most) > 1, pass_fds=pass_fds,
+            gpus=tuple(gpu.minor for gpu in gpus_at(self.gpus)), overlay=self._overlay(),
+            share_network=self.several_nodes and not plan.network,
             hosts=self._hosts(), peers=self._peers(),
             minimum_level=plan.minimum_sandbox_level,
         )  # fmt: skip

@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import shutil
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +16,20 @@ import psutil
 
 from worker import host_limits
 from worker.home import home
+
+
+class GpuAway(OSError):
+    """A GPU that a run was given does not answer."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What others than NVML call a GPU: its own index counts neither as CUDA does nor as the device files do."""
+
+    uuid: str
+    """For CUDA_VISIBLE_DEVICES, whose plain numbers count the GPUs that a process may open, the fastest first."""
+    minor: int
+    """Of its device file, /dev/nvidiaN."""
 
 
 @lru_cache(maxsize=1)
@@ -74,6 +89,22 @@ def _gpus() -> list[dict[str, Any]]:
             memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
             found.append({"kind": "cuda", "index": index, "model_name": name, "memory_bytes": memory, "uuid": uuid})
     return found
+
+
+def gpus_at(indices: tuple[int, ...]) -> tuple[Gpu, ...]:
+    """The GPUs with these NVML indices, in this order. Raises `GpuAway`."""
+    nvml = _nvml() if indices else None
+    if nvml is None and indices:
+        raise GpuAway("the NVIDIA driver does not answer")
+    return tuple(_gpu_at(nvml, index) for index in indices)
+
+
+def _gpu_at(nvml: Any, index: int) -> Gpu:
+    try:
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        return Gpu(text_of(nvml.nvmlDeviceGetUUID(handle)), int(nvml.nvmlDeviceGetMinorNumber(handle)))
+    except nvml.NVMLError as error:
+        raise GpuAway(f"GPU {index} does not answer: {error}") from error
 
 
 def _gpu_count(nvml: Any) -> int:

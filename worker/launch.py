@@ -7,8 +7,8 @@ exit it ends the others. Horovod is known only here and in `worker.runtime.colle
 Exit codes: 0 all ranks done, 75 all paused or done, otherwise the code of the rank that ended badly first
 (128 + number for a signal). What each rank did goes to the status pipe as JSON lines:
 `{"rank", "pid"}` when started, `{"rank", "code", "own"}` when ended (`own`: not ended by this process). On several
-nodes the first one says `{"port"}` once its rendezvous is open; its supervisor brings it to the others', and each
-supervisor writes the port file when all nodes are there (`worker.meeting`).
+nodes the first one says `{"port"}` once its rendezvous, or with the twin its door, is open; its supervisor brings it
+to the others', and each supervisor writes the port file when all nodes are there (`worker.meeting`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 import os
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
@@ -152,10 +153,11 @@ def open_rendezvous(config: LaunchConfig, tell: Callable[[dict[str, Any]], None]
     port = 0
     if config.first:
         port = _serve_horovod(config) if config.backend == "horovod" else config.port or _free_port(config.address)
-        tell({"port": port})
+        tell({"port": _serve_door(config, port) if config.port_file and config.backend == "torch" else port})
     if config.port_file is None:
         return port
-    return await_port(config, config.port_file)
+    met = await_port(config, config.port_file)
+    return port if config.first else met
 
 
 def _serve_horovod(config: LaunchConfig) -> int:
@@ -169,6 +171,19 @@ def _serve_horovod(config: LaunchConfig) -> int:
     return int(server.server_address[1])
 
 
+def _serve_door(config: LaunchConfig, port: int) -> int:
+    """Where other nodes see that they reach this one, and are told `port`: there the twin's store opens only when the
+    first rank has read its data, which may take long."""
+
+    class Door(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(str(port).encode())
+
+    server = socketserver.ThreadingTCPServer((config.address, 0), Door)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return int(server.server_address[1])
+
+
 def _free_port(address: str) -> int:
     with socket.socket() as free:
         free.bind((address, 0))
@@ -176,7 +191,7 @@ def _free_port(address: str) -> int:
 
 
 def await_port(config: LaunchConfig, port_file: str) -> int:
-    """The port in the file, once it answers: Horovod's clients try three times half a second apart only."""
+    """The port in the file, or that its door tells, once it answers: Horovod's clients try only for a second."""
     while not Path(port_file).exists():  # others may fetch their data still; control sees to those that never come
         time.sleep(0.05)
     deadline = time.monotonic() + CONNECT_LIMIT_S
@@ -184,9 +199,10 @@ def await_port(config: LaunchConfig, port_file: str) -> int:
     while time.monotonic() < deadline:
         try:
             port = int(Path(port_file).read_text())
-            if not config.first:  # there the twin's own store opens with the first rank
-                socket.create_connection((config.address, port), timeout=2.0).close()
-            return port
+            if config.first:
+                return port
+            with socket.create_connection((config.address, port), timeout=2.0) as line:
+                return int(line.makefile().read()) if config.backend == "torch" else port
         except (OSError, ValueError) as error:
             problem = error
         time.sleep(0.05)

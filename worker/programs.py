@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from worker.devices import gpus_at
 from worker.plan import EXIT_REPORTED, RunPaths
 from worker.sandbox import Completed, SandboxError, SandboxLimits, SandboxTooWeak, python_environment, run_sandboxed
 from worker.signals import signal_name
@@ -100,6 +101,7 @@ class ProgramCall:
     memory_bytes: int = MEMORY_BYTES
     threads: int = THREADS
     gpus: tuple[int, ...] = ()
+    """NVML's indices."""
     loopback: bool = False
     """It starts ranks that talk to each other."""
 
@@ -213,16 +215,18 @@ def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None)
 
 def _sandboxed(call: ProgramCall, on_line: Callable[[str], None] | None) -> Completed:
     threads = str(call.threads)
-    environment = python_environment(
-        OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
-        CUDA_VISIBLE_DEVICES=",".join(map(str, call.gpus)),
-    )  # fmt: skip
     try:
+        gpus = gpus_at(call.gpus)
+        environment = python_environment(
+            OMP_NUM_THREADS=threads, MKL_NUM_THREADS=threads, DLH_THREADS=threads,
+            CUDA_VISIBLE_DEVICES=",".join(gpu.uuid for gpu in gpus),
+        )  # fmt: skip
         return run_sandboxed(
             list(call.argv), name=call.name, workdir=call.workdir, packages=("worker",), writable=call.writable,
             readonly=call.readonly, limits=SandboxLimits(memory_bytes=call.memory_bytes, file_bytes=FILE_BYTES),
-            environment=environment, minimum_level=call.minimum_level, timeout_s=call.timeout_s, gpus=call.gpus,
-            loopback=call.loopback, on_line=on_line, called_off=lambda: call.name in _called_off,
+            environment=environment, minimum_level=call.minimum_level, timeout_s=call.timeout_s,
+            gpus=tuple(gpu.minor for gpu in gpus), loopback=call.loopback, on_line=on_line,
+            called_off=lambda: call.name in _called_off,
         )  # fmt: skip
     except SandboxTooWeak as error:
         raise ProgramProblem(str(error), "Use a node with a stronger sandbox.", "sandbox_too_weak") from error

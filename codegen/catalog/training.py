@@ -43,6 +43,7 @@ def training_defaults(family: Family, facts: Facts, cost: Cost) -> Defaults:
         "warmup": (0.1, "the first steps of AdamW are the roughest"),
         "clip_norm": (1.0, "one odd batch cannot throw the weights far"),
         "class_weights": class_weights(facts),
+        "precision": ("auto", "16 bits only where the device is built for them"),
         "compression": ("none", "exact; 16 bits halve the messages where the network is the bottleneck"),
         "batch_norm": ("own", "no further messages; synced gives several ranks the result of one device"),
     }

@@ -57,6 +57,7 @@ _LABELS = {
     "training.ema": "Weight averaging",
     "training.rate_rule": "Rate for another batch",
     "training.accumulate": "Micro-batches per step",
+    "training.precision": "Computes in",
     "training.compression": "Gradient messages",
     "training.batch_norm": "Batch normalisation (sync)",
     "training.staleness": "Age of gradients (async)",
@@ -93,8 +94,8 @@ _GROUPS: tuple[tuple[str, bool, tuple[str, ...]], ...] = (
             "training.weight_decay", "training.schedule", "training.warmup", "training.label_smoothing",
             "training.class_weights",
             "training.ema", "training.clip_norm", "training.augment", "training.patience", "training.seed",
-            "training.accumulate", "training.compression", "training.batch_norm", "training.staleness",
-            "training.backup",
+            "training.precision", "training.accumulate", "training.compression", "training.batch_norm",
+            "training.staleness", "training.backup",
         ),
     ),
     (

@@ -38,8 +38,9 @@ def autos(value, field: str = "") -> list[str]:
 
 @pytest.mark.parametrize("profile", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("hardware", [TWO_CORES, ONE_GPU], ids=["cpu", "gpu"])
-def test_nothing_stays_auto_but_dataset_and_budget(profile, hardware):
-    assert autos(resolved("", profile, hardware)) == ["data.dataset", "budget.deadline", "budget.time_s"]
+def test_nothing_stays_auto_but_dataset_budget_and_what_the_device_decides(profile, hardware):
+    left = ["data.dataset", "budget.deadline", "budget.time_s", "training.precision"]
+    assert autos(resolved("", profile, hardware)) == left
 
 
 @pytest.mark.parametrize("profile", CASES.values(), ids=CASES)

@@ -1,16 +1,23 @@
-"""What a host tells of its devices while one of them is broken."""
+"""What a host tells of its devices, also while one of them is broken, and how a run is given them."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from worker import devices
+from worker import devices, programs
+from worker.attempt import Attempt
+from worker.plan import Limits, RankPlan, RunPaths, RunPlan
+from worker.sandbox import Completed, SandboxSpec, bwrap
 
 GIB = 1 << 30
+DONE = Completed(returncode=0, stdout="", stderr="", level=0)
 
 
 class NVMLError(Exception):
@@ -32,6 +39,7 @@ def three_gpus(monkeypatch: pytest.MonkeyPatch) -> Any:
         nvmlDeviceGetHandleByIndex=handle_of,
         nvmlDeviceGetName=lambda handle: f"GPU {handle}",
         nvmlDeviceGetUUID=lambda handle: f"GPU-{handle}{handle}".encode(),
+        nvmlDeviceGetMinorNumber=lambda handle: 7 - handle,
         nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(total=8 * GIB, used=GIB),
         nvmlDeviceGetUtilizationRates=lambda _handle: SimpleNamespace(gpu=50),
         nvmlDeviceGetPowerUsage=lambda _handle: 100_000,
@@ -50,6 +58,45 @@ def test_a_gpu_that_does_not_answer_keeps_no_other_device_from_being_reported() 
 @pytest.mark.usefixtures("three_gpus")
 def test_a_gpu_is_told_with_what_stays_the_same_when_its_number_changes() -> None:
     assert [device["uuid"] for device in devices.devices() if device["kind"] == "cuda"] == ["GPU-00", "GPU-22"]
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_a_rank_sees_its_gpus_by_what_cuda_and_the_device_files_call_them(tmp_path: Path) -> None:
+    ranks = tuple(RankPlan(rank=n, node="n", local_rank=n, device=f"cuda:{2 - 2 * n}", threads=1) for n in (0, 1))
+    plan = RunPlan(
+        job_id="j", token=1, mode="sync", ranks=ranks, job_dir=str(tmp_path), dataset_dir=str(tmp_path),
+        limits=Limits(memory_bytes=GIB, disk_bytes=GIB), minimum_sandbox_level=0, own_code=False,
+    )  # fmt: skip
+    attempt = Attempt(plan, RunPaths(tmp_path), "n")
+    told = [attempt.rank_environment(rank) for rank in ranks]
+    assert {one["CUDA_VISIBLE_DEVICES"] for one in told} == {"GPU-00,GPU-22"}
+    assert [one["DLH_DEVICE"] for one in told] == ["cuda:1", "cuda:0"]
+    assert bound(attempt.sandbox(tmp_path / "config.json", ()), tmp_path) == ["/dev/nvidia7", "/dev/nvidia5"]
+
+
+def bound(spec: SandboxSpec, etc: Path) -> list[str]:
+    """Device files of single GPUs that bubblewrap shows."""
+    argv = bwrap.command("bwrap", spec, etc=etc, as_root=False)
+    return [node for option, node in pairwise(argv) if option == "--dev-bind-try" and node[-1].isdigit()]
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_a_program_beside_training_sees_its_gpu_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(programs, "run_sandboxed", lambda *_, **options: given.update(options) or DONE)
+    call = programs.ProgramCall(name="c", argv=("true",), workdir=tmp_path, timeout_s=1.0, gpus=(2,))
+    programs.program_run(call)
+    assert given["environment"]["CUDA_VISIBLE_DEVICES"] == "GPU-22" and given["gpus"] == (5,)
+    assert given["environment"]["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    with pytest.raises(programs.ProgramProblem, match="GPU 1 does not answer: GPU is lost"):
+        programs.program_run(replace(call, gpus=(1,)))
+
+
+def test_a_gpu_of_a_host_without_a_driver_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_nvml", lambda: None)
+    assert devices.gpus_at(()) == ()
+    with pytest.raises(devices.GpuAway):
+        devices.gpus_at((0,))
 
 
 def test_a_driver_that_does_not_answer_keeps_no_core_from_being_reported(three_gpus: Any) -> None:

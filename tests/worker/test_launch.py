@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.waiting import wait_for
-from worker.launch import LaunchConfig, LocalRank, rank_environments
+from worker import launch
+from worker.launch import LaunchConfig, LocalRank, await_port, rank_environments
 
 HOSTS = [("dlh-a", 2), ("dlh-b", 1)]
+CONNECT_LIMIT_S = 4.0
 SUM = """
-import os, sys
+import os, sys, time
+time.sleep(float(os.environ.get("READS_S", 0)))
 if "HOROVOD_RANK" in os.environ:
     import torch, horovod.torch as hvd
     hvd.init()
@@ -29,6 +34,11 @@ else:
     dist.barrier()
     dist.destroy_process_group()
 os.write(1, f"sum {total}\\n".encode())
+"""
+IMPATIENT = f"""
+from worker import launch
+launch.CONNECT_LIMIT_S = {CONNECT_LIMIT_S}
+raise SystemExit(launch.main())
 """
 
 
@@ -61,11 +71,12 @@ def test_one_rank_is_told_nothing_of_others() -> None:
     assert rank_environments(lone, 0) == {0: {}}
 
 
-def start(hostname: str, folder: Path, backend: str) -> subprocess.Popen[str]:
+def start(hostname: str, folder: Path, backend: str, reads_s: float = 0.0) -> subprocess.Popen[str]:
+    """`reads_s`: how long the ranks need for their data."""
     writer = os.open(folder / f"{hostname}.status", os.O_CREAT | os.O_WRONLY)
     out = (folder / f"{hostname}.out").open("w")
     ranks = [
-        LocalRank(rank=rank.rank, local_rank=rank.local_rank, stdout_fd=fd, stderr_fd=os.dup(fd), environment={})
+        replace(rank, stdout_fd=fd, stderr_fd=os.dup(fd), environment={"READS_S": str(reads_s)})
         for rank in config(hostname).ranks
         for fd in [os.dup(out.fileno())]
     ]
@@ -76,17 +87,21 @@ def start(hostname: str, folder: Path, backend: str) -> subprocess.Popen[str]:
     file = folder / f"{hostname}.json"
     file.write_text(body.to_json())
     fds = (writer, *(fd for rank in ranks for fd in (rank.stdout_fd, rank.stderr_fd)))
-    process = subprocess.Popen([sys.executable, "-m", "worker.launch", str(file)], pass_fds=fds, text=True)
+    process = subprocess.Popen([sys.executable, "-c", IMPATIENT, str(file)], pass_fds=fds, text=True)
     for fd in fds:
         os.close(fd)
     return process
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("backend", ["horovod", "torch"])
-def test_nodes_meet_at_the_first_node_s_rendezvous(tmp_path: Path, backend: str, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("backend", "reads_s"),
+    [("horovod", 0.0), ("torch", 0.0), ("torch", 2 * CONNECT_LIMIT_S)],
+    ids=["horovod", "torch", "torch, slow to read"],
+)
+def test_nodes_meet_at_the_first_node_s_rendezvous(tmp_path: Path, backend: str, reads_s: float, monkeypatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    nodes = [start(name, tmp_path, backend) for name in ("dlh-b", "dlh-a")]
+    nodes = [start("dlh-b", tmp_path, backend), start("dlh-a", tmp_path, backend, reads_s)]
     try:
         wait_for(lambda: "port" in (tmp_path / "dlh-a.status").read_text())
         told = json.loads((tmp_path / "dlh-a.status").read_text().splitlines()[0])
@@ -97,6 +112,15 @@ def test_nodes_meet_at_the_first_node_s_rendezvous(tmp_path: Path, backend: str,
             node.kill()
     said = "".join((tmp_path / f"{name}.out").read_text() for name, _ in HOSTS)
     assert said.count("sum 6.0") == 3
+
+
+def test_a_first_node_that_cannot_be_reached_is_named_with_what_to_look_at(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(launch, "CONNECT_LIMIT_S", 0.2)
+    with socket.socket() as taken:  # and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        (tmp_path / "port").write_text(str(taken.getsockname()[1]))
+        with pytest.raises(TimeoutError, match=r"127.0.0.1 cannot be reached .* Open the port"):
+            await_port(config("dlh-b", backend="torch", hint="Open the port."), str(tmp_path / "port"))
 
 
 def test_the_exit_code_is_that_of_the_rank_that_failed_first(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
+import socket
 import struct
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -38,6 +39,7 @@ CALL_ON_NODE = ARRIVAL
 """No network is cut within a node. Who waits there in vain waits for a rank that stands still, which the watchdog finds
 and names; one that gave up before would make it a lost rank, and have the run start again."""
 LOOK_S = 0.05
+CONNECT_S = 5.0
 
 
 class PeerLost(RuntimeError):
@@ -94,7 +96,7 @@ def _peers() -> Iterator[None]:
     """Name the failure of a collective call for what it is."""
     try:
         yield
-    except (RuntimeError, ValueError, ConnectionError) as error:  # hvd.init(): of a rank that never came a ValueError
+    except (RuntimeError, ValueError, OSError) as error:  # hvd.init(): of a rank that never came a ValueError
         raise PeerLost((str(error) or type(error).__name__).splitlines()[0]) from error
 
 
@@ -171,15 +173,16 @@ class TorchGroup:
 
     def __init__(self, device: torch.device, step_s: float = 0.0) -> None:
         import torch.distributed as dist
-        from torch.distributed.rendezvous import rendezvous
 
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        one_node = os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE", "")
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        one_node = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
         self._patience = CALL_ON_NODE if one_node else timedelta(seconds=max(CALL_LEAST_S, CALL_STEPS * step_s))
         with _peers():
-            store, rank, size = next(iter(rendezvous("env://", timeout=ARRIVAL)))
-            self._arrive(store, rank, size, Waiting(one_node=one_node))
+            waiting = Waiting(one_node=one_node)
+            store = self._store(rank, size, waiting)
+            self._arrive(store, rank, size, waiting)
             kind = "nccl" if device.type == "cuda" else "gloo"
             dist.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=self._patience)
         self._dist = dist
@@ -187,6 +190,20 @@ class TorchGroup:
         self.members: Any = None
         """The ranks that a sum is over; None: all."""
         self._first = 0
+
+    @staticmethod
+    def _store(rank: int, size: int, waiting: Waiting) -> Any:
+        """Where ranks meet. It is the first one's, and opens when that has read its data, unless torchrun has one.
+
+        torch's own rendezvous is silent while it waits, and complains in the log.
+        """
+        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+        address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        is_here = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+        if not is_here:
+            _await_listener(address, waiting)
+        return TCPStore(*address, size, is_master=is_here, timeout=ARRIVAL, wait_for_workers=False, multi_tenant=True)
 
     @staticmethod
     def _arrive(store: Any, rank: int, size: int, waiting: Waiting) -> None:
@@ -234,6 +251,20 @@ class TorchGroup:
         """Leave; the others must leave as well. One that left a moment earlier is no failure of this rank."""
         with suppress(RuntimeError):
             self._dist.destroy_process_group()
+
+
+def _await_listener(address: tuple[str, int], waiting: Waiting) -> None:
+    """Until somebody listens there. Raises `OSError` where nobody does after `ARRIVAL`."""
+    given_up_s = time.monotonic() + ARRIVAL.total_seconds()
+    while True:
+        try:
+            socket.create_connection(address, timeout=CONNECT_S).close()
+            return
+        except OSError:
+            if time.monotonic() >= given_up_s:
+                raise
+        waiting.look()
+        time.sleep(LOOK_S)
 
 
 def gather_bytes(group: Group, body: bytes) -> list[bytes]:

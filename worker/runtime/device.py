@@ -12,6 +12,9 @@ from worker.runtime.data import DataError
 from worker.runtime.heap import keep_freed_memory
 from worker.runtime.spec import Spec
 
+BF16_CAPABILITY = 8
+"""Least compute capability (Ampere) of GPUs with units for bfloat16."""
+
 
 def choose_device(wanted: str) -> torch.device:
     """`cpu`, `cuda`, `cuda:N`, or `auto`: a GPU if there is one. Raises `DataError` for a GPU that is not there."""
@@ -45,11 +48,17 @@ def set_up_torch(device: torch.device, threads: int) -> None:
         torch.set_float32_matmul_precision("high")
 
 
-class Rounding(AbstractContextManager[None]):
-    """Within it torch computes in bfloat16 where the device is much faster at that, until `exact` is set."""
+def is_built_for_bf16(device: torch.device) -> bool:
+    """Whether it computes in bfloat16 by itself; torch emulates it on older GPUs, slower than float32."""
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= BF16_CAPABILITY
 
-    def __init__(self, device: torch.device) -> None:
-        self.exact = device.type != "cuda" or not torch.cuda.is_bf16_supported()
+
+class Rounding(AbstractContextManager[None]):
+    """Within it torch computes in what `training.precision` says, until `exact` is set: then in float32."""
+
+    def __init__(self, device: torch.device, precision: str = "auto") -> None:
+        self.exact = not is_built_for_bf16(device) if precision == "auto" else precision == "float32"
+        self.name = "float32" if self.exact else "bfloat16"
         self._device = device.type
         self._inside: list[AbstractContextManager[None]] = []
 

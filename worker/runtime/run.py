@@ -60,7 +60,7 @@ class Run:
         self.device = choose_device(settings.device or str(spec.get("resources", {}).get("device", "auto")))
         self.generator = torch.Generator(self.device)
         """For random changes of a batch; seeded anew for every batch."""
-        self.autocast = Rounding(self.device)
+        self.autocast = Rounding(self.device, str(spec.training.get("precision", "auto")))
         self.position = Position()
         self.teller = Teller(reporter, self.position, self.epochs_total, settings.started_s, self.world_size)
         self.checkpointer = Checkpointer(self)
@@ -132,7 +132,7 @@ class Run:
             for note in notes:
                 self.reporter.note(note)
         ranks, threads = counted(self.world_size, "rank"), counted(torch.get_num_threads(), "thread")
-        place = f"{ranks} on {self.device}, {threads} each"
+        place = f"{ranks} on {self.device}, {threads} each, in {self.autocast.name}"
         self.reporter.say(f"{parameters:,} parameters, {len(dataset.train):,} training rows, {place}")
         if told := rate_line(self):
             self.reporter.say(told)

@@ -61,16 +61,16 @@ def _system(etc: Path) -> list[str]:
     return argv
 
 
-def gpu_nodes(indices: tuple[int, ...]) -> list[str]:
-    """Device nodes of these GPUs and of the driver; none without GPUs."""
-    names = [f"nvidia{index}" for index in indices] + (list(GPU_NODES) if indices else [])
+def gpu_nodes(minors: tuple[int, ...]) -> list[str]:
+    """Device nodes of the GPUs with these minor numbers and of the driver; none without GPUs."""
+    names = [f"nvidia{minor}" for minor in minors] + (list(GPU_NODES) if minors else [])
     return [f"/dev/{name}" for name in names]
 
 
-def _gpus(indices: tuple[int, ...]) -> list[str]:
-    if not indices:
+def _gpus(minors: tuple[int, ...]) -> list[str]:
+    if not minors:
         return []
-    argv = [part for node in gpu_nodes(indices) for part in ("--dev-bind-try", node, node)]
+    argv = [part for node in gpu_nodes(minors) for part in ("--dev-bind-try", node, node)]
     return [*argv, "--ro-bind", "/sys", "/sys"]
 
 

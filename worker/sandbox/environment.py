@@ -20,5 +20,6 @@ def python_environment(**more: str) -> dict[str, str]:
         "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONNOUSERSITE": "1",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # of devices we do not drive: torch looks through all packages for them
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # NVML's, for a program that numbers the GPUs anew
         **more,
     }  # fmt: skip

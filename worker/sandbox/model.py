@@ -93,7 +93,7 @@ class SandboxSpec:
     hosts: tuple[tuple[str, str], ...] = ()
     """More (address, name) pairs for /etc/hosts."""
     gpus: tuple[int, ...] = ()
-    """Indices of the GPUs whose device nodes are bound."""
+    """Minor numbers of the GPUs whose device nodes are bound."""
     pass_fds: tuple[int, ...] = ()
     minimum_level: int = 0
 

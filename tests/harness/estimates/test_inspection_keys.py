@@ -20,3 +20,8 @@ def test_what_changes_no_step_changes_no_key() -> None:
     spec = "training: {epochs: 3}\nmode: single\n"
     assert content_key({"spec.yaml": spec}, "data") == content_key({"spec.yaml": spec + "name: a*b\n"}, "data")
     assert content_key({"spec.yaml": spec}, "data") != content_key({"spec.yaml": spec.replace("3", "4")}, "data")
+
+
+def test_what_layers_compute_in_makes_another_key() -> None:
+    spec = "training: {epochs: 3, precision: auto}\n"
+    assert content_key({"spec.yaml": spec}, "data") != content_key({"spec.yaml": spec.replace("auto", "bf16")}, "data")

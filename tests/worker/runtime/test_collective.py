@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from datetime import timedelta
@@ -19,6 +20,7 @@ from worker.runtime.collective import CALL_LEAST_S, CYCLE_MS_LIMITS, WAKING, Tor
 from worker.watchdog import PATIENCE_MOST
 
 TEN_MINUTES_MS = "600000"
+HERE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 SUMS = (
     "import os, torch\n"
     "from worker.runtime.collective import join\n"
@@ -61,7 +63,7 @@ def test_a_message_does_not_wait_for_the_cycle_of_a_horovod_that_wakes() -> None
 def test_on_one_node_a_rank_by_torch_leaves_it_to_the_watchdog_to_end_who_stands_still(
     monkeypatch: pytest.MonkeyPatch, local: str
 ) -> None:
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": local}.items():
+    for name, value in {**HERE, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": local}.items():
         monkeypatch.setenv(name, value)
     looks = iter((False, False, True))
     store = SimpleNamespace(set=lambda *_: None, check=lambda _names: next(looks))
@@ -69,12 +71,37 @@ def test_on_one_node_a_rank_by_torch_leaves_it_to_the_watchdog_to_end_who_stands
     given: list[timedelta] = []
     monkeypatch.setattr(collective, "LOOK_S", 0.0)
     monkeypatch.setattr(arrival.pulse, "beat", lambda: beats.append(None))
-    monkeypatch.setattr(
-        sys.modules["torch.distributed.rendezvous"], "rendezvous", lambda *_, **__: iter([(store, 0, 2)])
-    )
+    monkeypatch.setattr(dist, "TCPStore", lambda *_, **__: store)
     monkeypatch.setattr(dist, "init_process_group", lambda *_, timeout, **__: given.append(timeout))
     TorchGroup(torch.device("cpu"), step_s=1.0)
     if local == "2":
         assert not beats and given[0].total_seconds() >= PATIENCE_MOST * CALL_LEAST_S
     else:
         assert len(beats) == 2 and given == [timedelta(seconds=CALL_LEAST_S)]
+
+
+@pytest.mark.parametrize("rank", ["0", "1"], ids=["the first", "another"])
+def test_a_rank_by_torch_says_that_it_lives_while_those_of_another_node_read_their_data(
+    monkeypatch: pytest.MonkeyPatch, rank: str
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    own = {**HERE, "MASTER_PORT": str(port), "RANK": rank, "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    beats: list[None] = []
+    other: list[dist.TCPStore] = []
+
+    def beat() -> None:
+        """The other one comes after some of these."""
+        beats.append(None)
+        if len(beats) == 5:
+            is_first = rank == "1"
+            other.append(dist.TCPStore("127.0.0.1", port, 2, is_master=is_first, wait_for_workers=False))
+            other[0].set("arrived/0" if is_first else "arrived/1", "here")
+
+    monkeypatch.setattr(arrival.pulse, "beat", beat)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    TorchGroup(torch.device("cpu"))
+    assert len(beats) >= 5

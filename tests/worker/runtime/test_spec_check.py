@@ -24,8 +24,9 @@ WORDS = (
     "adamw", "sgd", "adam", "cosine", "constant", "linear", "none", "balanced", "shift", "shift_flip", "fp16", "bf16",
     "cpu", "cuda", "gpu", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync", "random", "group",
     "time", "accuracy", "balanced_accuracy", "macro_f1", "log_loss", "r2", "rmse", "mae", "acc", "own", "synced",
+    "float32",
 )  # fmt: skip
-SETTLED = ("resources.device", "mode")
+SETTLED = ("resources.device", "mode", "training.precision")
 """In a program these may still be auto."""
 
 
@@ -58,6 +59,7 @@ def told_of(program: Path, old: str, new: str) -> dict[str, Any]:
         ("batch_size", "batch_size: -3", "training.batch_size must be a whole number from 1 to 10000000, not -3"),
         ("optimizer", "optimizer: adam", "training.optimizer must be one of adamw, sgd, not 'adam'"),
         ("learning_rate", "learning_rate: .nan", "training.learning_rate must be a number above 0, not nan"),
+        ("precision", "precision: fp16", "training.precision must be one of auto, float32, bf16, not 'fp16'"),
         ("warmup", "warmup: 1.0", "training.warmup must be a number from 0 to below 1, not 1.0"),
     ],
 )
