@@ -17,7 +17,7 @@ from worker.words import duration_words
 
 
 def leaves_no_time(deadline_at: datetime | None, run_most_s: float, cost: RangeCost) -> bool:
-    """Whether a test, and the wait for it, could cost a run that takes at most `run_most_s` its wished finish."""
+    """Whether a test, and the wait for it, could cost a run that takes at most `run_most_s` its requested finish."""
     if deadline_at is None:
         return False
     return timezone.now() + timedelta(seconds=run_most_s + cost.time_s + UNASKED_WAIT_LIMIT_S) > deadline_at

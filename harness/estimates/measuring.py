@@ -1,6 +1,6 @@
 """Jobs submitted without an offer whose program cannot be read: a few real steps tell how long they take.
 
-Only for a wished finish: it is promised then, or the job says why not. Without one the job runs as well.
+Only for a requested finish: it is promised then, or the job says why not. Without one the job runs as well.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def _catch_up(job: Job) -> bool:
 
 
 def unpromised_tell(job: Job, state: PromiseState, why: str = "") -> None:
-    """Say of a waiting job without an estimate what becomes of its wished finish; the same is said once."""
+    """Say of a waiting job without an estimate what becomes of its requested finish; the same is said once."""
     promise = promise_told(state, why)
     waiting = Job.objects.filter(pk=job.pk, state=JobState.QUEUED, promised_at=None, options=[])
     if promise_state(job) != state and waiting.update(promise=promise):

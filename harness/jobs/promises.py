@@ -1,4 +1,4 @@
-"""What became of a wished finish, as `Job.promise` keeps it: a state that code asks for, a sentence for people."""
+"""What became of a requested finish, as `Job.promise` keeps it: a state that code asks for, a sentence for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.jobs.models import Job
 
 
 class PromiseState(StrEnum):
-    """What is said of a job's wished finish."""
+    """What is said of a job's requested finish."""
 
     NONE = "none"
     """Nothing: no finish is wished, it is not submitted yet, or a person paused it."""
@@ -58,5 +58,5 @@ def promise_told(state: PromiseState, why: str = "") -> dict[str, Any]:
 
 
 def promise_state(job: Job) -> PromiseState:
-    """What is said of its wished finish."""
+    """What is said of its requested finish."""
     return PromiseState(job.promise.get("state", PromiseState.NONE))

@@ -159,7 +159,7 @@ class JobOut(Schema):
 
 
 class PromiseOut(Schema):
-    """What admission said of the wished finish."""
+    """What admission said of the requested finish."""
 
     state: PromiseState = PromiseState.NONE
     text: str = Field("", description="The same in words.")
