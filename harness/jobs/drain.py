@@ -9,13 +9,14 @@ from datetime import datetime
 
 from harness.accounts.access import require_admin
 from harness.accounts.models import User
+from harness.jobs.control.reserved_pool import own_part, projects_kept_for, with_started
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.models import Allocation, Job
 from harness.moments import moment_of
 from harness.pool.models import Node
 from harness.pool.naming import node_named
 from scheduler.place import place
-from scheduler.types import Decision, PoolView, WaitCode, WaitReason
+from scheduler.types import ChangeKind, Decision, PoolView, WaitCode, WaitReason
 
 STUCK = frozenset(
     {
@@ -27,6 +28,7 @@ STUCK = frozenset(
     }
 )
 """Reasons that no end of another job takes away."""
+PAUSED = "It would be paused for a job that goes before it, and resume later."
 LATER_S = 60.0
 """A finish that moves by less is not worth a line."""
 
@@ -43,7 +45,7 @@ class RunningThere:
 
 @dataclass(frozen=True, kw_only=True)
 class Affected:
-    """A waiting job that would be held back, or would end sooner."""
+    """A job that would be held back or paused, or one that waits and would end sooner."""
 
     job: Job
     finish_before: datetime | None
@@ -64,12 +66,25 @@ class Outlook:
     waits: Mapping[str, WaitReason]
     starting: Set[str]
     """Ids of those that start now."""
+    paused: Set[str] = frozenset()
+    """Ids of those that run now and would be paused."""
 
     @staticmethod
-    def of(decision: Decision) -> Outlook:
-        """By one decision alone."""
-        starting = {placement.job_id for placement in decision.placements}
-        return Outlook(expected=decision.expected, waits=decision.waits, starting=starting)
+    def of(decision: Decision, *own: Decision) -> Outlook:
+        """By a decision about the whole pool, and those about parts of it that are kept for projects."""
+        expected = dict(decision.expected)
+        for job_id, told in (item for made in own for item in made.expected.items()):
+            if job_id not in expected or told[1] < expected[job_id][1]:
+                expected[job_id] = told
+        placed = {start.job_id for made in own for start in made.placements}
+        served = {*placed, *(job_id for made in own for job_id in made.expected)}
+        changes = (change for made in (decision, *own) for change in made.changes)
+        return Outlook(
+            expected=expected,
+            waits={job_id: why for job_id, why in decision.waits.items() if job_id not in served},
+            starting={placement.job_id for placement in decision.placements} | placed,
+            paused={change.job_id for change in changes if change.kind is ChangeKind.PAUSE},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +107,7 @@ def drain_consequences(*, user: User, name: str) -> Consequences:
     finishes = [there.finish_at for there in running]
     known = [finish for finish in finishes if finish is not None]
     drained = _drained(facts.pool, name)
-    found = affected(facts, Outlook.of(_decide(facts, facts.pool)), Outlook.of(_decide(facts, drained)))
+    found = affected(facts, _outlook(facts), _outlook(replace(facts, pool=drained)))
     return Consequences(
         node=node,
         running=running,
@@ -118,15 +133,23 @@ def _drained(pool: PoolView, name: str) -> PoolView:
     return replace(pool, nodes=nodes)
 
 
-def _decide(facts: Facts, pool: PoolView) -> Decision:
-    return place(facts.views, pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+def _outlook(facts: Facts) -> Outlook:
+    """As control decides: on devices kept for a project its own jobs come first, then all on the rest."""
+    own = []
+    for project in projects_kept_for(facts):
+        views, pool, quotas = own_part(facts, project)
+        made = place(views, pool, facts.now_s, policy=facts.setting.policy, quotas=quotas)
+        own.append(made)
+        facts = with_started(facts, [start for start in made.placements if not start.waits_for])
+    whole = place(facts.views, facts.pool, facts.now_s, policy=facts.setting.policy, quotas=facts.quotas)
+    return Outlook.of(whole, *own)
 
 
 def affected(facts: Facts, before: Outlook, after: Outlook) -> tuple[Affected, ...]:
-    """Waiting jobs that would finish later or sooner, or would not start at all."""
-    waiting = [view.job_id for view in facts.views if not view.is_running]
-    found = (_held_back(facts, job_id, before, after) or _gaining(facts, job_id, before, after) for job_id in waiting)
-    return tuple(row for row in found if row is not None)
+    """Jobs that would finish later or be paused, and waiting ones that would finish sooner or not start at all."""
+    found = [_held_back(facts, view.job_id, before, after) for view in facts.views]
+    waiting = [view.job_id for view, row in zip(facts.views, found, strict=True) if row is None and not view.is_running]
+    return tuple(row for row in (*found, *(_gaining(facts, one, before, after) for one in waiting)) if row is not None)
 
 
 def _held_back(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Affected | None:
@@ -137,15 +160,17 @@ def _held_back(facts: Facts, job_id: str, before: Outlook, after: Outlook) -> Af
     later = was is not None and will is not None and will[1] - was[1] > LATER_S
     # It would wait behind jobs of which nobody knows when they end.
     lost = reason is not None and will is None and (was is not None or job_id in before.starting)
-    if not later and not lost and not (stuck and not was_stuck):
+    paused = job_id in after.paused and job_id not in before.paused
+    if not later and not lost and not paused and not (stuck and not was_stuck):
         return None
     job = facts.jobs[job_id]
     finish = _time(will) if not stuck else None
+    why = PAUSED if paused else reason.text if reason else ""
     return Affected(
         job=job,
         finish_before=_time(was),
         finish_after=finish,
-        why=reason.text if finish is None and reason else "",
+        why=why if finish is None or paused else "",
         breaks_promise=job.promised_at is not None and (finish is None or finish > job.promised_at),
     )
 

@@ -70,18 +70,8 @@ def _outlook(facts: Facts, kept: Reserved) -> Outlook:
     own = place(views, pool, at_s, policy=facts.setting.policy, quotas=quotas)
     if then is facts:
         whole = _decide(with_started(facts, [start for start in own.placements if not start.waits_for]))
-    expected = dict(whole.expected)
-    for job_id, told in own.expected.items():
-        if job_id not in expected or told[1] < expected[job_id][1]:
-            expected[job_id] = told
-    placed = {start.job_id for start in own.placements}
-    return Outlook(
-        expected=expected,
-        waits={
-            job_id: why for job_id, why in whole.waits.items() if job_id not in placed and job_id not in own.expected
-        },
-        starting={start.job_id for start in whole.placements} | (placed if then is facts else set()),
-    )
+    outlook = Outlook.of(whole, own)
+    return outlook if then is facts else replace(outlook, starting={start.job_id for start in whole.placements})
 
 
 def _later(facts: Facts, whole: Decision, at_s: float) -> Facts:

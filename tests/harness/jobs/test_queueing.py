@@ -20,8 +20,10 @@ from harness.jobs.queueing import job_priority_set, options_words, queue_rows
 from harness.jobs.quota_use import quota_rows
 from harness.jobs.timelines import HIDDEN, bucket_cells, pool_timeline, use_rows, window_of
 from harness.pages.use_view import use_totals
-from harness.pool.models import Device, Node
+from harness.pool.models import Device, Node, PoolSetting
 from harness.pool.quotas import quota_set
+from harness.pool.reservations import reservation_create
+from harness.pool.services import pool_setting_get
 from scheduler.types import Option
 from tests.harness.jobs.helpers import event, place_now, queue
 from tests.harness.jobs.test_queue_order import names, three
@@ -256,3 +258,34 @@ def test_quotas_show_what_is_held_and_borrowed(job_make, people, node_make):
     (row,) = quota_rows(user=people.viewer)
     assert (row.held, row.borrowed) == (2, 1)
     assert quota_rows(user=people.outsider) == []
+
+
+@pytest.mark.django_db
+def test_a_drain_names_running_jobs_that_would_be_paused_for_those_it_moves(job_make, people, node_make):
+    """Served by priority: who was to start on the drained node pauses a lesser job on another one."""
+    pool_setting_get()
+    PoolSetting.objects.update(policy="fifo")
+    node_make("other", cpus=1)
+    lesser, greater = job_make(name="lesser"), job_make(name="greater")
+    for job in (lesser, greater):
+        job_options_set(job, [Option(kind="cpu", count=1, rate_per_s=1 / 3600)], slowdown=1.2)
+    queue(lesser)
+    tick()
+    Job.objects.filter(pk=lesser.pk).update(state="running", step=10)
+    node_make("drained", cpus=1)
+    queue(greater)
+    Job.objects.filter(pk=greater.pk).update(priority=5)
+    (row,) = drain_consequences(user=people.admin, name="drained").delayed
+    assert row.job.name == "lesser" and "would be paused" in row.why
+    assert drain_consequences(user=people.admin, name="other").delayed == ()
+
+
+@pytest.mark.django_db
+def test_a_drain_of_devices_kept_for_a_project_names_its_jobs_that_lose_them(job_make, people, node_make):
+    node = node_make("kept", cpus=1)
+    later = timezone.now() + timedelta(hours=8)
+    reservation_create(user=people.admin, node=node.name, ends_at=later, purpose="course", project=people.project)
+    job_options_set(mine := job_make(name="mine"), [Option(kind="cpu", count=1, rate_per_s=1 / 60)], slowdown=1.2)
+    queue(mine)
+    (row,) = drain_consequences(user=people.admin, name="kept").delayed
+    assert row.job.name == "mine" and row.why
