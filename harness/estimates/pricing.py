@@ -6,7 +6,7 @@ Reads only.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from django.utils import timezone
@@ -26,6 +26,7 @@ from harness.pool.services import pool_setting_get
 from harness.rates.wishes import untested_steps
 from scheduler.estimation.doubt import twice_words
 from scheduler.estimation.estimate import Probe, estimate_all
+from scheduler.estimation.pipelines import PIPELINE
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.kinds import real_name
@@ -159,6 +160,7 @@ def _group(
 LEFT_LEAST = 0.01
 """A run that has made all its steps still starts, evaluates and saves."""
 _LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
+_STAGED = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
 _ONLY = (
     "This program cannot be read without running it: its figures come from a few real steps on one device, "
     "and nothing is known of other devices or of several at once."
@@ -229,7 +231,9 @@ def offer_compute(
     if only is not None:
         ways = tuple(way for way in ways if way.allocation == only)
     estimates = estimates_of(workload, ways, probes, even=wish.even)
-    priced = tuple(way for way in ways if way.allocation in estimates)
+    staged = _staged(workload, groups, wish) if only is None and _too_large(ways, estimates, wish) else ()
+    estimates |= estimates_of(workload, staged, probes, even=wish.even)
+    priced = tuple(way for way in (*ways, *staged) if way.allocation in estimates)
     ways = with_tests(untested_steps(job) if job else row.untested_steps, priced, estimates, deadline_at)
     left = max(LEFT_LEAST, work_left(job)) if job else 1.0
     now_s = timezone.now().timestamp()
@@ -248,11 +252,24 @@ def offer_compute(
     )  # fmt: skip
     offer = _explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [_LEFT.format(f"{left:.0%}")] if left < 1.0 else []
+    notes += [_STAGED] if staged else []
     guessed = openings.guessed and any(way.promised is None for way in ways)
     notes += _notes(list(estimates.values()), guessed, probes or {}) + _declared_note(groups)
     notes += link_notes(ways, links_read(ways), workload) + _reserved_note(project)
     notes += _looks_notes(probes or {}) + tests_told(offer)
     return offer, ([_ONLY] if only is not None else []) + notes
+
+
+def _too_large(ways: Iterable[Candidate], estimates: Mapping[Allocation, Estimate], wish: Wish) -> bool:
+    """Whether no process can hold the model and its rows on the devices that the person left open or fixed."""
+    asked = [estimates[way.allocation] for way in ways if wish.allows(way.allocation) and way.allocation in estimates]
+    return wish.mode is None and bool(asked) and not any(estimate.fits for estimate in asked)
+
+
+def _staged(workload: Workload, groups: Sequence[DeviceGroup], wish: Wish) -> tuple[Candidate, ...]:
+    """Pipelines, of which each rank holds a part of the model."""
+    found = candidates(workload, groups, wish=replace(wish, mode=PIPELINE))
+    return tuple(way for way in found if way.allocation.mode == PIPELINE)
 
 
 def _explained(

@@ -57,7 +57,7 @@ def test_devices_and_stages_fit_each_other(text: str, count: int, stages: int) -
         ("mode: pipeline+sync\nresources: {count: 2}", "pipeline.stages", "takes 4 devices or more, a multiple of 2"),
         ("mode: pipeline+sync\nresources: {count: 3}", "pipeline.stages", "do not make several"),
         ("mode: pipeline+sync\nresources: {count: 2}", "pipeline.stages", "do not make several"),
-        ("mode: pipeline\nresources: {count: 2}\npipeline: {stages: 1}", "pipeline.stages", "no pipeline"),
+        ("mode: pipeline\nresources: {count: 2}\npipeline: {stages: 1}", "pipeline.stages", "not a pipeline"),
         ("mode: pipeline\ntraining: {batch_size: 8}\npipeline: {micro_batches: 9}", "pipeline.micro_batches", "most 8"),
     ],
 )

@@ -99,7 +99,7 @@ def test_steps_on_one_device_promise_nothing_of_two(submitted, node_make):
     promises_catch_up()
     job.refresh_from_db()
     assert (job.promised_at, promise_state(job)) == (None, PromiseState.NOT_MEASURED)
-    assert "one device" in job.promise["text"]
+    assert "asks for other devices" in job.promise["text"]
 
 
 def test_a_job_without_a_wished_finish_is_not_measured(job_make, people, node_make):

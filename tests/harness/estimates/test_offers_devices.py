@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -25,6 +26,7 @@ from harness.jobs.options import options_of
 from harness.jobs.services import job_submit
 from harness.pool.models import Device, Node
 from harness.pool.reservations import reservation_hold
+from scheduler.offers.values import Hindrance
 from tests.harness.estimates.factories import workload_make
 from tests.harness.jobs.helpers import queue, run_now
 
@@ -183,3 +185,16 @@ def test_a_pipeline_is_offered_where_it_is_wished_and_keeps_its_width(job, node_
     assert accepted.resolved["spec"]["mode"] == "pipeline"
     assert accepted.resolved["spec"]["pipeline"]["stages"] == 2
     assert [(option.count, option.mode) for option in options_of(accepted)] == [(2, "pipeline")]
+
+
+def test_a_model_that_no_device_holds_is_offered_as_a_pipeline_over_several(people, node_make):
+    node_make("node-1", cpus=0, gpus=2)
+    Device.objects.update(memory_bytes=5 << 30)
+    large = replace(workload_make(batch=32), parameter_bytes=1 << 30, gradient_bytes=1 << 30, optimizer_bytes=2 << 30)
+    asked = Asked.of(kind="cuda")
+    priced = offer_priced(offer_make_workload(user=people.owner, workload=large.to_dict(), asked=asked))
+    alone = [line for line in priced.lines if line.allocation.mode != "pipeline"]
+    assert alone and all(line.hindrance is Hindrance.MEMORY for line in alone)
+    assert priced.chosen is not None and priced.chosen.allocation.mode == "pipeline"
+    small = offer_priced(offer_make_workload(user=people.owner, workload=workload_make().to_dict(), asked=asked))
+    assert all(line.allocation.mode != "pipeline" for line in small.lines)

@@ -136,7 +136,7 @@ def test_a_program_that_cannot_be_read_is_tried_on_a_device_instead(job, node_ma
     assert [line["estimate"]["time_basis"] for line in offer.body["lines"]] == ["measured"]
     assert "cannot be read without running it" in offer.notes[0]
     other = ask(job, count=2)
-    assert "known of 1 CPU core (core) alone" in other.body["text"]
+    assert "known only for 1 CPU core (core)" in other.body["text"]
 
 
 def test_where_no_device_is_idle_a_program_that_cannot_be_read_fails_its_offer(job, job_make, node_make, ask):

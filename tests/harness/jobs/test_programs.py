@@ -26,7 +26,9 @@ OWN_MODEL = "import torch\n\n\ndef build(spec):\n    return torch.nn.Linear(3, s
 def test_a_draft_has_a_program_on_disk_and_a_resolved_spec(job):
     names = [file["name"] for file in selectors.program_files(job)]
     assert names == ["model.py", "data.py", "train.py", "predict.py", "spec.yaml", "README.md"]
-    assert "auto" not in json.dumps(job.resolved["spec"]["training"])
+    training = job.resolved["spec"]["training"]
+    assert training.pop("precision") == "auto", "the device that it runs on decides"
+    assert "auto" not in json.dumps(training)
     assert job.task == "tabular_classification"
     assert job.family and job.metric_name and job.program_sha256 and not job.program_edited
     assert job.suggestions[0]["rank"] == 1

@@ -229,7 +229,7 @@ def test_the_pool_page_tells_admins_how_far_the_reading_of_events_is(
     page = client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     assert "1 min 15 s" in page and "&lt;host&gt;/12" in page and "<host>" not in page
     found.pop(0)
-    assert "does not respond" in client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
+    assert "does not answer" in client.get(reverse("pool_readers"), HTTP_HX_REQUEST="true").content.decode()
     client.force_login(world.owner)
     assert reverse("pool_readers") not in client.get("/pool/").content.decode()
 

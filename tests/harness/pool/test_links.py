@@ -73,7 +73,7 @@ def test_the_page_says_what_is_the_matter_with_a_link(link, pool_page, people):
     assert "Waits until both nodes are idle" in pool_page(people.mate)[1]
     Node.objects.filter(name="far").update(address="10.0.0.9")
     NodeLink.objects.filter(pk=row.pk).update(wanted_at=None)
-    assert "not used until it is timed anew" in pool_page(people.mate)[1]
+    assert "not used until it is timed again" in pool_page(people.mate)[1]
 
 
 @pytest.mark.parametrize(
