@@ -131,6 +131,6 @@ def test_a_machine_that_is_rebooted_says_so_and_its_run_goes_on_from_its_checkpo
     node.reboot()
     first, second = _second_attempt_runs(stack, made)
     assert (first["outcome"], first["failure"]["code"], second["nodes"]) == ("lost", "node_lost", ["far"])
-    assert "was started anew" in first["failure"]["message"]
+    assert "was restarted" in first["failure"]["message"]
     assert never_at_once(stack, made) == 2
     assert "Continuing from checkpoint" in _history(stack, made)

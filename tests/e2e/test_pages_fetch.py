@@ -80,4 +80,4 @@ def test_one_that_failed_says_why_and_is_removed(
     assert "404" in page.inner_text("[data-state=failed]")
     page.click("button:has-text('Remove')")
     until(page, "document.querySelector('[data-state=failed]') === null")
-    assert "missing.csv is not fetched any more" in page.inner_text("main")
+    assert "missing.csv is no longer being fetched" in page.inner_text("main")

@@ -105,7 +105,7 @@ def test_a_run_on_a_machine_that_was_started_anew_is_lost_and_told_so(job: JobFi
     wait_for(lambda: not job.processes())
     monkeypatch.setattr("worker.devices.boot_id", lambda: "of the next start")
     assert agent.sweep() == []
-    assert "was started anew" in job.exited().data["failure"]["message"]
+    assert "was restarted" in job.exited().data["failure"]["message"]
 
 
 def test_a_process_of_this_start_is_not_taken_for_a_supervisor_of_the_one_before(job: JobFixture, monkeypatch) -> None:
