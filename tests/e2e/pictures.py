@@ -68,13 +68,13 @@ def results_take(stack: RunningStack, page: Any, job: str) -> None:
 
 
 def offer_take(stack: RunningStack, page: Any, dataset: str) -> None:
-    """Every way to run a longer job by a deadline."""
+    """All options to run a longer job by a deadline."""
     deadline = (datetime.now(UTC) + DEADLINE_IN).replace(second=0, microsecond=0)
     spec = {**LONGER, "budget": {"deadline": deadline.isoformat()}}
     draft = stack.post("/jobs", {"project": stack.project, "dataset": dataset, "spec": spec})["id"]
     page.goto(f"/jobs/{draft}/cost/")
     page.wait_for_selector(".offer-table")
-    taken(page, "offer.png", "Every way to run it")
+    taken(page, "offer.png", "All options")
 
 
 @contextmanager
