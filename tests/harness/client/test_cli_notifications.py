@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_test_ends_as_the_message_did(dlh: Dlh, monkeypatch: pytest.MonkeyPatc
     def control(_: float) -> None:
         Delivery.objects.update(state=state, problem="It answered 404." * (code != 0), ended_at=timezone.now())
 
-    monkeypatch.setattr(notifications.time, "sleep", control)
+    monkeypatch.setattr(notifications, "time", SimpleNamespace(sleep=control, monotonic=time.monotonic))
     ended = dlh("notifications", "test")
     assert ended.code == code and state in ended.out and ("404" in ended.out) == bool(code)
 

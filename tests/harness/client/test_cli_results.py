@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -113,7 +115,7 @@ def node_exports(ended_job: Any, node_make: Any, tasks_sent: list[Any], monkeypa
         (folder / "model.onnx").write_bytes(b"model")
         export_done({"export_id": request["export_id"], **answers[0]})
 
-    monkeypatch.setattr(client.time, "sleep", answer)
+    monkeypatch.setattr(client, "time", SimpleNamespace(sleep=answer, monotonic=time.monotonic))
     return answers
 
 

@@ -203,7 +203,7 @@ class Hungry(nn.Module):
         self.layers = nn.ModuleList([nn.Linear(features, 60000), nn.Linear(60000, outputs)])
     def forward(self, numeric, categorical):
         x = self.layers[0](numeric)
-        for _ in range(12):
+        for _ in range(40):
             x = torch.tanh(x) * 1.5
         return self.layers[1](x)
 def build(spec):
@@ -230,13 +230,13 @@ def run_with_memory(program: Path, extra_bytes: int) -> Any:
 
 def test_out_of_memory_names_a_batch_size_that_fits(program: Path) -> None:
     (program / "model.py").write_text(HUNGRY)
-    samples.change_spec(program, training={"batch_size": 240, "ema": 0})
+    samples.change_spec(program, training={"batch_size": 120, "ema": 0})
     done = run_with_memory(program, 700 << 20)
     assert done.returncode == EXIT_REPORTED, done.stderr
     error = next(event["data"] for event in events(program / "work") if event["kind"] == "error")
     assert error["code"] == "out_of_memory"
     fitting = int(error["hint"].rstrip(".").split()[-1])
-    assert 1 <= fitting < 240
+    assert 1 <= fitting < 120
     samples.change_spec(program, training={"batch_size": fitting})
     done = run_with_memory(program, 700 << 20)
     assert done.returncode == 0, done.stderr
