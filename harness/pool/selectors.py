@@ -71,8 +71,6 @@ class PoolOverview:
     """The whole pool at one moment."""
 
     nodes: tuple[NodeRow, ...]
-    queued: int
-    """Jobs that wait."""
 
     @property
     def devices(self) -> int:
@@ -99,10 +97,7 @@ class PoolOverview:
 
 
 def pool_overview() -> PoolOverview:
-    """Nodes, devices, holders and reservations in three queries, plus the queue's length."""
-    from harness.jobs.models import Job
-    from worker.states import JobState
-
+    """Nodes, devices, holders and reservations in three queries."""
     now = timezone.now()
     by_node = _devices_by_node(now)
     nodes = tuple(
@@ -122,7 +117,7 @@ def pool_overview() -> PoolOverview:
         )
         for node in Node.objects.order_by("name")
     )
-    return PoolOverview(nodes=nodes, queued=Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count())
+    return PoolOverview(nodes=nodes)
 
 
 def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:

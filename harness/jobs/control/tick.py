@@ -21,16 +21,6 @@ from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.reserved_pool import own_part, projects_kept_for, with_started
-from harness.jobs.control.turn import (
-    Turn,
-    TurnKeeper,
-    TurnLost,
-    turn_again,
-    turn_drop,
-    turn_end,
-    turn_hold,
-    turn_take,
-)
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
@@ -40,6 +30,16 @@ from harness.jobs.services import stop_send
 from harness.jobs.states import job_move, job_note
 from harness.pool.models import Device, NodeState, PoolSetting
 from harness.pool.services import node_queue
+from harness.pool.turn import (
+    Turn,
+    TurnKeeper,
+    TurnLost,
+    turn_again,
+    turn_drop,
+    turn_end,
+    turn_hold,
+    turn_take,
+)
 from scheduler.place import place
 from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView, Quotas
 from worker.events import FailureCode
