@@ -135,6 +135,9 @@ class JobView:
     """Upper end over middle of the estimated run time, >= 1, of options that tell none of their own."""
     can_pause: bool = False
     """It can go on from a checkpoint, so that it may be paused or get other devices."""
+    data_on: frozenset[str] = frozenset()
+    """Nodes that have its data already: of places that are equally good they go first. Empty: it makes no difference,
+    or nobody knows."""
 
     def __post_init__(self) -> None:
         """Refuse what no policy could plan with."""

@@ -11,6 +11,7 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from codegen.types import Hardware
+from harness.pool.caches import description_shown
 from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, PoolSetting
 from harness.pool.networks import encryption_missing, is_loopback
 from harness.pool.reservations import reservation_list
@@ -108,7 +109,7 @@ def pool_overview() -> PoolOverview:
             memory_bytes=node.memory_bytes,
             sandbox_level=node.sandbox_level,
             sandbox_reason=node.sandbox_reason,
-            description=node.description,
+            description=description_shown(node.description),
             heartbeat_age_s=(now - node.heartbeat_at).total_seconds() if node.heartbeat_at else None,
             address=node.address,
             near=node.near,

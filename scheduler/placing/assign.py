@@ -195,14 +195,14 @@ class _Assigner:
         free, zone = self._free, self._zone(level)
         if option.parts:
             return self._mixed(job, option, first, own, zone)
-        for shelf in self._likely(option, first, zone):
+        for shelf in self._likely(job, option, first, zone):
             pick = free.pick(shelf, job, option, option.count, own)
             if pick:
                 return [pick]
         may_span = self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)
         return self._spanning(job, option, own, zone) if may_span else None
 
-    def _likely(self, option: Option, first: Sequence[str], zone: Zone) -> Iterator[Shelf]:
+    def _likely(self, job: JobView, option: Option, first: Sequence[str], zone: Zone) -> Iterator[Shelf]:
         """Nodes that could take the whole gang, in the order in which they are tried; only looked up when asked for."""
         free = self._free
         if option.count > free.widest:
@@ -211,7 +211,7 @@ class _Assigner:
             shelf = free.shelves.get(name)
             if shelf is not None and zone.has(shelf.node):
                 yield shelf
-        yield from free.by_free(option, zone)
+        yield from free.by_free(job, option, zone)
         yield from free.with_coming(option, zone)
 
     def _mixed(

@@ -59,6 +59,8 @@ class Ledger:
         }
         self._lanes: dict[tuple[str, Want], Lane] = {}
         self._shapes: dict[tuple[object, ...], _Shape] = {}
+        self._with_data: dict[frozenset[str], Mask] = {}
+        """Nodes that have some data -> which places they are."""
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether some present place would fit the job if it were idle."""
@@ -68,7 +70,7 @@ class Ledger:
         """A place where the job can run from now to `end_s` and delay nobody; None where there is none."""
         shape, gate = self._shape(job, option), self._gates.get(option.kind)
         allowed = shape.allowed if gate is None else shape.allowed & (gate >= end_s)
-        for place in shape.lane.fitting(option.count, end_s, allowed):
+        for place in shape.lane.fitting(option.count, end_s, allowed, self._liked(job)):
             memory = self.places[place].memory
             if not option.memory_bytes or (memory and memory.usable(end_s, Want()) >= option.memory_bytes):
                 return place
@@ -165,6 +167,16 @@ class Ledger:
         return not option.memory_bytes or bool(
             where.memory and where.memory.usable(end_s, Want(), gone) >= option.memory_bytes
         )
+
+    def _liked(self, job: JobView) -> Mask | None:
+        """Places that have the job's data; None where it makes no difference."""
+        if not job.data_on:
+            return None
+        found = self._with_data.get(job.data_on)
+        if found is None:
+            names = [place.name in job.data_on for place in self.places]
+            found = self._with_data[job.data_on] = np.array(names, dtype=np.bool_)
+        return found
 
     def _shape(self, job: JobView, option: Option) -> _Shape:
         """What all jobs that ask for the same share."""

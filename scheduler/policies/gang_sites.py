@@ -156,8 +156,8 @@ class GangSites:
         return False
 
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
-        width, level = option.count, job.minimum_sandbox_level
-        return chain.from_iterable([self._groups[key].candidates(width, level) for key in self._keys(option)])
+        width, level, data_on = option.count, job.minimum_sandbox_level, job.data_on
+        return chain.from_iterable([self._groups[key].candidates(width, level, data_on) for key in self._keys(option)])
 
     def _find_mixed(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float

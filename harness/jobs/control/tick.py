@@ -17,6 +17,7 @@ from django.utils import timezone
 from harness.broker import task_send
 from harness.database import DATABASE_AWAY
 from harness.jobs.admission import promise_give, promises_catch_up, unmeasured_start
+from harness.jobs.control.ahead import data_foreseen, data_send_ahead
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
 from harness.jobs.control.plans import plan_make
@@ -65,6 +66,7 @@ def tick() -> int:
                 disks = _disks(facts, *decisions) if decisions else {}
             if decisions:
                 started += _carry_out_all(keeper.turn, facts, disks, *decisions)
+                _data_ahead(facts, *decisions)
             if turn_end(keeper.turn):
                 return started
         except TurnLost:
@@ -117,6 +119,13 @@ def _carry_out_all(
         started = sum(_start(facts, disks, placement) for placement in placements)
         expectations_write(facts, decision)
     return started
+
+
+def _data_ahead(facts: Facts, decision: Decision, own: Sequence[Decision]) -> None:
+    """Have data copied to where jobs are going to start; of those that start now the attempt sees to it itself."""
+    made = (*own, decision)
+    starting = {start.job_id for one in made for start in one.placements if _starts(facts, start)}
+    data_send_ahead(data_foreseen(facts, made, starting))
 
 
 def _place(facts: Facts, views: Sequence[JobView], pool: PoolView, quotas: Quotas) -> Decision:
