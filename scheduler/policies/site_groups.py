@@ -100,8 +100,12 @@ class Group:
             return ()
         if self.is_large:
             return self._free_or_soonest(width, level)
-        fitting = [site for site in self.sites if site.level >= level and site.total >= width]
+        fitting = self.fitting(width, level)
         return sorted(fitting, key=lambda site: site.devices.floor) if len(fitting) > 1 else fitting
+
+    def fitting(self, width: int, level: int) -> list[GangSite]:
+        """All sites that would fit the gang if they were idle."""
+        return [site for site in self.sites if site.level >= level and site.total >= width]
 
     def _free_or_soonest(self, width: int, level: int) -> Iterator[GangSite]:
         # The fullest of those that are free: large gaps stay for wide jobs.
