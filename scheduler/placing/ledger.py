@@ -67,14 +67,24 @@ class Ledger:
         return self._shape(job, option).anywhere
 
     def fits_now(self, job: JobView, option: Option, end_s: float) -> int | None:
-        """A place where the job can run from now to `end_s` and delay nobody; None where there is none."""
+        """A place where the job can run from now to `end_s` and delay nobody, of those the one where it was lost least;
+        None where there is none."""
         shape, gate = self._shape(job, option), self._gates.get(option.kind)
         allowed = shape.allowed if gate is None else shape.allowed & (gate >= end_s)
-        for place in shape.lane.fitting(option.count, end_s, allowed, self._liked(job)):
-            memory = self.places[place].memory
-            if not option.memory_bytes or (memory and memory.usable(end_s, Want()) >= option.memory_bytes):
-                return place
-        return None
+        fitting = (
+            place
+            for place in shape.lane.fitting(option.count, end_s, allowed, self._liked(job))
+            if not option.memory_bytes or self._has_memory(place, option, end_s)
+        )
+        return min(fitting, key=partial(self._losses, job), default=None) if job.avoid else next(fitting, None)
+
+    def _has_memory(self, place: int, option: Option, end_s: float) -> bool:
+        memory = self.places[place].memory
+        return memory is not None and memory.usable(end_s, Want()) >= option.memory_bytes
+
+    def _losses(self, job: JobView, place: int) -> int:
+        """How often the job was lost there; which nodes of several it gets is decided later."""
+        return job.avoid.get(self.places[place].name, 0)
 
     def soonest(self, job: JobView, option: Option) -> tuple[float, int | None]:
         """(when the job can start for sure behind everything that is planned, where); infinite: nobody can tell."""
@@ -149,7 +159,7 @@ class Ledger:
             for place in self._held.get(name, ()):
                 by_place.setdefault(place, []).append(name)
         ways: list[tuple[int, list[str]]] = []
-        for place in sorted(by_place):
+        for place in sorted(by_place, key=lambda place: (self._losses(job, place), place)):
             if not allowed[place]:
                 continue
             here = [name for name in candidates if name in everywhere] if everywhere else by_place[place]

@@ -102,10 +102,14 @@ class Group:
             return ()
         if self.is_large:
             return self._free_or_soonest(width, level, data_on)
-        fitting = [site for site in self.sites if site.level >= level and site.total >= width]
+        fitting = self.fitting(width, level)
         if len(fitting) > 1 and data_on:
             fitting.sort(key=lambda site: site.name not in data_on)
         return sorted(fitting, key=lambda site: site.devices.floor) if len(fitting) > 1 else fitting
+
+    def fitting(self, width: int, level: int) -> list[GangSite]:
+        """All sites that would fit the gang if they were idle."""
+        return [site for site in self.sites if site.level >= level and site.total >= width]
 
     def _free_or_soonest(self, width: int, level: int, data_on: frozenset[str]) -> Iterator[GangSite]:
         # The fullest of those that are free: large gaps stay for wide jobs.

@@ -20,6 +20,7 @@ from harness.jobs.admission import promise_give, promises_catch_up, unmeasured_s
 from harness.jobs.control.ahead import data_foreseen, data_send_ahead
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
+from harness.jobs.control.losses import placed_words
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.reserved_pool import own_part, projects_kept_for, with_started
 from harness.jobs.control.views import Facts, facts_read
@@ -225,7 +226,7 @@ def _claim(
         JobState.PLACED,
         if_token=job.token,
         token=token,
-        message=f"Placed on {', '.join(plan.nodes)}",
+        message=placed_words(job, plan.nodes),
         data={"nodes": list(plan.nodes), "devices": [f"{device.kind}:{device.index}" for device in devices]},
         placed_at=timezone.now(),
         **unmeasured_start(job),

@@ -13,6 +13,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from harness.jobs.control.held import Held, held_read, names_at_start
+from harness.jobs.control.losses import Losses, losses_read
 from harness.jobs.models import Job
 from harness.jobs.options import (
     options_narrower,
@@ -89,9 +90,10 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     for one in holding:
         held[one.job_id].append(one)
     running = [job for job in rows.filter(busy) if held[job.pk]]
-    shown: list[tuple[Job, Sequence[Held]]] = [(job, ()) for job in queued]
-    shown += [(job, held[job.pk]) for job in running]
-    views = [view for job, devices in shown if (view := _view_or_none(job, setting, now, devices)) is not None]
+    lost = losses_read(queued)
+    found = [_view_or_none(job, setting, now, avoid=lost.get(job.pk)) for job in queued]
+    found += [_view_or_none(job, setting, now, held[job.pk]) for job in running]
+    views = [view for view in found if view is not None]
     jobs = {job.pk: job for job in [*queued, *running]}
     pool, caches = pool_view(now, setting, holding), caches_get()
     return Facts(
@@ -127,10 +129,12 @@ def dataset_of(job: Job) -> str:
     return job.dataset_sha256 or job.dataset.sha256
 
 
-def _view_or_none(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]) -> JobView | None:
+def _view_or_none(
+    job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = (), avoid: Losses | None = None
+) -> JobView | None:
     """One job; None where what is known of it makes no sense: it must not keep all others from being served."""
     try:
-        return job_view(job, setting, now, held)
+        return job_view(job, setting, now, held, avoid)
     except (ValueError, OverflowError):
         _log.exception("job %s cannot be planned with", job.pk)
         return None
@@ -146,8 +150,10 @@ def _is_delayed(job: Job, now: datetime) -> bool:
     return job.retry_at is not None and now < job.retry_at <= now + timedelta(seconds=MOST_S)
 
 
-def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = ()) -> JobView:
-    """One job; `held` are its devices, in rank order."""
+def job_view(
+    job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = (), avoid: Losses | None = None
+) -> JobView:
+    """One job; `held` are its devices, in rank order; `avoid`: as in `JobView`."""
     options, running, slowdown = options_of(job), None, slowdown_of(job)
     if held:
         option = _running_option(job, held)
@@ -173,6 +179,7 @@ def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]
         minimum_sandbox_level=setting.minimum_sandbox_level(own_code=job.own_code),
         slowdown=slowdown,
         can_pause=may_pause and job.state == JobState.RUNNING,
+        avoid=avoid or {},
     )
 
 
