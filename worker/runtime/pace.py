@@ -112,6 +112,10 @@ class Pace:
         """Within it this rank waits for the others before its part of a step is done."""
         return self._watch.waiting()
 
+    def working(self) -> AbstractContextManager[None]:
+        """Within such a wait this rank does a part of its work (slowed down where that is declared)."""
+        return self._watch.working()
+
     def met(self) -> None:
         """The ranks have met: the next step begins."""
         self._meetings += 1

@@ -219,6 +219,24 @@ def test_the_others_wait_for_a_device_that_is_declared_slower_where_they_would_f
     assert clock.now_s == pytest.approx(32.0)
 
 
+def test_of_a_wait_only_the_work_within_it_is_drawn_out_on_a_device_that_is_declared_slower(clock: Clock) -> None:
+    watch = HostWatch(torch.device("cpu"), slowdown=3.0)
+    watch.start()
+    clock.now_s += 1.0
+    with watch.waiting():
+        clock.now_s += 5.0
+        with watch.working():
+            clock.now_s += 2.0
+        clock.now_s += 7.0
+        with watch.working():
+            clock.now_s += 1.0
+        clock.now_s += 4.0
+    clock.now_s += 1.0
+    watch.stop()
+    assert clock.slept_s == pytest.approx(10.0)
+    assert watch.newest_s == pytest.approx(15.0)
+
+
 def test_a_gpu_tells_nothing_of_a_step_in_which_it_waited_for_the_others(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

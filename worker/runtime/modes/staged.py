@@ -102,6 +102,7 @@ class Staged:
             self.plan, (before, chain.pieces[end - 1].boundary), self.stage, ranks,
             lines[self.replica].members, run.device, run.autocast, rows_needed,
         )  # fmt: skip
+        self._pipeline.working = run.pace.working
         self._alike, self._averager = alike[self.stage], None
         if self.replicas > 1:
             broadcast_model(self._net, self._alike)
@@ -175,8 +176,9 @@ class Staged:
             self._averager = GradientAverager(self._net, self._alike, self.run.device)
 
     def backward(self, net: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor, criterion: Criterion) -> Tensor:
-        """Micro-batch by micro-batch through the stages."""
-        return self._pipeline.step(net, inputs, targets, criterion)
+        """Micro-batch by micro-batch through the stages; but for its own passes this rank waits for its neighbours."""
+        with self.run.pace.waiting():
+            return self._pipeline.step(net, inputs, targets, criterion)
 
     def average(self, loss: Tensor, share: float, wishes: tuple[float, ...]) -> Tensor | None:
         """Average gradients over the pipelines; tell all ranks the loss, the norm of the gradient and the wishes."""
