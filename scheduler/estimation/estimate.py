@@ -14,8 +14,8 @@ from statistics import median
 from codegen.modes import STAGED
 from scheduler.estimation.calibration import MOST
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
-from scheduler.estimation.fit_memory import peak_interval
 from scheduler.estimation.intervals import LEVEL, log_range
+from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
 from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s
