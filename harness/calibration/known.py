@@ -13,9 +13,9 @@ from harness.jobs.models import DeviceUse, JobAttempt
 from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import NetworkKind, Node, NodeLink, NodeState
 from harness.pool.networks import ENCRYPTED
-from harness.pool.power import table_power
+from harness.pool.power import device_power, table_power
 from harness.pool.services import pool_setting_get
-from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
+from scheduler.estimation.device_model import POOL_TABLE, DeviceModel, PowerModel
 from scheduler.estimation.learning import RECENT, Finished, RanOut
 from scheduler.estimation.link import step_sums_s
 from scheduler.estimation.values import Allocation, Basis
@@ -66,6 +66,22 @@ def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
         return model
     power = replace(model.power, idle_w=entered.idle_w, busy_w=entered.busy_w, source=POOL_TABLE)
     return replace(model, power=power)
+
+
+def powers_known(keys: Collection[Key]) -> dict[Key, PowerModel]:
+    """What one device of each (kind, real name) draws, as estimates count it: as a calibration measured it, else the
+    admin's entry, else a data sheet."""
+    rows = DeviceModelRow.objects.filter(model_name__in={name for _, name in keys})
+    told = {(kind, name): power for kind, name, power in rows.values_list("kind", "model_name", "model__power")}
+    table = pool_setting_get().power_table
+    return {key: _power(key, told.get(key), table) for key in keys}
+
+
+def _power(key: Key, told: Mapping[str, Any] | None, table: Mapping[str, Any]) -> PowerModel:
+    if told and told["basis"] == Basis.MEASURED:
+        return PowerModel(**{**told, "basis": Basis.MEASURED})
+    entered = device_power(*key, table)
+    return PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED)
 
 
 def finished_of(kind: str, model_name: str) -> list[Finished]:

@@ -116,9 +116,8 @@ def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:
 
 def _peaks(jobs: Sequence[Finished], lost: Sequence[RanOut]) -> list[PeakSeen]:
     """What is known of peaks, each of the rank with most rows."""
-    known = [(job, job.peak_bytes, False) for job in jobs if job.peak_bytes is not None]
-    known += [(job, job.limit_bytes, True) for job in lost]
-    return [PeakSeen(workload=_at_once(job), peak_bytes=size, ran_out=out) for job, size, out in known]
+    seen = [PeakSeen(workload=_at_once(job), peak_bytes=job.peak_bytes) for job in jobs if job.peak_bytes is not None]
+    return seen + [PeakSeen(workload=_at_once(job), peak_bytes=job.limit_bytes, ran_out=True) for job in lost]
 
 
 def _at_once(job: Finished | RanOut) -> Workload:

@@ -24,6 +24,7 @@ from harness.calibration.ran_out import ran_out_learn
 from harness.estimates.pricing import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
 from harness.pool.models import Device, Node, NodeState
+from scheduler.estimation.device_model import PowerModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Allocation, Basis
@@ -56,7 +57,13 @@ def ended(job_make: Callable[..., Any], node_make: Callable[..., Any]) -> Callab
     """A job that ran on one core and succeeded; its steps took `step_s`."""
     from tests.harness.jobs.helpers import event, run_now
 
-    def make(step_s: float, *, estimated: bool = True, run_s: float = 60.0) -> Job:
+    def make(
+        step_s: float,
+        *,
+        estimated: bool = True,
+        run_s: float = 60.0,
+        before_end: Callable[[Job], None] = lambda job: None,
+    ) -> Job:
         from harness.jobs.control.effects import events_apply
 
         node_make("node-1")
@@ -70,6 +77,8 @@ def ended(job_make: Callable[..., Any], node_make: Callable[..., Any]) -> Callab
             )
         started = timezone.now() - timedelta(seconds=run_s)
         JobAttempt.objects.filter(pk=attempt.pk).update(started_at=started)
+        job.refresh_from_db()
+        before_end(job)
         events_apply(job.pk, [event(job, "exited", 9, time_s=time.time(), outcome="succeeded", failure=None)])
         job.refresh_from_db()
         assert job.state == "succeeded"
@@ -299,6 +308,40 @@ def test_a_gpu_job_counts_where_the_gpu_ran_out_and_not_its_host(ran_out: Callab
         JobAttempt.objects.filter(pk=attempt.pk).update(failure={**attempt.failure, "traceback": told})
         assert ran_out_learn() == 1
         assert RanOutRow.objects.get().limit_bytes == known
+
+
+def calibrate(busy_w: float) -> None:
+    """Have the power of such cores measured."""
+    power = PowerModel(idle_w=1.0, busy_w=busy_w, basis=Basis.MEASURED)
+    body = replace(prior_for(KIND, NAME), power=power).to_dict()
+    DeviceModelRow.objects.create(kind=KIND, model_name=NAME, fitted=body, model=body, fitted_at=timezone.now())
+
+
+def test_a_run_and_its_estimate_count_with_the_same_power(ended: Callable[..., Job]) -> None:
+    calibrate(busy_w=3.25)
+    job = ended(0.02)
+    use = job.uses.get()
+    told = job.estimate.estimate
+    span_s = (use.ended_at - use.started_at).total_seconds()
+    assert use.energy_j / span_s == pytest.approx(told["power_w"]) == pytest.approx(3.25)
+    job_learn(job.pk)
+    assert FinishedJobRow.objects.get().energy_basis == "modelled"
+
+
+def test_energy_that_the_packages_of_the_host_told_is_measured(ended: Callable[..., Job]) -> None:
+    from harness.jobs.models import ResourceSample
+
+    def metered(job: Job) -> None:
+        host = {"cores": 4, "cpu_percent": 25.0, "packages_w": 16.0}
+        data = {"ranks": [{"rank": 0, "cpu_percent": 100.0}], "host": host, "gpus": []}
+        ResourceSample.objects.create(job=job, token=job.token, time_s=1.0, data=data)
+
+    calibrate(busy_w=3.25)
+    job = ended(0.02, before_end=metered)
+    use = job.uses.get()
+    assert use.energy_j / (use.ended_at - use.started_at).total_seconds() == pytest.approx(1.0 + 12.0)
+    job_learn(job.pk)
+    assert FinishedJobRow.objects.get().energy_basis == "measured"
 
 
 def finished(actual_s: float, *, low: float = 8.0, mid: float = 10.0, high: float = 12.0, **more: Any) -> None:
