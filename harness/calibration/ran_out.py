@@ -20,6 +20,7 @@ from harness.jobs.control.telemetry import number_of
 from harness.jobs.models import Job, JobAttempt
 from harness.pool.models import Device, DeviceKind
 from worker.events import FailureCode, Outcome
+from worker.states import JobState
 
 OF_GPU = "CUDA out of memory"
 """What torch says where a GPU's own memory ran out, and not that of its host."""
@@ -30,7 +31,11 @@ def ran_out_learn() -> int:
     """Write the rows of attempts that ended so without one; return how many."""
     since = timezone.now() - LOOK_BACK
     rows = JobAttempt.objects.filter(
-        outcome=str(Outcome.FAILED), failure__code=str(FailureCode.OUT_OF_MEMORY), ended_at__gte=since, ran_out=None
+        job__state=JobState.FAILED,
+        job__finished_at__gte=since,
+        outcome=str(Outcome.FAILED),
+        failure__code=str(FailureCode.OUT_OF_MEMORY),
+        ran_out=None,
     )
     count = 0
     for attempt in rows.select_related("job")[:BATCH]:
