@@ -25,7 +25,7 @@ OPEN = (RunState.WAITING, RunState.RUNNING)
 
 
 class CalibrationRun(models.Model):
-    """One sweep of one kind of device on one node. At most one is open per node and kind."""
+    """One sweep of one model of device on one node. At most one is open for each; of a node one measures at a time."""
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     node = models.ForeignKey(Node, null=True, on_delete=models.SET_NULL, related_name="calibrations")
@@ -65,9 +65,9 @@ class CalibrationRun(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["node_name", "kind"],
+                fields=["node_name", "kind", "model_name"],
                 condition=models.Q(state__in=["waiting", "running"]),
-                name="one_open_calibration_per_node_and_kind",
+                name="one_open_calibration_per_node_and_model",
             )
         ]
 
