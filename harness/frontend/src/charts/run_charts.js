@@ -5,7 +5,7 @@ import { AriaComponent, GridComponent, ParallelComponent, TooltipComponent } fro
 import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import { number } from "../format.js";
-import { bestOf, hueOf, intervalsOf, names, scaleOf, write } from "./fields.js";
+import { bestOf, hueOf, intervalsOf, isPlaced, names, ranked, scaleOf, write } from "./fields.js";
 import { color, ink } from "./palette.js";
 import { axis, base, clip, narrow } from "./parts.js";
 
@@ -121,13 +121,6 @@ function side(field, log, extra) {
   });
 }
 
-// Whether a job has a place on both axes.
-export const isPlaced = ({ x, y, logX, logY }, at) =>
-  [
-    [x, logX],
-    [y, logY],
-  ].every(([field, log]) => field.values[at] !== null && !(log && field.is_number && field.values[at] <= 0));
-
 // Jobs of a family share a mark, where they are of several.
 export function scatterOption(chart) {
   const { x, y, logX, logY, hue, jobs, within } = chart;
@@ -168,15 +161,6 @@ export function scatterOption(chart) {
       },
     ],
   };
-}
-
-// Indexes of the jobs that told the figure, the best first.
-export function ranked({ hue, jobs }) {
-  const way = hue.better < 0 ? 1 : -1;
-  return jobs
-    .map((_, at) => at)
-    .filter((at) => hue.values[at] !== null)
-    .sort((a, b) => way * (hue.values[a] - hue.values[b]));
 }
 
 export function barsOption(chart) {
