@@ -28,6 +28,13 @@ test("a scatter tells its ends and what it leaves out", () => {
   );
 });
 
+test("a scatter of like values tells the value once", () => {
+  const same = field("Epochs", [10, 10, 10]);
+  assert.ok(
+    scatterWords({ jobs, x: same, y: epochs, logX: false, logY: false }).startsWith("Epochs 10; Epochs 10 to 30."),
+  );
+});
+
 test("zero has no place on a logarithmic axis", () => {
   const chart = { x: field("Rate", [0, 0.1]), y: epochs, logX: true, logY: false };
   assert.deepEqual(

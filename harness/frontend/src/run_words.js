@@ -23,9 +23,9 @@ export function scatterWords(chart) {
   const placed = jobs.map((_, at) => at).filter((at) => isPlaced(chart, at));
   const span = (field) => {
     const values = placed.map((at) => field.values[at]);
-    return field.is_number && values.length
-      ? `${field.label} ${write(field, Math.min(...values))} to ${write(field, Math.max(...values))}`
-      : field.label;
+    if (!field.is_number || !values.length) return field.label;
+    const ends = [Math.min(...values), Math.max(...values)].map((value) => write(field, value));
+    return `${field.label} ${[...new Set(ends)].join(" to ")}`;
   };
   const count = jobs.length - placed.length;
   const out = count ? `, ${count} left out: no value here` : "";

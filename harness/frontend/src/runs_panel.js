@@ -13,7 +13,7 @@ import { choice, hueBar, refill, tick } from "./run_tools.js";
 import { barsWords, parallelWords, scatterWords } from "./run_words.js";
 import { follow, keepWithin, withinNow } from "./runs.js";
 
-const [ROW_PX, AXIS_PX, LEAST_PX] = [22, 92, 260];
+const [ROW_PX, NARROW_ROW_PX, AXIS_PX, LEAST_PX] = [22, 34, 92, 260];
 
 class RunsPanel {
   constructor(root, source) {
@@ -149,7 +149,7 @@ class RunsPanel {
     );
     if (!chart.hue) return;
     this.bars.tools.replaceChildren(el("span", { class: "text-secondary" }, chart.hue.label));
-    this.bars.node.style.height = `${Math.max(LEAST_PX, 60 + ROW_PX * ranked(chart).length)}px`;
+    this.bars.node.style.height = `${Math.max(LEAST_PX, 60 + (narrow() ? NARROW_ROW_PX : ROW_PX) * ranked(chart).length)}px`;
     this.bars.plot.resize();
     this.bars.show(barsOption(chart), [chart.hue], barsWords(chart));
   }

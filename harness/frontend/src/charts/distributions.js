@@ -1,7 +1,7 @@
 // Charts of the results: how often values occur, predicted against true ones, a bar for each name.
 import { number, short } from "../format.js";
 import { color, ink } from "./palette.js";
-import { axis, base, clip, columnAt } from "./parts.js";
+import { axis, base, columnAt, nameLabel } from "./parts.js";
 
 function histogram(chart) {
   const [low, high] = [columnAt(chart, "left", "from", "low", "start"), columnAt(chart, "right", "to", "high", "end")];
@@ -67,6 +67,7 @@ function scatter(chart) {
 
 // Columns: name, its bar; what further columns hold is told of the bar.
 function bars(chart) {
+  const names = chart.rows.map((row) => String(row[0]));
   const beside = (row) =>
     chart.columns
       .slice(2)
@@ -83,10 +84,10 @@ function bars(chart) {
     }),
     yAxis: axis("", {
       type: "category",
-      data: chart.rows.map((row) => String(row[0])),
+      data: names,
       inverse: true,
       nameGap: 0,
-      axisLabel: { color: ink().faint, formatter: clip },
+      axisLabel: nameLabel(names),
     }),
     tooltip: {
       ...base().tooltip,

@@ -7,7 +7,7 @@ import { CanvasRenderer } from "echarts/renderers";
 import { number } from "../format.js";
 import { bestOf, hueOf, intervalsOf, isPlaced, names, ranked, scaleOf, write } from "./fields.js";
 import { color, ink } from "./palette.js";
-import { axis, base, clip, narrow } from "./parts.js";
+import { axis, base, clip, nameLabel, narrow } from "./parts.js";
 
 echarts.use([
   BarChart,
@@ -68,9 +68,17 @@ export function parallelOption(chart) {
         ? { ...words, align: "center" }
         : { ...words, align: "left", verticalAlign: "bottom", padding: [0, 0, 10, 0] },
       axisLine: { lineStyle: { color: shades.faint } },
-      axisTick: { customValues: scales[dim].ticks.map(({ place }) => place), lineStyle: { color: shades.faint } },
+      axisTick: {
+        length: 3,
+        customValues: scales[dim].ticks.map(({ place }) => place),
+        lineStyle: { color: shades.faint },
+      },
       axisLabel: {
         color: shades.text,
+        // On a ground of its own: a tick or a line that touches a number reads as a minus.
+        backgroundColor: shades.surface,
+        margin: 3,
+        padding: [0, 4, 0, 6],
         hideOverlap: true,
         textBorderColor: shades.surface,
         textBorderWidth: 3,
@@ -168,6 +176,7 @@ export function barsOption(chart) {
   const order = ranked(chart);
   const best = bestOf(hue);
   const shades = ink();
+  const label = nameLabel(jobs.map((job) => job.name));
   return {
     ...base(),
     grid: { left: 8, right: 64, top: 4, bottom: 34, containLabel: true },
@@ -180,7 +189,7 @@ export function barsOption(chart) {
       type: "category",
       inverse: true,
       data: order.map((at) => String(at)),
-      axisLabel: { color: shades.faint, interval: 0, formatter: (at) => clip(jobs[at].name) },
+      axisLabel: { ...label, interval: 0, formatter: (at) => label.formatter(jobs[at].name) },
     }),
     series: [
       {
