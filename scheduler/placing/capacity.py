@@ -40,13 +40,12 @@ def shown(jobs: Sequence[JobView], pool: PoolView, now_s: float, quotas: Quotas)
     fixed = _fixed_devices(left, now_s)
     view = Shown(jobs=[], capacity=_capacity(jobs, left, now_s))
     for job in jobs:
-        if job.running is not None and not job.running.leaving:
-            view.jobs.append(_as_running(job, fixed))
-            continue
         options = sizes.fitting(job)
         if job.project in quotas:
             options = tuple(option for option in options if _allowed(job, option, quotas))
-        if not options:
+        if job.running is not None and not job.running.leaving:
+            view.jobs.append(_as_running(job, options, fixed))
+        elif not options:
             view.hopeless.add(job.job_id)
         elif options == job.options and job.running is None:
             view.jobs.append(job)
@@ -55,11 +54,20 @@ def shown(jobs: Sequence[JobView], pool: PoolView, now_s: float, quotas: Quotas)
     return view
 
 
-def _as_running(job: JobView, fixed: set[str]) -> JobView:
-    """A running job; one that cannot be changed, or whose devices nobody else may have, stays as it is."""
+def _as_running(job: JobView, options: tuple[Option, ...], fixed: set[str]) -> JobView:
+    """A running job; one that cannot be changed, or whose devices nobody else may have, stays as it is.
+
+    `options`: those that it would have if it waited. Now it has no others but what it holds: else it would be planned
+    in another way than once it is paused.
+    """
     running = job.running
-    if running is None or (job.can_pause and not fixed.intersection(running.device_ids)):
+    if running is None:
         return job
+    if job.can_pause and not fixed.intersection(running.device_ids):
+        held = (running.option.key, running.option.count)
+        if len(options) < len(job.options) and all((option.key, option.count) != held for option in options):
+            options = (*options, running.option)
+        return job if len(options) == len(job.options) else replace(job, options=options)
     if not job.can_pause and len(job.options) == 1 and job.options[0] is running.option:
         return job
     return replace(job, options=(running.option,), can_pause=False)

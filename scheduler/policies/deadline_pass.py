@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Mapping, Sequence
 
 from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
+from scheduler.policies.deadline_widen import Widening
 from scheduler.policies.gang_sites import GangSites, Slot
 from scheduler.policies.order import is_overdue, order_key
 from scheduler.policies.ways import Ways, anew_s
@@ -57,7 +57,7 @@ class DeadlinePass:
             else:
                 self._serve(job)
         self._lend([job for job in (*dated, *others) if job.job_id not in stays])
-        self._widen()
+        Widening(self._set, self._sites, self._out, self._jobs, self._ways).widen()
         if self._quotas:
             self._foretell([job for job in (*dated, *others) if job.job_id not in stays])
         return plan_of(self._jobs, [*promised, *dated, *others], self._out, self._now_s)
@@ -99,7 +99,7 @@ class DeadlinePass:
             return {}
         found = {}
         for option in job.options:
-            if option.rate_per_s and self._sites.fits_quota(job, option):
+            if option.rate_per_s and self._sites.quotas.fit(job, option):
                 run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
                 slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s)
                 if slot:
@@ -150,7 +150,7 @@ class DeadlinePass:
         """The thriftiest slot that keeps the deadline."""
         by_s = job.deadline_s or math.inf
         for option, run_s in self._ways[job.job_id].by_energy(self._set.stay):
-            if by_s - run_s < self._now_s or not (borrow or self._sites.fits_quota(job, option)):
+            if by_s - run_s < self._now_s or not (borrow or self._sites.quotas.fit(job, option)):
                 continue
             slot = self._find(job, option, run_s, by_s, borrow=borrow)
             if slot:
@@ -177,7 +177,7 @@ class DeadlinePass:
         slots = (
             self._find(job, option, ways.run_s(option), borrow=borrow)
             for option in options
-            if borrow or self._sites.fits_quota(job, option)
+            if borrow or self._sites.quotas.fit(job, option)
         )
         return min((slot for slot in slots if slot), key=lambda slot: slot.end_s, default=None)
 
@@ -224,7 +224,7 @@ class DeadlinePass:
     def _start_now(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> None:
         """Start on free devices. Who can be paused again holds nobody up, so it need not fit to its end."""
         for option in options:
-            if not (self._sites.may_borrow(job, option) if borrow else self._sites.fits_quota(job, option)):
+            if not (self._sites.quotas.may_borrow(job, option) if borrow else self._sites.quotas.fit(job, option)):
                 continue
             run_s = 0.0 if job.can_pause else self._ways[job.job_id].run_s(option)
             slot = self._sites.find(job, option, run_s, self._now_s, borrow=borrow)
@@ -235,9 +235,10 @@ class DeadlinePass:
 
     def _serve(self, job: JobView) -> None:
         """No deadline to keep: the first option that starts now, else the one that starts soonest."""
-        within = [option for option in self._choices(job) if self._sites.fits_quota(job, option)]
         best: Slot | None = None
-        for option in within:
+        for option in self._choices(job):
+            if not self._sites.quotas.fit(job, option):
+                continue
             slot = self._find(job, option, self._ways[job.job_id].run_s(option))
             if slot and (best is None or slot.start_s < best.start_s):
                 best = slot
@@ -247,58 +248,34 @@ class DeadlinePass:
             self._enter(job, best)
 
     def _choices(self, job: JobView) -> Sequence[Option]:
-        """Options in order of preference; who runs stays on its kind of device."""
+        """Options in order of preference; who runs stays on its kind of device if it can."""
         if job.running is None or job.running.leaving:
             return job.options
         key = job.running.option.key
-        return [option for option in job.options if option.key == key] or job.options
+        return sorted(job.options, key=lambda option: option.key != key)
 
     def _lend(self, jobs: Sequence[JobView]) -> None:
         """Projects get more than their quota of what is free; they give it back when owners come."""
         for job in jobs:
             planned = self._out.slots.get(job.job_id)
             if job.project in self._quotas and (planned is None or planned.start_s > self._now_s):
-                self._start_now(job, self._ways[job.job_id].options or job.options, borrow=True)
+                options = self._ways[job.job_id].options or job.options
+                # What it holds it may keep, though another way is better.
+                held = (job.running.option,) if job.running and job.is_running else ()
+                self._start_now(job, (*options, *held), borrow=True)
 
     def _foretell(self, jobs: Sequence[JobView]) -> None:
         """When those start that can only borrow, after all that is planned. Nothing is planned after this."""
         for job in jobs:
             if job.project not in self._quotas or job.job_id in self._out.slots:
                 continue
-            options = [option for option in self._ways[job.job_id].options if self._sites.may_borrow(job, option)]
+            options = [
+                option for option in self._ways[job.job_id].options if self._sites.quotas.may_borrow(job, option)
+            ]
             slot = self._soonest(job, options, borrow=True)
             if slot and slot.start_s > self._now_s:
                 self._sites.take(job, slot)
                 self._out.foretold[job.job_id] = slot
-
-    def _widen(self) -> None:
-        """Free devices where they are used best, until they are used too badly."""
-        heap: list[tuple[float, str, Option]] = []
-        jobs = {job.job_id: job for job in self._jobs}
-        for job_id in self._out.slots:
-            self._offer(heap, jobs[job_id])
-        while heap:
-            _, job_id, option = heapq.heappop(heap)
-            job, slot = jobs[job_id], self._out.slots[job_id]
-            more = option.count - slot.option.count
-            if self._sites.room_to_grow(job, slot, more):
-                self._sites.grow(job, slot, more)
-                self._out.slots[job_id] = Slot(option, slot.site, slot.start_s, slot.end_s)
-                self._offer(heap, job)
-
-    def _offer(self, heap: list[tuple[float, str, Option]], job: JobView) -> None:
-        slot = self._out.slots[job.job_id]
-        if slot.start_s > self._now_s or not job.can_pause:
-            return
-        ways = self._ways[job.job_id]
-        found = ways.next_faster(slot.option)
-        # What is free now only becomes less.
-        if found is None or slot.site.devices.free_now < found[0].count - slot.option.count:
-            return
-        option, worth = found
-        # Shortly before its end a run loses more by the change than it gains.
-        if worth >= max(self._set.least_gain, 1e-9) and ways.run_s(option) < ways.run_s(slot.option):
-            heapq.heappush(heap, (-worth, job.job_id, option))
 
 
 def _latest_s(by_s: float, run_s: float) -> float:

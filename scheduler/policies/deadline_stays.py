@@ -37,7 +37,7 @@ class Stays:
                 continue
             option = job.running.option
             until_s = job.running.last_change_s + self._set.stay * self._set.rescale.cost_s(option.count)
-            if until_s > self._now_s and self._sites.fits_quota(job, option):
+            if until_s > self._now_s and self._sites.quotas.fit(job, option):
                 until_s = min(until_s, self._now_s + max(LEAST_LEFT_S, job.left_high_s(option)))
                 self._sites.hold(job, until_s)
                 self._out.stays[job.job_id] = until_s

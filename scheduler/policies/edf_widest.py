@@ -60,7 +60,7 @@ def _order(job: JobView) -> tuple[int, float, float, str]:
 def _widest(sites: GangSites, job: JobView, now_s: float) -> Slot | None:
     options: list[Option] = sorted(job.options, key=lambda option: -option.count)
     for option in options:
-        if sites.may_start_now(option) and sites.fits_quota(job, option):
+        if sites.may_start_now(option) and sites.quotas.fit(job, option):
             slot = sites.find(job, option, max(LEAST_LEFT_S, job.left_high_s(option)), now_s)
             if slot:
                 return slot

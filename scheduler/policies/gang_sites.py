@@ -12,9 +12,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from scheduler.policies.quota_lines import QuotaLines
 from scheduler.policies.site_groups import GangSite, Group, Parts, mixture_of
 from scheduler.policies.site_making import sites_of
+from scheduler.policies.site_reserved import Reservations
 from scheduler.policies.timeline import Brief, Load, Timeline
+from scheduler.policies.ways import same
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
 
 
@@ -29,21 +32,8 @@ class Slot(NamedTuple):
     """By the upper end of the estimate."""
     parts: Parts = ()
     """Of a mixture: all its sites, and the devices in each."""
-
-
-def _above(jobs: Sequence[JobView], quotas: Quotas) -> frozenset[tuple[str, str]]:
-    """(project, kind) of which more is held than may ever be: what runs goes on, and nothing starts beside it."""
-    held: Counter[tuple[str, str]] = Counter()
-    for job in jobs:
-        if job.running is not None and job.is_running:
-            held[job.project, job.running.option.kind] += job.running.option.count
-    found = set()
-    for (project, kind), count in held.items():
-        quota = quotas.get(project)
-        limit = quota.limit(kind) if quota else None
-        if quota is not None and limit is not None and count > limit and not quota.borrows(kind):
-            found.add((project, kind))
-    return frozenset(found)
+    goes_on: bool = False
+    """On devices that it holds, whatever they are reserved for."""
 
 
 class GangSites:
@@ -53,6 +43,7 @@ class GangSites:
         """An idle pool, coming reservations aside; `jobs` say whose memory comes back."""
         self.now_s = now_s
         sites = sites_of(capacity, jobs, now_s)
+        self._reserved = Reservations(sites, capacity, jobs, now_s)
         by_key: dict[DeviceKey, list[GangSite]] = {}
         self._at: dict[str, list[GangSite]] = {}
         """Node, or level where gangs span nodes -> its sites."""
@@ -72,30 +63,11 @@ class GangSites:
         self._loads = {key: Load(now_s) for key in self.totals}
         self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
         """Running job -> what it holds on its first node, the most first: every option asks for it."""
-        self._quotas = quotas
-        self._above = _above(jobs, quotas) if quotas else frozenset()
-        self._tokens = {
-            (project, kind): Timeline(now_s, 0 if (project, kind) in self._above else limit)
-            for project, quota in quotas.items()
-            for kind, limit in quota.devices.items()
-        }
+        self.quotas = QuotaLines(jobs, quotas, now_s)
 
     def total(self, option: Option) -> int:
         """Devices of the option's kind and model in the whole pool."""
         return sum(self.totals[key] for key in self._keys(option))
-
-    def fits_quota(self, job: JobView, option: Option) -> bool:
-        """Whether the project could hold so many devices without borrowing."""
-        if not self._quotas:
-            return True
-        quota = self._quotas.get(job.project)
-        limit = quota.limit(option.kind) if quota else None
-        return limit is None or option.count <= limit or self._keeps(job, option)
-
-    def may_borrow(self, job: JobView, option: Option) -> bool:
-        """Whether the project may go over its quota."""
-        quota = self._quotas.get(job.project)
-        return quota is None or quota.borrows(option.kind)
 
     def find(
         self,
@@ -110,7 +82,19 @@ class GangSites:
         """The first slot from `from_s` to `latest_s`; a running job stays on its node where it can start there now."""
         if latest_s <= self.now_s and not self.may_start_now(option):
             return None
-        tokens = self._tokens_for(job, option, borrow=borrow) if self._tokens else None
+        tokens = self.quotas.binding(job, option, borrow=borrow)
+        if job.running and self._reserved.bind(job) and same(job.running.option, option):
+            soonest_s = max(self.now_s, from_s)
+            self._reserved.lift(job, soonest_s, soonest_s + run_s)
+            slot = self._find(job, option, run_s, latest_s, tokens, from_s)
+            self._reserved.restore(job, soonest_s, soonest_s + run_s)
+            if slot is not None and slot.start_s <= soonest_s:
+                return slot._replace(goes_on=True)
+        return self._find(job, option, run_s, latest_s, tokens, from_s)
+
+    def _find(
+        self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
+    ) -> Slot | None:
         if option.parts:
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
         here = self._here(job, option) if job.running else None
@@ -129,18 +113,6 @@ class GangSites:
         if best is None and not option.model_name and self._models[option.kind] > 1:
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
         return Slot(option, best, best_s, best_s + run_s) if best else None
-
-    def _tokens_for(self, job: JobView, option: Option, *, borrow: bool) -> Timeline | None:
-        """What its project may hold over time; None where that does not bind it."""
-        tokens = self._tokens.get((job.project, option.kind))
-        free = (borrow and self.may_borrow(job, option)) or self._keeps(job, option)
-        return None if free else tokens
-
-    def _keeps(self, job: JobView, option: Option) -> bool:
-        """Whether it holds as much already, from before a quota that may not be exceeded became smaller."""
-        if (job.project, option.kind) not in self._above or job.running is None or not job.is_running:
-            return False
-        return option.kind == job.running.option.kind and option.count <= job.running.option.count
 
     def may_start_now(self, option: Option) -> bool:
         """Whether a gang could have its devices now, if nothing else is in the way; False is certain, and costs little:
@@ -185,6 +157,8 @@ class GangSites:
 
     def take(self, job: JobView, slot: Slot) -> None:
         """Enter a slot into the plan."""
+        if slot.goes_on:
+            self._reserved.lift(job, slot.start_s, slot.end_s)
         memory = slot.option.memory_bytes
         for site, width in slot.parts or ((slot.site, slot.option.count),):
             self._move(job, site, slot.option, slot.start_s, slot.end_s, width=width, memory=memory)
@@ -195,6 +169,7 @@ class GangSites:
         running = job.running
         if running is None:
             return
+        self._reserved.lift(job, self.now_s, end_s)
         option, shares = running.option, running.memory_on
         for node, widths in self._held(running).items():
             memory = shares.get(node, 0)
@@ -208,13 +183,13 @@ class GangSites:
         """Whether so many more devices are free now where the job runs; a mixture stays as it is."""
         if slot.parts:
             return False
-        tokens = None if borrow else self._tokens.get((job.project, slot.option.kind))
+        tokens = None if borrow else self.quotas.line(job, slot.option)
         return slot.site.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
         """Give more devices until the next decision: what is planned for later is not touched."""
         slot.site.devices.lend(width)
-        tokens = self._tokens.get((job.project, slot.option.kind)) if self._tokens else None
+        tokens = self.quotas.line(job, slot.option)
         if tokens:
             tokens.lend(width)
 
@@ -301,6 +276,6 @@ class GangSites:
         self._loads[site.key].take(width, start_s, end_s)
         if site.memory and option.memory_bytes:
             site.memory.take(memory, start_s, end_s)
-        tokens = self._tokens.get((job.project, option.kind))
+        tokens = self.quotas.line(job, option)
         if tokens:
             tokens.take(width, start_s, end_s)

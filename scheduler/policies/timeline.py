@@ -79,6 +79,12 @@ class Timeline:
         if first == 0:
             self.free_now = float(held[0])
 
+    def give(self, width: float, start_s: float, end_s: float) -> None:
+        """Undo a `take`, or a part of its time."""
+        floor = self._floor
+        self.take(-width, start_s, end_s)
+        self._floor = min(floor, self._floor)
+
     def lend(self, width: float) -> None:
         """Give things away until the next decision, once all is planned: they are free for nobody else now."""
         self.free_now -= width
@@ -151,6 +157,11 @@ class Brief:
         self.floor = min(self.floor, *held)
         if first == 0:
             self.free_now = held[0]
+
+    def give(self, width: float, start_s: float, end_s: float) -> None:
+        """See `Timeline.give`."""
+        self.take(-width, start_s, end_s)
+        self.floor = min(self._free)
 
     def lend(self, width: float) -> None:
         """See `Timeline.lend`."""

@@ -152,6 +152,10 @@ def test_carried_out_and_asked_again_first_come_first_served_changes_nothing(see
 @given(seeds, policies)
 @example(95, "edf_widest")
 @example(95, "deadline")
+@example(1039, "deadline_energy")
+@example(5546, "deadline_energy")
+@example(11916, "deadline_energy")
+@example(15871, "deadline_energy")
 def test_decisions_come_to_rest(seed, policy):
     """Also of running jobs whose option leaves the model open: what they hold is not what is free for others."""
     jobs, view, quotas = scene(seed)

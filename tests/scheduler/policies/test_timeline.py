@@ -64,6 +64,27 @@ def test_the_brief_form_answers_as_the_long_one(takes, width, run_s, from_s):
         assert brief.earliest(width, run_s, latest_s, from_s) == line.earliest(width, run_s, latest_s, from_s)
 
 
+@settings(max_examples=100, deadline=None)
+@given(TAKES, TAKES, st.integers(1, 6), st.integers(0, 15))
+def test_what_is_taken_and_given_again_was_never_taken(takes, undone, width, run_s):
+    line, brief, never = Timeline(0.0, 6), Brief(0.0, 6), Timeline(0.0, 6)
+    for one in (line, brief):
+        for taken, start_s, length in undone:
+            one.take(taken, float(start_s), float(start_s + length))
+    for taken, start_s, length in takes:
+        for one in (line, brief, never):
+            one.take(taken, float(start_s), float(start_s + length))
+    for taken, start_s, length in undone:
+        middle_s = start_s + length / 2
+        for one in (line, brief):
+            one.give(taken, float(start_s), middle_s)
+            one.give(taken, middle_s, float(start_s + length))
+            one.give(taken, 9.0, 9.0)
+    for one in (line, brief):
+        assert (one.floor, one.free_now) == (never.floor, never.free_now)
+        assert one.earliest(width, run_s, math.inf) == never.earliest(width, run_s, math.inf)
+
+
 def test_what_is_held_for_ever_never_comes_back():
     line = Timeline(0.0, 4)
     line.take(3, 0.0, math.inf)
