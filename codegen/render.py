@@ -31,6 +31,7 @@ RUNTIME = (
     "worker/pacing.py",
     "worker/plan.py",
     "worker/shares.py",
+    "worker/stage_devices.py",
     "worker/stages.py",
     "worker/words.py",
 )

@@ -249,6 +249,17 @@ class Checkpoints(Part):
     )
 
 
+MODE_WORDS = {
+    "single": "one process on one device",
+    "replicated": "one process with a replica of the model on each device",
+    "sync": "one process per device, gradients averaged after every step",
+    "async": "one process per device, gradients sent to parameter servers without waiting",
+    "pipeline": "one process per device, each with a stage of the model",
+    "pipeline+sync": "several pipelines side by side, gradients averaged stage by stage",
+}
+"""What each mode does, wherever one is chosen."""
+
+
 class TaskSpec(Part):
     """The whole wish."""
 
@@ -260,9 +271,9 @@ class TaskSpec(Part):
     resources: Resources = Field(default_factory=Resources)
     mode: Literal["auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"] = Field(
         default="auto",
-        description="One process on one device (single) or on all (replicated); one per device, gradients averaged "
-        "(sync) or sent to parameter servers without waiting (async); one per stage of the model (pipeline; several "
-        "pipelines side by side: pipeline+sync).",
+        description="How the devices work together. "
+        + "; ".join(f"{mode}: {words}" for mode, words in MODE_WORDS.items())
+        + ".",
     )
     pipeline: Pipeline = Field(default_factory=Pipeline)
     model: Model = Field(default_factory=Model)

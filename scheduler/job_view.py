@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 from codegen.modes import ONE_PROCESS
@@ -135,6 +135,12 @@ class JobView:
     """Upper end over middle of the estimated run time, >= 1, of options that tell none of their own."""
     can_pause: bool = False
     """It can go on from a checkpoint, so that it may be paused or get other devices."""
+    avoid: Mapping[str, int] = field(default_factory=dict)
+    """Node -> how often it was lost there without getting on. It starts elsewhere where it can, and waits for no other
+    node: how it runs is chosen as ever, and this says only where."""
+    data_on: frozenset[str] = frozenset()
+    """Nodes that have its data already: of places that are equally good they go first. Empty: it makes no difference,
+    or nobody knows."""
 
     def __post_init__(self) -> None:
         """Refuse what no policy could plan with."""

@@ -65,6 +65,7 @@ def place(
         expected=_expected(jobs, plan, done, now_s),
         warnings=plan.warnings,
         promised=plan.promised,
+        planned_on=_planned_on(waiting, pool, plan),
     )
 
 
@@ -92,6 +93,12 @@ def _as_planned(jobs: Sequence[JobView], planned: Sequence[JobView]) -> list[Job
     """All jobs with what the pool knows of them: those that leave still hold their devices."""
     by_id = {job.job_id: job for job in planned}
     return [job if job.running and job.running.leaving else by_id.get(job.job_id, job) for job in jobs]
+
+
+def _planned_on(waiting: Sequence[JobView], pool: PoolView, plan: Plan) -> dict[str, str]:
+    if pool.spans_nodes:
+        return {}
+    return {job.job_id: hint for job in waiting if (hint := plan.hints.get(job.job_id))}
 
 
 def _expected(jobs: Sequence[JobView], plan: Plan, done: Assignment, now_s: float) -> dict[str, tuple[float, float]]:

@@ -159,7 +159,8 @@ class Plan:
     order: Sequence[str] = ()
     """Waiting jobs in the order they are served, for the place in the queue; missing ones come after."""
     hints: Mapping[str, str] = field(default_factory=dict)
-    """Job id -> node that the policy counted on, or `level 2` for all nodes of that sandbox level together."""
+    """Job id -> node that the policy counted on, now or later, or `level 2` for all nodes of that sandbox level
+    together."""
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why a running job is paused or resized, in words."""
     room_for: Mapping[str, str] = field(default_factory=dict)
@@ -241,6 +242,8 @@ class Decision:
     warnings: Mapping[str, str] = field(default_factory=dict)
     promised: frozenset[str] = frozenset()
     """Jobs whose deadline can be promised from now on and was not yet: `JobView.promised` next time."""
+    planned_on: Mapping[str, str] = field(default_factory=dict)
+    """Waiting job -> node that it is planned on for later; missing: no single one, or nobody can tell."""
 
 
 @dataclass(frozen=True, kw_only=True)

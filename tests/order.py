@@ -13,7 +13,8 @@ WAITING = {"ranks", "stack", "browser"}
 WAITING_FOLDERS = ("e2e", "worker")
 """Where `make test` looks for tests with one of these marks, so that their processes need not read all the others."""
 SLOWEST = (
-    "e2e/test_node_without_store", "worker/elastic/test_several_nodes", "worker/elastic/test_members",
+    "e2e/test_node_without_store", "worker/runtime/test_family_modes", "worker/elastic/test_several_nodes",
+    "worker/elastic/test_members",
     "worker/runtime/pipeline/test_stage", "e2e/test_bad_input", "e2e/test_faults", "e2e/test_stack_again",
     "e2e/test_several_nodes", "e2e/test_object_store", "worker/runtime/test_async", "e2e/test_demo", "e2e/test_pages",
     "e2e/test_fault_kills", "e2e/test_fault_services", "e2e/test_fault_nodes", "e2e/test_pages_flow",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 
 from worker.scratch import tidy
+from worker.transfer.ahead import ahead
 from worker.transfer.scrub import scrub
 
-CHORES = (tidy, scrub)
+CHORES = (tidy, scrub, ahead)
 
 
 def begin() -> None:

@@ -74,7 +74,8 @@ class EventKind(StrEnum):
     """`name`, `step`, `epoch`, `metric` (or null), `bytes`, `best` (bool), `removed` [names purged]."""
     SAMPLE = "sample"
     """Supervisor, every second: `ranks` [{rank, cpu_percent, rss_bytes}], `host` {cpu_percent, memory_bytes,
-    memory_total_bytes}, `gpus` [{index, utilization_percent, memory_bytes, power_w}]."""
+    memory_total_bytes, cores, packages_w (all processor packages; null: not told)}, `gpus` [{index,
+    utilization_percent, memory_bytes, power_w}]."""
     LOG = "log"
     """Supervisor: `rank`, `stream` (stdout or stderr), `line_start` (absolute), `lines` [text]."""
     ERROR = "error"

@@ -20,6 +20,7 @@ from worker.agent import sweep
 from worker.celery_app import send_to_control
 from worker.clock import clock_ahead_s
 from worker.home import node_name, redis_url
+from worker.transfer.ahead import copying_report
 from worker.transfer.depot import cache_report
 
 BEAT_S = 5.0
@@ -65,7 +66,7 @@ def report() -> dict[str, Any]:
             "network_problem": sandbox.network_problem(),
             "encryption_problem": sandbox.encryption_problem(),
             "kernel_encryption_problem": sandbox.encryption_problem(by_kernel=True),
-            **cache_report(),
+            **cache_report(**copying_report()),
         },
         "running": [{"job_id": entry.job_id, "token": entry.token} for entry in sweep()],
     }

@@ -6,10 +6,10 @@
 
 `measure` answers `node.measure`, one answer per point as soon as it is there, so that a sweep loses nothing. Request:
 as above, `dataset_dir` may be missing (rows are then made up from the spec's shape), and optional `batch_size` (over
-all ranks), `steps`, `visits`, `device` (`cpu`, `cuda:N`), `threads`, `ranks`, `memory_bytes`, `quiet` (wait for a host
-that works for nobody else), `budget_s` of the whole request, and `points`: a list of requests that override these
-fields, each with a `request_id` of its own. With `link` (a number of ranks) instead of a program, the sums over so many
-ranks of this node are timed.
+all ranks), `steps`, `visits`, `device` (`cpu`, `cuda:N`, `cuda:N,M`), `threads`, `ranks`, `memory_bytes`, `quiet`
+(wait for a host that works for nobody else), `budget_s` of the whole request, and `points`: a list of requests that
+override these fields, each with a `request_id` of its own. With `link` (a number of ranks) instead of a program, the
+sums over so many ranks of this node are timed.
 Answer: `{request_id, ok, problem, program_sha256}` and what `worker.runtime.probe.measure` or
 `worker.runtime.probe.link` tells.
 
@@ -153,11 +153,14 @@ def _option(name: str, value: Any) -> list[str]:
 
 
 def gpus(request: dict[str, Any]) -> tuple[int, ...]:
-    """Index of the GPU that the request names; with several ranks, as many from there on."""
-    kind, _, index = str(request.get("device") or "cpu").partition(":")
-    first = int(index) if index.isdigit() else 0
+    """Indices of the GPUs that the request names, one per rank; where it names one only, as many from there on."""
+    kind, _, told = str(request.get("device") or "cpu").partition(":")
+    if kind != "cuda":
+        return ()
+    named = tuple(int(index) for index in told.split(",") if index.isdecimal()) or (0,)
     ranks = request.get("link") or request.get("ranks")
-    return tuple(range(first, first + (ranks if isinstance(ranks, int) else 1))) if kind == "cuda" else ()
+    count = ranks if isinstance(ranks, int) else 1
+    return named[:count] if len(named) > 1 else tuple(range(named[0], named[0] + count))
 
 
 def program_folder(request: dict[str, Any]) -> Path:

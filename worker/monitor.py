@@ -1,7 +1,8 @@
-"""What a run uses, seen from outside: processes by psutil, GPUs by NVML."""
+"""What a run uses, seen from outside: processes by psutil, GPUs by NVML, the host's processor packages by RAPL."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 import psutil
 
 from worker import devices
+from worker.power import EnergyMeter
 
 RANK_VARIABLE = "DLH_RANK"
 
@@ -25,6 +27,7 @@ class Monitor:
     _cpu_s: dict[psutil.Process, float] = field(default_factory=dict)
     """Time that each had taken at the last sample; a process, not its id, which another one may have by now."""
     _sampled_s: float = field(default_factory=time.monotonic)
+    _packages: EnergyMeter = field(default_factory=EnergyMeter)
 
     def sample(self, processes: Iterable[psutil.Process]) -> dict[str, Any]:
         """Use of each rank (its descendants included), of the host and of the run's GPUs."""
@@ -60,6 +63,8 @@ class Monitor:
                 "cpu_percent": psutil.cpu_percent(),
                 "memory_bytes": host.total - host.available,
                 "memory_total_bytes": host.total,
+                "cores": os.cpu_count() or 1,
+                "packages_w": self._packages.lap(),
             },
             "gpus": devices.gpu_samples(self.gpus),
         }

@@ -70,6 +70,13 @@ class EnergyMeter:
         self._counted_s += span_s
         return self._spent_j / self._counted_s
 
+    def lap(self) -> float | None:
+        """Watts since the last lap; None at the first, and where nothing can be read."""
+        self._spent_j = self._counted_s = 0.0
+        watts = self.stop()
+        self.start()
+        return watts
+
     def _read(self) -> list[float]:
         try:
             return [counter.read_j() for counter in self._counters]

@@ -16,7 +16,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from worker.words import counted
@@ -60,6 +60,27 @@ class Planned:
     """What each rank is expected to take."""
     correct: bool = True
     """Whether the run may change it by what it measures."""
+
+    def among(self, ranks: Sequence[int], *, least: int = 1) -> Planned:
+        """The same for these of its ranks, in this order. Fewer than all share out all rows anew, to end together.
+
+        Without lines that is in proportion to the rows that each was to take. Where the rows do not fit in their
+        memory it is in proportion to those that do, so that no device is overrun more than another, and stays so.
+        Raises `ValueError` for fewer than `least` rows each.
+        """
+        total, rows = sum(self.rows), tuple(self.rows[rank] for rank in ranks)
+        most = tuple(self.most[rank] for rank in ranks) if self.most else ()
+        lines = tuple(self.lines[rank] for rank in ranks) if self.lines else ()
+        if len(ranks) == len(self.rows):
+            return replace(self, rows=rows, most=most, lines=lines)
+        caps = [cap if cap > 0 else total for cap in most or [0] * len(ranks)]
+        if sum(caps) < total or min(caps) < least:
+            return Planned(rows=in_proportion(caps, total, least=least), lines=lines, correct=False)
+        if lines:
+            rows = equal_finish(lines, total, least=least, most=most)
+        else:
+            rows = in_proportion(rows, total, least=least, most=most)
+        return replace(self, rows=rows, most=most, lines=lines)
 
     def to_json(self) -> str:
         """JSON text."""

@@ -7,7 +7,8 @@ arXiv:1811.06965):
     step = sum_j f_j + (M - 1) max_j f_j + sum_j b_j + (M - 1) max_j b_j
 
 A block's time is fixed + rows x per row: the fixed part is paid once per micro-batch, which is why micro-batches that
-are too small cost more than the bubble that they save.
+are too small cost more than the bubble that they save. On unlike devices it is that of its stage's device
+(`worker.stage_devices`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import accumulate
 from typing import Any
 
+from worker.stage_devices import StageDevice
 from worker.words import counted
 
 STATE_COPIES = 4.0
@@ -103,40 +106,42 @@ def plan_stages(
     stages: int,
     batch: int,
     *,
-    memory_bytes: float = math.inf,
+    devices: Sequence[StageDevice] = (),
     wanted: Wanted | None = None,
     message_s: float = 0.0,
 ) -> StagePlan:
-    """The fastest cut and number of micro-batches of the first way in `WAYS` that fits `memory_bytes` per stage.
+    """The fastest cut and number of micro-batches of the first way in `WAYS` that fits the memory of each stage.
 
-    Where nothing fits, the way with the smallest largest stage, with `fits` false. `message_s` is what handing one
-    micro-batch on takes. Raises `ValueError` for fewer blocks than stages, or a schedule that does not exist.
+    `devices`: of the stages; none given: alike, and any memory will do. Where nothing fits, the way that exceeds a
+    stage's memory least, with `fits` false. `message_s` is what handing one micro-batch on takes. Raises `ValueError`
+    for fewer blocks than stages, or a schedule that does not exist.
     """
-    wanted = wanted or Wanted()
+    wanted, devices = wanted or Wanted(), devices or [StageDevice()] * stages
     ways = [way for way in WAYS if wanted.schedule in (None, way[0]) and wanted.recompute in (None, way[1])]
     if not ways:
         raise ValueError(f"no schedule {wanted.schedule!r}; there are {GPIPE} and {ONE_F_ONE_B}")
     counts = [wanted.micro_batches] if wanted.micro_batches else [count for count in COUNTS if count <= batch]
     found: list[StagePlan] = []
     for schedule, recompute in ways:
-        tried = list(_tries(blocks, stages, batch, counts, (schedule, recompute), (memory_bytes, message_s)))
+        tried = list(_tries(blocks, devices, batch, counts, (schedule, recompute), message_s))
         fitting = [plan for plan in tried if plan.fits]
         if fitting:
             return min(fitting, key=lambda plan: (plan.step_s, plan.micro_batches))
         found += tried
-    return min(found, key=lambda plan: max(plan.stage_bytes))
+    limits = [device.memory_bytes for device in devices]
+    return min(found, key=lambda plan: max(size - most for size, most in zip(plan.stage_bytes, limits, strict=True)))
 
 
 def _tries(
     blocks: Sequence[Block],
-    stages: int,
+    devices: Sequence[StageDevice],
     batch: int,
     counts: Sequence[int],
     way: tuple[str, bool],
-    limits: tuple[float, float],
+    message_s: float,
 ) -> Iterator[StagePlan]:
     """One plan per number of micro-batches."""
-    memory_bytes, message_s = limits
+    factors, stages = [device.factor for device in devices], len(devices)
     for count in sorted({-(-batch // -(-batch // wish)) for wish in counts}):
         rows = -(-batch // count)
         plan = StagePlan(
@@ -147,33 +152,33 @@ def _tries(
         def size(stage: int, first: int, last: int, plan: StagePlan = plan) -> float:
             return stage_bytes(blocks, (first, last), plan, stage, stages)
 
-        costs = [sum(block_s(block, rows, way[1])) for block in blocks]
-        ends = cut(costs, stages, lambda stage, first, last: size(stage, first, last) <= memory_bytes)
+        alone = [sum(block_s(block, rows, way[1])) for block in blocks]
+        costs = [[factor * seconds for seconds in alone] for factor in factors]
+        ends = cut(costs, lambda stage, first, last: size(stage, first, last) <= devices[stage].memory_bytes)
         fits = ends is not None
-        ends = ends or cut(costs, stages) or ()
+        ends = ends or cut(costs) or ()
         sizes = tuple(size(stage, *part) for stage, part in enumerate(zip((0, *ends[:-1]), ends, strict=True)))
         plan = replace(plan, ends=ends, stage_bytes=sizes, fits=fits)
-        yield replace(plan, step_s=gpipe_s(stage_times(blocks, plan), count, message_s))
+        yield replace(plan, step_s=gpipe_s(stage_times(blocks, plan, factors), count, message_s))
 
 
 def cut(
-    costs: Sequence[float], stages: int, fits: Callable[[int, int, int], bool] | None = None
+    costs: Sequence[Sequence[float]], fits: Callable[[int, int, int], bool] | None = None
 ) -> tuple[int, ...] | None:
-    """Ends of consecutive parts whose costliest is as cheap as can be; None if no cut fits.
+    """Ends of consecutive parts, one per stage, whose costliest is as cheap as can be; None if no cut fits.
 
-    `fits(stage, first, end)` says whether a stage may hold those blocks. Exact, by dynamic programming over the number
-    of blocks in the first s stages: best[s][j] = min over i of max(best[s - 1][i], cost(i..j)). Of equal cuts the one
-    whose last stages are the shortest. Raises `ValueError` for fewer blocks than stages.
+    `costs[stage][block]`: what a block costs on a stage; `fits(stage, first, end)`: whether a stage may hold those
+    blocks. Exact, by dynamic programming over the number of blocks in the first s stages: best[s][j] = min over i of
+    max(best[s - 1][i], cost of s(i..j)). Of equal cuts the one whose last stages are the shortest. Raises `ValueError`
+    for fewer blocks than stages.
     """
-    number = len(costs)
+    stages, number = len(costs), len(costs[0]) if costs else 0
     if not 1 <= stages <= number:
         raise ValueError(f"{counted(number, 'block')} cannot make {counted(stages, 'stage')}")
-    sums = [0.0]
-    for cost in costs:
-        sums.append(sums[-1] + cost)
     best = {0: 0.0}
     came: list[dict[int, int]] = []
     for stage in range(stages):
+        sums = list(accumulate(costs[stage], initial=0.0))
         following: dict[int, float] = {}
         origin: dict[int, int] = {}
         for end in range(stage + 1, number - (stages - stage - 1) + 1):
@@ -199,10 +204,15 @@ def block_s(block: Block, rows: float, recompute: bool) -> tuple[float, float]:
     return forward_s, block.fixed_backward_s + rows * block.backward_s + (forward_s if recompute else 0.0)
 
 
-def stage_times(blocks: Sequence[Block], plan: StagePlan) -> tuple[tuple[float, float], ...]:
-    """(forward, backward) seconds of each stage for one micro-batch."""
+def stage_times(
+    blocks: Sequence[Block], plan: StagePlan, factors: Sequence[float] = ()
+) -> tuple[tuple[float, float], ...]:
+    """(forward, backward) seconds of each stage for one micro-batch; `factors`: of each stage's device (none: 1)."""
     times = [block_s(block, plan.rows, plan.recompute) for block in blocks]
-    return tuple((sum(f for f, _ in times[i:j]), sum(b for _, b in times[i:j])) for i, j in plan.bounds)
+    return tuple(
+        (factor * sum(f for f, _ in times[i:j]), factor * sum(b for _, b in times[i:j]))
+        for factor, (i, j) in zip(factors or [1.0] * len(plan.ends), plan.bounds, strict=True)
+    )
 
 
 def gpipe_s(times: Sequence[tuple[float, float]], micro_batches: int, message_s: float = 0.0) -> float:

@@ -11,6 +11,7 @@ from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
 from worker.linking import part
 from worker.plan import RunPlan
+from worker.transfer.ahead import datasets_want
 from worker.transfer.depot import run_paths
 from worker.transfer.requests import with_files
 
@@ -107,6 +108,12 @@ def rate_test(request: dict[str, Any]) -> None:
 def rate_stop(request_id: str) -> None:
     """Have a range test ended that nobody waits for any more."""
     rate_range.rate_test_stop(request_id)
+
+
+@app.task(name="node.preload")
+def preload(folders: list[str]) -> None:
+    """Have datasets in the cache before the jobs start that wait for this node, the most urgent first."""
+    datasets_want(folders)
 
 
 @app.task(name="node.purge")

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
 from harness.calibration.exchange import points_of, points_read
-from harness.calibration.known import finished_of
+from harness.calibration.known import finished_of, ran_out_of
 from harness.calibration.links import link_of
 from harness.calibration.models import CalibrationRun, DeviceModelRow
 from harness.calibration.report import report_of
@@ -43,8 +43,7 @@ def _fit(kind: str, model_name: str) -> DeviceModelRow | None:
     fitted = fit_device_model(points, prior=prior)
     if not fitted.n_points:  # too few for step times
         fitted = fit_device_model(points, prior=_with_link(prior_of(kind, model_name)))
-    finished = finished_of(kind, model_name)
-    model = corrected(fitted, finished)
+    model = corrected(fitted, finished_of(kind, model_name), ran_out_of(kind, model_name))
     with transaction.atomic():
         row, _ = DeviceModelRow.objects.update_or_create(
             kind=kind,
@@ -93,12 +92,12 @@ def model_correct(kind: str, model_name: str) -> DeviceModelRow | None:
 
     None where there is neither a model nor a job to learn from.
     """
-    finished = finished_of(kind, model_name)
+    finished, ran_out = finished_of(kind, model_name), ran_out_of(kind, model_name)
     row = DeviceModelRow.objects.filter(kind=kind, model_name=model_name).first()
-    if row is None and not finished:
+    if row is None and not finished and not ran_out:
         return None
     fitted = DeviceModel.from_dict(row.fitted) if row and row.n_points else _with_link(prior_of(kind, model_name))
-    model = corrected(fitted, finished)
+    model = corrected(fitted, finished, ran_out)
     told = {"model": plain(model.to_dict()), "n_finished": model.correction.n_jobs}
     made = {**told, "fitted": plain(fitted.to_dict()), "fitted_at": timezone.now()}
     found, _ = DeviceModelRow.objects.update_or_create(

@@ -7,16 +7,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.calibration.models import DeviceModelRow, FinishedJobRow
+from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
 from harness.jobs.models import DeviceUse, JobAttempt
 from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import NetworkKind, Node, NodeLink, NodeState
 from harness.pool.networks import ENCRYPTED
-from harness.pool.power import table_power
+from harness.pool.power import device_power, table_power
 from harness.pool.services import pool_setting_get
-from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
-from scheduler.estimation.learning import RECENT, Finished
+from scheduler.estimation.device_model import POOL_TABLE, DeviceModel, PowerModel
+from scheduler.estimation.learning import RECENT, Finished, RanOut
 from scheduler.estimation.link import step_sums_s
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
@@ -68,6 +68,22 @@ def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
     return replace(model, power=power)
 
 
+def powers_known(keys: Collection[Key]) -> dict[Key, PowerModel]:
+    """What one device of each (kind, real name) draws, as estimates count it: as a calibration measured it, else the
+    admin's entry, else a data sheet."""
+    rows = DeviceModelRow.objects.filter(model_name__in={name for _, name in keys})
+    told = {(kind, name): power for kind, name, power in rows.values_list("kind", "model_name", "model__power")}
+    table = pool_setting_get().power_table
+    return {key: _power(key, told.get(key), table) for key in keys}
+
+
+def _power(key: Key, told: Mapping[str, Any] | None, table: Mapping[str, Any]) -> PowerModel:
+    if told and told["basis"] == Basis.MEASURED:
+        return PowerModel(**{**told, "basis": Basis.MEASURED})
+    entered = device_power(*key, table)
+    return PowerModel(idle_w=entered.idle_w, busy_w=entered.busy_w, basis=Basis.ASSUMED)
+
+
 def finished_of(kind: str, model_name: str) -> list[Finished]:
     """Finished jobs that a model can learn from, oldest first."""
     rows = FinishedJobRow.objects.filter(kind=kind, model_name=model_name).exclude(step_s=None)
@@ -116,17 +132,41 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown) -> Finished | N
         if len(ran.nodes) > 1 and not between:
             return None
         size_bytes, messages = workload.gradient_bytes, workload.step_messages
-        allocation = {**row.allocation, "batch_split": tuple(row.allocation["batch_split"])}
         return Finished(
             workload=workload,
-            allocation=Allocation(**allocation),
+            allocation=_allocation(row.allocation),
             step_s=row.step_s or 0.0,
             run_s=row.run_s if row.run_comparable else None,
             start_s=row.start_s,
             load_s=row.load_s,
+            peak_bytes=row.peak_bytes,
             node=next(iter(ran.nodes)) if len(ran.nodes) == 1 else "",
             nodes_link=max(between, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=None),
         )
     except (KeyError, TypeError, ValueError) as error:
         _log.warning("nothing can be learnt from finished job %s: %s", row.pk, error)
         return None
+
+
+def ran_out_of(kind: str, model_name: str) -> list[RanOut]:
+    """Jobs that ran out of memory and that a model can learn from, oldest first."""
+    rows = RanOutRow.objects.filter(kind=kind, model_name=model_name).exclude(limit_bytes=None)
+    newest = rows.exclude(workload={}).exclude(allocation={}).order_by("-ended_at", "-pk")[:RECENT]
+    return [job for row in reversed(newest) if (job := _ran_out(row))]
+
+
+def _ran_out(row: RanOutRow) -> RanOut | None:
+    try:
+        return RanOut(
+            workload=Workload.from_dict(row.workload),
+            allocation=_allocation(row.allocation),
+            limit_bytes=float(row.limit_bytes or 0),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        _log.warning("nothing can be learnt from a job that ran out of memory, row %s: %s", row.pk, error)
+        return None
+
+
+def _allocation(told: Mapping[str, Any]) -> Allocation:
+    """Raises `KeyError`, `TypeError`, `ValueError`."""
+    return Allocation(**{**told, "batch_split": tuple(told["batch_split"])})

@@ -72,29 +72,14 @@ def job_learn(job_id: str) -> bool:
 
 
 def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
-    all_uses = list(DeviceUse.objects.filter(job=job))
-    uses = [use for use in all_uses if use.token == attempt.number]
-    ranks = attempt.plan.get("ranks") or [{}]
-    on_gpu = str(ranks[0].get("device")).startswith(DeviceKind.CUDA)
-    kind = uses[0].device_kind if uses else (DeviceKind.CUDA if on_gpu else DeviceKind.CPU).value
-    model_name = uses[0].device_model if uses else ""
-    count = attempt.world_size if attempt.width else len(uses) or attempt.world_size
-    mode = str(attempt.plan.get("mode") or "")
+    ran = ran_on(job, attempt)
     timing = _timing(job)
     start_s, load_s = _start_s(job, attempt), _positive(timing.get("load_s"))
-    energy_j, energy_basis = _energy(all_uses)
-    priced_as = _priced_as(attempt, model_name)
-    predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode)
+    energy_j, energy_basis = _energy(list(DeviceUse.objects.filter(job=job)))
     return {
-        "kind": kind,
-        "model_name": model_name,
-        "count": count,
-        "mode": mode,
+        **ran,
         "family": job.family,
-        "predicted": predicted,
-        "workload": workload_of(job) if _teaches(job, attempt, mode) and priced_as == model_name else {},
-        "allocation": predicted.get("allocation") or {},
-        "step_s": step_s_of(job, timing, shared=mode not in STAGED),
+        "step_s": step_s_of(job, timing, shared=ran["mode"] not in STAGED),
         "start_s": start_s,
         "load_s": load_s if start_s is not None and load_s is not None and load_s < start_s else None,
         "run_s": _run_s(job),
@@ -103,6 +88,28 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
         "energy_basis": energy_basis,
         "run_comparable": _is_whole(job, attempt, timing),
         "finished_at": job.finished_at or timezone.now(),
+    }
+
+
+def ran_on(job: Job, attempt: JobAttempt) -> dict[str, Any]:
+    """`kind`, `model_name`, `count`, `mode`, `predicted`, `workload` and `allocation`, as in `FinishedJobRow`."""
+    uses = list(DeviceUse.objects.filter(job=job, token=attempt.number))
+    ranks = attempt.plan.get("ranks") or [{}]
+    on_gpu = str(ranks[0].get("device")).startswith(DeviceKind.CUDA)
+    kind = uses[0].device_kind if uses else (DeviceKind.CUDA if on_gpu else DeviceKind.CPU).value
+    model_name = uses[0].device_model if uses else ""
+    count = attempt.world_size if attempt.width else len(uses) or attempt.world_size
+    mode = str(attempt.plan.get("mode") or "")
+    priced_as = _priced_as(attempt, model_name)
+    predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode)
+    return {
+        "kind": kind,
+        "model_name": model_name,
+        "count": count,
+        "mode": mode,
+        "predicted": predicted,
+        "workload": workload_of(job) if _teaches(job, attempt, mode) and priced_as == model_name else {},
+        "allocation": predicted.get("allocation") or {},
     }
 
 

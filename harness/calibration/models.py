@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from harness.ids import new_id
-from harness.jobs.models import Job
+from harness.jobs.models import Job, JobAttempt
 from harness.pool.models import DeviceKind, Node
 
 
@@ -25,7 +25,7 @@ OPEN = (RunState.WAITING, RunState.RUNNING)
 
 
 class CalibrationRun(models.Model):
-    """One sweep of one kind of device on one node. At most one is open per node and kind."""
+    """One sweep of one model of device on one node. At most one is open for each; of a node one measures at a time."""
 
     id = models.CharField(primary_key=True, max_length=12, default=new_id, editable=False)
     node = models.ForeignKey(Node, null=True, on_delete=models.SET_NULL, related_name="calibrations")
@@ -65,9 +65,9 @@ class CalibrationRun(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["node_name", "kind"],
+                fields=["node_name", "kind", "model_name"],
                 condition=models.Q(state__in=["waiting", "running"]),
-                name="one_open_calibration_per_node_and_kind",
+                name="one_open_calibration_per_node_and_model",
             )
         ]
 
@@ -153,3 +153,18 @@ class FinishedJobRow(models.Model):
     run_comparable = models.BooleanField(default=True)
     """Whole in one attempt, over all its epochs: `run_s` says what the estimate was about."""
     finished_at = models.DateTimeField(db_index=True)
+
+
+class RanOutRow(models.Model):
+    """An attempt that ended for want of memory, and what it could have. Outlives the job."""
+
+    attempt = models.OneToOneField(JobAttempt, null=True, on_delete=models.SET_NULL, related_name="ran_out")
+    kind = models.CharField(max_length=8, choices=DeviceKind.choices)
+    model_name = models.CharField(max_length=120, blank=True)
+    workload = models.JSONField(default=dict, blank=True)
+    """As in `FinishedJobRow`; empty: nothing is learnt."""
+    allocation = models.JSONField(default=dict, blank=True)
+    """As in `FinishedJobRow`; empty: nothing is learnt."""
+    limit_bytes = models.BigIntegerField(null=True, blank=True)
+    """Of its largest rank, above an idle process; null: not known, nothing is learnt."""
+    ended_at = models.DateTimeField(db_index=True)

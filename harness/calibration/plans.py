@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from harness.pool.models import DeviceKind
+from harness.calibration.holding import run_devices
+from harness.calibration.models import CalibrationRun
+from harness.pool.models import Device, DeviceKind
+from scheduler.estimation.extent import Extent, extent_of
 from scheduler.estimation.sweep import MOST_POINTS, SweepPoint, plan_sweep
 
 AGAIN_EVERY = 12
@@ -36,10 +40,10 @@ class Planned:
 
 
 @cache
-def plan(kind: str, devices: int) -> tuple[Planned, ...]:
-    """Every measurement of a whole sweep on a node with so many devices of the kind, in order."""
+def plan(kind: str, devices: int, extent: Extent) -> tuple[Planned, ...]:
+    """Every measurement of a whole sweep on a node with so many devices of the kind and model, in order."""
     found: list[Planned] = []
-    for number, point in enumerate(plan_sweep(most=MOST_POINTS)):
+    for number, point in enumerate(plan_sweep(most=MOST_POINTS, extent=extent)):
         found.append(Planned(point=point))
         if devices < 2:
             continue
@@ -48,3 +52,18 @@ def plan(kind: str, devices: int) -> tuple[Planned, ...]:
         elif number % AGAIN_EVERY == _THREADS_AT and kind == DeviceKind.CPU:
             found.append(Planned(point=point, threads=2))
     return tuple(found)
+
+
+def run_extent(run: CalibrationRun) -> Extent:
+    """How large its programs are: by the data sheet of its devices, and the memory that they themselves report."""
+    return _extent(run, run_devices(run))
+
+
+def _extent(run: CalibrationRun, devices: Sequence[Device]) -> Extent:
+    return extent_of(run.kind, run.model_name, min((device.memory_bytes for device in devices), default=0))
+
+
+def run_plan(run: CalibrationRun) -> tuple[Planned, ...]:
+    """What there is to measure on its node."""
+    devices = run_devices(run)
+    return plan(run.kind, len(devices), _extent(run, devices))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun
-from harness.calibration.sweep import points_known, run_plan
+from harness.calibration.plans import run_extent, run_plan
+from harness.calibration.sweep import points_known
 from scheduler.estimation.calibration import LEAST_HELD_OUT, LEAST_POINTS
 from worker.words import counted
 
@@ -15,11 +16,11 @@ def points_expected(run: CalibrationRun) -> int:
     if tried and run.used_s:
         left = max(0, run.planned - run.before - tried)
         return run.measured + min(left, int(left_s * tried / run.used_s))
-    done, count = points_known(run), 0
+    done, count, extent = points_known(run), 0, run_extent(run)
     for planned in run_plan(run):
         if planned.point_id in done:
             continue
-        left_s -= planned.point.cost_s()
+        left_s -= planned.point.cost_s(extent)
         # The point that is out when the budget is used up is still waited for.
         count += 1
         if left_s <= 0:

@@ -46,7 +46,7 @@ def request_of(run: CalibrationRun, planned: Planned) -> dict[str, Any]:
         "steps": planned.point.steps,
         "visits": planned.point.visits,
         "ranks": planned.ranks,
-        "device": _device(run),
+        "device": _device(run, planned.ranks),
         "threads": planned.threads,
         "quiet": run.kind == DeviceKind.CPU and planned.ranks == planned.threads == 1,
         "budget_s": NODE_BUDGET_S,
@@ -59,15 +59,16 @@ def link_request_of(run: CalibrationRun) -> dict[str, Any]:
     return {
         "request_id": f"{PREFIX}{run.pk}-{LINK}",
         "link": LINK_RANKS,
-        "device": _device(run),
+        "device": _device(run, LINK_RANKS),
         "minimum_sandbox_level": pool_setting_get().minimum_sandbox_level(own_code=False),
     }
 
 
-def _device(run: CalibrationRun) -> str:
-    """The first device of its kind and model."""
-    first = run_devices(run)[0].index if run.kind == DeviceKind.CUDA else 0
-    return f"cuda:{first}" if run.kind == DeviceKind.CUDA else "cpu"
+def _device(run: CalibrationRun, ranks: int) -> str:
+    """The first devices of its kind and model, one per rank: beside them may lie others of another model."""
+    if run.kind != DeviceKind.CUDA:
+        return "cpu"
+    return f"cuda:{','.join(str(device.index) for device in run_devices(run)[:ranks])}"
 
 
 def requests_remove(run_id: str) -> None:

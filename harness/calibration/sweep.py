@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from harness.broker import task_send_on_commit
@@ -19,7 +20,7 @@ from harness.calibration.exchange import row_of
 from harness.calibration.holding import devices_hold, devices_idle, run_devices
 from harness.calibration.links import link_read, link_store
 from harness.calibration.models import OPEN, CalibrationPointRow, CalibrationRun, DeviceModelRow, RunState
-from harness.calibration.plans import Planned, plan
+from harness.calibration.plans import Planned, run_plan
 from harness.calibration.requests import (
     LINK,
     LINK_RANKS,
@@ -52,9 +53,11 @@ FIT_LIMIT = timedelta(minutes=15)
 _log = logging.getLogger(__name__)
 
 
-def run_plan(run: CalibrationRun) -> tuple[Planned, ...]:
-    """What there is to measure on its node."""
-    return plan(run.kind, len(run_devices(run)))
+def sweep_before(run: CalibrationRun) -> CalibrationRun | None:
+    """Another sweep of its node that has to end first: two at once would measure each other."""
+    others = CalibrationRun.objects.filter(node_name=run.node_name, state__in=OPEN).exclude(pk=run.pk)
+    first = Q(state=RunState.RUNNING) | Q(created_at__lt=run.created_at)
+    return others.filter(first).order_by("created_at").first() if run.state == RunState.WAITING else None
 
 
 def _planned(run: CalibrationRun, point_id: str) -> Planned | None:
@@ -89,6 +92,10 @@ def run_advance(run_id: str) -> None:
             return
         if run.node is None:
             run_move(run, RunState.FAILED, message="The node left the pool.")
+            return
+        before = sweep_before(run)
+        if before is not None:
+            _note(run, f"Waits for the calibration of {before.model_name or before.kind} on {run.node_name} to end.")
             return
         devices = run_devices(run)
         if not devices:

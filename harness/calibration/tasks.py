@@ -6,15 +6,16 @@ from typing import Any
 
 from celery import shared_task
 
-from harness.calibration import answers, fitting, learning, node_links, sweep
+from harness.calibration import answers, fitting, learning, node_links, ran_out, sweep
 
 
 @shared_task(name="control.calibrate")
 def calibrate() -> None:
-    """Have open sweeps take their next step, keep what finished jobs cost, priors be those that ship now, and links
-    between nodes timed."""
+    """Have open sweeps take their next step, keep what finished jobs cost and which ran out of memory, priors be those
+    that ship now, and links between nodes timed."""
     sweep.calibrations_advance()
     learning.jobs_learn()
+    ran_out.ran_out_learn()
     fitting.priors_refresh()
     node_links.links_advance()
 

@@ -20,11 +20,11 @@ from harness.estimates.pricing import estimates_of, groups_read
 from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again
-from harness.jobs.control.turn import facts_change
 from harness.jobs.drafts import job_spec_update
 from harness.jobs.models import Job
 from harness.jobs.options import job_options_set, wanted_memory_bytes
 from harness.jobs.states import job_note
+from harness.pool.turn import facts_change
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.mixtures import is_there
 from scheduler.offers.recommend import candidates, takes

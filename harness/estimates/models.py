@@ -82,6 +82,8 @@ class ProbeRow(models.Model):
     """Of two looks, the steps of the one that took longer."""
     peak_bytes = models.BigIntegerField(null=True, blank=True)
     """Of the rank, above an idle process."""
+    power_w = models.FloatField(null=True, blank=True)
+    """Of its device while the steps were made, by its meter; null: nothing could be read."""
     row_s = models.JSONField(default=dict, blank=True)
     """Seconds per row of an evaluation (`evaluation_row_s`) and of reading the data (`load_row_s`), where measured."""
     workload = models.JSONField(null=True, blank=True)

@@ -31,6 +31,7 @@ from harness.jobs.control.usage import measurement_use_write
 from harness.jobs.models import Job
 from harness.plain import plain
 from harness.pool.models import Reservation
+from harness.pool.power import WATTS_MAX
 from harness.pool.reservations import reservation_prolong, reservation_release
 from scheduler.estimation.doubt import is_far, is_uneven
 from scheduler.estimation.estimate import Probe
@@ -71,6 +72,7 @@ def probe_done(report: dict[str, Any]) -> ProbeRow | None:
         "state": AskState.DONE,
         "step_s": list(measured.step_s),
         "peak_bytes": measured.peak_bytes,
+        "power_w": measured.power_w,
         "row_s": {name: value for name in ROW_FIGURES if (value := getattr(measured, name))},
     }
     fields |= _told_workload(report)
@@ -88,7 +90,7 @@ def _look_again(probe: ProbeRow, fields: Mapping[str, Any]) -> bool:
             return False
         rows = ProbeRow.objects.filter(pk=probe.pk, state=AskState.WAITING, first_look={})
         if rows.update(first_look=dict(fields), sent_at=now):
-            _use_write(probe, held, now)
+            _use_write(probe, held, now, fields["power_w"])
             probe.refresh_from_db()
             probe_send(probe, held.device, probe.inspection.minimum_sandbox_level)
     return True
@@ -128,23 +130,24 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return {**shorter, "left_out_s": longer["step_s"], "peak_bytes": max(peaks, default=None)}
 
 
-def _use_write(probe: ProbeRow, held: Reservation, until: datetime) -> None:
-    """Keep what its device did since the last look was asked for."""
+def _use_write(probe: ProbeRow, held: Reservation, until: datetime, watts: float | None) -> None:
+    """Keep what its device did since the last look was asked for. `watts`: as its meter told."""
     if held.device is not None:
         measurement_use_write(
-            [held.device], name=USE_NAME, since=probe.sent_at, until=until, by=held.by, project=probe.project
-        )
+            [held.device], name=USE_NAME, since=probe.sent_at, until=until, by=held.by, project=probe.project,
+            watts=watts,
+        )  # fmt: skip
 
 
 def _end(probe: ProbeRow, fields: Mapping[str, Any], *, has_run: bool) -> ProbeRow:
-    now = timezone.now()
+    now, watts = timezone.now(), fields.get("power_w")
     if probe.first_look:
         fields = _both(probe.first_look, fields)
     with transaction.atomic():
         if ProbeRow.objects.filter(pk=probe.pk, state=AskState.WAITING).update(**fields, finished_at=now):
             for held in Reservation.objects.filter(pk=probe.reservation).select_related("device__node", "by"):
                 if has_run:
-                    _use_write(probe, held, now)
+                    _use_write(probe, held, now, watts)
                 reservation_release(held)
     tree_remove(folder_of(probe).root)
     probe.refresh_from_db()
@@ -156,12 +159,13 @@ def _measured(report: Mapping[str, Any], allocation: Allocation) -> Probe:
     steps = report.get("step_s")
     if report.get("problem") or not isinstance(steps, list) or not steps:
         raise ValueError("The node measured nothing.")
-    peak = _above_0(report.get("peak_bytes"))
+    peak, watts = _above_0(report.get("peak_bytes")), _above_0(report.get("power_w"))
     try:
         return Probe(
             allocation=allocation,
             step_s=tuple(float(value) for value in steps),
             peak_bytes=peak if peak is not None and peak < PEAK_BYTES_MOST else None,
+            power_w=watts if watts is not None and watts <= WATTS_MAX else None,
             evaluation_row_s=_above_0(report.get("evaluation_row_s")),
             load_row_s=_above_0(report.get("load_row_s")),
         )

@@ -17,13 +17,13 @@ from harness.errors import Conflict, Invalid, Unavailable
 from harness.estimates.inspection import content_key
 from harness.estimates.models import AskState, Inspection, ProbeRow
 from harness.jobs import programs
-from harness.jobs.control.turn import facts_change
 from harness.jobs.models import Allocation as Held
 from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
 from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservation
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_queue
+from harness.pool.turn import facts_change
 from scheduler.estimation.estimate import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import real_name
@@ -174,6 +174,7 @@ def probes_of(inspection: Inspection) -> dict[Key, Probe]:
             allocation=allocation_from(row.allocation),
             step_s=tuple(row.step_s),
             peak_bytes=float(row.peak_bytes) if row.peak_bytes else None,
+            power_w=row.power_w,
             left_out_s=tuple(row.left_out_s),
             **row.row_s,
         )

@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from harness.database import DATABASE_AWAY
 from harness.errors import Conflict, Invalid
-from harness.jobs.control.turn import facts_change
 from harness.jobs.control.views import facts_read, job_view
 from harness.jobs.models import Job
 from harness.jobs.options import has_estimate, option_words, options_of
@@ -21,6 +20,7 @@ from harness.jobs.promises import AWAITS_ESTIMATE, IS_MEASURED, PromiseState, pr
 from harness.jobs.states import job_note
 from harness.moments import moment_of
 from harness.pool.models import Quota
+from harness.pool.turn import facts_change
 from scheduler.admit import admit
 from scheduler.offers.values import finish_told_s
 from scheduler.offers.words import chance_words

@@ -18,11 +18,11 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.broker import publish_job, publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid
-from harness.jobs.control.turn import facts_change
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
 from harness.pool.models import Policy
 from harness.pool.services import pool_setting_get
+from harness.pool.turn import facts_change
 from scheduler.policies.order import PATIENCE_S
 from worker.states import JobState
 

@@ -13,12 +13,12 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import User
 from harness.errors import Conflict, Invalid
 from harness.jobs.control.expectations import slack_s
-from harness.jobs.control.turn import facts_change
 from harness.jobs.models import Job
 from harness.jobs.options import option_read, option_words, options_of
 from harness.jobs.queue_order import neighbours, queue_changed, shown_order
 from harness.jobs.quota_use import borrowers
 from harness.jobs.states import job_note
+from harness.pool.turn import facts_change
 from scheduler.types import Option
 from worker.states import HOLDS_DEVICES, JobState
 

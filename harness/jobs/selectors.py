@@ -273,6 +273,11 @@ def queue_position(job: Job) -> int | None:
     return Job.objects.filter(before, state=JobState.QUEUED, deleted_at=None).count() + 1
 
 
+def jobs_queued_count() -> int:
+    """Jobs that wait for devices, of all projects."""
+    return Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count()
+
+
 def jobs_active_of_dataset(dataset_id: str) -> bool:
     """Whether a job that waits or runs uses the dataset."""
     active = [JobState.QUEUED, JobState.PAUSED, *HOLDS_DEVICES]

@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from harness.accounts.access import is_admin, visible_projects
 from harness.accounts.models import User
+from harness.calibration.known import powers_known
 from harness.errors import Invalid
-from harness.jobs.control.usage import attempt_samples, is_pools, use_of
+from harness.jobs.control.usage import attempt_samples, device_key, is_pools, use_of
 from harness.jobs.models import Allocation, DeviceUse, Job
 from harness.pool.models import Device, PoolSetting
 from harness.pool.power import device_power
@@ -135,12 +136,12 @@ def uses_of(window: Window) -> list[DeviceUse]:
 
 def _going(allocations: QuerySet[Allocation], until: datetime) -> list[DeviceUse]:
     """Uses that have not ended, as far as they are; not saved."""
-    table = pool_setting_get().power_table
     going = list(allocations.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk"))
     held = Counter((allocation.attempt_id, allocation.device.node_id) for allocation in going)
     samples = {allocation.attempt_id: attempt_samples(allocation.attempt) for allocation in going}
+    powers = powers_known({device_key(allocation.device) for allocation in going})
     return [
-        use_of(item, until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], table)
+        use_of(item, until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], powers)
         for item in going
     ]
 

@@ -13,8 +13,9 @@ from harness.calibration.report import LEAST_POINTS
 from harness.pages.charts import chart_card
 from harness.pages.figures import figure, percent
 from harness.pages.words import NAME_WORDS
-from scheduler.estimation.device_model import DeviceModel, Transfer
+from scheduler.estimation.device_model import DeviceModel, MemoryModel, Transfer
 from scheduler.estimation.values import Basis
+from worker.words import counted
 
 _FIGURE_COLUMNS = ["mean, %", "median, %", "90th percentile, %", "points"]
 _FIGURES = ("mape", "median", "p90")
@@ -77,7 +78,9 @@ def model_sections(row: DeviceModelRow, model: DeviceModel) -> list[Section]:
     report = row.report
     return [
         _section(row, TIME, model.basis, report if "points" in report else {}, _time_text(row, model)),
-        _section(row, MEMORY, model.memory.basis, report.get("memory", {}), _memory_text(row, model)),
+        _section(
+            row, MEMORY, model.memory.basis, report.get("memory", {}), _memory_text(row, model) + _taught(model.memory)
+        ),
         _section(row, POWER, model.power.basis, report.get("power", {}), _power_text(row, model)),
     ]
 
@@ -112,6 +115,18 @@ def _memory_text(row: DeviceModelRow, model: DeviceModel) -> str:
     if model.memory.basis is Basis.ASSUMED:
         return "Nothing to judge yet: too few peaks were measured, and the parts of a program are added up as assumed."
     return _unjudged(row, "memory")
+
+
+def _taught(memory: MemoryModel) -> str:
+    """What finished jobs have to say of it, as a sentence after the others."""
+    lessons = memory.lessons
+    if not lessons.log_ratios:
+        return ""
+    count = len(lessons.log_ratios)
+    lost = sum(lessons.ran_out)
+    out = f", {lost} of which ran out of memory" if lost else ""
+    left = f" Left out as too far off: {lessons.n_left_out}." if lessons.n_left_out else ""
+    return f" Estimates of programs like theirs are corrected by the peaks of {counted(count, 'job')}{out}.{left}"
 
 
 def _whose(source: Transfer) -> str:

@@ -102,11 +102,18 @@ class SlowForm(Tabler):
         field.choices = [(name, name) for name in names]
 
 
+EVERY_MODEL = "*"
+"""Stands for all models of a kind where one of them can be chosen."""
+
+
 class CalibrationForm(Tabler):
     """A sweep to start."""
 
     node = forms.ChoiceField(label="Node")
     kind = forms.ChoiceField(label="Kind of device", choices=DeviceKind.choices, initial=DeviceKind.CPU)
+    model = forms.ChoiceField(
+        label="Model", required=False, help_text="One that the node has. Every model: each on the node that has most."
+    )
     minutes = forms.FloatField(
         label="Budget in minutes", initial=10, min_value=0.2, max_value=1440, help_text="Of measuring. More is better."
     )
@@ -116,6 +123,13 @@ class CalibrationForm(Tabler):
         field = self.fields["node"]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
         field.choices = [(name, name) for name in names]
+
+    def set_models(self, names: Iterable[str]) -> None:
+        """Offer the models of the pool."""
+        field = self.fields["model"]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - tells the type
+        ways = [("", "The only one of its kind there"), (EVERY_MODEL, "Every model of the kind in the pool")]
+        field.choices = [*ways, *((name, name) for name in names)]
 
 
 _LEVELS = [(level, f"L{level}") for level in range(4)]

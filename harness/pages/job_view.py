@@ -19,7 +19,7 @@ from harness.jobs.logs import LogPart
 from harness.jobs.mode import job_mode
 from harness.jobs.models import Job
 from harness.jobs.quota_use import borrowers
-from harness.jobs.selectors import job_checkpoints, job_logs, program_files
+from harness.jobs.selectors import job_checkpoints, job_logs, jobs_queued_count, program_files
 from harness.jobs.services import minimum_sandbox_level
 from harness.jobs.timelines import job_energy
 from harness.pages.figures import figure
@@ -180,7 +180,7 @@ def submit_summary(job: Job, pool: PoolOverview) -> dict[str, Any]:
         "parameters": suggestion.get("parameters"),
         "memory_bytes": suggestion.get("memory_bytes"),
         "free": pool.free,
-        "queued": pool.queued,
+        "queued": jobs_queued_count(),
         "no_node": not up,
         "must_wait": isinstance(wanted, int) and wanted > pool.free,
         "least_level": minimum_sandbox_level(job),

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from codegen.spec import MODE_WORDS
 from harness.estimates.models import PROGRAM_FAULTS, OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE
 from harness.estimates.probes import batch_size
@@ -63,6 +64,7 @@ class Shown:
     """One line of the table, in words."""
 
     view: LineView
+    mode_says: str
     run: str
     run_range: str
     memory: str
@@ -106,6 +108,7 @@ def offer_context(job: Job, offer: OfferRow | None) -> dict[str, Any]:
         "lines": shown_lines(priced) if priced else [],
         "chart": offer_chart(job, offer, priced) if priced else None,
         "kinds": sorted({line.allocation.kind for line in priced.lines}) if priced else [],
+        "modes": MODE_WORDS,
     }
 
 
@@ -134,6 +137,7 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
     cost = view.line.estimate
     return Shown(
         view=view,
+        mode_says=MODE_WORDS.get(view.line.allocation.mode, ""),
         run=_expected(cost.run_s.mid),
         run_range=_range(cost.run_s, _expected),
         memory=size_words(cost.peak_bytes.mid),

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from codegen.profile.types import ColumnType, DataKind, DatasetProfile
-from codegen.spec import Metric, Task, TaskSpec
+from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
 from harness.pages.words import TASK_WORDS
 
 
@@ -199,6 +199,8 @@ def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tupl
         return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)
     if path == "objective.metric":
         return tuple((str(metric), str(metric).replace("_", " ")) for metric in Metric)
+    if path == "mode":
+        return tuple((mode, f"{mode}: {words}") for mode, words in MODE_WORDS.items())
     if info and bool in get_args(info.annotation):
         return ("true", "yes"), ("false", "no")
     values = [value for value in get_args(info.annotation) if isinstance(value, str)] if info else []

@@ -254,7 +254,7 @@ class Quota(models.Model):
 
 
 class SchedulerTurn(models.Model):
-    """Whose turn it is to schedule; one row. See `harness.jobs.control.turn`."""
+    """Whose turn it is to schedule; one row. See `harness.pool.turn`."""
 
     number = models.BigIntegerField(default=0)
     """Fence: grows with every turn and every admission; a decision made under an older number is not carried out."""

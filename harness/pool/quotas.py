@@ -10,8 +10,8 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Invalid, NotFound
-from harness.jobs.control.turn import facts_change
 from harness.pool.models import DeviceKind, Quota
+from harness.pool.turn import facts_change
 
 DEVICES_MAX = 1_000_000
 

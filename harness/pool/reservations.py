@@ -13,10 +13,10 @@ from harness.accounts.audit import audit_write
 from harness.accounts.models import Project, User
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import Conflict, Invalid, NotFound
-from harness.jobs.control.turn import facts_change
 from harness.pool.devices import device_find
 from harness.pool.models import Device, Node, Reservation
 from harness.pool.naming import node_named
+from harness.pool.turn import facts_change
 
 LONGEST = timedelta(days=366)
 """Longer is a mistake in the year: drain the node instead."""

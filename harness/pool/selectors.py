@@ -11,6 +11,7 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from codegen.types import Hardware
+from harness.pool.caches import description_shown
 from harness.pool.models import Device, DeviceKind, NetworkEncryption, Node, NodeState, PoolSetting
 from harness.pool.networks import encryption_missing, is_loopback
 from harness.pool.reservations import reservation_list
@@ -71,8 +72,6 @@ class PoolOverview:
     """The whole pool at one moment."""
 
     nodes: tuple[NodeRow, ...]
-    queued: int
-    """Jobs that wait."""
 
     @property
     def devices(self) -> int:
@@ -99,10 +98,7 @@ class PoolOverview:
 
 
 def pool_overview() -> PoolOverview:
-    """Nodes, devices, holders and reservations in three queries, plus the queue's length."""
-    from harness.jobs.models import Job
-    from worker.states import JobState
-
+    """Nodes, devices, holders and reservations in three queries."""
     now = timezone.now()
     by_node = _devices_by_node(now)
     nodes = tuple(
@@ -113,7 +109,7 @@ def pool_overview() -> PoolOverview:
             memory_bytes=node.memory_bytes,
             sandbox_level=node.sandbox_level,
             sandbox_reason=node.sandbox_reason,
-            description=node.description,
+            description=description_shown(node.description),
             heartbeat_age_s=(now - node.heartbeat_at).total_seconds() if node.heartbeat_at else None,
             address=node.address,
             near=node.near,
@@ -122,7 +118,7 @@ def pool_overview() -> PoolOverview:
         )
         for node in Node.objects.order_by("name")
     )
-    return PoolOverview(nodes=nodes, queued=Job.objects.filter(state=JobState.QUEUED, deleted_at=None).count())
+    return PoolOverview(nodes=nodes)
 
 
 def _devices_by_node(now: datetime) -> dict[str, list[DeviceRow]]:

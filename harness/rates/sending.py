@@ -16,13 +16,13 @@ from harness.errors import HarnessError, Invalid
 from harness.estimates.models import AskState
 from harness.estimates.probes import idle_device
 from harness.jobs import programs
-from harness.jobs.control.turn import facts_change
 from harness.jobs.models import Job
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain, text_plain
 from harness.pool.models import Device, DeviceKind, Reservation
 from harness.pool.reservations import reservation_hold, reservation_release
 from harness.pool.services import node_queue
+from harness.pool.turn import facts_change
 from harness.rates.keys import rate_key
 from harness.rates.models import RateTest
 from harness.rates.trials import trials_answered, trials_failed, trials_plan

@@ -34,6 +34,20 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PeakLessons:
+    """Peaks of finished jobs beside what their parts add up to, one entry per job; never part of a fit."""
+
+    makeups: tuple[tuple[float, ...], ...] = ()
+    """What each peak consists of, see `scheduler.estimation.peaks`."""
+    log_ratios: tuple[float, ...] = ()
+    """log(measured / added up)."""
+    ran_out: tuple[bool, ...] = ()
+    """Of jobs that ran out of memory: they would have taken more than that."""
+    n_left_out: int = 0
+    """Jobs so far off that they say more about themselves than about what others take."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemoryModel:
     """Peak above the idle process = sum of coefficients x bytes of each part of the workload."""
 
@@ -43,6 +57,8 @@ class MemoryModel:
     """Held-out measured / predicted: lower end, and a careful upper end."""
     basis: Basis
     n_points: int = 0
+    lessons: PeakLessons = field(default_factory=PeakLessons)
+    """What finished jobs teach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,13 +224,26 @@ def _based(kind: Any, body: Mapping[str, Any]) -> Any:
     return kind(**{**body, "basis": Basis(body["basis"])})
 
 
+def _memory(body: Mapping[str, Any]) -> MemoryModel:
+    lessons, told = PeakLessons(), body.get("lessons")
+    if told:
+        lessons = PeakLessons(
+            makeups=_tuples(told["makeups"]),
+            log_ratios=tuple(map(float, told["log_ratios"])),
+            ran_out=tuple(map(bool, told["ran_out"])),
+            n_left_out=int(told["n_left_out"]),
+        )
+    return MemoryModel(**{**body, "basis": Basis(body["basis"]), "lessons": lessons})
+
+
 def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields = dict(body)
     members = ({name: _coefficients(name, row) for name, row in member.items()} for member in body["members"])
     spread, corrector = body["spread"], body["corrector"]
     fields["members"] = tuple(members)
     fields["spread"] = Spread(**{**spread, "near": tuple(spread["near"]), "far": tuple(spread["far"])})
-    kinds = {"memory": MemoryModel, "power": PowerModel, "link": LinkModel, "overheads": RunOverheads}
+    fields["memory"] = _memory(body["memory"])
+    kinds = {"power": PowerModel, "link": LinkModel, "overheads": RunOverheads}
     for name, kind in kinds.items():
         fields[name] = _based(kind, body[name])
     fields["basis"], fields["contention_basis"] = Basis(body["basis"]), Basis(body["contention_basis"])

@@ -14,8 +14,8 @@ from statistics import median
 from codegen.modes import STAGED
 from scheduler.estimation.calibration import MOST
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
-from scheduler.estimation.fit_memory import peak_interval
 from scheduler.estimation.intervals import LEVEL, log_range
+from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.pipelines import staged_times
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
 from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s
@@ -49,6 +49,8 @@ class Probe:
     """Of one row in a forward pass as between epochs."""
     load_row_s: float | None = None
     """Of one row to be read and made ready."""
+    power_w: float | None = None
+    """All devices that it ran on, read while it ran."""
     left_out_s: tuple[float, ...] = ()
     """Steps of another look that took longer: see `scheduler.estimation.doubt`."""
 
@@ -59,7 +61,7 @@ class Probe:
 
     def __post_init__(self) -> None:
         """Refuse what no probe gives."""
-        others = (self.peak_bytes, self.start_s, self.evaluation_row_s, self.load_row_s)
+        others = (self.peak_bytes, self.start_s, self.evaluation_row_s, self.load_row_s, self.power_w)
         values = [*self.step_s, *(value for value in others if value is not None)]
         if not self.step_s or not all(0 < value <= MOST for value in values):
             raise ValueError(f"a probe needs figures above 0 up to {MOST:g}, not {values}")
@@ -137,7 +139,8 @@ def _estimate(
     run_s = _run_interval(_run_parts(steps, allocation, model, time, step_s.mid, probed), model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
-    power_w = model.power.busy_w * allocation.count
+    device_w, power_basis = _device_power(model, allocation, probed)
+    power_w = device_w * allocation.count
     return Estimate(
         allocation=allocation,
         step_s=step_s,
@@ -148,7 +151,7 @@ def _estimate(
         fits=limit is None or peak.high <= limit,
         time_basis=time_basis,
         memory_basis=memory_basis,
-        energy_basis=worst(model.power.basis, time_basis),
+        energy_basis=worst(power_basis, time_basis),
         note=note(model, allocation, probed),
     )
 
@@ -261,6 +264,15 @@ def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Pro
     return Interval(low=low, mid=mid, high=high, level=LEVEL), Basis.MEASURED if same else Basis.MODELLED
 
 
+def _device_power(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> tuple[float, Basis]:
+    """Watts of one device while the program runs."""
+    if probe is None or probe.power_w is None:
+        return model.power.busy_w, model.power.basis
+    return probe.power_w / probe.allocation.count, (
+        Basis.MEASURED if probe.allocation == allocation else Basis.MODELLED
+    )
+
+
 def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str:
     """What the figures rest on, in words."""
     said = []
@@ -276,7 +288,9 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
     if model.correction.n_jobs:
         said.append(counted(model.correction.n_jobs, "finished job"))
-    if model.power.basis is Basis.ASSUMED:
+    if probe is not None and probe.power_w is not None:
+        said.append("power read while they were made")
+    elif model.power.basis is Basis.ASSUMED:
         said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
     if model.slowdown > 1.0:
         said.append(f"emulated: steps are stretched to {model.slowdown:g} times their length, as an admin declared")

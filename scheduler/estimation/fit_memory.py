@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from scheduler.estimation.device_model import MemoryModel
 from scheduler.estimation.features import Vector
-from scheduler.estimation.values import Basis, Interval
+from scheduler.estimation.values import Basis
 from scheduler.workload import Workload
 
 PARTS = ("state", "activations", "transient", "data", "base")
@@ -125,9 +125,3 @@ def _solve(inputs: Vector, measured: Vector, start: Vector) -> Vector:
 
     found: Vector = least_squares(residuals, start, jac=jacobian, loss=loss).x
     return found
-
-
-def peak_interval(model: MemoryModel, workload: Workload, level: float) -> Interval:
-    """Peak of one rank; the upper end is meant to be kept below a limit."""
-    mid = predict_peak(model.coefficients, workload)
-    return Interval(low=mid * model.low_ratio, mid=mid, high=mid * model.high_ratio, level=level)

@@ -1,5 +1,5 @@
-"""Finished jobs correct the model of their kind of device: one factor on step times, shrunk towards 1, and a run's
-start and end.
+"""Finished jobs correct the model of their kind of device: one factor on step times, shrunk towards 1, a run's start
+and end, and peak memory (`scheduler.estimation.peaks`).
 
     log factor = sum over jobs kept of log(measured / predicted) / (jobs kept + SHRINK)
 
@@ -19,10 +19,11 @@ import numpy.typing as npt
 from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, RunOverheads
 from scheduler.estimation.features import Vector
 from scheduler.estimation.link import spanning_link
-from scheduler.estimation.ranks import StepTime, step_time
+from scheduler.estimation.peaks import PeakSeen, memory_taught
+from scheduler.estimation.ranks import StepTime, rows_at_once, step_time
 from scheduler.estimation.run_time import forward_rows, load_s, saves_s
 from scheduler.estimation.values import Allocation, Basis
-from scheduler.workload import Workload
+from scheduler.workload import Workload, totals_at_batch
 
 SHRINK = 3.0
 """So many jobs that agree move the factor half of the way."""
@@ -57,6 +58,8 @@ class Finished:
     """Of it: reading the rows. None where the run did not tell: then it is what the model says."""
     evaluation_s: float | None = None
     """All evaluations of the run."""
+    peak_bytes: float | None = None
+    """Of the largest rank, above the idle process."""
     node: str = ""
     """Where all its ranks ran; empty: on several nodes, or nobody knows."""
     nodes_link: LinkModel | None = None
@@ -64,18 +67,36 @@ class Finished:
 
     def __post_init__(self) -> None:
         """Refuse what no run gives."""
-        values = [value for value in (self.step_s, self.run_s, self.start_s) if value is not None]
+        figures = (self.step_s, self.run_s, self.start_s, self.peak_bytes)
+        values = [value for value in figures if value is not None]
         if any(not math.isfinite(value) or value <= 0 for value in values):
             raise ValueError(f"a finished job needs finite figures above 0, not {values}")
 
 
-def corrected(model: DeviceModel, finished: Sequence[Finished]) -> DeviceModel:
+@dataclass(frozen=True, kw_only=True)
+class RanOut:
+    """A job that ended for want of memory. Raises `ValueError` for a limit that cannot be."""
+
+    workload: Workload
+    """At its global batch size, as it was estimated."""
+    allocation: Allocation
+    limit_bytes: float
+    """What its largest rank could have at most, above the idle process."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no run had."""
+        if not math.isfinite(self.limit_bytes) or self.limit_bytes <= 0:
+            raise ValueError(f"a job cannot run out of {self.limit_bytes} bytes")
+
+
+def corrected(model: DeviceModel, finished: Sequence[Finished], ran_out: Sequence[RanOut] = ()) -> DeviceModel:
     """`model` with what the jobs on its kind of device teach; other jobs are not looked at. The order is oldest first.
 
     Replaces an earlier correction: give all jobs each time.
     """
-    jobs = [job for job in finished if (job.allocation.kind, job.allocation.model_name) == model.key][-RECENT:]
-    plain = replace(model, correction=Correction())
+    jobs = [job for job in finished if _is_of(model, job)][-RECENT:]
+    lost = [job for job in ran_out if _is_of(model, job)][-RECENT:]
+    plain = replace(model, correction=Correction(), memory=memory_taught(model.memory, _peaks(jobs, lost)))
     if not jobs:
         return plain
     errors = np.array([_log_error(plain, job) for job in jobs])
@@ -87,6 +108,21 @@ def corrected(model: DeviceModel, finished: Sequence[Finished]) -> DeviceModel:
     )
     fixed = replace(plain, correction=correction)
     return replace(fixed, overheads=_overheads(fixed, [job for job, good in zip(jobs, kept, strict=True) if good]))
+
+
+def _is_of(model: DeviceModel, job: Finished | RanOut) -> bool:
+    return (job.allocation.kind, job.allocation.model_name) == model.key
+
+
+def _peaks(jobs: Sequence[Finished], lost: Sequence[RanOut]) -> list[PeakSeen]:
+    """What is known of peaks, each of the rank with most rows."""
+    seen = [PeakSeen(workload=_at_once(job), peak_bytes=job.peak_bytes) for job in jobs if job.peak_bytes is not None]
+    return seen + [PeakSeen(workload=_at_once(job), peak_bytes=job.limit_bytes, ran_out=True) for job in lost]
+
+
+def _at_once(job: Finished | RanOut) -> Workload:
+    rows = rows_at_once(job.workload, max(job.allocation.batch_split))
+    return totals_at_batch(job.workload, rows)
 
 
 def _log_error(model: DeviceModel, job: Finished) -> float:

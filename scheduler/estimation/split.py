@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.fit_memory import peak_interval
 from scheduler.estimation.intervals import LEVEL
+from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.ranks import contention_factor, step_times, thread_factor
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation

@@ -1,5 +1,7 @@
 """Which programs a calibration sweep measures: customised CNNs spread over their knobs, samples of the other families.
 
+How large they become goes by what the device does (`Extent`), so that steps take about as long on one as on another.
+
 The points are a scrambled Sobol sequence over the logarithms of the knobs (Sobol 1967; Owen 1998), so that any first
 part of it covers the whole space: a sweep that is stopped early is a smaller sweep, and one that goes on skips what is
 done.
@@ -11,22 +13,23 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from codegen.catalog import FAMILIES
 from codegen.catalog.base import Facts
 from codegen.spec import Task
+from scheduler.estimation.extent import CORE, Extent
 
 MOST_POINTS = 300
-CAREFUL_FLOPS_PER_S = 15e9
-"""Of one CPU core, small shapes included; only shares out the time budget."""
-POINT_S = 1.0
-"""What a point costs besides its steps: program, data, trace."""
+STATES = 4
+"""Copies of the weights: themselves, gradients, two of the optimizer."""
 MOST_STEP_S = 0.4
 """Wider programs are left out: their steps would eat the budget, and what they are made of is in the others."""
 BACKWARD_FACTOR = 3.0
 OTHERS_SHARE = 0.2
+TRAIN_SHARE = 0.7
+"""Of the rows of a point."""
 SEED = 20
 
 
@@ -37,6 +40,20 @@ class Knob:
     low: float = 1.0
     high: float = 1.0
     choices: tuple[Any, ...] = ()
+    grows: float = 0.0
+    """Power of `Extent.growth` by which its upper end grows, and its lower one by half of it: people try small programs
+    on large devices, too."""
+
+    def grown(self, growth: float, most: float | None) -> Knob:
+        """The same with higher ends, which stay within what a program may have."""
+        if not self.grows:
+            return self
+        high = self.high * growth**self.grows
+        return replace(
+            self,
+            low=self.low * growth ** (self.grows / 2),
+            high=high if most is None else max(self.high, min(high, most)),
+        )
 
     def at(self, share: float) -> Any:
         """The value at `share` of the way, evenly in the logarithm."""
@@ -101,43 +118,48 @@ class SweepPoint:
             "training": training,
         }
 
-    def cost_s(self, flops_per_s: float = CAREFUL_FLOPS_PER_S) -> float:
+    def cost_s(self, extent: Extent = CORE) -> float:
         """Roughly what measuring it takes."""
-        return self.visits * (POINT_S + (self.steps + 1) * self.step_s(flops_per_s))
+        return self.visits * (extent.point_s + (self.steps + 1) * self.step_s(extent))
 
-    def step_s(self, flops_per_s: float = CAREFUL_FLOPS_PER_S) -> float:
+    def step_s(self, extent: Extent = CORE) -> float:
         """Roughly what a step takes."""
-        return 0.003 + BACKWARD_FACTOR * self.forward_flops / flops_per_s
+        return 0.003 + BACKWARD_FACTOR * self.forward_flops / extent.flops_per_s
 
 
-PICTURE = {"image_size": Knob(16, 48), "batch": Knob(8, 128)}
-TABLE = {"features": Knob(4, 150), "categories": Knob(choices=(0, 0, 2, 6)), "batch": Knob(32, 1024)}
+PICTURE = {"image_size": Knob(16, 48, grows=0.15), "batch": Knob(8, 128, grows=0.3)}
+TABLE = {
+    "features": Knob(4, 150),
+    "categories": Knob(choices=(0, 0, 2, 6)),
+    "batch": Knob(32, 1024, grows=0.35),
+}
 SPACES: dict[str, dict[str, Knob]] = {
     "cnn": PICTURE
     | {
         "conv_layers": Knob(choices=(1, 2, 3, 4, 5, 6)),
-        "filters": Knob(8, 64),
+        "filters": Knob(8, 64, grows=0.15),
         "kernel": Knob(choices=(3, 3, 5)),
         "fc_layers": Knob(choices=(0, 1, 2, 3)),
-        "fc_nodes": Knob(32, 512),
+        "fc_nodes": Knob(32, 512, grows=0.2),
     },
-    "resnet": PICTURE | {"blocks": Knob(choices=(1, 2, 3)), "width": Knob(8, 48)},
-    "convnext": PICTURE | {"patch": Knob(choices=(1, 2, 4)), "blocks": Knob(choices=(1, 2)), "width": Knob(12, 64)},
-    "mlp": TABLE | {"layers": Knob(choices=(1, 2, 3, 4, 5, 6)), "width": Knob(32, 1024)},
+    "resnet": PICTURE | {"blocks": Knob(choices=(1, 2, 3)), "width": Knob(8, 48, grows=0.15)},
+    "convnext": PICTURE
+    | {"patch": Knob(choices=(1, 2, 4)), "blocks": Knob(choices=(1, 2)), "width": Knob(12, 64, grows=0.15)},
+    "mlp": TABLE | {"layers": Knob(choices=(1, 2, 3, 4, 5, 6)), "width": Knob(32, 1024, grows=0.25)},
     "resmlp": TABLE
     | {
         "blocks": Knob(choices=(1, 2, 3, 4)),
-        "width": Knob(32, 384),
+        "width": Knob(32, 384, grows=0.25),
         "frequencies": Knob(4, 32),
         "embedding": Knob(3, 16),
     },
     "ft_transformer": TABLE
     | {
         "features": Knob(4, 40),
-        "batch": Knob(16, 256),
+        "batch": Knob(16, 256, grows=0.35),
         "blocks": Knob(choices=(1, 2, 3)),
         "heads": Knob(choices=(2, 4, 8)),
-        "head_width": Knob(4, 24),
+        "head_width": Knob(4, 24, grows=0.15),
     },
 }
 """Ranges of a design that one core can measure; the fit knows none of these names."""
@@ -150,7 +172,7 @@ def plan_sweep(
     most: int = MOST_POINTS,
     others_share: float = OTHERS_SHARE,
     done: Collection[str] = (),
-    flops_per_s: float = CAREFUL_FLOPS_PER_S,
+    extent: Extent = CORE,
     seed: int = SEED,
 ) -> list[SweepPoint]:
     """Points in the order to measure them, without those `done`; all of them together fit `budget_s` and `most`.
@@ -158,8 +180,8 @@ def plan_sweep(
     `done` counts against both, so that a sweep that is taken up again ends where it would have ended.
     """
     left_s, plan = budget_s, []
-    for number, point in enumerate(_interleaved(others_share, flops_per_s, seed)):
-        left_s -= point.cost_s(flops_per_s)
+    for number, point in enumerate(_interleaved(others_share, extent, seed)):
+        left_s -= point.cost_s(extent)
         if number >= most or left_s < 0:
             break
         if point.point_id not in done:
@@ -167,9 +189,9 @@ def plan_sweep(
     return plan
 
 
-def _interleaved(others_share: float, flops_per_s: float, seed: int) -> Iterator[SweepPoint]:
+def _interleaved(others_share: float, extent: Extent, seed: int) -> Iterator[SweepPoint]:
     """CNNs, and one of the other families as often as their share asks, in turns; the same point never twice."""
-    streams = {family: design(family, flops_per_s=flops_per_s, seed=seed) for family in SPACES}
+    streams = {family: design(family, extent=extent, seed=seed) for family in SPACES}
     others = [family for family in SPACES if family != "cnn"]
     owed, turn = 0.0, 0
     seen: set[str] = set()
@@ -183,38 +205,44 @@ def _interleaved(others_share: float, flops_per_s: float, seed: int) -> Iterator
         yield point
 
 
-def design(family: str, *, flops_per_s: float = CAREFUL_FLOPS_PER_S, seed: int = SEED) -> Iterator[SweepPoint]:
-    """Endless points of one family that can be built and whose steps are short."""
+def design(family: str, *, extent: Extent = CORE, seed: int = SEED) -> Iterator[SweepPoint]:
+    """Endless points of one family that can be built, that fit, and whose steps are short."""
     from scipy.stats import qmc
 
-    space = SPACES[family]
+    space = {name: knob.grown(extent.growth, _most(family, name)) for name, knob in SPACES[family].items()}
     sequence = qmc.Sobol(d=len(space) + 1, scramble=True, seed=seed)
     while True:
         for row in sequence.random(64):
             values = {name: knob.at(share) for (name, knob), share in zip(space.items(), row, strict=False)}
             optimizer = OPTIMIZERS[min(int(row[-1] * len(OPTIMIZERS)), len(OPTIMIZERS) - 1)]
-            point = _point(family, values, optimizer)
-            if point is not None and point.step_s(flops_per_s) <= MOST_STEP_S:
+            point = _point(family, values, optimizer, extent)
+            if point is not None and point.step_s(extent) <= MOST_STEP_S:
                 yield point
 
 
-def _point(family: str, values: dict[str, Any], optimizer: str) -> SweepPoint | None:
-    """The point with these values, or None where the family refuses them."""
+def _most(family: str, name: str) -> float | None:
+    """The largest value that a person may give it; None: it is no knob of the family."""
+    knob = FAMILIES[family].knob(name)
+    return knob.high if knob else None
+
+
+def _point(family: str, values: dict[str, Any], optimizer: str, extent: Extent) -> SweepPoint | None:
+    """The point with these values, or None where the family refuses them or the device has no room."""
     batch = values.pop("batch")
     pictures = "image_size" in values
     if pictures:
-        task, data = Task.IMAGE_CLASSIFICATION, DataShape(channels=3)
+        task, data = Task.IMAGE_CLASSIFICATION, DataShape(channels=3, rows=_rows(256, batch))
     else:
         cardinalities = tuple(4 + 3 * number for number in range(values.pop("categories")))
         features = values.pop("features")
         task = Task.TABULAR_CLASSIFICATION
-        data = DataShape(features=features, cardinalities=cardinalities, outputs=3, rows=2048)
+        data = DataShape(features=features, cardinalities=cardinalities, outputs=3, rows=_rows(2048, batch))
     if "head_width" in values:
         values["width"] = values["heads"] * values.pop("head_width")
     facts = Facts(
         task=task,
         rows=data.rows,
-        train_rows=round(0.7 * data.rows),
+        train_rows=round(TRAIN_SHARE * data.rows),
         outputs=data.outputs,
         features=data.features,
         cardinalities=data.cardinalities,
@@ -224,8 +252,15 @@ def _point(family: str, values: dict[str, Any], optimizer: str) -> SweepPoint | 
     params = {**FAMILIES[family].defaults(facts, "small"), **values, "dropout": 0.1}
     if FAMILIES[family].problems(facts, params):
         return None
-    flops = FAMILIES[family].cost(facts, params).flops * batch
-    training = {"optimizer": optimizer}
+    cost = FAMILIES[family].cost(facts, params)
+    if STATES * 4 * cost.parameters + batch * (cost.activation_bytes + cost.input_bytes) > extent.memory_bytes:
+        return None
+    flops, training = cost.flops * batch, {"optimizer": optimizer}
     return SweepPoint(
         family=family, task=task, params=params, batch_size=batch, data=data, training=training, forward_flops=flops
     )
+
+
+def _rows(usual: int, batch: int) -> int:
+    """Rows of a point: at least a whole batch to train on."""
+    return max(usual, math.ceil(batch / TRAIN_SHARE) + 1)

@@ -177,7 +177,7 @@ def mixed_estimates(
         found = shared[way.allocation]
         each = [next(priced[name]) for name, _ in found.parts]
         if all(found.batch_split):
-            estimates[way.allocation] = _together(found, each, models)
+            estimates[way.allocation] = _together(found, each)
     return estimates
 
 
@@ -226,9 +226,11 @@ class _Split:
         return most_rows(self._workload, self._models[name], limit_bytes)
 
 
-def _together(allocation: Allocation, each: Sequence[Estimate], models: Mapping[str, DeviceModel]) -> Estimate:
+def _together(allocation: Allocation, each: Sequence[Estimate]) -> Estimate:
     """The worst of each figure: ranks wait for the slowest, and the run for the last to start."""
-    power_w = sum(models[name].power.busy_w * count for name, count in allocation.parts)
+    power_w = sum(
+        one.power_w * count / one.allocation.count for one, (_, count) in zip(each, allocation.parts, strict=True)
+    )
     run_s = _latest([one.run_s for one in each])
     return Estimate(
         allocation=allocation,

@@ -1,19 +1,17 @@
 """Which nodes and devices: a plan's gangs become placements and changes.
 
-One node where that is possible (the fullest that fits, so that large gaps stay), else the fewest nodes, of one rack if
-one has enough. Running jobs keep their devices; one that shrinks keeps those of its fullest nodes; one that grows stays
-where it is if it can. A gang that finds no place waits, and nothing is started instead of it.
+Where a gang starts says `gang_search`. Running jobs keep their devices; one that shrinks keeps those of its fullest
+nodes; one that grows stays where it is if it can. A gang that finds no place waits, and nothing is started instead.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.placing.free_devices import EVERYWHERE, NOWHERE, FreeDevices, Pick, Zone
-from scheduler.placing.places import level_name
-from scheduler.placing.shelves import Shelf
+from scheduler.placing.free_devices import FreeDevices, Pick
+from scheduler.placing.gang_search import GangSearch
 from scheduler.types import (
     Change,
     ChangeKind,
@@ -84,10 +82,7 @@ class _Assigner:
         self._jobs = {job.job_id: job for job in jobs}
         self._plan = plan
         self._paused = paused
-        self._spans, self._span_level = pool.spans_nodes, pool.span_level
         self._nodes = {node.name: node for node in pool.nodes}
-        levels = {node.sandbox_level for node in pool.nodes} if self._spans else ()
-        self._zones = {"": EVERYWHERE} | {level_name(level): Zone(level) for level in levels}
         self._out = Assignment()
         held: dict[str, str] = {}
         leaving: dict[str, str] = {}
@@ -97,6 +92,7 @@ class _Assigner:
             if job.running:
                 (leaving if job.job_id in names else held).update(dict.fromkeys(job.running.device_ids, job.job_id))
         self._free = FreeDevices(pool, now_s, held, leaving)
+        self._search = GangSearch(pool, self._free)
         for job in goers:
             self._free.memory_comes(job)
 
@@ -125,10 +121,7 @@ class _Assigner:
         return self._out
 
     def _start(self, job: JobView, option: Option) -> None:
-        hint = self._plan.hints.get(job.job_id, "")
-        picks = self._gang(job, option, (hint,), level=hint)
-        if picks is None and self._spans:
-            picks = self._gang(job, option, ())
+        picks = self._search.start(job, option, self._plan.hints.get(job.job_id, ""))
         if picks is None:
             self._out.unplaced.append(job.job_id)
             return
@@ -148,7 +141,7 @@ class _Assigner:
         else:
             self._free.give_back(job.job_id, own)
             self._free.own_memory(job, 1)
-            found = self._gang(job, option, running.nodes, running.device_ids)
+            found = self._search.gang(job, option, running.nodes, running.device_ids)
             if found is None:
                 self._free.take_back(own)
                 self._free.own_memory(job, -1)
@@ -184,74 +177,6 @@ class _Assigner:
         for node, device in (own[number] for number in kept):
             picks.setdefault(node, []).append(device)
         return [Pick(node, tuple(devices), frozenset()) for node, devices in picks.items()]
-
-    def _gang(
-        self, job: JobView, option: Option, first: Sequence[str], own: Collection[str] = (), level: str = ""
-    ) -> list[Pick] | None:
-        """Devices for the whole gang; nodes named in `first` are tried first.
-
-        `level`: only nodes of that sandbox level, where it names one: the stronger ones were left for others.
-        """
-        free, zone = self._free, self._zone(level)
-        if option.parts:
-            return self._mixed(job, option, first, own, zone)
-        for shelf in self._likely(option, first, zone):
-            pick = free.pick(shelf, job, option, option.count, own)
-            if pick:
-                return [pick]
-        may_span = self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)
-        return self._spanning(job, option, own, zone) if may_span else None
-
-    def _likely(self, option: Option, first: Sequence[str], zone: Zone) -> Iterator[Shelf]:
-        """Nodes that could take the whole gang, in the order in which they are tried; only looked up when asked for."""
-        free = self._free
-        if option.count > free.widest:
-            return
-        for name in first:
-            shelf = free.shelves.get(name)
-            if shelf is not None and zone.has(shelf.node):
-                yield shelf
-        yield from free.by_free(option, zone)
-        yield from free.with_coming(option, zone)
-
-    def _mixed(
-        self, job: JobView, option: Option, first: Sequence[str], own: Collection[str], zone: Zone
-    ) -> list[Pick] | None:
-        """A mixture as it was offered: all of it on one node, else each model on the fewest nodes."""
-        free = self._free
-        shelves = [shelf for shelf in free.shelves.values() if zone.has(shelf.node)]
-        for shelf in sorted(shelves, key=lambda shelf: shelf.node.name not in first):
-            pick = free.pick_mixed(shelf, job, option, own)
-            if pick:
-                return [pick]
-        if not (self._spans and option.may_span(job.minimum_sandbox_level, self._span_level)):
-            return None
-        found = [self._spanning(job, part, own, zone) for part in option.part_options()]
-        return free.joined([pick for picks in found for pick in picks or ()], job, option) if all(found) else None
-
-    def _zone(self, level: str) -> Zone:
-        """Where to look, by what a policy names."""
-        return self._zones.get(level, NOWHERE) if self._spans else EVERYWHERE
-
-    def _spanning(self, job: JobView, option: Option, own: Collection[str], zone: Zone) -> list[Pick] | None:
-        """The fewest nodes of one rack, else of the whole pool; those with its own devices first."""
-        ways = [self._fewest(job, option, own, Zone(zone.level, rack)) for rack in self._free.racks]
-        if not any(ways):
-            ways = [self._fewest(job, option, own, zone)]
-        return min((way for way in ways if way), key=len, default=None)
-
-    def _fewest(self, job: JobView, option: Option, own: Collection[str], zone: Zone) -> list[Pick] | None:
-        """The gang on as few of the nodes as possible."""
-        left = option.count
-        picks = []
-        for shelf, count in self._free.fullest(job, option, own, zone):
-            pick = self._free.pick(shelf, job, option, min(left, count), own)
-            if pick:
-                picks.append(pick)
-                left -= len(pick.devices)
-            if not left:
-                return picks
-        return None
 
 
 def _shrinks(before: Option, after: Option) -> bool:

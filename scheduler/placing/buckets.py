@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from heapq import merge
 from itertools import chain
 from typing import Generic, TypeVar
@@ -45,16 +45,28 @@ class Buckets(Generic[T]):
         self._counts[thing] = count
         return count - before
 
-    def fewest_first(self, least: int) -> Iterator[T]:
-        """Things with at least this count: those with the smallest first."""
-        present = self._present
-        return chain.from_iterable(map(self._things.__getitem__, present[bisect_left(present, least) :]))
+    def fewest_first(self, least: int, liked: Collection[T] = ()) -> Iterator[T]:
+        """Things with at least this count: those with the smallest first, of one count the `liked` ones."""
+        counts = self._present[bisect_left(self._present, least) :]
+        return chain.from_iterable(map(self._in_turn(liked), counts))
 
-    def most_first(self) -> Iterator[tuple[int, T]]:
-        """(count, thing) of all: those with the largest first."""
+    def most_first(self, liked: Collection[T] = ()) -> Iterator[tuple[int, T]]:
+        """(count, thing) of all: those with the largest first, of one count the `liked` ones."""
+        in_turn = self._in_turn(liked)
         for count in reversed(self._present):
-            for thing in self._things[count]:
+            for thing in in_turn(count):
                 yield count, thing
+
+    def _in_turn(self, liked: Collection[T]) -> Callable[[int], Iterable[T]]:
+        """Gives the things of one count in the order in which they are tried."""
+        if not liked:
+            return self._things.__getitem__
+
+        def things(count: int) -> Iterable[T]:
+            here = self._things[count]
+            return chain((one for one in here if one in liked), (one for one in here if one not in liked))
+
+        return things
 
     def in_order(self, least: int) -> Iterator[T]:
         """Things with at least this count, whatever it is."""

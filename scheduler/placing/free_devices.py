@@ -88,9 +88,11 @@ class FreeDevices:
         """Names of racks, in order."""
         return sorted(self._racks)
 
-    def by_free(self, option: Option, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
-        """Nodes with devices enough for the whole gang that are free, the fullest first."""
-        return map(self.shelves.__getitem__, self._index(free_of, option.key, zone).nodes.fewest_first(option.count))
+    def by_free(self, job: JobView, option: Option, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
+        """Nodes with devices enough for the whole gang that are free, the fullest first; of equally full ones those
+        with its data."""
+        nodes = self._index(free_of, option.key, zone).nodes
+        return map(self.shelves.__getitem__, nodes.fewest_first(option.count, job.data_on))
 
     def with_coming(self, option: Option, zone: Zone = EVERYWHERE) -> Iterator[Shelf]:
         """Nodes with devices enough once those have left that leave."""
@@ -120,7 +122,7 @@ class FreeDevices:
         first = sum(1 for shelf, _ in counted if shelf.node.name in mine)
         others = (
             (shelf, count)
-            for count, name in index.nodes.most_first()
+            for count, name in index.nodes.most_first(job.data_on)
             if name not in mine and (shelf := self.shelves[name]).node.sandbox_level >= job.minimum_sandbox_level
         )
         more = merge(others, counted[first:], key=lambda pair: -pair[1]) if counted[first:] else others

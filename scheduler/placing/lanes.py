@@ -25,9 +25,9 @@ class Lane(Protocol):
     total: npt.NDArray[np.int64]
     """Things per place, busy or not."""
 
-    def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
-        """Places with `width` usable until `end_s`: the fullest first, so that large gaps stay for wide jobs; where
-        gangs span nodes, the weakest sandbox first."""
+    def fitting(self, width: int, end_s: float, allowed: Mask, liked: Mask | None = None) -> Iterator[int]:
+        """Places with `width` usable until `end_s`: the fullest first, so that large gaps stay for wide jobs, of
+        equally full ones the `liked`; where gangs span nodes, the weakest sandbox first."""
         ...
 
     def soonest(self, width: int, allowed: Mask) -> Iterator[tuple[float, int]]:
@@ -58,7 +58,7 @@ class NodeLane:
         """No place has more things free now; it may have less, where it is rough."""
         self._is_rough = False
 
-    def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
+    def fitting(self, width: int, end_s: float, allowed: Mask, liked: Mask | None = None) -> Iterator[int]:
         """See `Lane`."""
         if width > self._most_free:
             return
@@ -67,7 +67,7 @@ class NodeLane:
             if self._is_rough:
                 self._most_free, self._is_rough = int(self._free.max()), False
             return
-        free = self._free[places]
+        free = self._free[places] if liked is None else self._free[places] - 0.5 * liked[places]
         best = int(free.argmin())
         yield int(places[best])
         for number in free.argsort(kind="stable"):
@@ -116,7 +116,7 @@ class WideLane:
         self._want = want
         self.total = np.array([row.total(want) if row else 0 for row in self._rows], dtype=np.int64)
 
-    def fitting(self, width: int, end_s: float, allowed: Mask) -> Iterator[int]:
+    def fitting(self, width: int, end_s: float, allowed: Mask, liked: Mask | None = None) -> Iterator[int]:
         """See `Lane`."""
         usable = {
             place: row.usable(end_s, self._want)

@@ -59,20 +59,32 @@ class Ledger:
         }
         self._lanes: dict[tuple[str, Want], Lane] = {}
         self._shapes: dict[tuple[object, ...], _Shape] = {}
+        self._with_data: dict[frozenset[str], Mask] = {}
+        """Nodes that have some data -> which places they are."""
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether some present place would fit the job if it were idle."""
         return self._shape(job, option).anywhere
 
     def fits_now(self, job: JobView, option: Option, end_s: float) -> int | None:
-        """A place where the job can run from now to `end_s` and delay nobody; None where there is none."""
+        """A place where the job can run from now to `end_s` and delay nobody, of those the one where it was lost least;
+        None where there is none."""
         shape, gate = self._shape(job, option), self._gates.get(option.kind)
         allowed = shape.allowed if gate is None else shape.allowed & (gate >= end_s)
-        for place in shape.lane.fitting(option.count, end_s, allowed):
-            memory = self.places[place].memory
-            if not option.memory_bytes or (memory and memory.usable(end_s, Want()) >= option.memory_bytes):
-                return place
-        return None
+        fitting = (
+            place
+            for place in shape.lane.fitting(option.count, end_s, allowed, self._liked(job))
+            if not option.memory_bytes or self._has_memory(place, option, end_s)
+        )
+        return min(fitting, key=partial(self._losses, job), default=None) if job.avoid else next(fitting, None)
+
+    def _has_memory(self, place: int, option: Option, end_s: float) -> bool:
+        memory = self.places[place].memory
+        return memory is not None and memory.usable(end_s, Want()) >= option.memory_bytes
+
+    def _losses(self, job: JobView, place: int) -> int:
+        """How often the job was lost there; which nodes of several it gets is decided later."""
+        return job.avoid.get(self.places[place].name, 0)
 
     def soonest(self, job: JobView, option: Option) -> tuple[float, int | None]:
         """(when the job can start for sure behind everything that is planned, where); infinite: nobody can tell."""
@@ -147,7 +159,7 @@ class Ledger:
             for place in self._held.get(name, ()):
                 by_place.setdefault(place, []).append(name)
         ways: list[tuple[int, list[str]]] = []
-        for place in sorted(by_place):
+        for place in sorted(by_place, key=lambda place: (self._losses(job, place), place)):
             if not allowed[place]:
                 continue
             here = [name for name in candidates if name in everywhere] if everywhere else by_place[place]
@@ -165,6 +177,16 @@ class Ledger:
         return not option.memory_bytes or bool(
             where.memory and where.memory.usable(end_s, Want(), gone) >= option.memory_bytes
         )
+
+    def _liked(self, job: JobView) -> Mask | None:
+        """Places that have the job's data; None where it makes no difference."""
+        if not job.data_on:
+            return None
+        found = self._with_data.get(job.data_on)
+        if found is None:
+            names = [place.name in job.data_on for place in self.places]
+            found = self._with_data[job.data_on] = np.array(names, dtype=np.bool_)
+        return found
 
     def _shape(self, job: JobView, option: Option) -> _Shape:
         """What all jobs that ask for the same share."""

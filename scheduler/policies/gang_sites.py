@@ -156,8 +156,14 @@ class GangSites:
         return False
 
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
-        width, level = option.count, job.minimum_sandbox_level
-        return chain.from_iterable([self._groups[key].candidates(width, level) for key in self._keys(option)])
+        """Sites to try, in this order: the first that is free now is taken, else the one that is free soonest."""
+        width, level, data_on = option.count, job.minimum_sandbox_level, job.data_on
+        groups = [self._groups[key] for key in self._keys(option)]
+        if job.avoid and not self._by_level:
+            fitting = [site for group in groups for site in group.fitting(width, level)]
+            fitting.sort(key=lambda site: (job.avoid.get(site.name, 0), site.devices.floor, site.name not in data_on))
+            return iter(fitting)
+        return chain.from_iterable([group.candidates(width, level, data_on) for group in groups])
 
     def _find_mixed(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -165,7 +171,7 @@ class GangSites:
         """The first slot of a gang over several models; on the nodes where it runs where it can start there now."""
         mine = job.running.nodes if job.running else ()
         best: Slot | None = None
-        for name in sorted(self._at, key=lambda name: (name not in mine, name)):
+        for name in sorted(self._at, key=lambda name: (name not in mine, job.avoid.get(name, 0), name)):
             sites = self._at[name]
             parts = mixture_of(sites, option) if sites[0].level >= job.minimum_sandbox_level else ()
             if not parts:

@@ -204,6 +204,7 @@ class Queueing:
             self._ledger.gate(job, option, self._now_s)
             return True
         self._ledger.reserve(job, option, place, start_s, end_s)
+        self._out.hints[job.job_id] = self._ledger.places[place].name
         for other, _ in ways if overdue else ():
             self._ledger.gate(job, other, start_s)
         return True

@@ -77,6 +77,8 @@ class Group:
         self.is_large = len(self.sites) > FEW
         if self.is_large:
             self._index = {id(site): index for index, site in enumerate(self.sites)}
+            self._numbers = {site.name: index for index, site in enumerate(self.sites)}
+            self._on: dict[frozenset[str], frozenset[int]] = {frozenset(): frozenset()}
             self._by_free = Buckets((index, max(0, int(site.devices.floor))) for index, site in enumerate(self.sites))
             """Sites by how many devices are free from now on for good."""
             self._ready = np.empty((self.most + 1, len(self.sites)))
@@ -94,24 +96,38 @@ class Group:
             return width <= self._most_now
         return any(site.devices.free_now >= width for site in self.sites)
 
-    def candidates(self, width: int, level: int) -> Iterable[GangSite]:
-        """Sites to try, in this order."""
+    def candidates(self, width: int, level: int, data_on: frozenset[str] = frozenset()) -> Iterable[GangSite]:
+        """Sites to try, in this order: of equally full ones those `data_on` first, which have the job's data."""
         if width > self.most:
             return ()
         if self.is_large:
-            return self._free_or_soonest(width, level)
-        fitting = [site for site in self.sites if site.level >= level and site.total >= width]
+            return self._free_or_soonest(width, level, data_on)
+        fitting = self.fitting(width, level)
+        if len(fitting) > 1 and data_on:
+            fitting.sort(key=lambda site: site.name not in data_on)
         return sorted(fitting, key=lambda site: site.devices.floor) if len(fitting) > 1 else fitting
 
-    def _free_or_soonest(self, width: int, level: int) -> Iterator[GangSite]:
+    def fitting(self, width: int, level: int) -> list[GangSite]:
+        """All sites that would fit the gang if they were idle."""
+        return [site for site in self.sites if site.level >= level and site.total >= width]
+
+    def _free_or_soonest(self, width: int, level: int, data_on: frozenset[str]) -> Iterator[GangSite]:
         # The fullest of those that are free: large gaps stay for wide jobs.
-        free = (site for site in map(self.sites.__getitem__, self._by_free.fewest_first(width)) if site.level >= level)
+        order = self._by_free.fewest_first(width, self._sites_on(data_on))
+        free = (site for site in map(self.sites.__getitem__, order) if site.level >= level)
         first = next(free, None)
         if first is None:
             yield from self._soonest(width, level)
             return
         yield first
         yield from islice(free, FEW - 1)
+
+    def _sites_on(self, nodes: frozenset[str]) -> frozenset[int]:
+        """Numbers of the sites on these nodes."""
+        found = self._on.get(nodes)
+        if found is None:
+            found = self._on[nodes] = frozenset(self._numbers[name] for name in nodes if name in self._numbers)
+        return found
 
     def _soonest(self, width: int, level: int) -> Iterator[GangSite]:
         for index in self._stale:

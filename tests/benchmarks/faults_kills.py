@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 from tests.benchmarks.fault_lab import Fault, Lab, Row
 from tests.e2e.kills import Storm
@@ -20,13 +21,18 @@ def random_kills(lab: Lab) -> Row:
         stack.stop()
     finally:
         stack.kill()
-    of = ", ".join(f"{count} {kind}" for kind, count in sorted(told.kills.items()))
+    ends = f"{told.jobs.total()} jobs ({by_kind(told.jobs)}) succeeded in {told.attempts} attempts"
     return Row(
-        fault=f"{told.kills.total()} random kills in a row ({of}; seed {SEED})",
-        outcome=f"{told.jobs} jobs succeeded in {told.attempts} attempts, none twice at once; nothing left",
-        good=told.kills.total() == KILLS and told.attempts == told.jobs + told.restarts + told.pauses,
+        fault=f"{told.kills.total()} random kills in a row ({by_kind(told.kills)}; seed {SEED})",
+        outcome=f"{ends}, none twice at once; nothing left",
+        good=told.kills.total() == KILLS and told.attempts == told.jobs.total() + told.restarts + told.pauses,
         figures={"kills_settled_s": told.settled_s},
     )
+
+
+def by_kind(seen: Counter[str]) -> str:
+    """Numbers with what they count."""
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(seen.items()))
 
 
 FAULTS: tuple[Fault, ...] = (random_kills,)

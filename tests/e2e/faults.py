@@ -20,8 +20,9 @@ import redis
 from tests.e2e.stack import ENDED, START_TIMEOUT_S, RunningStack, items, processes_of, wait_for
 
 REST_TIMEOUT_S = 120.0
-_OF_RUNS = ("attempts/*/*.json", "sandbox/*-[0-9]*-*")
-"""Below `run`: whom the agent believes to run, and scratch folders of sandboxes."""
+_ATTEMPTS, _SCRATCH = "attempts/*/*.json", "sandbox/{}-[0-9]*-*"
+"""Below `run`: whom the agent believes to run, and scratch folders of a job's sandboxes. Those of a reading, say, whose
+agent was killed are kept for a day."""
 _GROUPS = ("dlh/{}-{}-*", "*/dlh/{}-{}-*")
 """Control groups of an attempt, in either version of them, by the home of its node: a lost machine keeps its own."""
 MARK = "dlh:test:memory"
@@ -149,7 +150,8 @@ def leftovers(stack: RunningStack, *jobs: str) -> list[str]:
         for device in node["devices"]
         if device["busy"]
     ]
-    found += [f"{file} is kept" for place in _OF_RUNS for file in (stack.home / "run").glob(place)]
+    places = (_ATTEMPTS, *(_SCRATCH.format(job) for job in jobs))
+    found += [f"{file} is kept" for place in places for file in (stack.home / "run").glob(place)]
     groups, mark = Path("/sys/fs/cgroup"), sha256(str(stack.home).encode()).hexdigest()[:12]
     kept = (folder for job in jobs for place in _GROUPS for folder in groups.glob(place.format(mark, job)))
     found += [f"{folder} is kept" for folder in kept]

@@ -9,10 +9,10 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import psutil
@@ -24,7 +24,7 @@ T = TypeVar("T")
 PARTS = ("broker", "control", "node", "portal")
 OF_RUNS = {"rank": "train.py", "launcher": "worker.launch", "supervisor": "worker.supervisor"}
 STATES = {"draft", "queued", "placed", "running", "pausing", "paused", "cancelling", "succeeded", "failed", "cancelled"}
-AT_ONCE = 5
+AT_ONCE = 4
 """Jobs that are not over: more than a small machine runs, so that some always wait."""
 LOOK_EVERY = 5
 """Kills between two looks at all jobs, for which the portal must be there."""
@@ -33,11 +33,14 @@ PAUSE_S = (0.1, 3.0)
 MOST_RESTARTS = 100
 PATIENCE_S = 120.0
 SETTLE_S = 1500.0
-SPEC = {
-    "resources": {"device": "cpu", "count": 1},
-    "training": {"epochs": 6, "seed": 1, "patience": 0},
-    "checkpoints": {"every_epochs": 1},
+SPEC: dict[str, Any] = {"training": {"epochs": 6, "seed": 1, "patience": 0}, "checkpoints": {"every_epochs": 1}}
+KINDS: dict[str, dict[str, Any]] = {
+    "alone": {"resources": {"device": "cpu", "count": 1}},
+    "sync": {"mode": "sync", "resources": {"device": "cpu", "count": 2}},
+    "elastic": {"mode": "sync", "resources": {"device": "cpu", "count": 2, "least": 1}},
+    "pipeline": {"mode": "pipeline", "resources": {"device": "cpu", "count": 2}},
 }
+"""What the jobs are, beside `SPEC`."""
 
 
 @dataclass
@@ -45,7 +48,8 @@ class Told:
     """What a series came to."""
 
     kills: Counter[str] = field(default_factory=Counter)
-    jobs: int = 0
+    jobs: Counter[str] = field(default_factory=Counter)
+    """By kind."""
     restarts: int = 0
     pauses: int = 0
     """By the scheduler, which makes room for others."""
@@ -59,12 +63,13 @@ class Storm:
     """Keeps a stack busy and kills something of it again and again."""
 
     def __init__(self, stack: RunningStack, dataset: str, seed: int, model: str | None = None) -> None:
-        """`model`: text of an own one in place of what is suggested."""
+        """`model`: text of an own one, which can be cut in two, in place of what is suggested."""
         self.stack, self.dataset, self.model = stack, dataset, model
-        self.draw = random.Random(seed)
+        self.draw, self._kinds = random.Random(seed), kinds_in_turn(random.Random(seed))
         self.told = Told()
         self._name = f"storm {seed} of {time.time():.0f}"
-        self._jobs: list[str] = []
+        self._jobs: dict[str, str] = {}
+        """Id -> kind."""
         self._trace: list[tuple[str, int]] = []
 
     def run(self, kills: int) -> Told:
@@ -84,17 +89,17 @@ class Storm:
     def _keep_busy(self) -> None:
         """Submit until enough jobs are open. What a dying portal left half done is found again by its name."""
         while len(self._open()) < AT_ONCE:
-            name = f"{self._name} {len(self._jobs)}"
-            job = self._patiently(lambda name=name: self._draft(name))
+            name, kind = f"{self._name} {len(self._jobs)}", next(self._kinds)
+            job = self._patiently(lambda name=name, kind=kind: self._draft(name, kind))
             self._patiently(lambda job=job: self._submit(job))
-            self._jobs.append(job)
+            self._jobs[job] = kind
 
-    def _draft(self, name: str) -> str:
+    def _draft(self, name: str, kind: str) -> str:
         known = items(self.stack.get("/jobs", query=name))
         for row in known:
             if row["name"] == name:
                 return str(row["id"])
-        body = {"project": self.stack.project, "dataset": self.dataset, "spec": {"name": name, **SPEC}}
+        body = {"project": self.stack.project, "dataset": self.dataset, "spec": {"name": name, **SPEC, **KINDS[kind]}}
         return str(self.stack.post("/jobs", body | ({"model": self.model} if self.model else {}))["id"])
 
     def _submit(self, job: str) -> bool:
@@ -106,7 +111,8 @@ class Storm:
         """Jobs that are not over; every state that is told is one that there is."""
         bodies = [self._patiently(lambda job=job: self.stack.job(job)) for job in self._jobs]
         for body in bodies:
-            told = f"{body['id']}: {body['state']} {body['failure']} after {self._trace[-4:]}"
+            kind = self._jobs[body["id"]]
+            told = f"{body['id']} ({kind}): {body['state']} {body['failure']} after {self._trace[-4:]}"
             assert body["state"] in STATES - {"failed", "cancelled"}, told
         return [body["id"] for body in bodies if body["state"] != "succeeded"]
 
@@ -173,4 +179,10 @@ class Storm:
             self.told.attempts += len(tries)
             self.told.restarts += int(body["restarts"])
             self.told.pauses += ends["paused"]
-        self.told.jobs = len(self._jobs)
+        self.told.jobs = Counter(self._jobs.values())
+
+
+def kinds_in_turn(draw: random.Random) -> Iterator[str]:
+    """Kinds of jobs without end, in an order that is drawn: each is there before one comes again."""
+    while True:
+        yield from draw.sample(sorted(KINDS), len(KINDS))

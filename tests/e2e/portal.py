@@ -146,4 +146,28 @@ def addresses(ids: dict[str, str]) -> dict[str, str]:
         "notifications": "/account/notifications/",
         "second factor": "/account/second-factor/",
         "trash": "/trash/",
+        "projects": "/projects/",
+        "password": "/account/password/",
+        "no comparison": "/jobs/compare/",
+        "groups": "/jobs/?group=model",
+        "spec of a run": f"/jobs/{ids['succeeded']}/spec/",
+        "cost of a run": f"/jobs/{ids['succeeded']}/cost/",
+        "waiting": f"/jobs/{ids['queued']}/live/",
+        "not found": "/jobs/nothing/",
+        "not allowed": "/audit/",
+    }
+
+
+def admin_addresses() -> dict[str, str]:
+    """Pages that only an admin sees, or that show an admin more."""
+    return {
+        "pool": "/pool/",
+        "queue": "/queue/",
+        "drain": "/pool/drain/node-1/",
+        "reservations": "/pool/reservations/",
+        "quotas": "/pool/quotas/",
+        "storage": "/pool/storage/",
+        "calibration": "/pool/calibration/",
+        "projects": "/projects/",
+        "audit": "/audit/",
     }

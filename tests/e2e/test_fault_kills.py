@@ -2,15 +2,16 @@
 
 import pytest
 
-from tests.e2e.held import NAPPING
-from tests.e2e.kills import Storm
+from tests.e2e.held import NAPPING_CHAIN
+from tests.e2e.kills import KINDS, Storm
 
 pytestmark = pytest.mark.stack
 KILLS, SEED = 10, 4
 
 
 def test_after_random_kills_every_job_has_succeeded_and_nothing_is_left(stack, wine):
-    told = Storm(stack, wine, SEED, NAPPING).run(KILLS)  # as long a run, of which most is sleep
+    told = Storm(stack, wine, SEED, NAPPING_CHAIN).run(KILLS)  # as long a run, of which most is sleep
     assert told.kills.total() == KILLS
     assert len(told.kills) >= 4, "the series killed too few kinds of things"
-    assert told.attempts == told.jobs + told.restarts + told.pauses
+    assert set(told.jobs) == set(KINDS)
+    assert told.attempts == told.jobs.total() + told.restarts + told.pauses

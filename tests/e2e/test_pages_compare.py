@@ -133,7 +133,7 @@ def test_metric_axes_and_scatter_are_in_the_address_and_figures_come_as_table_an
     assert page.get_by_label("Metric").input_value() == "run_s"
     assert "Less is better. First: run 000, 40." in page.inner_text("section[aria-label=Best]")
     page.click("section[aria-label=Best] summary")
-    assert page.locator("section[aria-label=Best] tbody tr").count() == 50
+    until(page, "document.querySelectorAll('section[aria-label=Best] tbody tr').length === 50")
     with page.expect_download() as waiting:
         page.click("section[aria-label='Parallel coordinates'] button:has-text('CSV')")
     lines = waiting.value.path().read_text().splitlines()

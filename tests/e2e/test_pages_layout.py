@@ -59,3 +59,54 @@ def test_a_row_on_a_phone_begins_with_what_it_is_about(open_as: Callable[..., An
     until(page, "document.querySelectorAll('.offer-table tbody tr').length > 1")
     choice = page.locator(".offer-table input[name=line]").first.bounding_box()
     assert choice["x"] < 60
+
+
+BROKEN_WORDS = """() => {
+  const found = [];
+  for (const cell of document.querySelectorAll("main .stack-table td[data-label]")) {
+    const range = document.createRange();
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      for (const { 0: word, index } of texts.currentNode.data.matchAll(/\\b\\w{2,20}\\b/g)) {
+        range.setStart(texts.currentNode, index);
+        range.setEnd(texts.currentNode, index + word.length);
+        if (new Set([...range.getClientRects()].map((rect) => rect.top)).size > 1) found.push(word);
+      }
+    }
+  }
+  return found;
+}"""
+
+
+def test_no_word_of_usual_length_is_broken_in_a_table(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    for name in ("events", "spec of a run", "jobs", "queue", "storage", "cost of a run", "checkpoints", "modes"):
+        visit(page, addresses(ids)[name])
+        page.wait_for_load_state("load")
+        assert page.evaluate(BROKEN_WORDS) == [], name
+
+
+def test_the_bar_of_a_phone_holds_every_page(open_as: Callable[..., Any]) -> None:
+    page = open_as(width=390)
+    nav = page.locator(".topbar-nav")
+    assert nav.evaluate("bar => bar.scrollWidth <= bar.clientWidth")
+
+
+def test_steps_are_named_on_a_phone_whether_one_is_current_or_not(
+    open_as: Callable[..., Any], ids: dict[str, str]
+) -> None:
+    page = open_as(width=390)
+    visit(page, f"/jobs/{ids['draft']}/live/")
+    assert page.inner_text(".steps-line").split("\n")[0] == "Choose data"
+    visit(page, addresses(ids)["program"])
+    assert page.inner_text(".steps-line [aria-current]") == "Look at the program"
+
+
+def test_curves_have_no_controls_before_there_are_any(open_as: Callable[..., Any], ids: dict[str, str]) -> None:
+    page = open_as()
+    visit(page, addresses(ids)["waiting"])
+    page.wait_for_selector("text=No values yet.")
+    assert not page.locator("[data-controls]").is_visible()
+    visit(page, addresses(ids)["live"])
+    page.wait_for_selector(".uplot")
+    assert page.locator("[data-controls]").is_visible()

@@ -58,7 +58,7 @@ def test_a_view_is_saved_as_the_list_has_become_and_opens_it(open_as: Callable[.
     page.select_option("#state", "")
     until(page, "document.querySelector('#view-bar').innerText.includes('changed since')")
     page.click("text=Manage views")
-    page.click("[aria-label='Open the list with Done']")
+    page.click("[aria-label='Open first: Done']")
     visit(page, "/jobs/")
     assert page.url.endswith("&state=succeeded&column=state&column=energy_j")
     page.click("#view-bar >> text=All jobs")

@@ -95,7 +95,8 @@ def _counts(move):
 
 
 def carry_out(decision, jobs, view, now_s):
-    """(jobs, pool) once everything has happened at once: paused jobs have left, gangs have started."""
+    """(jobs, pool) once everything has happened at once: paused jobs have left, gangs have started, wherever they were
+    lost before."""
     by_id = {job_.job_id: job_ for job_ in jobs}
     for change in decision.changes:
         by_id[change.job_id] = replace(
@@ -122,6 +123,7 @@ def carry_out(decision, jobs, view, now_s):
                 started_s=now_s,
                 last_change_s=now_s,
             ),
+            avoid={},
         )
     jobs_after = [by_id[job_.job_id] for job_ in jobs]
     return jobs_after, held_by(jobs_after, view, jobs)
@@ -211,7 +213,14 @@ def scene(seed):
     jobs = [_job(random, number) for number in range(random.randint(1, 12))]
     quotas = {name: _quota(random) for name in "pq" if random.random() < 0.5}
     view = pool(*(_node(random, number) for number in range(random.randint(0, 4))), spans=random.random() < 0.4)
-    return jobs, view, quotas
+    return [_lost(random, job_, view) for job_ in jobs], view, quotas
+
+
+def _lost(random, job_, view):
+    """Some jobs were lost on some nodes."""
+    if random.random() < 0.8:
+        return job_
+    return replace(job_, avoid={node_.name: random.randint(1, 3) for node_ in view.nodes if random.random() < 0.5})
 
 
 def comes_to_rest(jobs, view, now_s, **how):

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +30,19 @@ class ElasticRanks:
         started: int = 0,
         first: int = 0,
         node: Mapping[str, Any] | None = None,
+        own: Sequence[dict[str, str]] = (),
         **more: str,
     ) -> None:
         """`started`: so many of the ranks are there from the beginning; 0: all.
 
         `first`: number of its first rank, where this is one of several nodes; `node`: what its launcher is told of it.
+        `own`: variables of single ranks, in their order; `more`: of all.
         """
         self.work = work
         (work / "requests").mkdir(parents=True, exist_ok=True)
         self.status_file = work / "status"
         status = os.open(self.status_file, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-        ranks = [self._rank(number, more) for number in range(first, first + size)]
+        ranks = [self._rank(first + place, more | (own[place] if place < len(own) else {})) for place in range(size)]
         alone = {"hosts": [("localhost", size)], "hostname": "localhost", "address": "127.0.0.1"}
         config = LaunchConfig(
             argv=[sys.executable, "train.py"], workdir=str(program), requests=str(work / "requests"),

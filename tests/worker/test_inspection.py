@@ -165,3 +165,19 @@ def test_ranks_and_links_are_measured_in_the_sandbox(request_of: dict[str, Any],
     assert (measured["ranks"], Workload.from_dict(measured["workload"]).batch_size) == (2, 8)
     assert link["ok"], link["problem"]
     assert fit_link(link["sizes_bytes"], link["seconds"]).latency_s > 0
+
+
+@pytest.mark.parametrize(
+    ("device", "more", "indices"),
+    [
+        ("cpu", {"ranks": 2}, ()),
+        ("cuda", {}, (0,)),
+        ("cuda:3", {}, (3,)),
+        ("cuda:1", {"ranks": 2}, (1, 2)),
+        ("cuda:0,2", {"ranks": 2}, (0, 2)),
+        ("cuda:0,2", {"link": 2}, (0, 2)),
+        ("cuda:0,2", {}, (0,)),
+    ],
+)
+def test_a_request_names_the_gpus_of_its_ranks(device: str, more: dict[str, Any], indices: tuple[int, ...]) -> None:
+    assert inspection.gpus({"device": device, **more}) == indices

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from worker import inspection, power
+from worker.monitor import Monitor
 from worker.power import EnergyMeter, cores_w
 
 
@@ -54,6 +55,23 @@ def test_a_measurement_on_one_core_is_not_charged_with_the_whole_package(
     package.write_text(str(520_000_000))
     watcher.line('{"mark": "end"}')
     assert watcher.power_w == pytest.approx(40.0 / 8 + 12.0)
+
+
+def test_each_lap_tells_what_was_drawn_since_the_last(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = SimpleNamespace(s=0.0)
+    monkeypatch.setattr(power, "time", SimpleNamespace(monotonic=lambda: now.s))
+    monitor = Monitor(_packages=EnergyMeter(folder=package.parents[1]))
+    told = []
+    for joules in (0, 40, 100, 100):
+        now.s += 2.0
+        package.write_text(str(joules * 1_000_000))
+        told.append(monitor.sample([])["host"]["packages_w"])
+    assert told == [None, pytest.approx(20.0), pytest.approx(30.0), pytest.approx(0.0)]
+
+
+def test_where_no_counter_can_be_read_samples_tell_none(tmp_path: Path) -> None:
+    monitor = Monitor(_packages=EnergyMeter(folder=tmp_path))
+    assert [monitor.sample([])["host"]["packages_w"] for _ in range(2)] == [None, None]
 
 
 class Metered(EnergyMeter):

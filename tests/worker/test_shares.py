@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.shares import Line, equal_finish, even, finish_s, in_proportion
+from worker.shares import Line, Planned, equal_finish, even, finish_s, in_proportion
 
 lines = st.builds(Line, st.floats(0, 1), st.floats(1e-4, 1))
 
@@ -94,3 +95,30 @@ def test_even_shares_differ_by_one_row_at_most() -> None:
 def test_what_no_device_does_is_refused() -> None:
     with pytest.raises(ValueError, match="step time"):
         Line(-0.1, 0.1)
+
+
+@given(
+    st.lists(st.tuples(st.integers(2, 60), st.integers(1, 9)), min_size=2, max_size=5),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_those_that_are_left_take_all_rows_and_each_keeps_what_is_known_of_it(
+    devices: list[tuple[int, int]], timed: bool, random: Random
+) -> None:
+    lines = tuple(Line(0.0, float(row_s)) for _, row_s in devices) if timed else ()
+    planned = Planned(rows=tuple(rows for rows, _ in devices), lines=lines)
+    left = random.sample(range(len(devices)), random.randint(1, len(devices)))
+    found = planned.among(left, least=2)
+    assert sum(found.rows) == sum(planned.rows) and min(found.rows) >= 2
+    assert found.lines == tuple(lines[rank] for rank in left if timed)
+    if len(left) == len(devices):
+        assert found.rows == tuple(planned.rows[rank] for rank in left)
+    elif timed:
+        assert found.rows == equal_finish(found.lines, sum(planned.rows), least=2)
+
+
+def test_rows_that_do_not_fit_those_that_are_left_overrun_none_more_than_another() -> None:
+    planned = Planned(rows=(40, 40, 20), most=(60, 30, 45), lines=(Line(0.0, 1.0), Line(0.0, 1.0), Line(0.0, 9.0)))
+    found = planned.among((2, 1), least=2)
+    assert found == Planned(rows=(60, 40), lines=planned.lines[:0:-1], correct=False)
+    assert planned.among((0, 2), least=2).rows == (60, 40), "90 rows by speed, but 60 fit"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.stage_devices import StageDevice
 from worker.stages import (
     COUNTS,
     GPIPE,
@@ -43,16 +44,22 @@ def blocks(number: int = 8, **fields: float) -> list[Block]:
     return [Block(name=f"block {place}", parameter_bytes=100, **figures) for place in range(number)]
 
 
-@given(COSTS, st.integers(1, 9))
-def test_the_slowest_stage_is_as_short_as_any_cut_makes_it(costs: list[int], stages: int) -> None:
-    if stages > len(costs):
+def costliest(costs: Sequence[Sequence[int]], ends: Sequence[int]) -> int:
+    """What the costliest stage of a cut costs; `costs[stage][block]`."""
+    return max(sum(costs[stage][i:j]) for stage, (i, j) in enumerate(parts(ends)))
+
+
+@given(COSTS, st.lists(st.integers(1, 5), min_size=1, max_size=9))
+def test_the_slowest_stage_is_as_short_as_any_cut_makes_it(blocks: list[int], factors: list[int]) -> None:
+    costs = [[factor * cost for cost in blocks] for factor in factors]
+    if len(factors) > len(blocks):
         with pytest.raises(ValueError, match="cannot make"):
-            cut(costs, stages)
+            cut(costs)
         return
-    ends = cut(costs, stages)
-    assert ends is not None and list(ends) == sorted(set(ends)) and ends[-1] == len(costs) and len(ends) == stages
-    slowest = min(max(sum(costs[i:j]) for i, j in parts(other)) for other in every_cut(len(costs), stages))
-    assert max(sum(costs[i:j]) for i, j in parts(ends)) == slowest
+    ends = cut(costs)
+    assert ends is not None and list(ends) == sorted(set(ends))
+    assert ends[-1] == len(blocks) and len(ends) == len(factors)
+    assert costliest(costs, ends) == min(costliest(costs, other) for other in every_cut(len(blocks), len(factors)))
 
 
 @given(COSTS, st.integers(1, 9), st.integers(0, 120))
@@ -63,7 +70,7 @@ def test_a_limit_per_stage_is_kept_wherever_any_cut_keeps_it(costs: list[int], s
     def fits(stage: int, first: int, end: int) -> bool:
         return sum(sizes[first:end]) + stage <= limit
 
-    ends = cut(costs, stages, fits)
+    ends = cut([costs] * stages, fits)
     allowed = [
         other
         for other in every_cut(len(costs), stages)
@@ -72,8 +79,7 @@ def test_a_limit_per_stage_is_kept_wherever_any_cut_keeps_it(costs: list[int], s
     assert (ends is None) == (not allowed)
     if ends is not None:
         assert ends in allowed
-        slowest = min(max(sum(costs[i:j]) for i, j in parts(other)) for other in allowed)
-        assert max(sum(costs[i:j]) for i, j in parts(ends)) == slowest
+        assert costliest([costs] * stages, ends) == min(costliest([costs] * stages, other) for other in allowed)
 
 
 def test_equal_blocks_make_equal_stages_and_half_the_time_but_for_the_bubble() -> None:
@@ -109,16 +115,65 @@ def test_measured_times_of_two_stages_are_explained_by_a_fixed_cost_per_micro_ba
     assert plan_stages(layers, 2, 512).micro_batches in (4, 6)
 
 
+def room(*sizes_bytes: float) -> list[StageDevice]:
+    """Two stages that may take so much: each as much, or one as the other."""
+    return [StageDevice(memory_bytes=size) for size in (sizes_bytes * 2)[:2]]
+
+
 def test_memory_asks_first_for_another_schedule_then_for_recomputation() -> None:
     wide = blocks(8, activation_bytes=100.0)
     free = plan_stages(wide, 2, 64, wanted=Wanted(micro_batches=8))
     assert (free.schedule, free.recompute, free.fits) == (GPIPE, False, True)
-    tight = plan_stages(wide, 2, 64, wanted=Wanted(micro_batches=8), memory_bytes=max(free.stage_bytes) / 2)
+    tight = plan_stages(wide, 2, 64, wanted=Wanted(micro_batches=8), devices=room(max(free.stage_bytes) / 2))
     assert (tight.schedule, tight.recompute, tight.fits) == (ONE_F_ONE_B, False, True)
-    tighter = plan_stages(wide, 2, 64, wanted=Wanted(micro_batches=8), memory_bytes=max(tight.stage_bytes) * 0.65)
+    tighter = plan_stages(wide, 2, 64, wanted=Wanted(micro_batches=8), devices=room(max(tight.stage_bytes) * 0.65))
     assert tighter.recompute and tighter.fits and tighter.step_s > tight.step_s
-    none = plan_stages(wide, 2, 64, memory_bytes=1.0)
+    none = plan_stages(wide, 2, 64, devices=room(1.0))
     assert not none.fits and max(none.stage_bytes) <= max(tighter.stage_bytes)
+
+
+def test_a_stage_on_a_slower_device_has_less_to_do_and_one_with_less_memory_less_to_hold() -> None:
+    wanted = Wanted(micro_batches=8, schedule=GPIPE, recompute=False)
+    assert plan_stages(blocks(8), 2, 64, devices=[StageDevice(), StageDevice(factor=3.0)], wanted=wanted).ends == (6, 8)
+    assert plan_stages(blocks(8), 2, 64, devices=[StageDevice(factor=3.0), StageDevice()], wanted=wanted).ends == (2, 8)
+    alike = plan_stages(blocks(8), 2, 64, wanted=wanted)
+    small = alike.stage_bytes[0] / 2
+    for place, devices in enumerate((room(small, math.inf), room(math.inf, small))):
+        plan = plan_stages(blocks(8), 2, 64, devices=devices, wanted=wanted)
+        assert plan.fits and plan.stage_bytes[place] <= small < plan.stage_bytes[1 - place]
+
+
+SPEEDS = st.sampled_from([0.25, 0.5, 1.0, 1.3, 2.0, 7.0])
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), st.integers(0, 500)), min_size=3, max_size=8),
+    st.lists(st.tuples(SPEEDS, st.integers(2_000, 60_000)), min_size=2, max_size=3),
+    st.sampled_from([(GPIPE, False), (ONE_F_ONE_B, True)]),
+)
+def test_unlike_stages_are_no_slower_than_equal_ones_on_the_same_devices_and_keep_each_limit(
+    model: list[tuple[int, int]], given_devices: list[tuple[float, int]], way: tuple[str, bool]
+) -> None:
+    layers = [
+        Block(name=str(place), forward_s=cost, backward_s=2.0 * cost, activation_bytes=10.0, parameter_bytes=size)
+        for place, (cost, size) in enumerate(model)
+    ]
+    devices = [StageDevice(factor=factor, memory_bytes=size) for factor, size in given_devices]
+    factors = [device.factor for device in devices]
+    wanted = Wanted(micro_batches=4, schedule=way[0], recompute=way[1])
+    plan = plan_stages(layers, len(devices), 32, devices=devices, wanted=wanted)
+    equal = plan_stages(layers, len(devices), 32, wanted=wanted)
+
+    def slowest_s(of: StagePlan) -> float:
+        return max(map(sum, stage_times(layers, of, factors)))
+
+    def fits(of: StagePlan) -> bool:
+        return all(size <= device.memory_bytes for size, device in zip(of.stage_bytes, devices, strict=True))
+
+    assert plan.fits == fits(plan)
+    if fits(equal):
+        assert plan.fits and slowest_s(plan) <= slowest_s(equal) * (1 + 1e-9)
+    assert plan.step_s == pytest.approx(gpipe_s(stage_times(layers, plan, factors), plan.micro_batches))
 
 
 @given(st.integers(1, 6), st.integers(1, 100), st.integers(1, 64), st.booleans(), st.sampled_from([GPIPE, ONE_F_ONE_B]))

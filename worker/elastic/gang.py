@@ -8,7 +8,8 @@ decides:
               {"met": GENERATION}                  has met the others of its generation
               {"longest_ms": MILLISECONDS}         its steps or evaluations are long: so long it may be deep in one
               {"end": GENERATION, "step": STEP}    has trained to the end and waits for the others
-    gang      {"seat": {...}}     a place among those that are there, with its generation and variables for Horovod
+    gang      {"seat": {...}}     a place among those that are there, with its generation and variables for Horovod;
+                                  who they are (`slots`, in the order of places), as their devices may be unlike
               {"cut": GENERATION}   one of them is lost: do not wait for it
               {"call": GENERATION}  a new process is ready, or somebody goes: come for a new place after the next copy
               {"leave": true}       there is no place any more: end
@@ -251,12 +252,13 @@ class ElasticGang(ElasticMembers):
         environments = self._rendezvous.open([(names[node], count) for node, count in on_node.items()])
         same = len({member.step for member in members}) == 1 and members[0].step is not None
         voices = [slot for node, count in on_node.items() for slot in self.slots[node][:count]]
+        slots = [member.slot for member in members]
         for place, member in enumerate(members):
             member.place, member.met, member.waits, member.ended = place, False, False, False
             member.send(
                 seat={
                     "generation": self.generation, "rank": place, "size": size, "same": same, "cause": cause,
-                    "voice": voices[place], "source": source, "environment": environments[place],
+                    "slots": slots, "voice": voices[place], "source": source, "environment": environments[place],
                 }
             )  # fmt: skip
         self._tell({"generation": self.generation, "size": size})

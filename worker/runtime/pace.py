@@ -32,7 +32,7 @@ class Pace:
         """Rows per rank of a whole batch; empty: even, or not for this mode to say."""
         self.most: tuple[int, ...] = ()
         self._first: tuple[int, ...] = ()
-        """The split that this attempt began with."""
+        """The split that was planned for all ranks of this attempt, by their slots (`Run.slots`)."""
         self._lines: tuple[Line, ...] = ()
         self._corrector: Corrector | None = None
         self._proposed: Correction | None = None
@@ -50,23 +50,38 @@ class Pace:
         run, wish = self.run, str(self.run.spec.get("resources", {}).get("split", "by_speed"))
         self._joined = run.world_size > 1
         run.teller.rank_values = self.told
-        planned = run.settings.split
-        if planned is not None and (len(planned.rows), sum(planned.rows)) != (run.world_size, run.batch_size):
+        planned, all_ranks = run.settings.split, run.settings.world_size
+        if planned is not None and (len(planned.rows), sum(planned.rows)) != (all_ranks, run.batch_size):
             planned = None  # the program was changed since, or tries another batch
         if not self._joined or wish == "even" or (planned is None and wish != MEASURED):
             return
-        if run.batch_size < LEAST_ROWS * run.world_size:
+        if run.batch_size < LEAST_ROWS * all_ranks:
             return
-        planned = planned or Planned(rows=even(run.batch_size, run.world_size))
-        self.most, self._lines, self._first = planned.most, planned.lines, planned.rows
-        self._use(planned.rows, correct=planned.correct)
+        planned = planned or Planned(rows=even(run.batch_size, all_ranks))
+        here = planned.among(run.slots, least=LEAST_ROWS)
+        self.most, self._lines, self._first = here.most, here.lines, planned.rows
+        self._use(here.rows, correct=here.correct)
 
     def resume(self) -> None:
-        """Weights and position are there: what an earlier attempt under the same plan had learnt is kept."""
-        position = self.run.position
+        """Weights and position are there: what was learnt under the same plan before is kept.
+
+        While a rank is missing, what all of them had learnt waits for its return.
+        """
+        run, position = self.run, self.run.position
+        if not self._all_there:
+            return
         if self._first and position.split_planned == self._first:
-            self._use(position.split, correct=self._corrector is not None)
-        position.split, position.split_planned = self.split, self._first
+            self._use(tuple(position.split[slot] for slot in run.slots), correct=self._corrector is not None)
+        self._keep(self.split)
+
+    @property
+    def _all_there(self) -> bool:
+        return self.run.world_size == self.run.settings.world_size
+
+    def _keep(self, split: tuple[int, ...]) -> None:
+        """Have checkpoints and copies hold a split of all ranks, by their slots: who is which rank may change."""
+        position, by_slot = self.run.position, sorted(zip(self.run.slots, split, strict=bool(split)))
+        position.split, position.split_planned = tuple(rows for _, rows in by_slot), self._first
 
     def _use(self, split: tuple[int, ...], *, correct: bool) -> None:
         """Share rows out so from the next step on."""
@@ -96,6 +111,10 @@ class Pace:
     def waiting(self) -> AbstractContextManager[None]:
         """Within it this rank waits for the others before its part of a step is done."""
         return self._watch.waiting()
+
+    def working(self) -> AbstractContextManager[None]:
+        """Within such a wait this rank does a part of its work (slowed down where that is declared)."""
+        return self._watch.working()
 
     def met(self) -> None:
         """The ranks have met: the next step begins."""
@@ -137,7 +156,8 @@ class Pace:
         self._proposed = None
         self._use(split, correct=False)
         self._watch.forget()
-        run.position.split = split
+        if self._all_there:
+            self._keep(split)
         if self._corrector is not None and found is not None:
             self._corrector.adopt(split)
             told = {"before": found.before, "after": found.after, "work_s": found.work_s}

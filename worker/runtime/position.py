@@ -27,7 +27,7 @@ class Position:
     is_best: bool = False
     epoch_closed: bool = False
     split: tuple[int, ...] = ()
-    """Rows per rank of a whole batch, as the run has corrected them; empty: even."""
+    """Rows of a whole batch by slot (`Run.slots`), as all ranks together have corrected them; empty: even."""
     split_planned: tuple[int, ...] = ()
     """The split that the run began with: what it learnt holds for that plan only."""
     pause_agreed: bool = False

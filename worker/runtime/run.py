@@ -52,6 +52,8 @@ class Run:
         self.reporter = reporter
         self.rank = settings.rank
         self.world_size = settings.world_size
+        self.slots = tuple(range(settings.world_size))
+        """Of each rank the one that its process began as: what is planned for a device goes by these numbers."""
         self.data_folder = settings.data
         self.seed = int(spec.training.seed)
         self.batch_size = int(spec.training.batch_size)

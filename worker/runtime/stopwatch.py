@@ -45,6 +45,14 @@ class HostWatch:
         self._settle()
         self._began_s = time.perf_counter()
 
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Within a wait: this is work of this rank all the same."""
+        self._settle()
+        self._began_s = time.perf_counter()
+        yield
+        self._end_piece()
+
     def _end_piece(self) -> None:
         """Count what was worked up to now."""
         self._settle()
@@ -98,6 +106,11 @@ class StreamWatch:
     def waiting(self) -> Iterator[None]:
         """Within it the others are waited for: events cannot tell that from work, so this stretch is not told."""
         self._began = None
+        yield
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Within a wait: this is work of this rank all the same, but nothing is told of the stretch."""
         yield
 
     @property

@@ -11,8 +11,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ from worker.trees import tree_remove
 from worker.words import size_words
 
 KINDS = ("contents", "incoming", "jobs", "damaged")
+STARTING = "starting"
+"""No entry: held while what a run needs is brought. What is fetched ahead of others waits meanwhile."""
+AHEAD = "ahead"
+"""No entry either: locked while something is fetched ahead."""
 DAMAGES_MAX = 100
 """So many of the newest damages are kept in mind, with the names of `DAMAGED_FILES_MAX` files each."""
 DAMAGED_FILES_MAX = 10
@@ -103,6 +108,13 @@ class Cache:
                 raise
             os.close(fd)
 
+    def is_held(self, name: str) -> bool:
+        """Whether somebody holds it now."""
+        hold = self._lock(name, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if hold is not None:
+            hold.release()
+        return hold is None
+
     def contents(self) -> set[str]:
         """Digests of what lies here."""
         return {path.name for path in _children(self.root / "contents")}
@@ -183,9 +195,10 @@ class Cache:
         except FileNotFoundError:
             return 0.0
 
-    def room_make(self, need_bytes: int) -> int:
+    def room_make(self, need_bytes: int, *, kept: Collection[str] = (), spare: bool = False) -> int:
         """Remove what was unused for longest until `need_bytes` more fit; return how many bytes went.
 
+        `kept`: digests that jobs which wait are going to need: these go last, and with `spare` not at all.
         Raises `CacheFull`. Call with no entry locked alone but the one that is being made.
         """
         if need_bytes > self.limit_bytes:
@@ -193,11 +206,13 @@ class Cache:
         self._gone_clear()
         free_bytes = self.limit_bytes - self.used_bytes()
         removed = 0
-        for name in self._names():
+        for name, is_kept in sorted(((name, _digest_of(name) in kept) for name in self._names()), key=itemgetter(1)):
             if need_bytes <= free_bytes + removed:
                 return removed
             # A use that is still to come is one from before the clock was set back.
-            if abs(time.time() - self._used_s(name)) >= YOUNG_S:
+            is_young = abs(time.time() - self._used_s(name)) < YOUNG_S
+            may_go = not spare if is_kept else not is_young
+            if may_go:
                 removed += self.remove(name)
         if need_bytes > free_bytes + removed:
             raise CacheFull(_no_room(need_bytes, self.limit_bytes))
@@ -229,6 +244,12 @@ class Cache:
             return 0
         finally:
             hold.release()
+
+
+def _digest_of(name: str) -> str:
+    """Of a content that is here or on its way; empty for an entry of another kind."""
+    kind, _, digest = name.partition("/")
+    return digest if kind in {"contents", "incoming"} else ""
 
 
 def _no_room(need_bytes: int, limit_bytes: int) -> str:

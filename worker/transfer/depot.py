@@ -18,8 +18,9 @@ from worker.home import cache_dir, cache_limit_bytes, node_name, node_secret, po
 from worker.plan import RunPaths, RunPlan
 from worker.telemetry.tail import open_below
 from worker.transfer.brought import Brought, Content
-from worker.transfer.cache import Cache
-from worker.transfer.fetch import AWAY_LIMIT_S, Damaged, Source, tree_fetch
+from worker.transfer.cache import AHEAD, STARTING, Cache, CacheFull
+from worker.transfer.datasets import Datasets
+from worker.transfer.fetch import AWAY_LIMIT_S, PLAIN, Damaged, Manner, Source, tree_fetch
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder
@@ -54,6 +55,7 @@ class Depot:
 
     cache: Cache
     portal: Portal
+    manner: Manner = PLAIN
 
     def run_paths(self, plan: RunPlan) -> RunPaths:
         """Files of a job on this node. Raises `ValueError`."""
@@ -69,10 +71,13 @@ class Depot:
 
     def content(self, folder: str, brought: Brought, stopped: Stop) -> Content:
         """A folder of the store as this cache has it, fetched if need be. Raises `TransferError`, `OSError`."""
-        listed = self._listed(folder, stopped)
+        listed, datasets = self._listed(folder, stopped), Datasets(self.cache.root)
         for left in reversed(range(LISTINGS_MAX)):
             try:
-                return self._content(folder, listed, brought, stopped)
+                datasets.note(folder, listed.tree.digest)  # it is known on its way here already, and kept
+                found = self._content(folder, listed, brought, stopped)
+                datasets.note(folder, found.tree.digest)
+                return found
             except (PortalRefused, Damaged):  # a file of the listing was changed, or removed, meanwhile
                 before, listed = listed, self._listed(folder, stopped)
                 if listed.tree == before.tree or not left:
@@ -130,13 +135,23 @@ class Depot:
         place = self.cache.path(making)
         place.mkdir(parents=True, exist_ok=True, mode=0o755)
         here = sum(path.stat().st_size for path in place.iterdir() if not path.name.startswith("."))
-        self.cache.room_make(max(0, tree.bytes - here))
+        self._room_make(max(0, tree.bytes - here), stopped)
         with closing(Signed()) as signed:
-            fetched = tree_fetch(self.portal, source, tree, place, stopped=stopped, signed=signed)
+            fetched = tree_fetch(self.portal, source, tree, place, stopped=stopped, signed=signed, manner=self.manner)
         brought.fetched_bytes += fetched
         brought.signed_bytes += signed.read_bytes
         brought.cached_bytes += max(0, tree.bytes - fetched)
         return place
+
+    def _room_make(self, need_bytes: int, stopped: Stop) -> None:
+        kept = Datasets(self.cache.root).kept()
+        try:
+            self.cache.room_make(need_bytes, kept=kept, spare=self.manner.ahead)
+        except CacheFull:
+            if self.manner.ahead:
+                raise
+            with self.cache.alone(AHEAD, stopped):  # what is being fetched ahead gives way in a moment, and its room
+                self.cache.room_make(need_bytes, kept=kept)
 
     def checkpoints(self, plan: RunPlan, paths: RunPaths, brought: Brought, stopped: Stop) -> None:
         """Make this node's checkpoints of a job those that the store has. Raises `TransferError`, `OSError`."""
@@ -169,6 +184,7 @@ class Depot:
         folder = job_folder(plan.job_dir)
         brought = Brought()
         brought.holds.append(self.cache.hold(folder))
+        starting = self.cache.hold(STARTING)
         try:
             self.program(folder, paths.program, brought, stopped)
             brought.dataset = self.content(dataset_folder(plan.dataset_dir), brought, stopped)
@@ -177,13 +193,16 @@ class Depot:
         except BaseException:
             brought.release()
             raise
+        finally:
+            starting.release()
         return brought
 
     @contextmanager
     def request_here(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """A request for a short run with its folders brought here. Raises as `run_bring`."""
         with ExitStack() as stack:
-            brought = Brought()
+            brought, starting = Brought(), self.cache.hold(STARTING)
+            stack.callback(starting.release)
             stack.callback(brought.release)
             here = dict(request)
             if request.get("job_dir"):
@@ -197,6 +216,7 @@ class Depot:
             if request.get("dataset_dir"):
                 data = self.content(dataset_folder(str(request["dataset_dir"])), brought, lambda: False)
                 here["dataset_dir"] = str(data.path)
+            starting.release()
             yield here
 
 
@@ -255,13 +275,15 @@ def run_paths(plan: RunPlan) -> RunPaths:
     return RunPaths(Path(plan.job_dir), plan.part(node_name())) if depot is None else depot.run_paths(plan)
 
 
-def cache_report() -> dict[str, Any]:
-    """For the node's report: how full its cache is; nothing on a node that sees the store."""
+def cache_report(**more: Any) -> dict[str, Any]:
+    """For the node's report: how full its cache is, which datasets it has, and `more`; nothing on a node that sees the
+    store."""
     depot = depot_here()
     if depot is None:
         return {}
     used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
-    told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes}
+    datasets = Datasets(depot.cache.root).here()
+    told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes, "datasets": datasets, **more}
     if damages := depot.cache.damages_lately(time.time()):
         told |= {"damages": len(damages), "damaged_at_s": damages[-1]["at_s"]}
     return {"cache": told}

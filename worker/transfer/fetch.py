@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,7 +21,6 @@ from worker.transfer.signed import BucketAway, Signed
 from worker.transfer.tree import Tree, TreeFile
 
 CHUNK_BYTES = 4 << 20
-CONNECTIONS = 4
 AWAY_LIMIT_S = 600.0
 """So long one range may stay without an answer."""
 READ_BYTES = 1 << 20
@@ -37,6 +36,24 @@ class Source(NamedTuple):
     query: dict[str, str]
     addresses: Mapping[str, str] = MappingProxyType({})
     """Of files that the object store has as well, signed: by name."""
+
+
+def _nobody(_: int, __: int) -> None:
+    """Nobody wants to be told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a fetch goes about it."""
+
+    connections: int = 4
+    ahead: bool = False
+    """It is for a job that still waits: it takes no room that others like it need."""
+    arrived: Callable[[int, int], None] = _nobody
+    """Told now and then: bytes that are here, of how many."""
+
+
+PLAIN = Manner()
 
 
 class Damaged(TransferError):
@@ -64,6 +81,10 @@ class _Half:
 
     def span(self, chunk: int) -> tuple[int, int]:
         return chunk * CHUNK_BYTES, min(self.file.bytes, (chunk + 1) * CHUNK_BYTES)
+
+    @property
+    def here_bytes(self) -> int:
+        return sum(stop - start for start, stop in map(self.span, self.done))
 
     def keep(self, chunk: int) -> None:
         """A chunk has been written."""
@@ -97,6 +118,7 @@ class _Ways:
     portal: Portal
     source: Source
     signed: Signed | None
+    manner: Manner
 
     def signed_span(self, name: str, start: int, stop: int) -> Iterator[bytes] | None:
         """From the object store; None where that is not the way."""
@@ -118,6 +140,7 @@ def tree_fetch(
     *,
     stopped: Callable[[], bool] = lambda: False,
     signed: Signed | None = None,
+    manner: Manner = PLAIN,
 ) -> int:
     """Make `folder` hold the tree; return how many bytes were fetched. What an earlier call got is kept.
 
@@ -126,7 +149,7 @@ def tree_fetch(
     folder.mkdir(parents=True, exist_ok=True)
     fetched = 0
     for last in (False, True):
-        bad, count = _round(portal, source, tree, folder, stopped, signed)
+        bad, count = _round(_Ways(portal, source, signed, manner), tree, folder, stopped)
         fetched += count
         if not bad:
             break
@@ -137,15 +160,13 @@ def tree_fetch(
     return fetched
 
 
-def _round(
-    portal: Portal, source: Source, tree: Tree, folder: Path, stopped: Callable[[], bool], signed: Signed | None
-) -> tuple[list[str], int]:
+def _round(ways: _Ways, tree: Tree, folder: Path, stopped: Callable[[], bool]) -> tuple[list[str], int]:
     """(files that are not as they should be, bytes fetched)."""
     halves = [_open(file, folder) for file in tree.files]
     bad: list[str] = []
     try:
-        with portal.apart() as own:
-            fetched = _chunks_fetch(_Ways(own, source, signed), halves, stopped)
+        with ways.portal.apart() as own:
+            fetched = _chunks_fetch(replace(ways, portal=own), halves, stopped)
         for half in halves:
             half.hash_on()
             if half.digest.hexdigest() != half.file.sha256:
@@ -181,16 +202,18 @@ def _missing(halves: list[_Half]) -> Iterator[tuple[_Half, int]]:
 def _chunks_fetch(ways: _Ways, halves: list[_Half], stopped: Callable[[], bool]) -> int:
     """Fetch what is missing; return how many bytes that was. The caller's thread hashes meanwhile."""
     waiting = deque(_missing(halves))
-    fetched, ended = 0, threading.Event()
+    fetched, ended, manner = 0, threading.Event(), ways.manner
+    here, total = sum(half.here_bytes for half in halves), sum(half.file.bytes for half in halves)
 
     def stop() -> bool:
         return ended.is_set() or stopped()
 
-    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="fetch") as pool:
+    with ThreadPoolExecutor(manner.connections, thread_name_prefix="fetch") as pool:
         running: dict[Future[int], _Half] = {}
         try:
             while waiting or running:
-                while waiting and len(running) < CONNECTIONS * 2:
+                manner.arrived(here + fetched, total)
+                while waiting and len(running) < manner.connections * 2:
                     half, chunk = waiting.popleft()
                     running[pool.submit(_chunk_fetch, ways, half, chunk, stop)] = half
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)

@@ -13,6 +13,7 @@ from harness.api.schemas.calibration import (
     AccuracyOut,
     CalibrationIn,
     CalibrationOut,
+    CalibrationsIn,
     CalibrationsOut,
     DeviceModelOut,
     FitOut,
@@ -98,9 +99,16 @@ def calibrations(request: HttpRequest) -> Any:
 
 @router.post("", response={201: CalibrationOut}, summary="Start a calibration")
 def calibration_start(request: HttpRequest, body: CalibrationIn) -> Status[Any]:
-    """Measure what the devices of a node do. They take no new jobs until it ends. For admins."""
+    """Measure what the devices of one model on a node do. They take no new jobs until it ends. For admins."""
     run = services.calibration_start(user=person(request), **body.model_dump())
     return Status(201, _run_out(run))
+
+
+@router.post("/all", response={201: Items[CalibrationOut]}, summary="Calibrate every model")
+def calibration_start_all(request: HttpRequest, body: CalibrationsIn) -> Status[Any]:
+    """Start a sweep of every model of a kind in the pool; those on one node follow each other. For admins."""
+    runs = services.calibrations_start(user=person(request), **body.model_dump())
+    return Status(201, {"items": [_run_out(run) for run in runs]})
 
 
 @router.get("/points.{form}", summary="Measured points as a file")

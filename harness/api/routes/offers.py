@@ -141,7 +141,8 @@ def job_estimate(request: HttpRequest, job_id: str) -> dict[str, Any]:
 def _probe(probe: ProbeRow) -> dict[str, Any]:
     return {
         "id": probe.pk, "state": probe.state, "device": probe.kind, "device_model": probe.model_name,
-        "node": probe.node_name, "step_s": probe.step_s, "peak_bytes": probe.peak_bytes, "problem": probe.problem,
+        "node": probe.node_name, "step_s": probe.step_s, "peak_bytes": probe.peak_bytes,
+        "power_w": probe.power_w, "problem": probe.problem,
     }  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from harness.bucket.status import bucket_status
 from harness.calibration.node_links import links_want
 from harness.errors import Unavailable
 from harness.jobs.readers import reading_state
+from harness.jobs.selectors import jobs_queued_count
 from harness.pool import selectors, services
 from harness.pool.links import link_list
 from harness.pool.models import Node, NodeState
@@ -79,7 +80,7 @@ def _pool_out(user: User) -> PoolOut:
         devices=overview.devices,
         busy=overview.busy,
         free=overview.free,
-        queued=overview.queued,
+        queued=jobs_queued_count(),
     )
 
 

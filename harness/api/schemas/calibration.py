@@ -11,11 +11,21 @@ from pydantic import Field
 from harness.api.schemas.base import Strict
 
 
+class CalibrationsIn(Strict):
+    """Sweeps to start, one of each model of a kind in the pool."""
+
+    kind: Literal["cpu", "cuda"] = "cpu"
+    budget_s: float = Field(600.0, allow_inf_nan=False, description="Seconds that each is to spend measuring.")
+
+
 class CalibrationIn(Strict):
     """A sweep to start."""
 
     node: str = Field("", max_length=60, description="Name; empty: the only node that is up and has such devices.")
     kind: Literal["cpu", "cuda"] = "cpu"
+    model_name: str = Field(
+        "", max_length=120, description="Device as its maker names it; empty: the only one of its kind on the node."
+    )
     budget_s: float = Field(600.0, allow_inf_nan=False, description="Seconds to spend measuring.")
 
 

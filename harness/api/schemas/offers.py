@@ -84,6 +84,7 @@ class ProbeOut(Schema):
     node: str
     step_s: list[float]
     peak_bytes: int | None
+    power_w: float | None = Field(description="Of its device while it ran; null where no meter could be read.")
     problem: dict[str, Any] | None
 
 

@@ -23,7 +23,7 @@ OPEN = {"waiting", "running"}
 _POLL_S = 1.0
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?")
 _UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_RUN_HEAD = ("Id", "Node", "Kind", "State", "Points", "Refused", "Used", "Left", "Started")
+_RUN_HEAD = ("Id", "Node", "Device", "State", "Points", "Refused", "Used", "Left", "Started")
 _MODEL_HEAD = (
     *("Device", "Points", "Jobs", "Mean error", "90th percentile", "Linear regression", "Curve fit", "Noise"),
     *("Peak memory", "Power"),
@@ -52,25 +52,39 @@ def calibrate(
         str, typer.Option("--node", help="Name of the node; else the only one that has such devices.")
     ] = "",
     kind: Annotated[str, typer.Option("--kind", help="cpu or cuda.")] = "cpu",
+    model: Annotated[
+        str, typer.Option("--model", help="Device as its maker names it; else the only one of its kind there.")
+    ] = "",
+    every: Annotated[
+        bool, typer.Option("--all", help="Every model of the kind in the pool, each on the node that has most of it.")
+    ] = False,
     budget: Annotated[str, typer.Option("--budget", help="Time to spend measuring, like 90s, 10m, 2h.")] = "10m",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Stay and show how far it is.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Measure what the devices of a node do, so that estimates are no guesses. They take no jobs meanwhile."""
-    body = {"node": node, "kind": kind, "budget_s": budget_read(budget)}
+    if every and (node or model):
+        raise BadInput("--all is of the whole pool.", hint="Leave out --node and --model.")
+    body = {"kind": kind, "budget_s": budget_read(budget)}
     with open_client(context) as client:
-        run: Json = client.send("POST", "/pool/calibration", body)
+        if every:
+            runs: list[Json] = client.send("POST", "/pool/calibration/all", body)["items"]
+        else:
+            runs = [client.send("POST", "/pool/calibration", {**body, "node": node, "model_name": model})]
         if follow:
-            run = _follow(client, run, quiet=as_json)
+            runs = [_follow(client, run, quiet=as_json) for run in runs]
     if as_json:
-        json_print(run)
-    elif follow:
-        console().print(_ended(run), markup=False)
+        json_print({"items": runs} if every else runs[0])
     else:
-        told = f"Calibration {run['id']} of {run['node']} begins; `dlh pool calibration` shows it. {run['reach']}"
-        console().print(told.strip(), markup=False)
-    if run["state"] == "failed":
+        for run in runs:
+            told = _ended(run) if follow else f"{_named(run)} begins; `dlh pool calibration` shows it. {run['reach']}"
+            console().print(told.strip(), markup=False)
+    if any(run["state"] == "failed" for run in runs):
         raise typer.Exit(ExitCode.JOB_FAILED)
+
+
+def _named(run: Json) -> str:
+    return f"Calibration {run['id']} of {run['model_name'] or run['kind']} on {run['node']}"
 
 
 def _follow(client: Client, run: Json, *, quiet: bool) -> Json:
@@ -80,7 +94,7 @@ def _follow(client: Client, run: Json, *, quiet: bool) -> Json:
     """
     out = notes()
     if not quiet:
-        out.print(f"Calibration {run['id']} of {run['node']}. {run['reach']}".strip(), markup=False)
+        out.print(f"{_named(run)}. {run['reach']}".strip(), markup=False)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -140,7 +154,8 @@ def calibration_show(context: typer.Context, as_json: JsonFlag = False) -> None:
 
 def _run_row(run: Json) -> tuple[object, ...]:
     used = f"{duration(run['used_s'])} of {duration(run['budget_s'])}"
-    names = (run["id"], run["node"], run["kind"], run["state"], run["measured"], len(run["refused"]))
+    device = f"{run['kind']} {run['model_name']}".strip()
+    names = (run["id"], run["node"], device, run["state"], run["measured"], len(run["refused"]))
     return (*names, used, duration(run["eta_s"]), when(run["created_at"]))
 
 

@@ -35,6 +35,13 @@ DeviceOption = Annotated[str, typer.Option(help="Fix the kind of device: cpu, cu
 CountOption = Annotated[
     int | None, typer.Option(min=0, help="Fix the number of devices; 0: any; default: as in the spec.")
 ]
+ModeOption = Annotated[
+    str,
+    typer.Option(
+        help="How the devices work together: single, replicated, sync, async, pipeline or pipeline+sync; "
+        "default: as in the spec."
+    ),
+]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write all lines with all figures to this file.")]
 ALL_LINES = 12
 _WAIT_S = 300.0
@@ -58,11 +65,12 @@ def offer(  # noqa: PLR0913  (typer: one parameter per option)
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
     count: CountOption = None,
+    mode: ModeOption = "",
     csv: CsvOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """What a spec would cost on every kind of device, without making a job."""
-    body = _wishes(deadline, device, count)
+    body = _wishes(deadline, device, count, mode)
     with open_client(context) as client:
         if workload is not None:
             body |= {"workload": _workload(workload), "project": client.project}
@@ -79,6 +87,7 @@ def job_offer(  # noqa: PLR0913
     deadline: DeadlineOption = "",
     device: DeviceOption = "",
     count: CountOption = None,
+    mode: ModeOption = "",
     take: Annotated[str, typer.Option(help="Take a line: its number, or `recommended`.")] = "",
     submit: Annotated[bool, typer.Option("--submit", help="Queue the job with the line that is taken.")] = False,
     promise: PromiseOption = True,
@@ -91,7 +100,7 @@ def job_offer(  # noqa: PLR0913
         raise BadInput(f"{take!r} is not a line of the offer.", hint="Give its number in the table, or `recommended`.")
     with open_client(context) as client:
         place = f"/jobs/{segment(job)}/offers"
-        found = _ready(client, client.send("POST", place, _wishes(deadline, device, count)))
+        found = _ready(client, client.send("POST", place, _wishes(deadline, device, count, mode)))
         if probe:
             client.send("POST", f"/offers/{segment(found['id'])}/probe", {"device": found["wish"].get("kind")})
             found = _ready(client, found)
@@ -103,7 +112,7 @@ def job_offer(  # noqa: PLR0913
     _end(found, as_json=as_json, is_taken=bool(take or submit))
 
 
-def _wishes(deadline: str, device: str, count: int | None) -> Json:
+def _wishes(deadline: str, device: str, count: int | None, mode: str) -> Json:
     """What was given; null leaves open what the spec fixes. Raises `BadInput`."""
     body: Json = {}
     if deadline == "none":
@@ -119,6 +128,8 @@ def _wishes(deadline: str, device: str, count: int | None) -> Json:
         body["device"] = None if device == "any" else device
     if count is not None:
         body["count"] = count or None
+    if mode:
+        body["mode"] = mode
     return body
 
 

@@ -15,7 +15,7 @@ const PARTS = ["train", "val", "test"];
 // A rank has the same colour in every chart, whoever spoke first; the node it runs on has another than any rank.
 const HUE_OF_NODE = 7;
 
-const NAMES = { r2: "R²", macro_f1: "macro F1", rmse: "RMSE", mae: "MAE" };
+const NAMES = { r2: "R²", macro_f1: "macro F1", rmse: "RMSE", mae: "MAE", samples_per_s: "rows per second" };
 
 export function groupOf(key) {
   const [part, name] = key.includes("/")
@@ -24,7 +24,7 @@ export function groupOf(key) {
   if (/^rank\d+$/.test(part))
     return {
       group: name,
-      title: `${name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`,
+      title: `${NAMES[name] ?? name.replaceAll("_per_s", " per second").replaceAll("_", " ")} by rank`,
       label: part.replace("rank", "rank "),
       zero: true,
       late: 1,
@@ -63,6 +63,8 @@ export class Panel {
     const bar = root.querySelector("[data-controls]");
     this.controls = bar ? curveControls(() => [...this.charts.values()].filter((chart) => !chart.ownAxis)) : null;
     bar?.append(this.controls.bar);
+    if (bar) bar.hidden = true; // until there is something to control
+    this.bar = bar;
   }
 
   chart(key, { title, place = 0, zero = false, unit = "", note = "", ownAxis = false }) {
@@ -82,6 +84,7 @@ export class Panel {
       body,
     );
     if (this.charts.size === 0) clear(this.host);
+    if (this.bar) this.bar.hidden = false;
     const after = [...this.host.children].find((other) => Number(other.dataset.order) > place);
     this.host.insertBefore(card, after ?? null);
     const chart = new CurveChart(body, {

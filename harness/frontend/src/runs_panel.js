@@ -1,100 +1,19 @@
 // Compared jobs by what they were given and what came of it: parallel coordinates, a scatter, bars of the best.
 
-import { bestOf, passes, ramp, rangeOf, scaleOf, told, varies, write } from "./charts/fields.js";
-import { drawn } from "./charts/legend.js";
+import { passes, rangeOf, ranked, scaleOf } from "./charts/fields.js";
 import { onTheme } from "./charts/palette.js";
 import { narrow } from "./charts/parts.js";
-import {
-  barsOption,
-  isPlaced,
-  paintRanges,
-  parallelOption,
-  ranked,
-  scatterOption,
-  showRanges,
-} from "./charts/run_charts.js";
+import { barsOption, paintRanges, parallelOption, scatterOption, showRanges } from "./charts/run_charts.js";
 import { el } from "./dom.js";
-import { number } from "./format.js";
 import { pageData } from "./net.js";
 import { RunCard } from "./run_card.js";
 import { rangeFields } from "./run_ranges.js";
 import { RunState } from "./run_state.js";
+import { choice, hueBar, refill, tick } from "./run_tools.js";
+import { barsWords, parallelWords, scatterWords } from "./run_words.js";
 import { follow, keepWithin, withinNow } from "./runs.js";
 
-const [ROW_PX, AXIS_PX, LEAST_PX] = [22, 92, 260];
-const jobsOf = (count) => `${count} job${count === 1 ? "" : "s"}`;
-
-// What has the focus keeps it, though it is made anew.
-function refill(host, ...children) {
-  const inputs = () => [...host.querySelectorAll("select, input")];
-  const held = inputs().indexOf(document.activeElement);
-  host.replaceChildren(...children);
-  inputs()[held]?.focus({ preventScroll: true });
-}
-
-function choice(words, fields, chosen, change, extra = []) {
-  const group = (title, list) =>
-    list.length
-      ? [
-          el(
-            "optgroup",
-            { label: title },
-            ...list.map((field) => el("option", { value: field.key, selected: field.key === chosen }, field.label)),
-          ),
-        ]
-      : [];
-  const select = el(
-    "select",
-    { class: "form-select form-select-sm", onchange: (event) => change(event.target.value) },
-    ...extra,
-    ...group(
-      "Spec",
-      fields.filter((field) => !field.is_figure),
-    ),
-    ...group(
-      "Figures",
-      fields.filter((field) => field.is_figure),
-    ),
-  );
-  return el("label", {}, words, select);
-}
-
-function tick(words, checked, change) {
-  return el(
-    "label",
-    {},
-    el("input", {
-      type: "checkbox",
-      class: "form-check-input m-0",
-      checked,
-      onchange: (event) => change(event.target.checked),
-    }),
-    words,
-  );
-}
-
-function hueBar(field) {
-  if (!field || !varies(field)) return [];
-  const values = told(field);
-  const ends = [Math.min(...values), Math.max(...values)];
-  if (field.better < 0) ends.reverse();
-  const svg = drawn("svg", { class: "hue-bar", width: 90, height: 10, "aria-hidden": "true" });
-  const gradient = drawn("linearGradient", { id: "hue-ramp" });
-  for (const [at, shade] of ramp().entries()) {
-    gradient.append(drawn("stop", { offset: at / 2, "stop-color": shade }));
-  }
-  svg.append(gradient, drawn("rect", { width: 90, height: 10, rx: 2, fill: "url(#hue-ramp)" }));
-  return [
-    el(
-      "span",
-      { class: "small" },
-      `Colour: ${field.label}, ${number(ends[0])}`,
-      svg,
-      number(ends[1]),
-      field.values.includes(null) ? "; grey, dashed: none" : "",
-    ),
-  ];
-}
+const [ROW_PX, NARROW_ROW_PX, AXIS_PX, LEAST_PX] = [22, 34, 92, 260];
 
 class RunsPanel {
   constructor(root, source) {
@@ -196,7 +115,7 @@ class RunsPanel {
     const chart = this.chart();
     this.parallel.node.style.height = narrow() ? `${LEAST_PX / 2 + AXIS_PX * chart.axes.length}px` : "";
     this.parallel.plot.resize();
-    this.parallel.show(parallelOption(chart), chart.axes, this.parallelWords(chart));
+    this.parallel.show(parallelOption(chart), chart.axes, parallelWords(chart));
     refill(
       this.parallel.tools,
       choice("Metric", this.figures, this.state.metric, (metric) => this.set({ metric })),
@@ -226,48 +145,13 @@ class RunsPanel {
     this.scatter.show(
       scatterOption(chart),
       [...new Set([chart.x, chart.y, chart.hue])].filter(Boolean),
-      this.scatterWords(chart),
+      scatterWords(chart),
     );
     if (!chart.hue) return;
     this.bars.tools.replaceChildren(el("span", { class: "text-secondary" }, chart.hue.label));
-    this.bars.node.style.height = `${Math.max(LEAST_PX, 60 + ROW_PX * ranked(chart).length)}px`;
+    this.bars.node.style.height = `${Math.max(LEAST_PX, 60 + (narrow() ? NARROW_ROW_PX : ROW_PX) * ranked(chart).length)}px`;
     this.bars.plot.resize();
-    this.bars.show(barsOption(chart), [chart.hue], this.barsWords(chart));
-  }
-
-  parallelWords({ axes, hue, within }) {
-    const best = hue && bestOf(hue);
-    const parts = [`${jobsOf(this.jobs.length)} on ${axes.length} axes`];
-    if (within) parts.push(`${within.size} within the ranges`);
-    if (best !== null && best !== undefined)
-      parts.push(
-        `best ${hue.label.replace(/^Best /, "")}: ${number(best)} by ${this.jobs[hue.values.indexOf(best)].name}`,
-      );
-    const without = axes.filter((field) => field.values.includes(null)).length;
-    if (without) parts.push(`on ${without} of the axes some jobs have no value: their lines pass through “none”`);
-    return `${parts.join("; ")}.`;
-  }
-
-  scatterWords(chart) {
-    const placed = this.jobs.map((_, at) => at).filter((at) => isPlaced(chart, at));
-    const span = (field) => {
-      const values = placed.map((at) => field.values[at]);
-      return field.is_number && values.length
-        ? `${field.label} ${write(field, Math.min(...values))} to ${write(field, Math.max(...values))}`
-        : field.label;
-    };
-    const count = this.jobs.length - placed.length;
-    const out = count ? `, ${count} left out: no value here` : "";
-    const shown = `${jobsOf(placed.length)} drawn${out}`;
-    return `${span(chart.x)}; ${span(chart.y)}. ${shown}. Marks by model, colours as above.`;
-  }
-
-  barsWords(chart) {
-    const order = ranked(chart);
-    const [first, count] = [order[0], this.jobs.length - order.length];
-    const out = count ? ` ${jobsOf(count)} told no ${chart.hue.label}.` : "";
-    const way = { 1: "More is better", "-1": "Less is better", 0: "Largest first" }[chart.hue.better];
-    return `${way}. First: ${this.jobs[first].name}, ${write(chart.hue, chart.hue.values[first])}.${out}`;
+    this.bars.show(barsOption(chart), [chart.hue], barsWords(chart));
   }
 
   drawRanges() {
@@ -292,7 +176,7 @@ class RunsPanel {
     else this.state.ranges.delete(field.key);
     this.applyRanges();
     this.drawRanges();
-    this.parallel.told.textContent = this.parallelWords(this.chart());
+    this.parallel.told.textContent = parallelWords(this.chart());
     this.drawOthers();
   }
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Max
+from django.db.models import F
 from django.utils import timezone
 
 from harness.broker import publish_pool, task_send_on_commit
 from harness.errors import HarnessError
 from harness.jobs.control.clock import moment_within
+from harness.jobs.control.losses import lost_attempts
 from harness.jobs.control.reading import event_read
 from harness.jobs.control.telemetry import count_of
 from harness.jobs.control.usage import uses_write
@@ -112,9 +113,7 @@ def _losses(job: Job, attempt: JobAttempt) -> int:
 
     A run of weeks may be lost more often than one that never gets anywhere.
     """
-    made = job.checkpoints.aggregate(newest=Max("token"))["newest"] or 0
-    lost = job.attempts.filter(outcome=Outcome.LOST, number__gte=made, number__lt=attempt.number).count()
-    return 1 + min(lost, job.restarts)
+    return 1 + min(lost_attempts([job.pk]).filter(number__lt=attempt.number).count(), job.restarts)
 
 
 def _lost(job: Job, attempt: JobAttempt, told: dict[str, Any], *, forgiven: bool) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.broker import publish_job
-from harness.jobs.control.views import Facts
+from harness.jobs.control.views import Facts, dataset_of
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
 from scheduler.placing.obstacles import NEVER
@@ -99,12 +99,20 @@ def slack_s(job: Job) -> float | None:
 def _waiting(facts: Facts, job: Job, reason: WaitReason | None) -> dict[str, Any]:
     if reason is None:
         return {}
+    text = reason.told(lambda other: facts.name_for(job, other))
     new = {
         "waiting_code": str(reason.code),
-        "waiting_text": reason.told(lambda other: facts.name_for(job, other)),
+        "waiting_text": " ".join(filter(None, (text, _copying_words(facts, job)))),
         "queue_position": reason.position or None,
     }
     return {name: value for name, value in new.items() if value != getattr(job, name)}
+
+
+def _copying_words(facts: Facts, job: Job) -> str:
+    """Where the job's data are on their way to."""
+    copying = (name for name, cache in facts.caches.items() if cache.copying == dataset_of(job))
+    nodes = ", ".join(sorted(copying))
+    return f"Its data are being copied to {nodes} ahead of the start." if nodes else ""
 
 
 def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from harness.jobs.control.disk import OnDisk
 from harness.jobs.control.gangs import MEASURED, shared_out
 from harness.jobs.control.spread import addresses_of, network_of
 from harness.jobs.control.telemetry import number_of
+from harness.jobs.control.views import dataset_of
 from harness.jobs.models import Allocation, Job, JobAttempt, ResourceSample
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
@@ -54,7 +55,7 @@ def plan_make(
         mode=mode,
         ranks=ranks,
         job_dir=str(store.job(job.pk).root),
-        dataset_dir=str(store.dataset(job.dataset_sha256 or job.dataset.sha256).packed),
+        dataset_dir=str(store.dataset(dataset_of(job)).packed),
         limits=limits,
         minimum_sandbox_level=minimum_sandbox_level(job),
         own_code=job.own_code,

@@ -20,7 +20,7 @@ from django.utils import timezone
 from harness.broker import client, task_send_on_commit
 from harness.jobs.control.attempts import Figures, attempt_end, end_told, exit_record
 from harness.jobs.control.clock import Steady
-from harness.jobs.control.parts import left_nodes, nodes_of
+from harness.jobs.control.parts import END_KIND, left_nodes, nodes_of
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
@@ -34,7 +34,6 @@ from worker.events import Event, EventKind, FailureCode, Outcome, lease_key
 from worker.sandbox.overlay import NUMBERS
 from worker.states import JobState
 
-END_KIND = "node_end"
 ANSWER_LIMIT = timedelta(seconds=20)
 """A node that neither runs its part nor told its end for this long after the start message is asked again, or lost."""
 SENDS_MAX = 6

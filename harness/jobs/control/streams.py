@@ -20,7 +20,7 @@ from redis.exceptions import LockError
 from redis.lock import Lock
 
 from harness.broker import client
-from harness.jobs.control.lease_renewer import LeaseRenewer
+from harness.lease_renewer import LeaseRenewer
 from worker.events import EVENT_STREAMS_MAX, control_stream
 
 LEASE_S = 6.0

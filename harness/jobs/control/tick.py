@@ -17,20 +17,12 @@ from django.utils import timezone
 from harness.broker import task_send
 from harness.database import DATABASE_AWAY
 from harness.jobs.admission import promise_give, promises_catch_up, unmeasured_start
+from harness.jobs.control.ahead import data_foreseen, data_send_ahead
 from harness.jobs.control.disk import OnDisk, disk_read
 from harness.jobs.control.expectations import expectations_write
+from harness.jobs.control.losses import placed_words
 from harness.jobs.control.plans import plan_make
 from harness.jobs.control.reserved_pool import own_part, projects_kept_for, with_started
-from harness.jobs.control.turn import (
-    Turn,
-    TurnKeeper,
-    TurnLost,
-    turn_again,
-    turn_drop,
-    turn_end,
-    turn_hold,
-    turn_take,
-)
 from harness.jobs.control.views import Facts, facts_read
 from harness.jobs.control.widths import Answer, width_change
 from harness.jobs.failures import failure_of
@@ -40,6 +32,16 @@ from harness.jobs.services import stop_send
 from harness.jobs.states import job_move, job_note
 from harness.pool.models import Device, NodeState, PoolSetting
 from harness.pool.services import node_queue
+from harness.pool.turn import (
+    Turn,
+    TurnKeeper,
+    TurnLost,
+    turn_again,
+    turn_drop,
+    turn_end,
+    turn_hold,
+    turn_take,
+)
 from scheduler.place import place
 from scheduler.types import Change, ChangeKind, Decision, JobView, Option, Placement, PoolView, Quotas
 from worker.events import FailureCode
@@ -65,6 +67,7 @@ def tick() -> int:
                 disks = _disks(facts, *decisions) if decisions else {}
             if decisions:
                 started += _carry_out_all(keeper.turn, facts, disks, *decisions)
+                _data_ahead(facts, *decisions)
             if turn_end(keeper.turn):
                 return started
         except TurnLost:
@@ -117,6 +120,13 @@ def _carry_out_all(
         started = sum(_start(facts, disks, placement) for placement in placements)
         expectations_write(facts, decision)
     return started
+
+
+def _data_ahead(facts: Facts, decision: Decision, own: Sequence[Decision]) -> None:
+    """Have data copied to where jobs are going to start; of those that start now the attempt sees to it itself."""
+    made = (*own, decision)
+    starting = {start.job_id for one in made for start in one.placements if _starts(facts, start)}
+    data_send_ahead(data_foreseen(facts, made, starting))
 
 
 def _place(facts: Facts, views: Sequence[JobView], pool: PoolView, quotas: Quotas) -> Decision:
@@ -216,7 +226,7 @@ def _claim(
         JobState.PLACED,
         if_token=job.token,
         token=token,
-        message=f"Placed on {', '.join(plan.nodes)}",
+        message=placed_words(job, plan.nodes),
         data={"nodes": list(plan.nodes), "devices": [f"{device.kind}:{device.index}" for device in devices]},
         placed_at=timezone.now(),
         **unmeasured_start(job),

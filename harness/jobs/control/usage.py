@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,24 +11,17 @@ from django.db.models import Count, F, Max, Min, Window
 from django.db.models.functions import Floor, RowNumber
 
 from harness.accounts.models import Project, User
+from harness.calibration.known import Key, powers_known
+from harness.jobs.control.metered import Power, power_of
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, ResourceSample
 from harness.pool.models import Device
-from harness.pool.power import device_power
-from harness.pool.services import pool_setting_get
+from scheduler.estimation.device_model import PowerModel
 from scheduler.estimation.values import Basis
 
 NO_JOB = 0
 """`DeviceUse.token` of measurements of the harness's own: attempts of jobs count from 1."""
 SAMPLES_MOST = 240
 """An attempt's mean power is taken from at most so many of its samples, spread evenly over it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Power:
-    """Mean power of a device over an attempt."""
-
-    watts: float
-    basis: Basis
 
 
 def uses_write(attempt: JobAttempt, ended_at: datetime, *, ranks: Collection[int] | None = None) -> None:
@@ -40,10 +32,10 @@ def uses_write(attempt: JobAttempt, ended_at: datetime, *, ranks: Collection[int
     held = list(_held(attempt))
     beside = Counter(allocation.device.node_id for allocation in held)
     samples = attempt_samples(attempt)
-    table = pool_setting_get().power_table
+    powers = powers_known({device_key(allocation.device) for allocation in held})
     freed = [allocation for allocation in held if ranks is None or allocation.rank in ranks]
     DeviceUse.objects.bulk_create(
-        use_of(allocation, ended_at, samples, beside[allocation.device.node_id], table) for allocation in freed
+        use_of(allocation, ended_at, samples, beside[allocation.device.node_id], powers) for allocation in freed
     )
 
 
@@ -73,10 +65,20 @@ def attempt_samples(attempt: JobAttempt) -> list[dict[str, Any]]:
     return list(rows.order_by("time_s").values_list("data", flat=True))
 
 
+def device_key(device: Device) -> Key:
+    """What its power is known by."""
+    return device.kind, device.model_name
+
+
 def use_of(
-    allocation: Allocation, until: datetime, samples: Sequence[Mapping[str, Any]], held: int, table: Mapping[str, Any]
+    allocation: Allocation,
+    until: datetime,
+    samples: Sequence[Mapping[str, Any]],
+    held: int,
+    powers: Mapping[Key, PowerModel],
 ) -> DeviceUse:
-    """The row of one device up to `until`, not saved. `held`: devices of the attempt on the same node."""
+    """The row of one device up to `until`, not saved. `held`: devices of the attempt on the same node; `powers`: what
+    is known of devices like it."""
     device, job = allocation.device, allocation.job
     # A clock that was set back must not make time or energy negative.
     until = max(until, allocation.created_at)
@@ -84,7 +86,7 @@ def use_of(
     here = [sample for sample in samples if sample.get("node", device.node.name) == device.node.name]
     # Of a run that was wider or narrower, what all of its ranks did says nothing of those that are there now.
     rank = allocation.rank if allocation.attempt.width else None
-    power = power_of(device.kind, device.index, device.model_name, here, held, table, rank=rank)
+    power = power_of(device.kind, device.index, here, held, powers[device_key(device)], rank=rank)
     return DeviceUse(
         device=device,
         node_name=device.node.name,
@@ -119,10 +121,11 @@ def measurement_use_write(
 
     `project`: whose it was; None: the pool's. `watts`: of all of them together, where a meter told.
     """
-    until, table = max(since, until), pool_setting_get().power_table
+    until, powers = max(since, until), powers_known({device_key(device) for device in devices})
     for device in devices:
-        busy_w = device_power(device.kind, device.model_name, table).busy_w
-        device_w = busy_w if watts is None else watts / len(devices)
+        power = power_of(device.kind, device.index, (), 1, powers[device_key(device)])
+        if watts is not None:
+            power = Power(watts=watts / len(devices), basis=Basis.MEASURED)
         DeviceUse.objects.create(
             device=device,
             node_name=device.node.name,
@@ -137,44 +140,11 @@ def measurement_use_write(
             token=NO_JOB,
             started_at=since,
             ended_at=until,
-            energy_j=device_w * (until - since).total_seconds(),
-            energy_basis=str(Basis.ASSUMED if watts is None else Basis.MEASURED),
+            energy_j=power.watts * (until - since).total_seconds(),
+            energy_basis=str(power.basis),
         )
 
 
 def is_pools(use: DeviceUse) -> bool:
     """Whether it was a measurement for the whole pool, and so no secret of a project."""
     return use.token == NO_JOB and use.project_id is None and use.project_name == use.job_name
-
-
-def power_of(
-    kind: str,
-    index: int,
-    model_name: str,
-    samples: Sequence[Mapping[str, Any]],
-    held: int,
-    table: Mapping[str, Any],
-    *,
-    rank: int | None = None,
-) -> Power:
-    """Mean power of one device: read from it where it tells; else the table's, at the load that was measured.
-
-    `samples` are of its node; `held`: devices of the attempt there, which share the load of its ranks. `rank`: the
-    device bears the load of this one alone.
-    """
-    told, loads = [], []
-    for sample in samples:
-        if kind == "cuda":
-            gpu: Mapping[str, Any] = next((item for item in sample.get("gpus") or () if item.get("index") == index), {})
-            told += [gpu["power_w"]] if isinstance(gpu.get("power_w"), (int, float)) else []
-            percent = gpu.get("utilization_percent")
-            loads += [percent / 100] if isinstance(percent, (int, float)) else []
-        else:
-            told_of = [one for one in sample.get("ranks") or () if rank is None or one.get("rank") == rank]
-            percents = [one.get("cpu_percent") for one in told_of]
-            known = [percent for percent in percents if isinstance(percent, (int, float))]
-            loads += [sum(known) / 100 / (max(1, held) if rank is None else 1)] if known else []
-    if told:
-        return Power(watts=sum(told) / len(told), basis=Basis.MEASURED)
-    assumed = device_power(kind, model_name, table)
-    return Power(watts=assumed.at(sum(loads) / len(loads) if loads else 1.0), basis=Basis.ASSUMED)

@@ -6,13 +6,14 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.utils import timezone
 
 from harness.jobs.control.held import Held, held_read, names_at_start
+from harness.jobs.control.losses import Losses, losses_read
 from harness.jobs.models import Job
 from harness.jobs.options import (
     options_narrower,
@@ -25,6 +26,7 @@ from harness.jobs.options import (
     with_saved_step,
     work_left,
 )
+from harness.pool.caches import NodeCache, caches_get
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
 from harness.pool.networks import networks_everywhere
 from harness.pool.selectors import span_problem
@@ -59,6 +61,8 @@ class Facts:
     """Ids of those that may start."""
     coming: frozenset[str] = frozenset()
     """Devices that are shown as free, and that runs which become narrower still hold."""
+    caches: Mapping[str, NodeCache] = field(default_factory=dict)
+    """Of the nodes that do not see the store, by name."""
 
     def name_for(self, reader: Job, job_id: str) -> str:
         """What those who see `reader` may know another job by."""
@@ -86,25 +90,51 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     for one in holding:
         held[one.job_id].append(one)
     running = [job for job in rows.filter(busy) if held[job.pk]]
-    shown: list[tuple[Job, Sequence[Held]]] = [(job, ()) for job in queued]
-    shown += [(job, held[job.pk]) for job in running]
-    views = [view for job, devices in shown if (view := _view_or_none(job, setting, now, devices)) is not None]
+    lost = losses_read(queued)
+    found = [_view_or_none(job, setting, now, avoid=lost.get(job.pk)) for job in queued]
+    found += [_view_or_none(job, setting, now, held[job.pk]) for job in running]
+    views = [view for view in found if view is not None]
+    jobs = {job.pk: job for job in [*queued, *running]}
+    pool, caches = pool_view(now, setting, holding), caches_get()
     return Facts(
-        jobs={job.pk: job for job in [*queued, *running]},
-        views=tuple(views),
-        pool=pool_view(now, setting, holding),
+        jobs=jobs,
+        views=tuple(_with_data(views, jobs, pool, caches) if caches else views),
+        pool=pool,
         quotas=quotas_view(),
         setting=setting,
         now_s=now.timestamp(),
         queued=frozenset(job.pk for job in queued if with_delayed or not _is_delayed(job, now)),
         coming=frozenset(one.device_id for one in everything if one.leaves),
+        caches=caches,
     )
 
 
-def _view_or_none(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]) -> JobView | None:
+def _with_data(
+    views: Sequence[JobView], jobs: Mapping[str, Job], pool: PoolView, caches: Mapping[str, NodeCache]
+) -> list[JobView]:
+    """The jobs with the nodes that have their data: those that report so, and all that see the store."""
+    store = frozenset(node.name for node in pool.nodes if node.name not in caches)
+    holders: dict[str, list[str]] = defaultdict(list)
+    for name, cache in caches.items():
+        for dataset in cache.datasets:
+            holders[dataset].append(name)
+    on = {dataset: store.union(names) for dataset, names in holders.items()}
+    return [
+        view if view.running else replace(view, data_on=on.get(dataset_of(jobs[view.job_id]), store)) for view in views
+    ]
+
+
+def dataset_of(job: Job) -> str:
+    """SHA-256 of what was uploaded, by which the job's data are named in the store."""
+    return job.dataset_sha256 or job.dataset.sha256
+
+
+def _view_or_none(
+    job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = (), avoid: Losses | None = None
+) -> JobView | None:
     """One job; None where what is known of it makes no sense: it must not keep all others from being served."""
     try:
-        return job_view(job, setting, now, held)
+        return job_view(job, setting, now, held, avoid)
     except (ValueError, OverflowError):
         _log.exception("job %s cannot be planned with", job.pk)
         return None
@@ -120,8 +150,10 @@ def _is_delayed(job: Job, now: datetime) -> bool:
     return job.retry_at is not None and now < job.retry_at <= now + timedelta(seconds=MOST_S)
 
 
-def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = ()) -> JobView:
-    """One job; `held` are its devices, in rank order."""
+def job_view(
+    job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held] = (), avoid: Losses | None = None
+) -> JobView:
+    """One job; `held` are its devices, in rank order; `avoid`: as in `JobView`."""
     options, running, slowdown = options_of(job), None, slowdown_of(job)
     if held:
         option = _running_option(job, held)
@@ -147,6 +179,7 @@ def job_view(job: Job, setting: PoolSetting, now: datetime, held: Sequence[Held]
         minimum_sandbox_level=setting.minimum_sandbox_level(own_code=job.own_code),
         slowdown=slowdown,
         can_pause=may_pause and job.state == JobState.RUNNING,
+        avoid=avoid or {},
     )
 
 

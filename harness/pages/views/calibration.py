@@ -16,9 +16,9 @@ from harness.csv import csv_chunks
 from harness.errors import Invalid, TooLarge
 from harness.pages.calibration_view import accuracy_charts, accuracy_rows, run_line
 from harness.pages.fit_view import model_sections, section_charts
-from harness.pages.forms import CalibrationForm
+from harness.pages.forms import EVERY_MODEL, CalibrationForm
 from harness.pages.web import asks_part, change, chart_csv, page, person, show
-from harness.pool.models import Node, NodeState
+from harness.pool.models import Device, Node, NodeState
 from harness.responses import chunks_response
 
 _CSV = "text/csv; charset=utf-8"
@@ -35,6 +35,8 @@ def calibration(request: HttpRequest) -> HttpResponseBase:
     chosen = _model(request, models)
     form = CalibrationForm()
     form.set_nodes(Node.objects.filter(state=NodeState.UP).order_by("name").values_list("name", flat=True))
+    models_there = Device.objects.filter(away_since=None, node__state=NodeState.UP).exclude(model_name="")
+    form.set_models(models_there.order_by("kind", "model_name").values_list("model_name", flat=True).distinct())
     context: dict[str, Any] = {
         "runs": runs,
         "shipped": shipped,
@@ -64,16 +66,21 @@ def _chosen(row: DeviceModelRow | None) -> dict[str, Any]:
 def calibration_begin(request: HttpRequest) -> HttpResponseBase:
     """Start a sweep."""
     form = CalibrationForm(request.POST)
-    # The node is checked by the service, which knows all of them.
+    # Node and model are checked by the service, which knows all of them.
     minutes = form.cleaned_data.get("minutes") if form.is_valid() or "minutes" in form.cleaned_data else None
+    budget_s, kind = 60.0 * minutes if minutes is not None else float("nan"), request.POST.get("kind", "")
+    node, model = request.POST.get("node", ""), request.POST.get("model", "")
+
+    def start() -> None:
+        user = person(request)
+        if model == EVERY_MODEL:
+            services.calibrations_start(user=user, kind=kind, budget_s=budget_s)
+        else:
+            services.calibration_start(user=user, node=node, kind=kind, model_name=model, budget_s=budget_s)
+
     return change(
         request,
-        lambda: services.calibration_start(
-            user=person(request),
-            node=request.POST.get("node", ""),
-            kind=request.POST.get("kind", ""),
-            budget_s=60.0 * minutes if minutes is not None else float("nan"),
-        ),
+        start,
         done="The calibration begins as soon as the devices are idle. They take no new jobs until it ends.",
         to=reverse("calibration"),
     )

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponseBase
 
 from harness.datasets.samples import SAMPLES
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_list, queue_position
+from harness.jobs.selectors import JobFilters, job_list, jobs_queued_count, queue_position
 from harness.pages.first_steps import first_steps
 from harness.pages.job_view import progress_share
 from harness.pages.web import asks_part, page, person, show
@@ -33,6 +33,7 @@ def home(request: HttpRequest) -> HttpResponseBase:
         "finished": job_list(user=user, filters=JobFilters(states=("succeeded",)), sort="-finished", page_size=5).items,
         "drafts": jobs("draft", "paused")[:5],
         "pool": pool_overview(),
+        "waiting": jobs_queued_count(),
         "disk_free_bytes": settings.STORE.free_bytes(),
         "disk_is_low": settings.STORE.free_bytes() < 5 * settings.DISK_RESERVE_BYTES,
         "first": first_steps(user),

@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
+from codegen.modes import MODES
 from harness.accounts.models import Role
 from harness.csv import csv_chunks
 from harness.errors import Conflict, HarnessError, Invalid, NoSpace, NotFound
@@ -82,10 +83,14 @@ def _asked(request: HttpRequest, job: Job) -> Asked:
         raise Invalid(
             f"{count[:20]!r} is not a number of devices.", field="count", hint="Leave it empty, or give 1 or more."
         )
+    mode = given.get("mode") or None
+    if mode is not None and mode not in MODES:
+        raise Invalid(f"{mode[:20]!r} is no mode.", field="mode", hint=f"Choose one of {', '.join(sorted(MODES))}.")
     return Asked.of(
         deadline_at=_deadline(given.get("deadline_utc") or given.get("deadline", "")),
         kind=given.get("kind") or None,
         count=number_read(count),
+        mode=mode,
     )
 
 

@@ -13,6 +13,7 @@ from harness.bucket.status import bucket_status
 from harness.calibration.node_links import links_want
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
+from harness.jobs.selectors import jobs_queued_count
 from harness.pages.forms import NodeForm, PoolForm, SlowForm
 from harness.pages.web import asks_part, change, number_read, page, person, show
 from harness.pool import services
@@ -49,6 +50,7 @@ def _pool(request: HttpRequest, form: NodeForm, *, joins: str = "", command: str
     setting, overview, links = pool_setting_get(), pool_overview(), link_list()
     context = {
         "pool": overview,
+        "waiting": jobs_queued_count(),
         "links": links[:LINKS_SHOWN],
         "more_links": len(links[LINKS_SHOWN:]),
         "visible": set(visible_projects(user).values_list("pk", flat=True)),

@@ -178,6 +178,7 @@ MATRIX: dict[tuple[str, str], str] = {
     ("PATCH", "/pool/settings"): "admin",
     ("GET", "/pool/calibration"): "look",
     ("POST", "/pool/calibration"): "admin",
+    ("POST", "/pool/calibration/all"): "admin",
     ("GET", "/pool/calibration/points.{form}"): "look",
     ("POST", "/pool/calibration/points"): "admin",
     ("GET", "/pool/calibration/{run_id}"): "look",

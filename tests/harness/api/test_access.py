@@ -81,6 +81,7 @@ def request_of(method: str, path: str, world: World) -> dict[str, Any]:
         ("PATCH", "/pool/settings"): {"max_restarts": 2},
         ("POST", "/pool/links"): {"node": "node-9"},
         ("POST", "/pool/calibration"): {"node": "node-9", "budget_s": 60.0},
+        ("POST", "/pool/calibration/all"): {"budget_s": 60.0},
         ("POST", "/pool/calibration/points"): {"text": ""},
     }
     if path.startswith("/uploads"):

@@ -8,16 +8,20 @@ from typing import Any
 import pytest
 
 from harness.calibration.answers import measure_done
+from scheduler.estimation.extent import CORE, Extent, extent_of
 from tests.harness.calibration.conftest import LINK_TIMES, Commit, Measures, advance
 
+H100 = extent_of("cuda", "NVIDIA H100 80GB HBM3", 80 << 30)
 
-def test_every_point_of_the_plan_makes_a_program_of_its_batch_and_shape() -> None:
+
+@pytest.mark.parametrize("extent", [CORE, H100])
+def test_every_point_of_the_plan_makes_a_program_of_its_batch_and_shape(extent: Extent) -> None:
     import yaml
 
     from harness.calibration.plans import plan
     from harness.calibration.points import point_program
 
-    by_family = {planned.family: planned.point for planned in plan("cpu", 1)}
+    by_family = {planned.family: planned.point for planned in plan("cpu", 1, extent)}
     assert len(by_family) == 6
     for point in by_family.values():
         program, _ = point_program(point)
@@ -33,11 +37,11 @@ def test_every_point_of_the_plan_makes_a_program_of_its_batch_and_shape() -> Non
 def test_with_two_devices_some_points_are_measured_on_both() -> None:
     from harness.calibration.plans import plan
 
-    alone, both = plan("cpu", 1), plan("cpu", 2)
+    alone, both = plan("cpu", 1, CORE), plan("cpu", 2, CORE)
     assert all((planned.ranks, planned.threads) == (1, 1) for planned in alone)
     assert [planned for planned in both if planned.ranks == planned.threads == 1] == list(alone)
     assert any(planned.ranks == 2 for planned in both) and any(planned.threads == 2 for planned in both)
-    assert not any(planned.threads > 1 for planned in plan("cuda", 2))
+    assert not any(planned.threads > 1 for planned in plan("cuda", 2, H100))
     assert len({planned.point_id for planned in both}) == len(both)
 
 

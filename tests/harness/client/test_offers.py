@@ -31,6 +31,15 @@ def test_a_workload_of_a_program_outside_the_portal_is_priced(dlh: Dlh, node_mak
     assert len((tmp_path / "all.csv").read_text().splitlines()) == 4
 
 
+def test_a_mode_that_is_asked_for_is_the_one_that_is_priced(dlh: Dlh, node_make: Any, tmp_path: Path) -> None:
+    node_make("node-1", cpus=2)
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(workload_make().to_dict()))
+    ended = dlh("offer", "--workload", str(file), "--count", "2", "--mode", "async", "--json")
+    assert ended.json["lines"][ended.json["recommended"]]["mode"] == "async"
+    assert dlh("offer", "--workload", str(file), "--mode", "fast").code != 0
+
+
 def test_the_table_of_an_offer_tells_energy_in_the_unit_of_the_sentence_above_it(
     dlh: Dlh, node_make: Any, tmp_path: Path
 ) -> None:

@@ -109,3 +109,26 @@ def test_both_looks_are_use_of_the_device(tried, people):
     answered(probe, USUAL, again=True)
     rows = use_rows(user=people.owner, window=window_of("day"), by="job")
     assert sum(row.device_s for row in rows) == pytest.approx(150, abs=5)
+
+
+def test_each_look_is_charged_with_the_power_that_it_read_and_the_offer_with_that_of_the_one_that_counts(tried, people):
+    offer, probe = tried
+    ProbeRow.objects.update(sent_at=timezone.now() - timedelta(seconds=100))
+    probe.refresh_from_db()
+    answered(probe, FAR, power_w=9.0)
+    ProbeRow.objects.update(sent_at=timezone.now() - timedelta(seconds=100))
+    answered(probe, USUAL, again=True, power_w=5.0)
+    (row,) = use_rows(user=people.owner, window=window_of("day"), by="job")
+    assert row.basis == "measured" and row.energy_j == pytest.approx(1400.0, rel=0.1)
+    offer.refresh_from_db()
+    (line,) = [line["estimate"] for line in offer.body["lines"]]
+    assert (line["power_w"], line["energy_basis"]) == (5.0, "measured")
+
+
+@pytest.mark.parametrize("power_w", [-1.0, 0.0, 1e9, "much", True, None])
+def test_a_power_that_no_device_draws_is_not_kept(tried, power_w):
+    offer, probe = tried
+    answered(probe, USUAL, power_w=power_w)
+    assert (probe.state, probe.power_w) == ("done", None)
+    offer.refresh_from_db()
+    assert {line["estimate"]["energy_basis"] for line in offer.body["lines"]} == {"assumed"}

@@ -11,7 +11,7 @@ from django.utils import timezone
 from harness.errors import Conflict, Forbidden, Invalid
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.tick import tick
-from harness.jobs.control.usage import SAMPLES_MOST, attempt_samples, power_of
+from harness.jobs.control.usage import SAMPLES_MOST, attempt_samples
 from harness.jobs.drain import drain_consequences
 from harness.jobs.models import DeviceUse, Job, ResourceSample
 from harness.jobs.options import job_options_set
@@ -21,6 +21,7 @@ from harness.jobs.quota_use import quota_rows
 from harness.jobs.timelines import HIDDEN, bucket_cells, pool_timeline, use_rows, window_of
 from harness.pages.use_view import use_totals
 from harness.pool.models import Device, Node, PoolSetting
+from harness.pool.power import device_power
 from harness.pool.quotas import quota_set
 from harness.pool.reservations import reservation_create
 from harness.pool.services import pool_setting_get
@@ -137,7 +138,7 @@ def test_what_devices_did_is_kept_with_energy_and_basis(job, people, node_make):
     open_rows = use_rows(user=people.owner, window=window_of("day"), by="job")
     events_apply(job.pk, [event(job, "exited", 9, token=attempt.number, outcome="succeeded", failure=None)])
     use = DeviceUse.objects.get()
-    watts = power_of("cpu", 0, "core", [{"ranks": [{"cpu_percent": 50.0}]}], 1, {}).watts
+    watts = device_power("cpu", "core", {}).at(0.5)
     assert use.energy_basis == "assumed"
     assert use.energy_j == pytest.approx(3600 * watts, rel=0.02)
     closed_rows = use_rows(user=people.owner, window=window_of("day"), by="job")
@@ -165,14 +166,6 @@ def test_of_many_samples_some_are_read_that_lie_evenly_over_the_attempt(job, nod
     if count > SAMPLES_MOST:
         assert sum(seen) / len(seen) == pytest.approx(count / 2, abs=5)
         assert {first - second for first, second in pairwise(seen)} == {5}
-
-
-def test_a_gpu_that_tells_its_power_is_believed():
-    samples = [{"gpus": [{"index": 1, "power_w": watts, "utilization_percent": 90}]} for watts in (100.0, 300.0)]
-    power = power_of("cuda", 1, "any", samples, 1, {})
-    assert (power.watts, str(power.basis)) == (200.0, "measured")
-    other = power_of("cuda", 0, "any", samples, 1, {"any": {"idle_w": 10, "busy_w": 90}})
-    assert (other.watts, str(other.basis)) == (90.0, "assumed")
 
 
 def use_make(people, job, device, *, hours_ago, hours, energy_j=3.6e6):

@@ -8,11 +8,12 @@ from django.test import Client
 from django.urls import reverse
 
 from codegen.modes import MODES as NAMES
+from codegen.spec import MODE_WORDS
 from harness.pages.modes_view import MODES, TOPICS, mode_charts
 
 
 def test_every_mode_is_explained() -> None:
-    assert {mode[0] for mode in MODES} == NAMES
+    assert {mode[0] for mode in MODES} == set(MODE_WORDS) == NAMES
 
 
 def test_each_topic_has_its_measured_pictures_with_machine_and_command() -> None:

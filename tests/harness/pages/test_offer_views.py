@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from codegen.spec import MODE_WORDS
 from harness.calibration.models import FinishedJobRow
 from harness.estimates.models import Inspection, OfferRow, ProbeRow
 from harness.estimates.offers import offers_settle
@@ -33,6 +35,11 @@ def cost(client: Client, job: Job) -> str:
 
 def ask(client: Client, job: Job, **given: str) -> Any:
     return client.post(reverse("job_offer_new", args=[job.pk]), {"asked": "1", **given}, headers={"HX-Request": "true"})
+
+
+def mode_chosen(text: str) -> str:
+    (value,) = re.findall(r'name="mode"\s+value="([^"]*)"\s+checked', text)
+    return str(value)
 
 
 def current(job: Job) -> OfferRow:
@@ -88,7 +95,33 @@ def test_a_deadline_and_devices_that_are_asked_for_are_kept_and_refusals_say_wha
     assert (wish["kind"], wish["count"]) == ("cpu", 1)
 
 
-@pytest.mark.parametrize("given", [{"count": "0"}, {"count": "-1"}, {"count": "many"}, {"deadline": "tomorrow"}])
+def test_a_mode_that_is_asked_for_is_priced_and_stays_chosen(owner: Client, draft: Job) -> None:
+    before = cost(owner, draft)
+    assert all(f"<strong>{mode}</strong>: {says}" in before for mode, says in MODE_WORDS.items())
+    assert mode_chosen(before) == ""
+    text = ask(owner, draft, count="2", mode="async").content.decode()
+    priced = offer_priced(current(draft))
+    assert priced is not None and priced.chosen is not None
+    assert priced.chosen.allocation.mode == "async"
+    assert mode_chosen(text) == "async"
+    owner.post(reverse("job_offer_take", args=[draft.pk, current(draft).pk]))
+    draft.refresh_from_db()
+    assert draft.spec["mode"] == "async"
+    assert "<strong>as in the spec</strong>" in ask(owner, draft).content.decode()
+
+
+def test_each_line_says_its_mode(owner: Client, draft: Job) -> None:
+    text = cost(owner, draft)
+    priced = offer_priced(current(draft))
+    assert priced is not None
+    for mode in {line.allocation.mode for line in priced.lines}:
+        told = re.findall(rf'title="{re.escape(MODE_WORDS[mode])}"\s*>mode\s+{re.escape(mode)}<', text)
+        assert len(told) == sum(line.allocation.mode == mode for line in priced.lines)
+
+
+@pytest.mark.parametrize(
+    "given", [{"count": "0"}, {"count": "-1"}, {"count": "many"}, {"deadline": "tomorrow"}, {"mode": "fast"}]
+)
 def test_nonsense_is_refused_in_words(owner: Client, draft: Job, given: dict[str, str]) -> None:
     answer = ask(owner, draft, **given)
     assert answer.status_code == 422

@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from harness.accounts.models import AuditEvent
 from harness.errors import Conflict, Forbidden, Invalid, NotFound
-from harness.jobs.control.turn import TurnLost, turn_hold, turn_take
 from harness.pool.models import Quota, Reservation
 from harness.pool.power import device_power
 from harness.pool.quotas import quota_remove, quota_set
 from harness.pool.reservations import reservation_cancel, reservation_create, reservation_list
 from harness.pool.selectors import pool_overview
 from harness.pool.services import node_drain, pool_setting_update
+from harness.pool.turn import TurnLost, turn_hold, turn_take
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 HOUR = timedelta(hours=1)

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -105,7 +106,6 @@ def test_a_flipped_byte_in_the_object_store_is_found_and_the_portal_asked(bucket
 
 def test_a_server_that_is_killed_in_the_middle_costs_no_run(bucket, depot, plan, here, job, object_server, monkeypatch):
     monkeypatch.setattr(fetch, "CHUNK_BYTES", 1 << 14)
-    monkeypatch.setattr(fetch, "CONNECTIONS", 1)
     dataset_push(bucket, job)
     span, asked = signed.Signed.span, []
 
@@ -117,7 +117,7 @@ def test_a_server_that_is_killed_in_the_middle_costs_no_run(bucket, depot, plan,
 
     monkeypatch.setattr(signed.Signed, "span", killed_after_two)
     try:
-        brought = bring(depot, plan, here)
+        brought = bring(replace(depot, manner=fetch.Manner(connections=1)), plan, here)
     finally:
         object_server.start()
     assert (brought.dataset.path / "extra.bin").read_bytes() == STATE

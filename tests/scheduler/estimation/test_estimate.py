@@ -124,6 +124,22 @@ def test_a_probe_elsewhere_moves_the_other_allocations_with_more_doubt(model) ->
     assert on_two.step_s.high / on_two.step_s.mid > on_one.step_s.high / on_one.step_s.mid
 
 
+def test_the_power_that_a_probe_read_counts_for_the_energy_and_is_called_measured() -> None:
+    work, here, there = workload(), allocation(), allocation(2, (16, 16))
+    blind = Probe(allocation=here, step_s=(0.05, 0.05))
+    probe = replace(blind, power_w=3.5)
+    before, _ = estimate_all(Steps(work), [(here, None), (there, None)], PRIOR, probe=blind)
+    on_one, on_two = estimate_all(Steps(work), [(here, None), (there, None)], PRIOR, probe=probe)
+    assert (before.power_w, before.energy_basis) == (PRIOR.power.busy_w, Basis.ASSUMED)
+    assert (on_one.power_w, on_two.power_w) == (3.5, 7.0)
+    assert on_one.energy_j.mid == pytest.approx(before.energy_j.mid * 3.5 / PRIOR.power.busy_w)
+    assert on_one.energy_basis is Basis.MEASURED
+    assert "data sheet" in before.note and "data sheet" not in on_one.note and "power read" in on_one.note
+    assert on_two.energy_basis is not Basis.MEASURED, "nobody saw two of them"
+    both = replace(probe, allocation=allocation(2, (32,), threads=2))
+    assert estimate(work, here, PRIOR, probe=both).power_w == 1.75, "two cores drew it"
+
+
 def test_a_probe_on_another_kind_of_device_changes_nothing(model) -> None:
     probe = Probe(allocation=replace(allocation(), model_name="Other"), step_s=(9.0,))
     assert estimate(workload(), allocation(), model, probe=probe) == estimate(workload(), allocation(), model)

@@ -159,6 +159,12 @@ def test_a_probe_of_one_model_refines_both_as_they_are_one_device_at_two_speeds(
     assert probed[way.allocation].step_s.mid == pytest.approx(2 * plain[way.allocation].step_s.mid, rel=0.05)
 
 
+def test_the_power_that_a_probe_read_counts_for_both_parts() -> None:
+    probe = Probe(allocation=allocation(1, (64,)), step_s=(0.1,), power_w=3.0)
+    found, (way, *_) = priced(group(NAME, 1), group(SLOW, 1), probes={(KIND, NAME): probe})
+    assert found[way.allocation].power_w == pytest.approx(6.0)
+
+
 def test_words_name_the_devices_and_the_rows_of_each() -> None:
     found, (*_, way) = priced(group(NAME, 2), group(SLOW, 1))
     words = devices_words(found[way.allocation].allocation)

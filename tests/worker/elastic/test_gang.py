@@ -91,11 +91,13 @@ if seat["size"] == 3 and not returned:
     seat = sit(5)
     assert seat["rank"] == slot - 1, seat
     if seat["size"] == 2:
+        assert seat["slots"] == [1, 2], seat
         assert seat["same"]
         hear("call")
         seat = sit(5)
 assert seat["size"] == 3 and not seat["same"]
 assert seat["rank"] == (2 if returned else slot - 1), seat
+assert seat["slots"] == [1, 2, 0], seat
 assert end()
 """
     gang = stands.run(body)

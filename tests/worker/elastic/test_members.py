@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -69,12 +69,20 @@ def undisturbed(program: Path) -> Path:
 class Held:
     """A gang whose ranks wait before the step that the gate names."""
 
-    def __init__(self, program: Path, work: Path, least: int, ranks: int = RANKS, **more: str) -> None:
+    def __init__(
+        self,
+        program: Path,
+        work: Path,
+        least: int,
+        ranks: int = RANKS,
+        own: Sequence[dict[str, str]] = (),
+        **more: str,
+    ) -> None:
         self.work, self.gate = work, work / "gate"
         work.mkdir(exist_ok=True)
         self.open_to(0)
         self.size = ranks
-        self.ranks = ElasticRanks(program, ranks, least, work, GATE=str(self.gate), **more)
+        self.ranks = ElasticRanks(program, ranks, least, work, own=own, GATE=str(self.gate), **more)
 
     def open_to(self, step: int) -> None:
         making = self.work / "making"

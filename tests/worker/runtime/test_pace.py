@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from worker.runtime import stopwatch
-from worker.runtime.batches import LEAST_ROWS
+from worker.runtime.batches import LEAST_ROWS, BatchPlan
 from worker.runtime.pace import Pace
+from worker.runtime.position import Position
 from worker.runtime.stopwatch import HostWatch, StreamWatch
 from worker.runtime.synced_norm import Together, share_statistics
-from worker.shares import Line, Planned
+from worker.shares import Line, Planned, equal_finish
 
 STEPS = 40
 
@@ -69,17 +70,30 @@ class Work(nn.Module):
 class Rank:
     """A rank with a pace, and a model whose layer waits for the others forward and backward."""
 
-    def __init__(self, number: int, planned: Planned, clock: Clock, row_s: float, slowdown: float = 1.0) -> None:
+    def __init__(
+        self,
+        number: int,
+        planned: Planned,
+        clock: Clock,
+        row_s: float,
+        slowdown: float = 1.0,
+        slots: tuple[int, ...] = (0, 1),
+        learnt: Position | None = None,
+    ) -> None:
+        """`slots`: who the ranks are that are there; `learnt`: where the run stands that they go on with."""
         self.number, self.row_s, self.slowdown = number, row_s, slowdown
         self.notes: list[str] = []
+        self.position = learnt or Position()
+        settings = SimpleNamespace(slowdown=slowdown, split=planned, world_size=len(planned.rows))
         run: Any = SimpleNamespace(
-            settings=SimpleNamespace(slowdown=slowdown, split=planned), device=torch.device("cpu"), spec={},
-            world_size=2, rank=number, batch_size=sum(planned.rows),
-            teller=SimpleNamespace(steps_per_epoch=2 * STEPS), position=SimpleNamespace(step=0, step_in_epoch=0),
+            settings=settings, device=torch.device("cpu"), spec={}, slots=slots,
+            world_size=len(slots), rank=number, batch_size=sum(planned.rows),
+            teller=SimpleNamespace(steps_per_epoch=2 * STEPS), position=self.position,
             reporter=SimpleNamespace(note=lambda message, **_: self.notes.append(message)),
         )  # fmt: skip
         self.pace, self.work, self.group = Pace(run), Work(clock), Late(clock)
         self.pace.join()
+        self.pace.resume()
         together = Together(self.group)  # type: ignore[arg-type]
         together.waiting = self.pace.waiting
         self.net = nn.Sequential(self.work, nn.BatchNorm1d(2))
@@ -140,6 +154,58 @@ def test_a_device_that_is_declared_slower_works_slower_but_does_not_wait_longer(
     assert ranks[0].pace.split == (28, 9), f"not down to {LEAST_ROWS} rows"
 
 
+UNLIKE = Planned(rows=(73, 37, 18), most=(0, 50, 20), lines=(Line(0.01, 0.001), Line(0.01, 0.002), Line(0.01, 0.004)))
+"""Three devices; the first is the fastest."""
+
+
+def test_ranks_that_have_changed_places_take_the_rows_that_were_planned_for_their_devices(clock: Clock) -> None:
+    pace = Rank(0, UNLIKE, clock, 0.002, slots=(1, 2, 0)).pace
+    assert (pace.split, pace.most) == ((37, 18, 73), (50, 20, 0))
+    plan = pace.plan(BatchPlan(rows=512, batch_size=128, world_size=3))
+    assert [plan.share(0, rank) for rank in range(3)] == [(0, 37), (37, 55), (55, 128)]
+
+
+def test_fewer_ranks_than_planned_end_together_and_correct_what_was_planned(clock: Clock) -> None:
+    slots = (1, 0)
+    lines = [UNLIKE.lines[slot] for slot in slots]
+    ranks = [Rank(number, UNLIKE, clock, 0.001, slots=slots) for number in range(2)]
+    first = equal_finish(lines, 128, least=LEAST_ROWS, most=(50, 0))
+    assert ranks[0].pace.split == ranks[1].pace.split == first != (64, 64)
+    steps(ranks, STEPS)
+    assert first[0] < ranks[0].pace.split[0] <= 50, "as fast as the other by now, but its memory is small"
+
+
+def test_without_lines_fewer_ranks_share_out_rows_as_they_were_planned(clock: Clock) -> None:
+    planned = Planned(rows=(64, 32, 32))
+    assert Rank(0, planned, clock, 0.001, slots=(2, 0)).pace.split == (43, 85)
+    assert Rank(0, planned, clock, 0.001, slots=(1, 2)).pace.split == (64, 64)
+
+
+@pytest.mark.parametrize("rows", [(86, 42), (64, 64)])
+def test_what_all_ranks_had_learnt_of_their_devices_outlives_a_loss(clock: Clock, rows: tuple[int, int]) -> None:
+    planned = Planned(rows=rows)
+    learnt = Position(split=(90, 38), split_planned=rows)
+    left = Rank(0, planned, clock, 0.001, slots=(1,), learnt=learnt)
+    assert left.pace.split == ()
+    assert Rank(0, planned, clock, 0.001, slots=(1, 0), learnt=left.position).pace.split == (38, 90)
+    assert Rank(0, planned, clock, 0.001, slots=(0, 1), learnt=left.position).pace.split == (90, 38)
+    other = Rank(0, Planned(rows=(100, 28)), clock, 0.001, slots=(1, 0), learnt=left.position)
+    assert other.pace.split == (28, 100), "another plan"
+
+
+def test_a_correction_is_kept_by_device_and_only_where_all_are_there(clock: Clock) -> None:
+    planned = Planned(rows=(8, 8))
+    swapped = [Rank(0, planned, clock, 0.125, slots=(1, 0)), Rank(1, planned, clock, 0.25, slots=(1, 0))]
+    steps(swapped, STEPS)
+    assert swapped[0].pace.split == (11, 5)
+    assert swapped[0].position.split == swapped[1].position.split == (5, 11)
+    three = Planned(rows=(6, 6, 6))
+    fewer = [Rank(number, three, clock, row_s, slots=(0, 2)) for number, row_s in enumerate((0.125, 0.25))]
+    steps(fewer, STEPS)
+    assert fewer[0].pace.split == (12, 6)
+    assert fewer[0].position.split == ()
+
+
 def test_the_others_wait_for_a_device_that_is_declared_slower_where_they_would_for_a_slow_one(clock: Clock) -> None:
     watch = HostWatch(torch.device("cpu"), slowdown=3.0)
     watch.start()
@@ -151,6 +217,24 @@ def test_the_others_wait_for_a_device_that_is_declared_slower_where_they_would_f
     watch.stop()
     assert watch.newest_s == pytest.approx(27.0)
     assert clock.now_s == pytest.approx(32.0)
+
+
+def test_of_a_wait_only_the_work_within_it_is_drawn_out_on_a_device_that_is_declared_slower(clock: Clock) -> None:
+    watch = HostWatch(torch.device("cpu"), slowdown=3.0)
+    watch.start()
+    clock.now_s += 1.0
+    with watch.waiting():
+        clock.now_s += 5.0
+        with watch.working():
+            clock.now_s += 2.0
+        clock.now_s += 7.0
+        with watch.working():
+            clock.now_s += 1.0
+        clock.now_s += 4.0
+    clock.now_s += 1.0
+    watch.stop()
+    assert clock.slept_s == pytest.approx(10.0)
+    assert watch.newest_s == pytest.approx(15.0)
 
 
 def test_a_gpu_tells_nothing_of_a_step_in_which_it_waited_for_the_others(

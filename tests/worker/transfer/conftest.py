@@ -22,7 +22,7 @@ SECRET = "dlhn_test"
 
 @dataclass
 class FileServer:
-    """Serves `files` by `name` with ranges."""
+    """Serves `files` by `name` with ranges, and their listing, whatever the folder."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     url: str = ""
@@ -75,6 +75,9 @@ class FileServer:
         if handler.headers["Authorization"] != f"Bearer {SECRET}":
             refuse(handler, 401, "unauthenticated")
             return
+        if urlsplit(handler.path).path.endswith("/trees"):
+            say(handler, 200, {"files": self.tree.to_list()})
+            return
         name = parse_qs(urlsplit(handler.path).query)["name"][0]
         if name not in self.files:
             refuse(handler, 404, "not_found")
@@ -98,7 +101,11 @@ class FileServer:
 
 
 def refuse(handler: BaseHTTPRequestHandler, status: int, code: str) -> None:
-    body = json.dumps({"error": {"code": code, "message": code, "details": None}}).encode()
+    say(handler, status, {"error": {"code": code, "message": code, "details": None}})
+
+
+def say(handler: BaseHTTPRequestHandler, status: int, told: dict[str, Any]) -> None:
+    body = json.dumps(told).encode()
     handler.send_response(status)
     handler.send_header("Content-Length", str(len(body)))
     handler.end_headers()

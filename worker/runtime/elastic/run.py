@@ -133,6 +133,7 @@ class ElasticRun(Run):
     def _take(self, place: Place) -> None:
         self._leave_group()
         self.generation, self.rank, self.world_size = place.generation, place.rank, place.size
+        self.slots = tuple(place.slots)
         self.reporter.speak_as(place.voice, self.settings.events.with_name(f"rank-{place.voice}.jsonl"))
         self.teller.speak_as(place.rank, place.size)
         self._global_loss = None  # of ranks that may be gone: one alone tells its own
@@ -174,7 +175,9 @@ class ElasticRun(Run):
                     self.teller.points(KeptLosses.points_of(self.copy["points"]))
                 if place.cause:
                     going_on = f"continuing with {place.size} of {self.most_ranks} ranks from step {self.position.step}"
-                    self.reporter.note(f"{CAUSES[place.cause]}: {going_on}.", ranks=place.size)
+                    rows = " + ".join(map(str, self.pace.split))
+                    shared_out = f" The ranks take {rows} rows." if rows else ""
+                    self.reporter.note(f"{CAUSES[place.cause]}: {going_on}.{shared_out}", ranks=place.size)
             self.checkpointer.keep_best()
         self._was_first = self.rank == 0
 

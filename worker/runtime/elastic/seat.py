@@ -14,7 +14,7 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
@@ -39,6 +39,8 @@ class Place:
     size: int
     same: bool
     """All hold a copy of the run after the same step."""
+    slots: Sequence[int]
+    """Who they are, rank by rank: the ranks that their processes began as, on whose devices they run."""
     environment: dict[str, str]
     """Variables by which Horovod finds the others."""
     voice: int

@@ -6,11 +6,9 @@ gradients stage by stage (pipeline+sync). Rank r is stage r mod K of pipeline r 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,11 +24,10 @@ from worker.runtime.failures import ProgramFailure
 from worker.runtime.gradients import GradientAverager, broadcast_model
 from worker.runtime.modes.base import Batch, Criterion
 from worker.runtime.pipeline.blocks import Chain
-from worker.runtime.pipeline.costs import measured_blocks
 from worker.runtime.pipeline.place import keep_only, stages_of, whole_again
-from worker.runtime.pipeline.stage import Pipeline, least_rows, message_s
+from worker.runtime.pipeline.plan import Cutting
+from worker.runtime.pipeline.stage import Pipeline, least_rows
 from worker.runtime.pipeline.state import Shares, restricted
-from worker.stages import StagePlan, Wanted, plan_stages
 from worker.words import counted
 
 if TYPE_CHECKING:
@@ -38,12 +35,6 @@ if TYPE_CHECKING:
 
 TRIED_ROWS = 32
 """By which the model is outlined and its pieces are timed."""
-PLAN_FILE = "pipeline.json"
-"""In the work folder: a run that goes on is cut as it was."""
-MESSAGE_PARTS = 8
-"""A message is timed at the size that so many micro-batches have."""
-MEMORY_SHARE = 0.9
-"""Of what a rank may take, for its stage."""
 
 
 class Staged:
@@ -83,7 +74,7 @@ class Staged:
         inputs = [tensor[:TRIED_ROWS].to(self.home) for tensor in run.sample.inputs]
         chain = Chain(net, inputs)
         self._check(chain)
-        self.plan = self._agreed_plan(chain, inputs)
+        self.plan = Cutting(run, chain, inputs, self.stages).agreed()
         rows_at_once = memory.rows_at_once(max(1, run.batch_size // run.world_size), run.trial.found)
         self._rows_at_once = int(broadcast_bytes(run.group, str(rows_at_once).encode()))
         self._no_rows = chain.pieces[-1].boundary.empty(0, "cpu")
@@ -102,6 +93,7 @@ class Staged:
             self.plan, (before, chain.pieces[end - 1].boundary), self.stage, ranks,
             lines[self.replica].members, run.device, run.autocast, rows_needed,
         )  # fmt: skip
+        self._pipeline.working = run.pace.working
         self._alike, self._averager = alike[self.stage], None
         if self.replicas > 1:
             broadcast_model(self._net, self._alike)
@@ -117,42 +109,6 @@ class Staged:
             )
             hint = f"Ask for at most {len(chain.pieces)} stages (pipeline.stages), or use mode sync."
             raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
-
-    def _agreed_plan(self, chain: Chain, inputs: list[Tensor]) -> StagePlan:
-        """The first rank's: that of an earlier attempt, if the model is the same, or a new one from timed pieces."""
-        run = self.run
-        assert run.group is not None  # noqa: S101
-        body, batch = b"", max(1, run.batch_size // self.replicas)
-        widest = max(piece.boundary.row_bytes for piece in chain.pieces)
-        handed_s = message_s(widest * max(1, batch // MESSAGE_PARTS), run.device)
-        if run.rank == 0:
-            file = run.settings.work / PLAN_FILE
-            names = [piece.name for piece in chain.pieces]
-            key = {"pieces": names, "stages": self.stages, "batch": run.batch_size, "wanted": asdict(self._wanted())}
-            known = _read(file)
-            if run.settings.fresh or known is None or known.get("key") != key:
-                known = {"key": key, "plan": self._new_plan(chain, inputs, batch, handed_s).to_dict()}
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(json.dumps(known, indent=1), encoding="utf-8")
-            body = json.dumps(known["plan"]).encode()
-        return StagePlan.from_dict(json.loads(broadcast_bytes(run.group, body)))
-
-    def _new_plan(self, chain: Chain, inputs: list[Tensor], batch: int, handed_s: float) -> StagePlan:
-        run = self.run
-        blocks = measured_blocks(chain, inputs, batch, run.device)
-        limit_bytes = memory.free_bytes(run.device, run.settings.memory_bytes) * MEMORY_SHARE
-        return plan_stages(
-            blocks, self.stages, batch, memory_bytes=limit_bytes, wanted=self._wanted(), message_s=handed_s
-        )
-
-    def _wanted(self) -> Wanted:
-        wish = self.run.spec.get("pipeline", {})
-        count, schedule, recompute = (wish.get(name, "auto") for name in ("micro_batches", "schedule", "recompute"))
-        return Wanted(
-            micro_batches=count if isinstance(count, int) else None,
-            schedule=schedule if schedule != "auto" else None,
-            recompute=recompute if isinstance(recompute, bool) else None,
-        )
 
     def _tell(self, chain: Chain) -> None:
         plan = self.plan
@@ -175,8 +131,9 @@ class Staged:
             self._averager = GradientAverager(self._net, self._alike, self.run.device)
 
     def backward(self, net: nn.Module, inputs: tuple[Tensor, ...], targets: Tensor, criterion: Criterion) -> Tensor:
-        """Micro-batch by micro-batch through the stages."""
-        return self._pipeline.step(net, inputs, targets, criterion)
+        """Micro-batch by micro-batch through the stages; but for its own passes this rank waits for its neighbours."""
+        with self.run.pace.waiting():
+            return self._pipeline.step(net, inputs, targets, criterion)
 
     def average(self, loss: Tensor, share: float, wishes: tuple[float, ...]) -> Tensor | None:
         """Average gradients over the pipelines; tell all ranks the loss, the norm of the gradient and the wishes."""
@@ -240,12 +197,3 @@ class Staged:
 
     def close(self) -> None:
         """Nothing is open."""
-
-
-def _read(file: Path) -> dict[str, Any] | None:
-    try:
-        body = json.loads(file.read_text(encoding="utf-8"))
-        StagePlan.from_dict(body["plan"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return dict(body)

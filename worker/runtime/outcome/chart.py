@@ -6,10 +6,17 @@ from typing import Any
 
 Chart = dict[str, Any]
 
+_METRICS = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "macro_f1": "macro F1"}
+
 
 def chart(identity: str, title: str, kind: str, columns: list[str], rows: list[list[Any]], note: str = "") -> Chart:
     """A chart of `rows` below `columns`; `kind` says how it is drawn."""
     return {"id": identity, "title": title, "kind": kind, "columns": columns, "rows": rows, "note": note}
+
+
+def metric_words(metric: str) -> str:
+    """A metric as sentences call it."""
+    return _METRICS.get(metric, metric.replace("_", " "))
 
 
 def figure(value: float) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from worker.runtime.outcome.chart import Chart, chart
+from worker.runtime.outcome.chart import Chart, chart, metric_words
 from worker.runtime.outcome.groups import FEATURES, groups
 from worker.words import counted
 
@@ -95,10 +95,10 @@ def _chart(
 
 
 def _note(metric: str, whole: float, many: int, worse: int) -> str:
-    name = "RMSE" if metric == "rmse" else metric
     by_chance = max(1, round(many * BY_CHANCE))
     return (
-        f"95 % intervals; the groups that are surely worst come first. Over all rows the {name} is {whole:.4g}. "
+        "95 % intervals; the groups that are surely worst come first. "
+        f"Over all rows the {metric_words(metric)} is {whole:.4g}. "
         f"{worse} of {counted(many, 'group')} {'is' if worse == 1 else 'are'} worse than that by more than the "
         f"interval; by chance alone it would be about {by_chance}. Groups of fewer than {LEAST_ROWS} rows are left out."
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from worker.runtime.data import Part
-from worker.runtime.outcome.chart import Chart, chart
+from worker.runtime.outcome.chart import Chart, chart, metric_words
 from worker.words import counted
 
 ROWS = 2000
@@ -104,8 +104,9 @@ def importance_chart(
         for at in np.argsort(-means, kind="stable")
     ]
     note = (
-        f"How much worse the {metric} gets when the values of one input are shuffled among {counted(rows, 'row')}: "
-        f"mean of {len(worse)} shuffles, give or take two standard deviations. Inputs that tell the same stand in "
+        f"How much worse the {metric_words(metric)} gets when the values of one input are shuffled among "
+        f"{counted(rows, 'row')}: mean of {len(worse)} shuffles, "
+        f"give or take two standard deviations. Inputs that tell the same stand in "
         "for each other: each of them looks less important than it is."
     )
     if len(places) > INPUTS:

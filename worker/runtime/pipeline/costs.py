@@ -15,6 +15,8 @@ from worker.stages import Block
 REPEATS = 3
 """Passes of each piece, of which the fastest counts."""
 MOST_ROWS = 128
+LEAST_PASSES, COMPARED_S = 2, 0.05
+"""By which devices are compared: the fastest of so many passes, and of all that fit in so long."""
 
 
 def measured_blocks(chain: Chain, inputs: Sequence[Tensor], batch: int, device: torch.device) -> list[Block]:
@@ -50,6 +52,26 @@ def measured_blocks(chain: Chain, inputs: Sequence[Tensor], batch: int, device: 
             )
         )
     return blocks
+
+
+def piece_s(chain: Chain, number: int, inputs: Sequence[Tensor], batch: int, device: torch.device) -> float:
+    """Seconds of one piece, forward and backward, on `device`: the fastest of some passes, of which the first warms up.
+
+    What comes in is made up, so that the pieces before it need not be computed.
+    """
+    rows = max(2, min(batch, MOST_ROWS))
+    handed = tuple(tensor[torch.arange(rows) % len(tensor)].to(device) for tensor in inputs)
+    if number:
+        before = chain.pieces[number - 1].boundary
+        handed = (before.enter(before.empty(rows, device).zero_()).detach().requires_grad_(),)
+    module = chain.stage(number, number + 1).train().to(device)
+    best_s, passes, began_s = float("inf"), 0, time.perf_counter()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), kept_buffers(chain.net):
+        while passes < LEAST_PASSES or time.perf_counter() - began_s < COMPARED_S:
+            best_s, passes = min(best_s, sum(_pass(module, handed)[2])), passes + 1
+    chain.net.zero_grad(set_to_none=True)
+    module.to(chain.home)
+    return best_s
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -49,6 +49,8 @@ class Pipeline:
         self._comes_in, self._goes_out = boundaries
         self._ranks, self._members = ranks, members
         self._device, self._autocast, self._least_rows = device, autocast, least_rows
+        self.working: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Within it each pass of this stage is made."""
         self._schedules: dict[tuple[int, int], ScheduleGPipe | Schedule1F1B] = {}
         self._criterion: Criterion | None = None
         self._rows, self._losses = 0, 0
@@ -115,7 +117,7 @@ class Pipeline:
             examples: tuple[Tensor, ...] = tuple(tensor[:rows] for tensor in inputs)
             if self._comes_in is not None:
                 examples = (self._comes_in.empty(rows, "meta", gradient=True),)
-            stage = PipelineStage(
+            stage = _Stage(
                 self._shell(net, self.plan.recompute),
                 self.stage,
                 self.stages,
@@ -124,6 +126,7 @@ class Pipeline:
                 output_args=self._goes_out.empty(rows, "meta", gradient=True),
                 group=self._members,
             )
+            stage.working = self.working
             # 1F1B wants at least as many micro-batches as stages; with fewer both do the same
             kind = Schedule1F1B if self.plan.schedule == ONE_F_ONE_B and count >= self.stages else ScheduleGPipe
             self._schedules[rows, count] = kind(stage, count, loss_fn=self._loss, scale_grads=False)
@@ -153,6 +156,22 @@ def micro_rows(rows: int, micro_batches: int, least: int) -> tuple[int, int]:
 def least_rows(net: nn.Module) -> int:
     """Rows that the model takes at once while training: batch normalisation cannot do with one."""
     return 2 if any(isinstance(module, _BatchNorm) for module in net.modules()) else 1
+
+
+class _Stage(PipelineStage):
+    """A stage that tells its own passes from waiting for its neighbours."""
+
+    working: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def forward_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
+        """Of one micro-batch."""
+        with self.working():
+            return super().forward_one_chunk(*args, **kwargs)
+
+    def backward_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
+        """Of one micro-batch."""
+        with self.working():
+            return super().backward_one_chunk(*args, **kwargs)
 
 
 class _Shell(nn.Module):

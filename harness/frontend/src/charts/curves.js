@@ -3,35 +3,21 @@ import uPlot from "uplot";
 import { announce, el } from "../dom.js";
 import { number } from "../format.js";
 import { curveAxes, wordsAlong, X_LABELS } from "./curve_axes.js";
-import { bands, edgeLines, edges, linesOf } from "./curve_bands.js";
+import { bands, linesOf } from "./curve_bands.js";
 import { csvAddress, refine, saveCsv, withDetail } from "./curve_data.js";
+import { columnsOf, huesOf, inHues, lineOf, linesDrawn, namesOfLines } from "./curve_lines.js";
+import { curveTable } from "./curve_table.js";
 import { fewWords, manyWords } from "./curve_words.js";
-import { color, dash, faded, ink, onTheme } from "./palette.js";
-import { smooth, thin } from "./smooth.js";
+import { ink, onTheme } from "./palette.js";
+import { thin } from "./smooth.js";
 
 const POINTS_SHOWN = 4000;
-const ROWS_SHOWN = 200;
 const DRAG_LEAST_PX = 4;
-// Behind whatever has a colour of its own.
-const LATE = 99;
 // Above, a legend is longer than the chart; the lines are named as they are pointed at.
 const LEGEND_MOST = 8;
 const NEAR_PX = 18;
 // Crosshairs are shared between charts, zooming is not.
 const NOT_SHARED = new Set(["mousedown", "mouseup", "dblclick"]);
-
-// Points of other lines lie between those of this one, as `undefined`. A break (null) among them reaches from the value
-// before to the value after, or the line would be drawn up to the last point of another.
-function widened(values) {
-  const wide = [...values];
-  let start = 0;
-  for (let at = 0; at <= wide.length; at += 1) {
-    if (at < wide.length && (wide[at] === null || wide[at] === undefined)) continue;
-    if (wide.slice(start, at).includes(null)) wide.fill(null, start, at);
-    start = at + 1;
-  }
-  return wide;
-}
 
 export class CurveChart {
   // series: Map name -> {label, points: [{step, epoch, time_s, value}] in order of step, start_s, source, key}
@@ -61,37 +47,44 @@ export class CurveChart {
       ...(note ? [el("p", { class: "text-secondary mb-1 small" }, note)] : []),
       this.dataBox,
     );
-    this.reset = el(
-      "button",
-      {
-        type: "button",
-        class: "btn btn-sm",
-        hidden: true,
-        "aria-label": `Reset zoom of ${title}`,
-        onclick: () => this.resetZoom(),
-      },
-      "Reset zoom",
-    );
-    this.csv = el(
-      "a",
-      {
-        class: "btn btn-sm",
-        href: "#",
-        download: `${id}.csv`,
-        "aria-label": `Download ${title} as CSV`,
-        onclick: (event) => this.download(event),
-      },
-      "CSV",
-    );
+    this.reset = this.resetButton();
+    this.csv = this.csvLink();
     toolsHost.append(this.reset, this.csv);
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     onTheme(() => this.rebuild());
   }
 
+  resetButton() {
+    return el(
+      "button",
+      {
+        type: "button",
+        class: "btn btn-sm",
+        hidden: true,
+        "aria-label": `Reset zoom of ${this.title}`,
+        onclick: () => this.resetZoom(),
+      },
+      "Reset zoom",
+    );
+  }
+
+  csvLink() {
+    return el(
+      "a",
+      {
+        class: "btn btn-sm",
+        href: "#",
+        download: `${this.id}.csv`,
+        "aria-label": `Download ${this.title} as CSV`,
+        onclick: (event) => this.download(event),
+      },
+      "CSV",
+    );
+  }
+
   entry(name, label, more = {}) {
     if (!this.series.has(name)) {
-      const all = [...this.series, [name, { label, points: [], ...more }]];
-      this.series = new Map(all.sort(([, one], [, other]) => (one.hue ?? LATE) - (other.hue ?? LATE)));
+      this.series = inHues([...this.series, [name, { label, points: [], ...more }]]);
     }
     return this.series.get(name);
   }
@@ -133,24 +126,11 @@ export class CurveChart {
   }
 
   data() {
-    const tables = [];
-    for (const entry of this.series.values()) {
-      const shown = thin(this.zoom ? withDetail(entry) : entry.points, POINTS_SHOWN);
-      const x = shown.map((point) => this.place(point, entry));
-      const raw = shown.map((point) => this.fit(point.value));
-      const { smoothing } = this.settings;
-      const band = edges(entry, shown, (value) => this.fit(value)).map((edge) =>
-        smoothing ? smooth(edge, smoothing) : edge,
-      );
-      tables.push([x, raw, ...(smoothing ? [smooth(raw, smoothing)] : []), ...band]);
-    }
-    if (!tables.length) return [[]];
-    const [x, ...lines] = uPlot.join(tables);
-    return [x, ...lines.map(widened)];
-  }
-
-  fit(value) {
-    return value === null || (this.settings.log && value <= 0) ? null : value;
+    return columnsOf([...this.series.values()], {
+      ...this.settings,
+      pointsOf: (entry) => thin(this.zoom ? withDetail(entry) : entry.points, POINTS_SHOWN),
+      place: (point, entry) => this.place(point, entry),
+    });
   }
 
   options() {
@@ -176,20 +156,21 @@ export class CurveChart {
         },
       },
       axes: curveAxes(x, ink()),
-      bands: bands(entries, smoothing, this.hues(entries)),
+      bands: bands(entries, smoothing, huesOf(entries)),
       legend: { live: true, show: this.series.size <= LEGEND_MOST },
-      series: [{ label: X_LABELS[x], value: (_plot, raw) => (raw === null ? "–" : shownX(raw)) }, ...this.lines()],
+      series: [
+        { label: X_LABELS[x], value: (_plot, raw) => (raw === null ? "–" : shownX(raw)) },
+        ...linesDrawn(this.series, { smoothing, only: this.shown, unit: this.unit }),
+      ],
     };
   }
 
   linkHooks() {
-    const names = () =>
-      [...this.series].flatMap(([name, entry]) => Array(linesOf(entry, this.settings.smoothing)).fill(name));
     return {
       setCursor: [() => this.namePointed()],
       setSeries: [
         (_plot, at, { focus }) => {
-          if (focus) this.link.mark(at ? names()[at - 1] : null);
+          if (focus) this.link.mark(at ? namesOfLines(this.series, this.settings.smoothing)[at - 1] : null);
         },
       ],
       ready: [
@@ -208,14 +189,8 @@ export class CurveChart {
     this.namePointed();
   }
 
-  // Where its line is among those of the plot: of a raw and a smooth one the latter.
   lineOf(name) {
-    let first = 1;
-    for (const [other, entry] of this.series) {
-      if (other === name) return this.settings.smoothing ? first + 1 : first;
-      first += linesOf(entry, this.settings.smoothing);
-    }
-    return null;
+    return lineOf(this.series, name, this.settings.smoothing);
   }
 
   namePointed() {
@@ -229,40 +204,6 @@ export class CurveChart {
   show(names) {
     this.shown = names;
     this.rebuild();
-  }
-
-  // A rank, a part or a job keeps its own colour, also where others have no such values.
-  hues(entries) {
-    const free = Array.from({ length: LATE }, (_, hue) => hue).filter(
-      (hue) => !entries.some((entry) => entry.hue === hue),
-    );
-    return entries.map((entry) => entry.hue ?? free.shift() ?? 0);
-  }
-
-  lines() {
-    const entries = [...this.series.values()];
-    const hidden = new Set(
-      [...this.series].filter(([name]) => this.shown && !this.shown.has(name)).map(([, entry]) => entry),
-    );
-    const hues = this.hues(entries);
-    return entries.flatMap((entry, at) => {
-      const [stroke, show] = [color(hues[at]), !hidden.has(entry)];
-      const value = (_plot, raw) => (raw === null || raw === undefined ? "–" : `${number(raw)}${this.unit}`);
-      const line = {
-        label: entry.label,
-        stroke,
-        width: 2,
-        dash: dash(hues[at]),
-        show,
-        spanGaps: false,
-        points: { show: () => entry.points.length < 2 },
-        value,
-      };
-      const drawn = this.settings.smoothing
-        ? [{ ...line, label: `${entry.label} (raw)`, stroke: faded(stroke), width: 1, dash: [] }, line]
-        : [line];
-      return [...drawn, ...edgeLines(entry, show)];
-    });
   }
 
   selected(plot) {
@@ -340,42 +281,7 @@ export class CurveChart {
         .filter((point) => !point.gap && this.inView(point, entry))
         .map((point) => [entry.label, point.step, point.epoch, point.time_s, point.value]),
     );
-    const shown = rows.slice(-ROWS_SHOWN);
-    const note =
-      rows.length > shown.length
-        ? `The last ${shown.length} of the ${rows.length} values drawn; the CSV has every one.`
-        : "";
-    const cells = shown.map((row) =>
-      el(
-        "tr",
-        {},
-        el("td", {}, row[0]),
-        ...row
-          .slice(1)
-          .map((value, at) =>
-            el("td", { class: "num" }, at === 2 ? new Date(value * 1000).toISOString() : number(value, 6)),
-          ),
-      ),
-    );
-    this.dataBox.lastElementChild.replaceChildren(
-      el("p", { class: "text-secondary small mb-1" }, note),
-      el(
-        "table",
-        { class: "table table-sm" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            ...["series", "step", "epoch", "time", "value"].map((name, at) =>
-              el("th", { class: at ? "num" : "" }, name),
-            ),
-          ),
-        ),
-        el("tbody", {}, ...cells),
-      ),
-    );
+    this.dataBox.lastElementChild.replaceChildren(...curveTable(rows));
   }
 
   inView(point, entry) {

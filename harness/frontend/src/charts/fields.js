@@ -148,3 +148,19 @@ export function bestOf(field) {
   if (!field.better || !varies(field)) return null;
   return field.better > 0 ? Math.max(...values) : Math.min(...values);
 }
+
+// Whether a job has a place on both axes.
+export const isPlaced = ({ x, y, logX, logY }, at) =>
+  [
+    [x, logX],
+    [y, logY],
+  ].every(([field, log]) => field.values[at] !== null && !(log && field.is_number && field.values[at] <= 0));
+
+// Indexes of the jobs that told the figure, the best first.
+export function ranked({ hue, jobs }) {
+  const way = hue.better < 0 ? 1 : -1;
+  return jobs
+    .map((_, at) => at)
+    .filter((at) => hue.values[at] !== null)
+    .sort((a, b) => way * (hue.values[a] - hue.values[b]));
+}

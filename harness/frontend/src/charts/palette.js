@@ -19,7 +19,7 @@ export function dash(index) {
 
 export function ink() {
   return dark()
-    ? { text: "#dbe3ee", faint: "#a3afbf", grid: "#2b3647", surface: "#182433" } // as in style.css
+    ? { text: "#dbe3ee", faint: "#a3afbf", grid: "#2b3647", surface: "#182433" } // as in theme.css
     : { text: "#1f2937", faint: "#5b6675", grid: "#e6eaf0", surface: "#ffffff" };
 }
 

@@ -50,9 +50,18 @@ export function timeAxis(name) {
   return axis(name, { type: "time", axisLabel: { color: ink().faint, hideOverlap: true, formatter } });
 }
 
-export function clip(name) {
-  const length = narrow() ? NAME_LENGTH_NARROW : NAME_LENGTH;
-  return name.length > length ? `${name.slice(0, length - 1)}…` : name;
+const shortened = (name, length) => (name.length > length ? `${name.slice(0, length - 1)}…` : name);
+
+export const clip = (name) => shortened(name, narrow() ? NAME_LENGTH_NARROW : NAME_LENGTH);
+
+// Names beside bars: whole up to a length, in several lines where there is little room.
+export function nameLabel(names) {
+  const wraps = narrow() && names.some((name) => name.length > NAME_LENGTH_NARROW);
+  return {
+    color: ink().faint,
+    formatter: (name) => shortened(name, NAME_LENGTH),
+    ...(wraps ? { width: 110, overflow: "break", lineHeight: 13 } : {}), // such a width is kept free for short ones, too
+  };
 }
 
 // Words below each other; what is empty gets no line.

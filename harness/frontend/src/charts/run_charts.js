@@ -5,9 +5,9 @@ import { AriaComponent, GridComponent, ParallelComponent, TooltipComponent } fro
 import * as echarts from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import { number } from "../format.js";
-import { bestOf, hueOf, intervalsOf, names, scaleOf, write } from "./fields.js";
+import { bestOf, hueOf, intervalsOf, isPlaced, names, ranked, scaleOf, write } from "./fields.js";
 import { color, ink } from "./palette.js";
-import { axis, base, clip, narrow } from "./parts.js";
+import { axis, base, clip, nameLabel, narrow } from "./parts.js";
 
 echarts.use([
   BarChart,
@@ -68,9 +68,17 @@ export function parallelOption(chart) {
         ? { ...words, align: "center" }
         : { ...words, align: "left", verticalAlign: "bottom", padding: [0, 0, 10, 0] },
       axisLine: { lineStyle: { color: shades.faint } },
-      axisTick: { customValues: scales[dim].ticks.map(({ place }) => place), lineStyle: { color: shades.faint } },
+      axisTick: {
+        length: 3,
+        customValues: scales[dim].ticks.map(({ place }) => place),
+        lineStyle: { color: shades.faint },
+      },
       axisLabel: {
         color: shades.text,
+        // On a ground of its own: a tick or a line that touches a number reads as a minus.
+        backgroundColor: shades.surface,
+        margin: 3,
+        padding: [0, 4, 0, 6],
         hideOverlap: true,
         textBorderColor: shades.surface,
         textBorderWidth: 3,
@@ -121,13 +129,6 @@ function side(field, log, extra) {
   });
 }
 
-// Whether a job has a place on both axes.
-export const isPlaced = ({ x, y, logX, logY }, at) =>
-  [
-    [x, logX],
-    [y, logY],
-  ].every(([field, log]) => field.values[at] !== null && !(log && field.is_number && field.values[at] <= 0));
-
 // Jobs of a family share a mark, where they are of several.
 export function scatterOption(chart) {
   const { x, y, logX, logY, hue, jobs, within } = chart;
@@ -170,20 +171,12 @@ export function scatterOption(chart) {
   };
 }
 
-// Indexes of the jobs that told the figure, the best first.
-export function ranked({ hue, jobs }) {
-  const way = hue.better < 0 ? 1 : -1;
-  return jobs
-    .map((_, at) => at)
-    .filter((at) => hue.values[at] !== null)
-    .sort((a, b) => way * (hue.values[a] - hue.values[b]));
-}
-
 export function barsOption(chart) {
   const { hue, jobs, within } = chart;
   const order = ranked(chart);
   const best = bestOf(hue);
   const shades = ink();
+  const label = nameLabel(jobs.map((job) => job.name));
   return {
     ...base(),
     grid: { left: 8, right: 64, top: 4, bottom: 34, containLabel: true },
@@ -196,7 +189,7 @@ export function barsOption(chart) {
       type: "category",
       inverse: true,
       data: order.map((at) => String(at)),
-      axisLabel: { color: shades.faint, interval: 0, formatter: (at) => clip(jobs[at].name) },
+      axisLabel: { ...label, interval: 0, formatter: (at) => label.formatter(jobs[at].name) },
     }),
     series: [
       {

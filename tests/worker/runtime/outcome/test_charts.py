@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from worker.runtime.data import Part
+from worker.runtime.outcome.chart import metric_words
 from worker.runtime.outcome.charts import (
     CLASSES_SHOWN,
     CURVES_SHOWN,
@@ -133,3 +134,10 @@ def test_pictures_are_grouped_by_their_brightness_not_by_their_names() -> None:
     pictures = Part((torch.tensor([0, 200], dtype=torch.uint8).expand(3, 4, 4, 2).permute(3, 0, 1, 2),), ZEROS, ZEROS)
     assert told_apart(pictures, names).to_pydict() == {"brightness": [0.0, 200.0]}
     assert told_apart(Part((torch.zeros(2, 3),), ZEROS, ZEROS), names) is names
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"), [("r2", "R²"), ("rmse", "RMSE"), ("macro_f1", "macro F1"), ("log_loss", "log loss")]
+)
+def test_sentences_call_metrics_by_their_names(metric: str, words: str) -> None:
+    assert metric_words(metric) == words

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples.staged(folder, micro_batches=4)
 
 
-def run(program: Path, size: int, work: Path, *arguments: str, **environment: str) -> Ranks:
+def run(
+    program: Path, size: int, work: Path, *arguments: str, own: Sequence[dict[str, str]] = (), **environment: str
+) -> Ranks:
     """Train to the end."""
-    ranks = Ranks(program, size, backend="torch", arguments=arguments, DLH_WORK=str(work), **environment)
+    ranks = Ranks(program, size, backend="torch", arguments=arguments, own=own, DLH_WORK=str(work), **environment)
     assert ranks.wait() == [0] * size, "\n".join(ranks.log(rank) for rank in range(size))
     return ranks
 
@@ -253,7 +256,7 @@ def test_residual_blocks_of_a_loop_are_pieces_and_stages_give_what_the_model_giv
 def test_stages_of_equal_layers_hold_equal_shares_of_the_weights() -> None:
     net = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(6, 6), nn.Tanh())))
     chain = Chain(net, (torch.randn(3, 6),))
-    ends = cut([1.0] * len(chain.pieces), 4)
+    ends = cut([[1.0] * len(chain.pieces)] * 4)
     assert ends is not None
     counts = [
         sum(weight.numel() for weight in chain.stage(first, end).parameters())

@@ -18,11 +18,11 @@ from django.utils import timezone
 
 from harness.jobs.control import streams
 from harness.jobs.control import tick as tick_module
-from harness.jobs.control import turn as turn_module
 from harness.jobs.control.tick import tick
-from harness.jobs.control.turn import TurnLost, facts_change, turn_again, turn_end, turn_hold, turn_renew, turn_take
 from harness.jobs.models import Allocation, Job, JobAttempt
+from harness.pool import turn as turn_module
 from harness.pool.models import SchedulerTurn
+from harness.pool.turn import TurnLost, facts_change, turn_again, turn_end, turn_hold, turn_renew, turn_take
 from tests.harness.jobs.helpers import queue
 from tests.waiting import wait_for
 

@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from harness.database import DATABASE_AWAY
-from harness.jobs.control.lease_renewer import LeaseRenewer
+from harness.lease_renewer import LeaseRenewer
 from harness.pool.models import SchedulerTurn
 
 HANGS_AFTER = timedelta(seconds=10)

@@ -1,0 +1,77 @@
+"""Attempts that ended for want of memory: their programs take more than they had, which the model of memory learns.
+
+Written by the beat; nothing that goes wrong here touches the job.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from harness.broker import task_send_on_commit
+from harness.calibration.learning import BATCH, LOOK_BACK, ran_on
+from harness.calibration.models import RanOutRow
+from harness.estimates.pricing import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
+from harness.jobs.control.telemetry import number_of
+from harness.jobs.models import Job, JobAttempt
+from harness.pool.models import Device, DeviceKind
+from worker.events import FailureCode, Outcome
+from worker.states import JobState
+
+OF_GPU = "CUDA out of memory"
+"""What torch says where a GPU's own memory ran out, and not that of its host."""
+_log = logging.getLogger(__name__)
+
+
+def ran_out_learn() -> int:
+    """Write the rows of attempts that ended so without one; return how many."""
+    since = timezone.now() - LOOK_BACK
+    rows = JobAttempt.objects.filter(
+        job__state=JobState.FAILED,
+        job__finished_at__gte=since,
+        outcome=str(Outcome.FAILED),
+        failure__code=str(FailureCode.OUT_OF_MEMORY),
+        ran_out=None,
+    )
+    count = 0
+    for attempt in rows.select_related("job")[:BATCH]:
+        try:
+            count += _learn(attempt.job, attempt)
+        except Exception:
+            # One that cannot be read must not keep all later ones.
+            _log.exception("cannot keep that attempt %s of job %s ran out of memory", attempt.number, attempt.job_id)
+    return count
+
+
+def _learn(job: Job, attempt: JobAttempt) -> bool:
+    ran = ran_on(job, attempt)
+    told = {name: ran[name] for name in ("kind", "model_name", "workload", "allocation")}
+    limit_bytes = _limit_bytes(attempt, ran)
+    try:
+        with transaction.atomic():
+            row = RanOutRow.objects.create(
+                attempt=attempt, limit_bytes=limit_bytes, ended_at=attempt.ended_at or timezone.now(), **told
+            )
+            if row.workload and row.allocation and limit_bytes:
+                task_send_on_commit("control.calibration_learn", [row.kind, row.model_name])
+    except IntegrityError:
+        # Another control process was faster.
+        return False
+    return True
+
+
+def _limit_bytes(attempt: JobAttempt, ran: dict[str, Any]) -> int | None:
+    """What its largest rank could have above an idle process; None where that is not known."""
+    if ran["kind"] == DeviceKind.CUDA:
+        sizes = Device.objects.filter(kind=ran["kind"], model_name=ran["model_name"]).values_list("memory_bytes")
+        told = str((attempt.failure or {}).get("traceback") or "")
+        limit_bytes = min((size for (size,) in sizes), default=0) - IDLE_CUDA_BYTES if OF_GPU in told else 0
+    else:
+        on_node = Counter(str(rank.get("node")) for rank in attempt.plan.get("ranks") or ())
+        of_node = number_of((attempt.plan.get("limits") or {}).get("memory_bytes")) or 0.0
+        limit_bytes = int(of_node) // max(on_node.values(), default=1) - IDLE_CPU_BYTES
+    return limit_bytes if limit_bytes > 0 else None

@@ -1,0 +1,89 @@
+// Chart of the results: which classes are taken for which.
+import { number } from "../format.js";
+import { dark, ink } from "./palette.js";
+import { axis, base, clip, columnAt, narrow } from "./parts.js";
+
+// Rows are (true, predicted, count) or one row per true class with a column per predicted class.
+export function confusionCells(chart) {
+  const [row, col, count] = [columnAt(chart, "true"), columnAt(chart, "predicted"), columnAt(chart, "count")];
+  if (row >= 0 && col >= 0 && count >= 0) {
+    const names = [...new Set(chart.rows.flatMap((entry) => [String(entry[row]), String(entry[col])]))];
+    return {
+      names,
+      cells: chart.rows.map((entry) => [
+        names.indexOf(String(entry[col])),
+        names.indexOf(String(entry[row])),
+        entry[count],
+      ]),
+    };
+  }
+  const names = chart.columns.slice(1).map(String);
+  return { names, cells: chart.rows.flatMap((entry, y) => entry.slice(1).map((value, x) => [x, y, value])) };
+}
+
+// Every class is named while there is room for it, each in its own column.
+function classLabel(names) {
+  const all = names.length <= 12;
+  return {
+    color: ink().faint,
+    hideOverlap: !all,
+    interval: all ? 0 : "auto",
+    width: all ? Math.max(20, (narrow() ? 180 : 460) / names.length - 4) : undefined,
+    overflow: "truncate",
+    formatter: all ? undefined : clip,
+  };
+}
+
+// What a cell is a share of: the rows of its true class, or those that were predicted to be of its class.
+const SHARES = {
+  share: { side: 1, words: " % of the true class" },
+  column: { side: 0, words: " % of those predicted so" },
+};
+
+function confusion(chart, mode) {
+  const { names, cells } = confusionCells(chart);
+  const share = SHARES[mode];
+  const totals = new Map();
+  for (const cell of cells) totals.set(cell[share?.side], (totals.get(cell[share?.side]) ?? 0) + cell[2]);
+  const shown = cells.map(([x, y, count]) => [
+    x,
+    y,
+    share ? (100 * count) / (totals.get([x, y][share.side]) || 1) : count,
+  ]);
+  const top = Math.max(1, ...shown.map((cell) => cell[2]));
+  const low = dark() ? "#182433" : "#f3f6fb";
+  const high = dark() ? "#2f6fd6" : "#1f5fbf";
+  return {
+    ...base(),
+    grid: { left: 8, right: 12, top: 28, bottom: 36, containLabel: true },
+    tooltip: {
+      ...base().tooltip,
+      formatter: ({ value }) =>
+        `true ${names[value[1]]}\npredicted ${names[value[0]]}\n${number(value[2], 3)}${share?.words ?? " rows"}`,
+    },
+    xAxis: axis("predicted", { type: "category", data: names, nameGap: 30, axisLabel: classLabel(names) }),
+    yAxis: axis("true", {
+      type: "category",
+      data: names,
+      inverse: true,
+      nameLocation: "start",
+      nameGap: 8,
+      axisLabel: { color: ink().faint, formatter: clip },
+    }),
+    visualMap: { show: false, min: 0, max: top, inRange: { color: [low, high] } },
+    series: [
+      {
+        type: "heatmap",
+        data: shown.map((cell) => ({ value: cell, label: { color: cell[2] > top * 0.55 ? "#fff" : ink().text } })),
+        label: {
+          show: names.length <= 20,
+          fontSize: names.length > 12 ? 9 : 12,
+          formatter: ({ value }) => (share ? value[2].toFixed(0) : number(value[2])),
+        },
+        itemStyle: { borderColor: ink().surface, borderWidth: 1 },
+      },
+    ],
+  };
+}
+
+export const CONFUSION = { confusion };

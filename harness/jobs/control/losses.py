@@ -1,0 +1,60 @@
+"""How often, and where, a job was lost since it last got on: it starts on other nodes where it can. Reads only."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from django.db.models import F, Max, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from harness.jobs.control.parts import END_KIND, nodes_of
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
+from worker.events import Outcome
+
+Losses = Mapping[str, int]
+"""Node -> how often."""
+
+
+def lost_attempts(job_ids: Collection[str]) -> QuerySet[JobAttempt]:
+    """Attempts that faults of the platform ended, back to the one that made the newest checkpoint of its job."""
+    made = Checkpoint.objects.filter(job=OuterRef("job")).order_by().values("job").annotate(newest=Max("token"))
+    rows = JobAttempt.objects.filter(job__in=job_ids, outcome=Outcome.LOST)
+    return rows.alias(made=Coalesce(Subquery(made.values("newest")), 0)).filter(number__gte=F("made"))
+
+
+def losses_read(jobs: Iterable[Job]) -> Mapping[str, Losses]:
+    """By job id, of those that are to start again; what a person has looked at and resumed begins anew."""
+    restarts = {job.pk: job.restarts for job in jobs if job.restarts}
+    if not restarts:
+        return {}
+    lost: dict[str, list[JobAttempt]] = defaultdict(list)
+    for attempt in lost_attempts(restarts.keys()).order_by("-number").only("job_id", "number", "plan"):
+        if len(lost[attempt.job_id]) < restarts[attempt.job_id]:
+            lost[attempt.job_id].append(attempt)
+    blamed = _blamed_read(restarts.keys())
+    return {
+        job_id: Counter(node for one in attempts for node in blamed.get((job_id, one.number)) or nodes_of(one))
+        for job_id, attempts in lost.items()
+    }
+
+
+def placed_words(job: Job, nodes: Sequence[str]) -> str:
+    """That it is placed on these nodes, and what its losses have to do with it."""
+    lost, names = losses_read([job]).get(job.pk, {}), ", ".join(nodes)
+    if not lost:
+        return f"Placed on {names}"
+    avoided = " and ".join(sorted(set(lost).difference(nodes)))
+    if avoided:
+        return f"Placed on {names}, not on {avoided}, where it was lost"
+    return f"Placed on {names}, where it was lost: no other node was free for it"
+
+
+def _blamed_read(job_ids: Collection[str]) -> Mapping[tuple[str, int], list[str]]:
+    """(job, attempt on several nodes) -> those that did not only lose the others; none where all lost each other."""
+    found: dict[tuple[str, int], list[str]] = defaultdict(list)
+    ends = JobEvent.objects.filter(kind=END_KIND, job__in=job_ids)
+    for job_id, token, end in ends.values_list("job_id", "token", "data"):
+        if end["outcome"] == Outcome.LOST and not (end.get("failure") or {}).get("suffered"):
+            found[job_id, token].append(str(end["node"]))
+    return found

@@ -1,0 +1,127 @@
+"""Peak memory of a rank: what its parts add up to, corrected by finished jobs whose memory was made up alike.
+
+    log factor = w / (w + SHRINK) x CAUTION-quantile of log(measured / added up), each job weighed by its likeness
+    likeness   = exp(-d^2 / 2), d between the shares of the parts and the logarithms of the sizes; w the sum
+
+Parts of programs of one kind are off together, so what one family took says little of another: far from every job the
+factor is 1. A job that ran out of memory would have taken more than it had; it counts where more was not foretold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduler.estimation.device_model import MemoryModel, PeakLessons
+from scheduler.estimation.features import Vector
+from scheduler.estimation.fit_memory import HEADROOM, PARTS, UNDER_WEIGHT, parts, predict_peak
+from scheduler.estimation.values import Interval
+from scheduler.workload import Workload
+
+SHRINK = 3.0
+"""So many jobs alike move the factor half of the way ..."""
+RANGE_SHRINK = 20.0
+"""... and so many the ends of the range: the rare peak shows in many jobs only."""
+CAUTION = UNDER_WEIGHT / (1.0 + UNDER_WEIGHT)
+"""The quantile at which an under-estimate costs `UNDER_WEIGHT` times an over-estimate."""
+SHARE_LENGTH = 0.25
+"""Shares of the parts that differ by so much make two peaks unlike ..."""
+SIZE_LENGTH = 0.5
+"""... and so do sizes, in decades."""
+ALIKE = 0.5
+"""From this likeness on the range has to hold what a job took."""
+BELIEVED = math.log(3.0)
+"""A peak further off than this factor, or from the usual one of all jobs, says more about its job."""
+FEW = 4
+"""Fewer jobs cannot say what is usual."""
+LOWEST = math.log(0.5)
+"""No jobs, however many, make a peak less than half of what its parts add up to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakSeen:
+    """Peak of the largest rank of a job, or what it could have at most when it ran out. Refuses what cannot be."""
+
+    workload: Workload
+    """Without operators, at the rows that the rank took at once."""
+    peak_bytes: float
+    """Above the idle process."""
+    ran_out: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no run gives."""
+        if not math.isfinite(self.peak_bytes) or self.peak_bytes <= 0:
+            raise ValueError(f"a peak is finite and above 0, not {self.peak_bytes}")
+
+
+def memory_taught(model: MemoryModel, seen: Sequence[PeakSeen]) -> MemoryModel:
+    """`model` with what these jobs teach, instead of what others taught it before."""
+    plain = replace(model, lessons=PeakLessons())
+    if not seen:
+        return plain
+    logs = np.array([math.log(one.peak_bytes / predict_peak(model.coefficients, one.workload)) for one in seen])
+    usual = float(np.median(logs)) if len(logs) >= FEW else 0.0
+    kept = [number for number, log in enumerate(logs) if abs(log - usual) <= BELIEVED]
+    lessons = PeakLessons(
+        makeups=tuple(tuple(map(float, _makeup(model, seen[number].workload))) for number in kept),
+        log_ratios=tuple(float(logs[number]) for number in kept),
+        ran_out=tuple(seen[number].ran_out for number in kept),
+        n_left_out=len(seen) - len(kept),
+    )
+    return replace(plain, lessons=lessons)
+
+
+def peak_interval(model: MemoryModel, workload: Workload, level: float) -> Interval:
+    """Peak of one rank; the upper end is meant to be kept below a limit."""
+    added_up = predict_peak(model.coefficients, workload)
+    low, mid, high = (added_up * math.exp(log) for log in _log_ends(model, workload))
+    return Interval(low=low, mid=mid, high=high, level=level)
+
+
+def _makeup(model: MemoryModel, workload: Workload) -> Vector:
+    """Of what a peak consists: the shares of its parts, and its size, in lengths."""
+    amounts = parts(workload) * np.array([model.coefficients[name] for name in PARTS])
+    total = float(amounts.sum())
+    return np.array([*(amounts / total / SHARE_LENGTH), math.log10(total) / SIZE_LENGTH])
+
+
+def _log_ends(model: MemoryModel, workload: Workload) -> tuple[float, float, float]:
+    """(lower end, middle, upper end), each the logarithm of its ratio to what the parts add up to."""
+    low, high = math.log(model.low_ratio), math.log(model.high_ratio)
+    lessons = model.lessons
+    if not lessons.log_ratios:
+        return low, 0.0, high
+    away = np.array(lessons.makeups) - _makeup(model, workload)
+    likeness = np.exp(-(away**2).sum(axis=1) / 2)
+    logs, ran_out = np.array(lessons.log_ratios), np.array(lessons.ran_out)
+    mid = _factor(logs[~ran_out], likeness[~ran_out])
+    telling = ~ran_out | (logs > mid)
+    logs, likeness = logs[telling], likeness[telling]
+    mid = _factor(logs, likeness)
+    seen = logs[likeness >= ALIKE] - mid
+    if not len(seen):
+        return mid + low, mid, mid + high
+    share, headroom = _weight(likeness, RANGE_SHRINK), math.log(HEADROOM)
+    seen_low, seen_high = min(0.0, float(seen.min())) - headroom, max(0.0, float(seen.max())) + headroom
+    low = min(seen_low, low + share * (seen_low - low))
+    high = max(seen_high, high + share * (seen_high - high))
+    return mid + low, mid, mid + high
+
+
+def _factor(logs: Vector, likeness: Vector) -> float:
+    """Logarithm of the factor on what the parts add up to."""
+    if not len(logs):
+        return 0.0
+    order = np.argsort(logs)
+    up_to = np.cumsum(likeness[order])
+    usual = float(logs[order][min(np.searchsorted(up_to, CAUTION * up_to[-1]), len(logs) - 1)])
+    return max(LOWEST, _weight(likeness, SHRINK) * usual)
+
+
+def _weight(likeness: Vector, shrink: float) -> float:
+    """How far what was seen counts against what was known before."""
+    total = float(likeness.sum())
+    return total / (total + shrink)

@@ -1,0 +1,113 @@
+"""A job that starts again after a fault does so on nodes that had no part in it, where it can."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.jobs.control.effects import events_apply
+from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
+from harness.pool.services import pool_setting_update
+from tests.harness.jobs.helpers import SUFFERED, event, place_now, tick_later
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+NO_START = {"code": "start_failed", "message": "The sandbox ended before its ranks."}
+GANG = {"resources": {"device": "cpu", "count": 2}, "mode": "sync"}
+
+
+@pytest.fixture(params=["fifo", "deadline_energy"], autouse=True)
+def policy(request, people):
+    """Each of them keeps to it in its own way."""
+    pool_setting_update(user=people.admin, policy=request.param)
+
+
+def lost(attempt, failures):
+    """The attempt after each of these nodes told its failure."""
+    nodes = list(dict.fromkeys(rank["node"] for rank in attempt.plan["ranks"]))
+    told = [
+        event(
+            attempt.job, "exited", 9, rank=-1 - at, token=attempt.number, outcome="lost", node=node,
+            failure=failures[node],
+        )
+        for at, node in enumerate(nodes)
+    ]  # fmt: skip
+    events_apply(attempt.job_id, told)
+    assert Job.objects.get(pk=attempt.job_id).state == "queued"
+
+
+def again(job):
+    """(nodes of the next attempt, what its history says of them, the attempt)."""
+    assert tick_later() == 1
+    attempt = JobAttempt.objects.select_related("job").get(job=job, ended_at=None)
+    words = JobEvent.objects.get(job=job, new_state="placed", token=attempt.number).message
+    return {rank["node"] for rank in attempt.plan["ranks"]}, words, attempt
+
+
+def test_a_node_that_fails_every_start_does_not_get_the_job_again_while_another_is_free(job, node_make):
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=1)
+    first = place_now(job)
+    lost(first, {"node-1": NO_START})
+    nodes, words, _ = again(job)
+    assert (nodes, words) == ({"node-2"}, "Placed on node-2, not on node-1, where it was lost")
+
+
+def test_with_no_other_node_it_starts_where_it_failed(job, node_make):
+    node_make("node-1", cpus=1)
+    lost(place_now(job), {"node-1": NO_START})
+    nodes, words, _ = again(job)
+    assert (nodes, words) == ({"node-1"}, "Placed on node-1, where it was lost: no other node was free for it")
+
+
+def test_it_goes_where_it_failed_least(job, node_make):
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=2)
+    lost(place_now(job), {"node-1": NO_START})
+    _, _, second = again(job)
+    lost(second, {"node-2": NO_START})
+    node_make("node-3", cpus=4)
+    nodes, words, _ = again(job)
+    assert (nodes, words) == ({"node-3"}, "Placed on node-3, not on node-1 and node-2, where it was lost")
+
+
+def test_a_checkpoint_made_elsewhere_is_progress_and_the_losses_before_it_are_forgotten(job, node_make):
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=2)
+    lost(place_now(job), {"node-1": NO_START})
+    _, _, second = again(job)
+    Checkpoint.objects.create(job=job, name="step-1", step=1, epoch=1.0, token=second.number)
+    lost(second, {"node-2": NO_START})
+    nodes, words, _ = again(job)
+    assert (nodes, words) == ({"node-1"}, "Placed on node-1, not on node-2, where it was lost")
+
+
+def test_who_resumes_a_job_has_it_start_anywhere(job, node_make):
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=2)
+    lost(place_now(job), {"node-1": NO_START})
+    Job.objects.update(restarts=0)
+    nodes, words, _ = again(job)
+    assert (nodes, words) == ({"node-1"}, "Placed on node-1")
+
+
+@pytest.fixture
+def pair(people, job_make, node_make):
+    """An attempt over two nodes of one core each; a third such node comes afterwards."""
+    pool_setting_update(user=people.admin, span_nodes=True)
+    for number in (1, 2):
+        node_make(f"node-{number}", cpus=1, address=f"10.0.0.{number}")
+    attempt = place_now(job_make(**GANG))
+    node_make("node-3", cpus=1, address="10.0.0.3")
+    return attempt
+
+
+def test_a_third_node_takes_over_from_a_pair_that_lost_each_other(pair):
+    lost(pair, {"node-1": SUFFERED, "node-2": SUFFERED})
+    nodes, words, second = again(pair.job)
+    assert nodes == {"node-1", "node-3"} and words.endswith("not on node-2, where it was lost")
+    lost(second, dict.fromkeys(nodes, SUFFERED))
+    assert again(pair.job)[0] == {"node-2", "node-3"}
+
+
+def test_of_a_gang_only_the_node_to_blame_is_avoided(pair):
+    lost(pair, {"node-1": NO_START, "node-2": SUFFERED})
+    assert again(pair.job)[0] == {"node-2", "node-3"}

@@ -1,0 +1,184 @@
+"""While a job waits, the nodes where it is going to start are asked to have its data; placing prefers those that do."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from harness.jobs.control import ahead
+from harness.jobs.control.tick import tick
+from harness.jobs.models import Job
+from harness.pool.caches import caches_get
+from harness.pool.models import Node, PoolSetting
+from harness.pool.selectors import pool_overview
+from tests.harness.jobs.helpers import estimated, queue, run_now
+from worker.transfer.tree import dataset_folder
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
+
+
+@pytest.fixture(autouse=True)
+def told(monkeypatch):
+    """Nobody was told anything yet."""
+    made = {}
+    monkeypatch.setattr(ahead, "_told", made)
+    return made
+
+
+@pytest.fixture
+def cached_make(node_make):
+    """A node with a cache: `cached_make(name, datasets=(), copying="", cpus=2)`."""
+
+    def make(name, *, datasets=(), copying="", **more):
+        cache = {"used_bytes": 1, "limit_bytes": 9, "datasets": list(datasets)}
+        if copying:
+            cache["copying"] = {"dataset": copying, "share": 0.4}
+        return node_make(name, description={"cache": cache}, **more)
+
+    return make
+
+
+def preloads(tasks_sent):
+    """(node, folders of the store) of each wish that was sent."""
+    return [
+        (queue_name.removeprefix("node."), [dataset_folder(folder) for folder in args[0]])
+        for name, args, queue_name in tasks_sent
+        if name == "node.preload"
+    ]
+
+
+def waiting(job_make, **more):
+    """A job that wants all of a node's devices."""
+    return queue(estimated(job_make(name="waiting"), counts=(2,), run_s=more.pop("run_s", 600.0), **more))
+
+
+def folder(dataset):
+    return f"datasets/{dataset.sha256}/packed"
+
+
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_the_node_that_comes_free_first_is_asked_for_the_data_of_who_waits_once(
+    job_make, cached_make, dataset, tasks_sent, policy
+):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    for number in range(1, 5):
+        cached_make(f"node-{number}")
+    for number in range(1, 5):
+        run_now(estimated(job_make(name=f"run {number}"), counts=(2,), run_s=300.0 if number == 3 else 3000.0))
+    sooner = Job.objects.get(name="run 3").allocations.first().device.node.name
+    assert not preloads(tasks_sent), "who starts at once fetches its own"
+    job = waiting(job_make)
+    tick()
+    job.refresh_from_db()
+    assert job.state == "queued" and preloads(tasks_sent) == [(sooner, [folder(dataset)])]
+    tick()
+    assert len(preloads(tasks_sent)) == 1
+
+
+def test_a_message_is_repeated_as_long_as_the_job_waits(job_make, cached_make, dataset, tasks_sent, told):
+    cached_make("node-1")
+    run_now(estimated(job_make(), counts=(2,)))
+    waiting(job_make)
+    tick()
+    (sent,) = preloads(tasks_sent)
+    folders, told_s = told["node-1"]
+    told["node-1"] = (folders, told_s - ahead.AGAIN_S)
+    tick()
+    assert preloads(tasks_sent) == [sent, sent] == [("node-1", [folder(dataset)])] * 2
+    Job.objects.filter(name="waiting").update(state="cancelled")
+    told.clear()
+    tick()
+    assert len(preloads(tasks_sent)) == 2
+
+
+def test_where_the_store_is_seen_nothing_is_sent_and_nothing_is_looked_for(job_make, node_make, tasks_sent):
+    node_make("node-1")
+    run_now(estimated(job_make(), counts=(2,)))
+    waiting(job_make)
+    tick()
+    assert not preloads(tasks_sent) and not caches_get()
+
+
+def test_one_of_many_nodes_that_nobody_can_foresee_is_not_asked(job_make, cached_make, tasks_sent):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": "fifo"})
+    for number in range(1, 5):
+        cached_make(f"node-{number}")
+        run_now(job_make(name=f"run {number}", resources={"device": "cpu", "count": 2}))  # nobody knows how long
+    queue(job_make(name="waiting", resources={"device": "cpu", "count": 2}))
+    tick()
+    assert Job.objects.get(name="waiting").state == "queued" and not preloads(tasks_sent)
+
+
+def test_a_start_that_is_far_off_is_not_prepared_yet(job_make, cached_make, tasks_sent):
+    cached_make("node-1")
+    run_now(estimated(job_make(), counts=(2,), run_s=10 * ahead.SOON_S))
+    waiting(job_make)
+    tick()
+    assert not preloads(tasks_sent)
+
+
+def test_few_nodes_fetch_at_once_and_few_datasets_are_kept_on_each(
+    job_make, cached_make, dataset, tasks_sent, monkeypatch
+):
+    monkeypatch.setattr(ahead, "NODES_MOST", 1)
+    monkeypatch.setattr(ahead, "PER_NODE", 2)
+    for name in ("node-1", "node-2"):
+        cached_make(name)
+        run_now(estimated(job_make(name=f"on {name}"), counts=(2,)))
+    jobs = [waiting(job_make) for _ in range(6)]
+    for number, job in enumerate(jobs):
+        Job.objects.filter(pk=job.pk).update(dataset_sha256=f"{number:064x}", queued_at=timezone.now())
+    tick()
+    ((_, folders),) = preloads(tasks_sent)
+    assert 1 <= len(folders) <= 2
+    ahead._told.clear()
+    for name in ("node-1", "node-2"):
+        cached_make(name, datasets=[f"{number:064x}" for number in range(6)])
+    tick()
+    later = preloads(tasks_sent)[1:]
+    assert {name for name, _ in later} == {"node-1", "node-2"}, "what is there already is kept there"
+
+
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_a_job_starts_on_the_node_that_has_its_data(job_make, cached_make, node_make, dataset, policy):
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    for number in range(1, 4):
+        cached_make(f"node-{number}", datasets=[dataset.sha256] if number == 2 else ["f" * 64])
+    job = queue(estimated(job_make(), counts=(2,)))
+    assert tick() == 1
+    assert job.allocations.first().device.node.name == "node-2"
+    node_make("node-9")  # it sees the store: nothing has to go there
+    Node.objects.filter(name="node-2").delete()
+    other = queue(estimated(job_make(), counts=(2,)))
+    assert tick() == 1
+    assert other.allocations.first().device.node.name == "node-9"
+
+
+def test_who_waits_is_told_that_its_data_are_on_their_way(job_make, cached_make, dataset):
+    cached_make("node-1")
+    run_now(estimated(job_make(), counts=(2,)))
+    job = waiting(job_make)
+    for copying, told in ((dataset.sha256, True), ("f" * 64, False), ("", False)):
+        cached_make("node-1", copying=copying)
+        tick()
+        job.refresh_from_db()
+        assert ("Its data are being copied to node-1 ahead of the start." in job.waiting_text) is told
+
+
+def test_the_pool_page_tells_how_far_a_copy_is_and_names_no_dataset(cached_make, dataset, people, client):
+    cached_make("node-1", datasets=["f" * 64], copying=dataset.sha256)
+    (row,) = pool_overview().nodes
+    assert row.description["cache"] == {"used_bytes": 1, "limit_bytes": 9, "copying_share": 0.4}
+    client.force_login(people.outsider)
+    page = client.get("/pool/").content.decode()
+    assert "data are being copied here ahead of a start (40.0 %)" in page
+    assert dataset.sha256 not in page and "f" * 64 not in page
+
+
+@pytest.mark.parametrize("said", [7, [], {"datasets": 7, "copying": 7}, {"datasets": [7, None], "copying": {}}])
+def test_a_report_that_makes_no_sense_stops_nobody(job_make, node_make, said):
+    node_make("node-1", description={"cache": said})
+    assert not caches_get()["node-1"].datasets
+    pool_overview()
+    queue(estimated(job_make(), counts=(2,)))
+    assert tick() == 1

@@ -1,0 +1,46 @@
+"""Pages of an installation in which nothing has happened yet: they say so, and ask for nothing that cannot be done."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+
+@pytest.fixture
+def admin(people: SimpleNamespace) -> Client:
+    client = Client()
+    client.force_login(people.admin)
+    return client
+
+
+def shown(client: Client, name: str) -> str:
+    answer = client.get(reverse(name))
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_charts_without_values_are_no_tables_of_headings(admin: Client) -> None:
+    text = shown(admin, "pool_use")
+    assert "Nothing to show yet." in text
+    assert "Data of Power" not in text
+
+
+def test_without_finished_jobs_nothing_is_claimed_of_their_memory(admin: Client) -> None:
+    text = shown(admin, "accuracy")
+    assert "No estimated job has finished yet" in text and "None ran out of memory" not in text
+
+
+@pytest.mark.parametrize(
+    ("page", "form", "words"),
+    [
+        ("calibration", "calibration_begin", "No node is up"),
+        ("reservations", "reservation_new", "No node has joined"),
+        ("pool", "device_slow", "No node has joined yet"),
+    ],
+)
+def test_a_form_that_needs_a_node_is_shown_once_there_is_one(admin: Client, page: str, form: str, words: str) -> None:
+    text = shown(admin, page)
+    assert words in text and f'action="{reverse(form)}"' not in text

@@ -1,0 +1,230 @@
+"""Datasets come to a node while the jobs that need them wait, and are in nobody's way."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.waiting import wait_for
+from tests.worker.transfer.conftest import FileServer
+from worker.plan import RunPaths
+from worker.tasks import preload
+from worker.transfer import ahead
+from worker.transfer.ahead import Ahead, copying_report, datasets_want
+from worker.transfer.brought import Brought
+from worker.transfer.cache import STARTING, Cache, CacheFull, Hold
+from worker.transfer.datasets import AHEAD_S, Datasets
+from worker.transfer.depot import Depot, cache_report
+from worker.transfer.portal import Stopped
+
+NAME, OTHER = "a" * 64, "b" * 64
+FOLDER = f"datasets/{NAME}/packed"
+CHUNK = 1 << 16
+
+
+@pytest.fixture
+def depot(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Depot:
+    """On a node with a cache, which fetches in small parts."""
+    made = Depot(Cache(tmp_path / "cache", 10 * CHUNK), server.portal)
+    server.files = {"train.parquet": os.urandom(4 * CHUNK), "meta.json": b"{}"}
+    monkeypatch.setattr("worker.transfer.fetch.CHUNK_BYTES", CHUNK)
+    monkeypatch.setattr(ahead, "ASK_S", 0.0)
+    monkeypatch.setattr(ahead, "depot_here", lambda: made)
+    monkeypatch.setattr("worker.transfer.depot.depot_here", lambda: made)
+    return made
+
+
+@pytest.fixture
+def datasets(depot: Depot) -> Datasets:
+    return Datasets(depot.cache.root)
+
+
+def age(depot: Depot, s: float) -> None:
+    """Everything in the cache was last used so long ago."""
+    moment = time.time() - s
+    for lock in (depot.cache.root / "locks").iterdir():
+        os.utime(lock, (moment, moment))
+
+
+class Interrupted(Ahead):
+    """A run starts on the node as soon as something has arrived."""
+
+    hold: Hold | None = None
+
+    def _arrived(self, here_bytes: int, total_bytes: int) -> None:
+        super()._arrived(here_bytes, total_bytes)
+        self.shares = [*getattr(self, "shares", []), copying_report()["copying"]["share"]]
+        if here_bytes >= CHUNK and self.hold is None:
+            self.hold = self._cache.hold(STARTING)
+
+
+def test_what_a_waiting_job_needs_is_here_before_its_run_which_fetches_nothing(
+    server: FileServer, depot: Depot, datasets: Datasets
+) -> None:
+    preload([f"/var/lib/dlh/store/{FOLDER}"])
+    preload([f"/var/lib/dlh/store/{FOLDER}"])
+    work = Ahead(depot)
+    assert not datasets.here() and work.step() and not work.step()
+    assert cache_report(**copying_report())["cache"]["datasets"] == [NAME] and not copying_report()
+    sent = server.sent_bytes
+    brought = Brought()
+    found = depot.content(FOLDER, brought, lambda: False)
+    assert (found.path / "train.parquet").read_bytes() == server.files["train.parquet"]
+    assert (brought.fetched_bytes, server.sent_bytes) == (0, sent) and sent == server.tree.bytes
+
+
+def test_a_run_that_starts_comes_first_and_what_has_arrived_is_not_fetched_again(
+    server: FileServer, depot: Depot, datasets: Datasets
+) -> None:
+    datasets.want([NAME])
+    work = Interrupted(depot)
+    assert not work.step() and work.hold is not None and not datasets.here()
+    assert 0 < work.shares[-1] < 1 and not copying_report()
+    asked = len(server.asked)
+    assert not work.step() and len(server.asked) == asked, "nothing begins while a run starts"
+    brought = Brought()
+    depot.content(FOLDER, brought, lambda: False)  # the run's own: it waits for nothing
+    assert 0 < brought.fetched_bytes < server.tree.bytes and datasets.here() == [NAME]
+    work.hold.release()
+
+
+def test_a_run_makes_itself_known_while_its_files_come_and_not_after(
+    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(Depot, "program", lambda *_: seen.append(depot.cache.is_held(STARTING)))
+    monkeypatch.setattr(Depot, "checkpoints", lambda *_: seen.append(depot.cache.is_held(STARTING)))
+    plan = SimpleNamespace(job_dir="/store/jobs/j1", dataset_dir=f"/store/{FOLDER}")
+    paths = RunPaths(depot.cache.path("jobs/j1"))
+    depot.run_bring(plan, paths, first=True, stopped=lambda: False).release()
+    assert seen == [True, True] and not depot.cache.is_held(STARTING)
+    with depot.request_here({"job_dir": "/store/jobs/j1", "request_id": "r1"}):
+        assert seen[2:] == [True] and not depot.cache.is_held(STARTING)
+    monkeypatch.setattr(Depot, "program", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        depot.run_bring(plan, paths, first=True, stopped=lambda: False)
+    assert not depot.cache.is_held(STARTING)
+
+
+def test_a_wish_ends_by_itself_and_with_it_the_fetch(depot: Depot, datasets: Datasets) -> None:
+    datasets.want([NAME, "../../etc", OTHER])
+    assert datasets.wanted() == [NAME, OTHER]
+    datasets.want([OTHER, NAME])
+    assert datasets.wanted() == [OTHER, NAME]
+    mark = depot.cache.root / "ahead" / OTHER
+    for end_s in (time.time() - 1.0, time.time() + 2 * AHEAD_S):  # over; from before the clock was set back
+        mark.touch()
+        os.utime(mark, (end_s, end_s))
+        assert datasets.wanted() == [NAME] and not mark.exists()
+
+    class Unwanted(Ahead):
+        def _arrived(self, here_bytes: int, total_bytes: int) -> None:
+            (depot.cache.root / "ahead" / NAME).unlink(missing_ok=True)
+
+    assert not Unwanted(depot).step() and not datasets.here()
+
+
+def test_what_waits_for_its_job_outlives_other_contents_but_no_run_fails_for_it(
+    server: FileServer, depot: Depot, datasets: Datasets
+) -> None:
+    datasets.want([NAME])
+    assert Ahead(depot).step()
+    digest = server.tree.digest
+    for name in ("new", "newer"):
+        (depot.cache.path(f"contents/{name}") / "x").mkdir(parents=True)
+        (depot.cache.path(f"contents/{name}") / "file").write_bytes(bytes(2 * CHUNK))
+        depot.cache.hold(f"contents/{name}").release()
+    age(depot, 100.0)
+    os.utime(depot.cache.root / "locks" / f"contents-{digest}", (1.0, 1.0))  # unused for longest, by far
+    kept = datasets.kept()
+    assert kept == {digest}
+    assert depot.cache.room_make(5 * CHUNK, kept=kept, spare=True) == 4 * CHUNK
+    assert depot.cache.contents() == {digest}
+    with pytest.raises(CacheFull):
+        depot.cache.room_make(8 * CHUNK, kept=kept, spare=True)
+    assert datasets.here() == [NAME]
+    depot.cache.hold(f"contents/{digest}").release()  # used a moment ago: a run has room all the same
+    assert depot.cache.room_make(8 * CHUNK, kept=kept) > 4 * CHUNK and not datasets.here()
+
+
+def test_what_has_no_room_is_tried_again_later_and_keeps_nobody_else_waiting(
+    server: FileServer, depot: Depot, datasets: Datasets
+) -> None:
+    hold = depot.cache.hold("contents/used")
+    depot.cache.path("contents/used").mkdir(parents=True)
+    (depot.cache.path("contents/used") / "file").write_bytes(bytes(8 * CHUNK))
+    datasets.want([NAME])
+    now_s = [0.0]
+    work = Ahead(depot, lambda: now_s[0])
+    assert not work.step() and depot.cache.contents() == {"used"}
+    hold.release()
+    age(depot, 100.0)
+    assert not work.step(), "not at once"
+    now_s[0] += ahead.AGAIN_S
+    assert work.step() and datasets.here() == [NAME]
+
+
+def test_a_run_gets_the_room_of_what_is_fetched_ahead_just_then(
+    server: FileServer, depot: Depot, datasets: Datasets
+) -> None:
+    server.files["train.parquet"] = os.urandom(6 * CHUNK)
+    datasets.want([NAME])
+    stopped = threading.Event()
+
+    class Slow(Ahead):
+        def _arrived(self, here_bytes: int, total_bytes: int) -> None:
+            if here_bytes:
+                stopped.wait(30.0)
+
+    work = Slow(depot)
+    thread = threading.Thread(target=work.step)
+    thread.start()
+    wait_for(lambda: list(depot.cache.path("incoming").glob("*/train.parquet")), what="it is on its way")
+    hold = depot.cache.hold(STARTING)
+    room = threading.Thread(target=depot._room_make, args=(8 * CHUNK, lambda: False))
+    room.start()
+    stopped.set()
+    thread.join(30.0)
+    room.join(30.0)
+    hold.release()
+    assert not thread.is_alive() and not room.is_alive() and depot.cache.used_bytes() == 0
+    with depot.cache.alone("ahead", lambda: False), pytest.raises(Stopped):
+        hold = depot.cache.hold("contents/used")
+        depot.cache.path("contents/used").mkdir(parents=True)
+        (depot.cache.path("contents/used") / "file").write_bytes(bytes(8 * CHUNK))
+        depot._room_make(8 * CHUNK, lambda: True)
+
+
+def test_one_whose_hash_is_wrong_does_not_count_as_here(server: FileServer, depot: Depot, datasets: Datasets) -> None:
+    server.damage = {"!train.parquet"}
+    listing = server.tree
+    datasets.want([NAME])
+    assert not Ahead(depot).step() and not datasets.here()
+    server.damage = set()
+    assert Ahead(depot).step() and depot.cache.contents() == {listing.digest}
+
+
+def test_a_note_of_what_has_gone_is_forgotten(depot: Depot, datasets: Datasets) -> None:
+    brought = Brought()
+    depot.content(FOLDER, brought, lambda: False)
+    brought.release()
+    assert datasets.here() == [NAME]
+    age(depot, 100.0)
+    depot.cache.room_make(10 * CHUNK)
+    assert datasets.here() == [] and not list((depot.cache.root / "datasets").iterdir())
+
+
+def test_a_node_that_sees_the_store_fetches_nothing_and_a_folder_that_is_no_dataset_is_refused(
+    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ValueError, match="not a folder"):
+        datasets_want(["/etc/passwd"])
+    monkeypatch.setattr(ahead, "depot_here", lambda: None)
+    datasets_want([FOLDER])
+    ahead.ahead()  # ends at once
+    assert not datasets.wanted()
