@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from scheduler.estimation.features import LAYOUTS
 from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
 
@@ -27,7 +28,7 @@ class Spread:
     near: tuple[float, ...] = ()
     """Scores of held-out architectures whose like was in the training part, rising."""
     far: tuple[float, ...] = ()
-    """Scores of held-out groups of programs unlike all others, rising."""
+    """Of programs unlike all others, by held-out groups of programs: on both sides alike, rising."""
     near_distance: float = 0.0
     """Up to this distance from the nearest calibration point a program counts as near."""
 
@@ -213,6 +214,12 @@ def _tuples(rows: Any) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(value) for value in row) for row in rows)
 
 
+def _coefficients(group: str, row: Sequence[float]) -> tuple[float, ...]:
+    """Of one group. What a model from before does not say of a newer column counts nothing."""
+    missing = len(LAYOUTS[group].columns) - len(row)
+    return (*map(float, row), *[0.0] * missing)
+
+
 def _based(kind: Any, body: Mapping[str, Any]) -> Any:
     return kind(**{**body, "basis": Basis(body["basis"])})
 
@@ -231,7 +238,7 @@ def _memory(body: Mapping[str, Any]) -> MemoryModel:
 
 def _read(body: Mapping[str, Any]) -> DeviceModel:
     fields = dict(body)
-    members = ({name: tuple(map(float, row)) for name, row in member.items()} for member in body["members"])
+    members = ({name: _coefficients(name, row) for name, row in member.items()} for member in body["members"])
     spread, corrector = body["spread"], body["corrector"]
     fields["members"] = tuple(members)
     fields["spread"] = Spread(**{**spread, "near": tuple(spread["near"]), "far": tuple(spread["far"])})

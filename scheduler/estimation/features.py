@@ -6,7 +6,8 @@ Kinds of work are operator classes and passes, not model families. A dense opera
 one term in FLOPs per pass (forward, gradient of the input, gradient of the weight) and one in bytes; any other gives
 terms in bytes. Then there are the optimizer's bytes and tensors, the batch that is gathered, the operators as such, and
 the step.
-`phi` holds the logarithms of the shape, their products, and how badly the channels fill a vector register.
+`phi` holds the logarithms of the shape, their products, how badly the channels fill a vector register, and whether
+those of a convolution come in whole blocks.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ SCALES = {"kernel": math.log(2.0), "count": math.log(64.0)}
 SCALE = math.log(4.0)
 VECTOR = 16
 """Channels that one register of the widest usual kind holds (AVX-512: 16 floats)."""
+BLOCK = 8
+"""Channels of a convolution that come in multiples of it are copied and computed without a remainder: libraries lay
+them out in blocks (oneDNN's formats nChw8c and nChw16c) and fill the last one up with zeros."""
+PLAIN = 4
+"""Up to so many channels, those of pictures, are read as they lie."""
 FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, BACKWARD = "forward", "input_gradient", "weight_gradient", "backward"
 DENSE = {OpClass.CONV: ("batch", "in", "out", "kernel", "size"), OpClass.GEMM: ("rows", "in", "out", "count")}
 """Classes counted in FLOPs, with what their efficiency depends on."""
@@ -88,15 +94,20 @@ def dense_columns(names: Sequence[str], passes: Sequence[str]) -> tuple[tuple[st
     return tuple(columns), tuple(spread)
 
 
+TAILS = (("tail_in", "tail_out", "tail_in*in", "tail_out*out"), (0.4, 0.4, 0.3, 0.3))
+"""Names and prior spreads of the last columns of a convolution's phi: channels beyond the last whole block."""
+
+
 def _layouts() -> dict[str, Layout]:
     found = []
     for op, names in DENSE.items():
-        found.append(Layout(op.value, *dense_columns(names, (INPUT_GRADIENT, WEIGHT_GRADIENT))))
+        columns, spread = dense_columns(names, (INPUT_GRADIENT, WEIGHT_GRADIENT))
+        tails = TAILS if op is OpClass.CONV else ((), ())
+        found.append(Layout(op.value, columns + tails[0], spread + tails[1]))
         found.append(Layout(f"{op.value}_bytes", ("1",), (0.7,)))
     for op in OpClass:
         if op not in DENSE:
-            columns = ("1", "elements", "elements*elements", BACKWARD)
-            found.append(Layout(op.value, columns, (0.7, 0.3, 0.15, 0.4)))
+            found.append(Layout(op.value, ("1", "elements", "elements*elements", BACKWARD), (0.7, 0.3, 0.15, 0.4)))
             found.append(Layout(f"{op.value}_flops", ("1",), (1.0,)))
     for name in ("optimizer_bytes", "optimizer_tensors", "batch_bytes", "operators", "step"):
         found.append(Layout(name, ("1",), (1.0,)))
@@ -173,9 +184,12 @@ def _dense_phi(op: OpClass, columns: Columns, name: str) -> Vector:
     logs = np.stack([_log(part, values(part, CENTERS[part])) for part in parts], axis=-1)
     one = np.ones((*logs.shape[:-1], 1))
     first, second = np.triu_indices(len(parts))
-    pads = np.stack([_padding(values(side, 1.0)) for side in ("in", "out")], axis=-1)
+    sides = np.stack([values(side, 1.0) for side in ("in", "out")], axis=-1)
     extra = [float(name == other) * part for other in (INPUT_GRADIENT, WEIGHT_GRADIENT) for part in (one, logs)]
-    return np.concatenate([one, logs, logs[..., first] * logs[..., second], pads, *extra], axis=-1)
+    if op is OpClass.CONV:
+        tails = _tails(sides)
+        extra += [tails, tails * _log("in", sides)]
+    return np.concatenate([one, logs, logs[..., first] * logs[..., second], _padding(sides), *extra], axis=-1)
 
 
 def _swapped(op: OpClass, name: str) -> Mapping[str, str]:
@@ -197,6 +211,11 @@ def _padding(channels: Vector) -> Vector:
     """Logarithm of the registers' lanes over the channels that fill them."""
     filled = np.maximum(1.0, channels)
     return np.log(np.ceil(filled / VECTOR) * VECTOR / filled)
+
+
+def _tails(channels: Vector) -> Vector:
+    """1 where channels beyond the last whole block are left, else 0."""
+    return ((channels > PLAIN) & (np.mod(channels, BLOCK) > 0)).astype(float)
 
 
 def _streaming(op: OpClass, columns: Columns) -> Iterator[_Term]:

@@ -16,7 +16,8 @@ from scheduler.estimation.features import Vector
 from scheduler.estimation.fit_memory import fit_memory
 from scheduler.estimation.fit_power import fit_power
 from scheduler.estimation.fit_time import fit_members, subset
-from scheduler.estimation.intervals import near_distance
+from scheduler.estimation.intervals import near_distance, of_new_groups
+from scheduler.estimation.pace import pace_of
 from scheduler.estimation.predict import Table, member_seconds, summary, tabulate
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.ranks import fit_contention, fit_parallel_share
@@ -28,6 +29,8 @@ FOLDS = 5
 TIGHTNESS = (0.5, 1.0, 2.0, 4.0)
 ABOUT = 1.02
 STAYS = -1
+PACE_ROUNDS = 2
+"""The pace is seen better in errors of a fit that knows it."""
 LEAST_GROUPS = 2
 LEAST_FLOOR = 0.03
 """No estimate claims to be better than this."""
@@ -43,6 +46,14 @@ class Timed:
     prior: Coefficients
     tightness: float = 2.0
     """How close coefficients keep to the prior: more for noisy points, less for many good ones."""
+    pace: Vector | float = 0.0
+    """Logarithm of how many times as long steps took while a point was measured; fitted is what they take else."""
+
+    @property
+    def steady_s(self) -> Vector:
+        """Seconds per step at the usual pace."""
+        steady: Vector = self.step_s * np.exp(-np.asarray(self.pace))
+        return steady
 
 
 @dataclass(frozen=True)
@@ -77,14 +88,21 @@ def fit_device_model(points: Sequence[CalibrationPoint], *, prior: DeviceModel |
 
 
 def timed(points: Sequence[CalibrationPoint], prior: Coefficients) -> Timed:
-    """Tabulate the points once."""
+    """Tabulate the points once, and tell the device's pace while they were measured: they come in that order."""
     workloads = [point.workload for point in points]
-    return Timed(
+    data = Timed(
         table=tabulate(workloads),
         step_s=np.array([point.typical_s for point in points]),
         summaries=np.array([summary(workload) for workload in workloads]),
         prior=prior,
     )
+    folds = folds_of([point.architecture for point in points], FOLDS)
+    for _ in range(PACE_ROUNDS):
+        pace = pace_of(cross_validate(data, folds, members=1).error)
+        data = replace(data, pace=pace)
+        if not pace.any():
+            break
+    return data
 
 
 def _with_times(model: DeviceModel, points: Sequence[CalibrationPoint]) -> DeviceModel:
@@ -93,17 +111,18 @@ def _with_times(model: DeviceModel, points: Sequence[CalibrationPoint]) -> Devic
     folds = folds_of(architectures, FOLDS)
     groups = groups_of([point.family for point in points])
     data = replace(data, tightness=choose_tightness(data, folds, groups))
-    members = fit_members(data.table, data.step_s, data.prior, members=MEMBERS, tightness=data.tightness)
+    members = fit_members(data.table, data.steady_s, data.prior, members=MEMBERS, tightness=data.tightness)
     near = cross_validate(data, folds)
     corrector = fit_corrector(data.summaries, near.error, architectures)
     if corrector is not None:
         near = HeldOut(near.error - corrector.held_out, near.disagreement)
-    far = cross_validate(data, groups).of(groups != STAYS) if len(set(groups) - {STAYS}) >= LEAST_GROUPS else None
+    left_out = len(set(groups) - {STAYS})
+    far = cross_validate(data, groups).of(groups != STAYS) if left_out >= LEAST_GROUPS else None
     return replace(
         model,
         members=members,
         corrector=corrector.fitted if corrector is not None else None,
-        spread=_spread(model.spread, near, far, near_distance(data.summaries, architectures)),
+        spread=_spread(model.spread, near, far, left_out, near_distance(data.summaries, architectures)),
         fingerprints=tuple(tuple(float(value) for value in row) for row in data.summaries),
         basis=Basis.MODELLED,
         n_points=len(points),
@@ -155,7 +174,7 @@ def _fit_rest(data: Timed, rest: npt.NDArray[np.intp], members: int) -> tuple[Co
     if not len(rest):
         return (data.prior,)
     table = subset(data.table, rest.tolist())
-    return fit_members(table, data.step_s[rest], data.prior, members=members, tightness=data.tightness)
+    return fit_members(table, data.steady_s[rest], data.prior, members=members, tightness=data.tightness)
 
 
 def choose_tightness(data: Timed, folds: npt.NDArray[np.intp], groups: npt.NDArray[np.intp]) -> float:
@@ -172,7 +191,7 @@ def choose_tightness(data: Timed, folds: npt.NDArray[np.intp], groups: npt.NDArr
     return max(tightness for tightness, error in found.items() if error <= ABOUT * least)
 
 
-def _spread(prior: Spread, near: HeldOut, far: HeldOut | None, distance: float) -> Spread:
+def _spread(prior: Spread, near: HeldOut, far: HeldOut | None, groups: int, distance: float) -> Spread:
     """Scores of what was held out; few points keep those of the prior, at their own scale."""
     if len(near.error) < LEAST_HELD_OUT:
         return replace(
@@ -180,10 +199,12 @@ def _spread(prior: Spread, near: HeldOut, far: HeldOut | None, distance: float) 
         )
     floor = max(LEAST_FLOOR, float(np.median(np.abs(near.error))) * 1.5)
 
-    def scores(found: HeldOut) -> tuple[float, ...]:
-        return tuple(np.sort(found.error / np.hypot(floor, found.disagreement)).tolist())
+    def scores(found: HeldOut) -> Vector:
+        ordered: Vector = np.sort(found.error / np.hypot(floor, found.disagreement))
+        return ordered
 
-    return Spread(floor=floor, near=scores(near), far=scores(far) if far else (), near_distance=distance)
+    far_scores = of_new_groups(scores(far), groups) if far else ()
+    return Spread(floor=floor, near=tuple(scores(near).tolist()), far=far_scores, near_distance=distance)
 
 
 def _with_memory(model: DeviceModel, points: Sequence[CalibrationPoint]) -> DeviceModel:

@@ -1,6 +1,11 @@
 """Intervals from held-out errors (CV+ in spirit, Barber et al. 2021; normalised scores, Lei et al. 2018; by group, Vovk
 et al. 2003 "Mondrian"): a program like those measured gets the errors of held-out architectures, one unlike all of them
-the errors of held-out groups of programs."""
+the errors of held-out groups of programs.
+
+Errors of one group lie on one side together, so that a few groups are a few draws however many programs they hold: of
+less than four no quantile is sure to hold 80 % of a next one's, of more only one of their sizes (hierarchical conformal
+prediction: Lee, Barber & Willett 2023; Dunn, Wasserman & Ramdas 2023). Hence Student's distribution, as for the next
+study of a random-effects meta-analysis (Higgins, Thompson & Spiegelhalter 2009)."""
 
 from __future__ import annotations
 
@@ -35,6 +40,21 @@ def quantiles(scores: Sequence[float], level: float) -> tuple[float, float]:
         edge = float(np.abs(ordered).max())
         return -edge, edge
     return float(ordered[count - rank]), float(ordered[rank - 1])
+
+
+def of_new_groups(scores: Vector, groups: int) -> tuple[float, ...]:
+    """Scores of a program of a group never seen, from those of `groups` that were left out; none of too few.
+
+    The sizes count on both sides, since the side of one group says nothing about the next one's, and are wider by
+    Student's quantile of so many degrees of freedom (the middle is known to be 0) over the normal one.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    if len(scores) < LEAST_SCORES:
+        return ()
+    end = (1.0 + LEVEL) / 2.0
+    sizes = np.abs(scores) * float(stdtrit(groups, end) / ndtri(end))
+    return tuple(np.sort(np.concatenate([-sizes, sizes])).tolist())
 
 
 def log_range(model: DeviceModel, near: bool, disagreement: float, level: float = LEVEL) -> tuple[float, float]:

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from scheduler.estimation.columns import Columns
 from scheduler.estimation.features import (
+    BLOCK,
     CENTERS,
     DENSE,
     ELEMENTS_CENTER,
     FORWARD,
     INPUT_GRADIENT,
     LAYOUTS,
+    PLAIN,
     SCALE,
     SCALES,
     VECTOR,
@@ -87,7 +89,13 @@ def phi_of(op: OpClass, shape: dict[str, float], name: str) -> list[float]:
     squares = [first * second for first, second in combinations_with_replacement(logs, 2)]
     pads = [padding_of(shape.get(side, 1.0)) for side in ("in", "out")]
     own = [[float(name == other) * value for value in (1.0, *logs)] for other in (INPUT_GRADIENT, WEIGHT_GRADIENT)]
-    return [1.0, *logs, *squares, *pads, *own[0], *own[1]]
+    return [1.0, *logs, *squares, *pads, *own[0], *own[1], *(tails_of(shape) if op is OpClass.CONV else ())]
+
+
+def tails_of(shape: dict[str, float]) -> list[float]:
+    sides = {side: shape.get(side, 1.0) for side in ("in", "out")}
+    left = [float(channels > PLAIN and channels % BLOCK > 0) for channels in sides.values()]
+    return [*left, *(tail * log_of(side, sides) for side, tail in zip(sides, left, strict=True))]
 
 
 def dense(operator: Operator) -> Iterator[tuple[str, Plain]]:

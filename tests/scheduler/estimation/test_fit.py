@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from scheduler.estimation.baselines import baselines, seconds
+from scheduler.estimation.calibration import CalibrationPoint
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model
@@ -133,3 +134,31 @@ def test_a_program_unlike_all_measured_ones_gets_a_wider_range(model) -> None:
     like = estimate(points(70, seed=1)[0].workload, allocation(), model)
     unlike = estimate(workload(layers=400, filters=900, nodes=9000), allocation(), model)
     assert unlike.step_s.high / unlike.step_s.low > 1.5 * like.step_s.high / like.step_s.low
+
+
+def test_channels_of_a_convolution_in_whole_blocks_may_cost_less() -> None:
+    def made(seed: int, count: int) -> list[CalibrationPoint]:
+        generator, found = np.random.default_rng(seed), []
+        for number in range(count):
+            filters = int(generator.integers(5, 25)) if number % 2 else 8 * int(generator.integers(1, 4))
+            work = workload(filters=filters, size=int(generator.integers(12, 40)), batch=int(generator.integers(8, 64)))
+            measured = point(work, noise=0.01, number=seed * 1000 + number)
+            rest = 1.3 if filters % 8 else 1.0
+            found.append(replace(measured, step_s=tuple(rest * value for value in measured.step_s)))
+        return found
+
+    new = made(22, 40)
+    guesses = np.exp(predict(fit_device_model(made(21, 80)), [one.workload for one in new]).log_step_s)
+    errors = np.abs(guesses / [one.typical_s for one in new] - 1)
+    assert errors.mean() < 0.06
+
+
+def test_a_model_from_before_a_column_was_added_foretells_what_it_did(model, unseen) -> None:
+    body = json.loads(json.dumps(model.to_dict()))
+    for member in body["members"]:
+        member["conv"] = [*member["conv"][:-1], 0.0]
+    some = [made.workload for made in unseen]
+    wanted = predict(DeviceModel.from_dict(body), some).log_step_s
+    for member in body["members"]:
+        member["conv"] = member["conv"][:-1]
+    assert predict(DeviceModel.from_dict(body), some).log_step_s == pytest.approx(wanted)
