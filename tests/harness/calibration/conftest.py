@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
+from harness.jobs.models import Job, JobAttempt, MetricPoint
+from tests.harness.calibration.jobs import foretell
 from tests.scheduler.made_workloads import true_peak, true_step_s, workload
 
 Measures = Callable[[], list[dict[str, Any]]]
@@ -73,3 +78,38 @@ def advance(commit: Commit, times: int = 1) -> None:
 
     for _ in range(times):
         commit(calibrations_advance)
+
+
+@pytest.fixture
+def ended(job_make: Callable[..., Any], node_make: Callable[..., Any]) -> Callable[..., Job]:
+    """A job that ran on one core and succeeded; its steps took `step_s`."""
+    from tests.harness.jobs.helpers import event, run_now
+
+    def make(
+        step_s: float,
+        *,
+        estimated: bool = True,
+        run_s: float = 60.0,
+        before_end: Callable[[Job], None] = lambda job: None,
+    ) -> Job:
+        from harness.jobs.control.effects import events_apply
+
+        node_make("node-1")
+        job = job_make(resources={"device": "cpu", "count": 1}, training={"batch_size": 32, "epochs": 2})
+        if estimated:
+            foretell(job)
+        attempt = run_now(job)
+        for step in range(5):
+            MetricPoint.objects.create(
+                job=job, key="rank0/samples_per_s", step=step, epoch=0.1, value=32 / step_s, time_s=1.0
+            )
+        started = timezone.now() - timedelta(seconds=run_s)
+        JobAttempt.objects.filter(pk=attempt.pk).update(started_at=started)
+        job.refresh_from_db()
+        before_end(job)
+        events_apply(job.pk, [event(job, "exited", 9, time_s=time.time(), outcome="succeeded", failure=None)])
+        job.refresh_from_db()
+        assert job.state == "succeeded"
+        return job
+
+    return make

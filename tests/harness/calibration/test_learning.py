@@ -2,89 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.utils import timezone
 
 from harness.calibration import selectors
 from harness.calibration.exchange import row_of
 from harness.calibration.fitting import model_correct, model_fit
-from harness.calibration.known import device_model, finished_of, ran_out_of
+from harness.calibration.known import device_model, finished_of
 from harness.calibration.learning import _positive, job_learn, jobs_learn
-from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow, RanOutRow
-from harness.calibration.ran_out import ran_out_learn
-from harness.estimates.pricing import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
+from harness.calibration.models import CalibrationPointRow, DeviceModelRow, FinishedJobRow
 from harness.jobs.models import Job, JobAttempt, JobEvent, MetricPoint
-from harness.pool.models import Device, Node, NodeState
-from scheduler.estimation.device_model import PowerModel
+from harness.pool.models import Node, NodeState
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
-from scheduler.estimation.values import Allocation, Basis
+from scheduler.estimation.values import Basis
 from scheduler.kinds import declared_name
-from tests.scheduler.made_workloads import points, workload
+from tests.harness.calibration.jobs import KIND, NAME, WORK, allocation, tell
+from tests.scheduler.made_workloads import points
 from worker.states import JobState
-
-KIND, NAME = "cpu", "core"
-"""Of `node_make`."""
-WORK = workload(epochs=2)
-
-
-def allocation() -> Allocation:
-    return Allocation(kind=KIND, model_name=NAME, count=1, mode="single", batch_split=(32,))
-
-
-def foretell(job: Job) -> Any:
-    """Have the job estimated before it runs."""
-    from harness.estimates.models import Inspection, JobEstimate
-
-    found = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=8 << 30)
-    key = f"key of {job.pk}"
-    Inspection.objects.create(key=key, dataset_sha256="0" * 64, workload=WORK.to_dict(), sent_at=timezone.now())
-    JobEstimate.objects.create(job=job, inspection_key=key, estimate=found.to_dict())
-    return found
-
-
-@pytest.fixture
-def ended(job_make: Callable[..., Any], node_make: Callable[..., Any]) -> Callable[..., Job]:
-    """A job that ran on one core and succeeded; its steps took `step_s`."""
-    from tests.harness.jobs.helpers import event, run_now
-
-    def make(
-        step_s: float,
-        *,
-        estimated: bool = True,
-        run_s: float = 60.0,
-        before_end: Callable[[Job], None] = lambda job: None,
-    ) -> Job:
-        from harness.jobs.control.effects import events_apply
-
-        node_make("node-1")
-        job = job_make(resources={"device": "cpu", "count": 1}, training={"batch_size": 32, "epochs": 2})
-        if estimated:
-            foretell(job)
-        attempt = run_now(job)
-        for step in range(5):
-            MetricPoint.objects.create(
-                job=job, key="rank0/samples_per_s", step=step, epoch=0.1, value=32 / step_s, time_s=1.0
-            )
-        started = timezone.now() - timedelta(seconds=run_s)
-        JobAttempt.objects.filter(pk=attempt.pk).update(started_at=started)
-        job.refresh_from_db()
-        before_end(job)
-        events_apply(job.pk, [event(job, "exited", 9, time_s=time.time(), outcome="succeeded", failure=None)])
-        job.refresh_from_db()
-        assert job.state == "succeeded"
-        return job
-
-    return make
 
 
 def test_forecast_and_fact_are_kept_once(ended: Callable[..., Job]) -> None:
@@ -232,116 +173,6 @@ def test_a_job_that_is_not_believed_is_not_counted_as_learnt_from(ended: Callabl
     row = model_correct(KIND, NAME)
     assert row is not None and row.n_finished == 0
     assert row.model["correction"] == {"factor": 1.0, "n_jobs": 0, "n_left_out": 1}
-
-
-def tell(job: Job, **timing: Any) -> None:
-    """Have the run tell this in its results."""
-    folder = settings.STORE.job(job.pk).results
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps({"timing": timing}))
-
-
-def test_the_peak_of_a_job_corrects_the_memory_of_the_next_estimate(ended: Callable[..., Job]) -> None:
-    before = estimate(WORK, allocation(), device_model(KIND, NAME)).peak_bytes
-    for factor in (0.8, 0.82, 0.79):
-        job = ended(0.02)
-        tell(job, peak_bytes=factor * before.mid)
-        assert job_learn(job.pk)
-    row = model_correct(KIND, NAME)
-    assert row is not None and len(row.model["memory"]["lessons"]["log_ratios"]) == 3
-    assert not row.fitted["memory"]["lessons"]["log_ratios"]
-    after = estimate(WORK, allocation(), device_model(KIND, NAME)).peak_bytes
-    assert 0.85 * before.mid < after.mid < 0.95 * before.mid
-    assert after.low < 0.79 * before.mid and after.high < before.high
-
-
-@pytest.fixture
-def ran_out(job_make: Callable[..., Any], node_make: Callable[..., Any]) -> Callable[..., Job]:
-    """A job on one core that failed for want of memory where it had `limit_bytes` on its node."""
-    from tests.harness.jobs.helpers import event, run_now
-
-    def make(limit_bytes: float, **fields: Any) -> Job:
-        from harness.jobs.control.effects import events_apply
-
-        node_make("node-1")
-        job = job_make(resources={"device": "cpu", "count": 1}, training={"batch_size": 32, "epochs": 2})
-        foretell(job)
-        Job.objects.filter(pk=job.pk).update(**fields)
-        attempt = run_now(job)
-        plan = {**attempt.plan, "limits": {**attempt.plan["limits"], "memory_bytes": int(limit_bytes)}}
-        JobAttempt.objects.filter(pk=attempt.pk).update(plan=plan)
-        failure = {"code": "out_of_memory", "message": "It ran out.", "hint": ""}
-        events_apply(job.pk, [event(job, "exited", 9, time_s=time.time(), outcome="failed", failure=failure)])
-        job.refresh_from_db()
-        assert job.state == "failed"
-        return job
-
-    return make
-
-
-def test_a_job_that_ran_out_of_memory_raises_the_next_estimate_above_what_it_had(ran_out: Callable[..., Job]) -> None:
-    before = estimate(WORK, allocation(), device_model(KIND, NAME)).peak_bytes
-    had_bytes = 1.1 * before.high
-    ran_out(had_bytes + IDLE_CPU_BYTES)
-    assert ran_out_learn() == 1 and ran_out_learn() == 0
-    assert RanOutRow.objects.get().limit_bytes == pytest.approx(had_bytes, rel=1e-6)
-    assert model_correct(KIND, NAME) is not None
-    after = estimate(WORK, allocation(), device_model(KIND, NAME), memory_limit_bytes=had_bytes)
-    assert after.peak_bytes.high > had_bytes and not after.fits
-    assert selectors.finished_rows() == []
-
-
-def test_a_program_that_a_person_wrote_teaches_nothing_when_it_runs_out(ran_out: Callable[..., Job]) -> None:
-    ran_out(4 << 30, program_own=True)
-    assert ran_out_learn() == 1
-    assert ran_out_of(KIND, NAME) == [] and model_correct(KIND, NAME) is None
-
-
-def test_a_gpu_job_counts_where_the_gpu_ran_out_and_not_its_host(ran_out: Callable[..., Job]) -> None:
-    attempt = ran_out(4 << 30).attempts.get()
-    node = Node.objects.get()
-    size_bytes, name = 16 << 30, "NVIDIA T4"
-    Device.objects.create(node=node, kind="cuda", index=0, model_name=name, memory_bytes=size_bytes)
-    attempt.job.uses.update(device_kind="cuda", device_model=name)
-    for told, known in (("torch.OutOfMemoryError: CUDA out of memory.", size_bytes - IDLE_CUDA_BYTES), ("", None)):
-        RanOutRow.objects.all().delete()
-        JobAttempt.objects.filter(pk=attempt.pk).update(failure={**attempt.failure, "traceback": told})
-        assert ran_out_learn() == 1
-        assert RanOutRow.objects.get().limit_bytes == known
-
-
-def calibrate(busy_w: float) -> None:
-    """Have the power of such cores measured."""
-    power = PowerModel(idle_w=1.0, busy_w=busy_w, basis=Basis.MEASURED)
-    body = replace(prior_for(KIND, NAME), power=power).to_dict()
-    DeviceModelRow.objects.create(kind=KIND, model_name=NAME, fitted=body, model=body, fitted_at=timezone.now())
-
-
-def test_a_run_and_its_estimate_count_with_the_same_power(ended: Callable[..., Job]) -> None:
-    calibrate(busy_w=3.25)
-    job = ended(0.02)
-    use = job.uses.get()
-    told = job.estimate.estimate
-    span_s = (use.ended_at - use.started_at).total_seconds()
-    assert use.energy_j / span_s == pytest.approx(told["power_w"]) == pytest.approx(3.25)
-    job_learn(job.pk)
-    assert FinishedJobRow.objects.get().energy_basis == "modelled"
-
-
-def test_energy_that_the_packages_of_the_host_told_is_measured(ended: Callable[..., Job]) -> None:
-    from harness.jobs.models import ResourceSample
-
-    def metered(job: Job) -> None:
-        host = {"cores": 4, "cpu_percent": 25.0, "packages_w": 16.0}
-        data = {"ranks": [{"rank": 0, "cpu_percent": 100.0}], "host": host, "gpus": []}
-        ResourceSample.objects.create(job=job, token=job.token, time_s=1.0, data=data)
-
-    calibrate(busy_w=3.25)
-    job = ended(0.02, before_end=metered)
-    use = job.uses.get()
-    assert use.energy_j / (use.ended_at - use.started_at).total_seconds() == pytest.approx(1.0 + 12.0)
-    job_learn(job.pk)
-    assert FinishedJobRow.objects.get().energy_basis == "measured"
 
 
 def finished(actual_s: float, *, low: float = 8.0, mid: float = 10.0, high: float = 12.0, **more: Any) -> None:

@@ -42,6 +42,13 @@ def again(job):
     return {rank["node"] for rank in attempt.plan["ranks"]}, words, attempt
 
 
+def lost_on_the_first_of_two(job, node_make):
+    """Of these nodes it starts on the first, as a single core fills that."""
+    node_make("node-1", cpus=1)
+    node_make("node-2", cpus=2)
+    lost(place_now(job), {"node-1": NO_START})
+
+
 def test_a_node_that_fails_every_start_does_not_get_the_job_again_while_another_is_free(job, node_make):
     node_make("node-1", cpus=1)
     node_make("node-2", cpus=1)
@@ -59,9 +66,7 @@ def test_with_no_other_node_it_starts_where_it_failed(job, node_make):
 
 
 def test_it_goes_where_it_failed_least(job, node_make):
-    node_make("node-1", cpus=1)
-    node_make("node-2", cpus=2)
-    lost(place_now(job), {"node-1": NO_START})
+    lost_on_the_first_of_two(job, node_make)
     _, _, second = again(job)
     lost(second, {"node-2": NO_START})
     node_make("node-3", cpus=4)
@@ -70,9 +75,7 @@ def test_it_goes_where_it_failed_least(job, node_make):
 
 
 def test_a_checkpoint_made_elsewhere_is_progress_and_the_losses_before_it_are_forgotten(job, node_make):
-    node_make("node-1", cpus=1)
-    node_make("node-2", cpus=2)
-    lost(place_now(job), {"node-1": NO_START})
+    lost_on_the_first_of_two(job, node_make)
     _, _, second = again(job)
     Checkpoint.objects.create(job=job, name="step-1", step=1, epoch=1.0, token=second.number)
     lost(second, {"node-2": NO_START})
@@ -81,9 +84,7 @@ def test_a_checkpoint_made_elsewhere_is_progress_and_the_losses_before_it_are_fo
 
 
 def test_who_resumes_a_job_has_it_start_anywhere(job, node_make):
-    node_make("node-1", cpus=1)
-    node_make("node-2", cpus=2)
-    lost(place_now(job), {"node-1": NO_START})
+    lost_on_the_first_of_two(job, node_make)
     Job.objects.update(restarts=0)
     nodes, words, _ = again(job)
     assert (nodes, words) == ({"node-1"}, "Placed on node-1")
