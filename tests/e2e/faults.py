@@ -9,7 +9,7 @@ import shutil
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,6 +25,7 @@ _ATTEMPTS, _SCRATCH = "attempts/*/*.json", "sandbox/{}-[0-9]*-*"
 agent was killed are kept for a day."""
 _GROUPS = ("dlh/{}-{}-*", "*/dlh/{}-{}-*")
 """Control groups of an attempt, in either version of them, by the home of its node: a lost machine keeps its own."""
+_EVENTS = "work/events/attempt-*/rank-*.jsonl"
 MARK = "dlh:test:memory"
 POLL_S = 0.0005
 """A checkpoint is written within milliseconds."""
@@ -173,25 +174,39 @@ def at_rest(stack: RunningStack, *jobs: str) -> None:
         raise AssertionError(f"{error}: {seen}") from error
 
 
-def never_at_once(stack: RunningStack, job: str) -> int:
-    """That no two attempts of the job ran at the same time, by what their ranks wrote; how many wrote anything."""
+def never_at_once(stack: RunningStack, job: str, *homes: Path) -> int:
+    """That no two attempts of the job ran at the same time, by what their ranks wrote; how many wrote anything.
+
+    `homes` of nodes with a cache: what their ranks write besides logs, checkpoints and results stays there.
+    """
     spans = []
-    for folder in (job_folder(stack, job) / "work" / "events").glob("attempt-*"):
-        lines = [line for file in folder.glob("rank-*.jsonl") for line in file.read_text().splitlines()]
+    for attempt, files in _event_files(job_folder(stack, job), *(home / "cache" / "jobs" / job for home in homes)):
+        lines = [line for file in files for line in file.read_text().splitlines()]
         times = []
         for line in lines:
             with contextlib.suppress(ValueError):  # torn by a kill or a full disk
                 times.append(json.loads(line)["time_s"])
         if times:
-            spans.append((int(folder.name.removeprefix("attempt-")), min(times), max(times)))
+            spans.append((attempt, min(times), max(times)))
     for (older, _, last_s), (newer, first_s, _) in zip(sorted(spans), sorted(spans)[1:], strict=False):
         assert last_s <= first_s, f"attempts {older} and {newer} of {job} ran at once for {last_s - first_s:.2f} s"
     return len(spans)
 
 
-def succeeded_after(stack: RunningStack, job: str, *outcomes: str) -> list[dict[str, object]]:
+def _event_files(*folders: Path) -> list[tuple[int, list[Path]]]:
+    """Attempt by attempt what its ranks wrote, those of nodes that did not have the first rank, too."""
+    found: dict[int, list[Path]] = {}
+    for folder in folders:
+        for file in (*folder.glob(_EVENTS), *folder.glob(f"parts/*/{_EVENTS}")):
+            found.setdefault(int(file.parent.name.removeprefix("attempt-")), []).append(file)
+    return sorted(found.items())
+
+
+def succeeded_after(
+    stack: RunningStack, job: str, *outcomes: str, homes: Sequence[Path] = ()
+) -> list[dict[str, object]]:
     """That the job, which has succeeded, made all its steps in attempts that ended so before the last, one at a time,
-    each but the first from a checkpoint, and left nothing behind; its attempts."""
+    each but the first from a checkpoint, and left nothing behind; its attempts. `homes` as in `never_at_once`."""
     body, rows = stack.job(job), attempts(stack, job)
     assert (body["state"], body["step"], body["epoch"]) == ("succeeded", body["steps_total"], body["epochs"]), body
     assert [row["outcome"] for row in rows] == [*outcomes, "succeeded"], rows
@@ -199,7 +214,7 @@ def succeeded_after(stack: RunningStack, job: str, *outcomes: str) -> list[dict[
     assert all(row["resume_from"] for row in rows[1:]), "it began anew"
     # One that is lost while the scheduler has it pause does not count.
     assert body["restarts"] <= outcomes.count("lost"), history(stack, job)
-    assert never_at_once(stack, job) == len(rows)
+    assert never_at_once(stack, job, *homes) == len(rows)
     assert checkpoints_are_whole(stack, job)
     assert stack.get(f"/jobs/{job}/results")["metric"]
     at_rest(stack, job)

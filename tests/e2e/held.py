@@ -54,6 +54,8 @@ HELD = NET.replace(
             while not (WORK / "let-go").exists():
                 time.sleep(0.02)""",
 )
+HELD_ONCE = HELD.replace('"DLH_RANK") == "0"', '"DLH_RANK") == "0" and os.environ["DLH_ATTEMPT"] == "1"')
+"""Never stands still again: for attempts whose first rank may be where no test lets it go on."""
 NAPPING = NET.replace("WAIT", "time.sleep(0.05)")
 """Trains for as long as it is told to, and leaves the processor to others meanwhile."""
 NAPPING_CHAIN = """
@@ -88,9 +90,9 @@ def build(spec):
 """The same of two layers, between which it can be cut."""
 
 
-def job_hold(stack: RunningStack, wine: str, **spec: Any) -> str:
+def job_hold(stack: RunningStack, wine: str, model: str = HELD, **spec: Any) -> str:
     """Submit the job and wait until it stands still; its id. Parts of the spec are put over those here."""
-    job = stack.job_submit(wine, SPEC | spec, model=HELD)
+    job = stack.job_submit(wine, SPEC | spec, model=model)
     wait_held(stack, job)
     return job
 

@@ -10,7 +10,7 @@ import pytest
 from harness.datasets.samples import sample_file
 from tests.e2e.cache_node import node_lose, second_node, words_of
 from tests.e2e.faults import job_folder, succeeded_after
-from tests.e2e.held import job_hold, job_let_go
+from tests.e2e.held import HELD_ONCE, job_hold, job_let_go
 from tests.e2e.stack import JOB_TIMEOUT_S, RunningStack, items, wait_for
 
 pytestmark = pytest.mark.stack
@@ -39,8 +39,8 @@ def steps_told(stack: RunningStack, job: str) -> int:
 def test_the_next_attempt_goes_on_from_the_last_copy_of_the_other_node(first, tmp_path):
     wine = first.upload(sample_file("wine", tmp_path), "wine")
     first.request("PATCH", "/pool/settings", json={"span_nodes": True})
-    with second_node(first, tmp_path, beside=True):
-        job = job_hold(first, wine, **SPEC)
+    with second_node(first, tmp_path, beside=True) as second:
+        job = job_hold(first, wine, HELD_ONCE, **SPEC)  # the next begins with the node that was not lost
         assert "Placed on first, second" in words_of(first, job), "the node that writes is the one that is lost"
         node_lose(first, job)
         job_let_go(first, job)
@@ -56,4 +56,4 @@ def test_the_next_attempt_goes_on_from_the_last_copy_of_the_other_node(first, tm
         )  # fmt: skip
         assert max(row["step"] for row in items(first.get(f"/jobs/{job}/checkpoints"))) >= step
         first.job_wait(job, "succeeded")
-        succeeded_after(first, job, "lost")
+        succeeded_after(first, job, "lost", homes=[second])
