@@ -61,6 +61,13 @@ class RankPlan:
     line: Line | None = None
     """Seconds of a step that the rank is expected to work, by its rows."""
 
+    @staticmethod
+    def from_dict(body: dict[str, Any]) -> RankPlan:
+        """From plain values."""
+        line = body.get("line")
+        others = tuple(body.get("others", ()))
+        return RankPlan(**{**body, "line": Line(**line) if line else None, "others": others})
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
@@ -146,7 +153,7 @@ class RunPlan:
             raise ValueError(f"run plan has version {body.get('version')!r}, this node supports {PLAN_VERSION}")
         try:
             fields = dict(body)
-            fields["ranks"] = tuple(_rank(rank) for rank in body["ranks"])
+            fields["ranks"] = tuple(RankPlan.from_dict(rank) for rank in body["ranks"])
             fields["limits"] = Limits(**body["limits"])
             return RunPlan(**fields)
         except (KeyError, TypeError) as error:
@@ -155,12 +162,6 @@ class RunPlan:
     def to_json(self) -> str:
         """The plan as JSON text."""
         return json.dumps(self.to_dict(), indent=1)
-
-
-def _rank(body: dict[str, Any]) -> RankPlan:
-    line = body.get("line")
-    others = tuple(body.get("others", ()))
-    return RankPlan(**{**body, "line": Line(**line) if line else None, "others": others})
 
 
 @dataclass(frozen=True)

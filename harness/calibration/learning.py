@@ -94,12 +94,11 @@ def _cost(job: Job, attempt: JobAttempt) -> dict[str, Any]:
 def ran_on(job: Job, attempt: JobAttempt) -> dict[str, Any]:
     """`kind`, `model_name`, `count`, `mode`, `predicted`, `workload` and `allocation`, as in `FinishedJobRow`."""
     uses = list(DeviceUse.objects.filter(job=job, token=attempt.number))
-    ranks = attempt.plan.get("ranks") or [{}]
-    on_gpu = str(ranks[0].get("device")).startswith(DeviceKind.CUDA)
+    on_gpu = any(rank.device.startswith(DeviceKind.CUDA) for rank in attempt.run_plan.ranks[:1])
     kind = uses[0].device_kind if uses else (DeviceKind.CUDA if on_gpu else DeviceKind.CPU).value
     model_name = uses[0].device_model if uses else ""
     count = attempt.world_size if attempt.width else len(uses) or attempt.world_size
-    mode = str(attempt.plan.get("mode") or "")
+    mode = attempt.run_plan.mode
     priced_as = _priced_as(attempt, model_name)
     predicted = forecast_of(job, kind=kind, model_name=priced_as, count=count, mode=mode)
     return {
@@ -127,7 +126,7 @@ def _priced_as(attempt: JobAttempt, model_name: str) -> str:
     told = attempt.option.get("model_name")
     if told:
         return str(told)
-    factors = [_positive(rank.get("slowdown")) or 1.0 for rank in attempt.plan.get("ranks") or ()]
+    factors = [rank.slowdown for rank in attempt.run_plan.ranks]
     return declared_name(model_name, max(factors, default=1.0))
 
 
@@ -196,4 +195,4 @@ def _is_whole(job: Job, attempt: JobAttempt, timing: dict[str, Any]) -> bool:
     done = _positive(timing.get("epochs"))
     early = isinstance(epochs, int) and done is not None and done < epochs - 0.01
     alike = job.attempts.count() == 1 and not attempt.width
-    return alike and not attempt.plan.get("resume_from") and not early
+    return alike and not attempt.run_plan.resume_from and not early

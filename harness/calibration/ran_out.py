@@ -16,7 +16,6 @@ from harness.broker import task_send_on_commit
 from harness.calibration.learning import BATCH, LOOK_BACK, ran_on
 from harness.calibration.models import RanOutRow
 from harness.estimates.pricing import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
-from harness.jobs.control.telemetry import number_of
 from harness.jobs.models import Job, JobAttempt
 from harness.pool.models import Device, DeviceKind
 from worker.events import FailureCode, Outcome
@@ -68,10 +67,9 @@ def _limit_bytes(attempt: JobAttempt, ran: dict[str, Any]) -> int | None:
     """What its largest rank could have above an idle process; None where that is not known."""
     if ran["kind"] == DeviceKind.CUDA:
         sizes = Device.objects.filter(kind=ran["kind"], model_name=ran["model_name"]).values_list("memory_bytes")
-        told = str((attempt.failure or {}).get("traceback") or "")
+        told = (attempt.run_failure.traceback if attempt.run_failure else None) or ""
         limit_bytes = min((size for (size,) in sizes), default=0) - IDLE_CUDA_BYTES if OF_GPU in told else 0
     else:
-        on_node = Counter(str(rank.get("node")) for rank in attempt.plan.get("ranks") or ())
-        of_node = number_of((attempt.plan.get("limits") or {}).get("memory_bytes")) or 0.0
-        limit_bytes = int(of_node) // max(on_node.values(), default=1) - IDLE_CPU_BYTES
+        on_node = Counter(rank.node for rank in attempt.run_plan.ranks)
+        limit_bytes = attempt.run_plan.limits.memory_bytes // max(on_node.values(), default=1) - IDLE_CPU_BYTES
     return limit_bytes if limit_bytes > 0 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.jobs.models import Job, JobAttempt
+from harness.jobs.plan_rows import ranks_read
 
 
 def emulated_devices(jobs: Iterable[Job]) -> dict[str, str]:
@@ -12,11 +13,10 @@ def emulated_devices(jobs: Iterable[Job]) -> dict[str, str]:
     ids = [job.pk for job in jobs]
     found: dict[str, dict[str, None]] = {}
     for job_id, ranks in JobAttempt.objects.filter(job__in=ids).order_by("pk").values_list("job_id", "plan__ranks"):
-        for rank in ranks or ():
-            factor = float(rank.get("slowdown") or 1.0)
-            if factor > 1.0:
-                device = f"{rank.get('node', '')} {rank.get('device', '')}".strip()
-                found.setdefault(job_id, {})[f"{device} {factor:g} times"] = None
+        for rank in ranks_read(ranks or ()):
+            if rank.slowdown > 1.0:
+                device = f"{rank.node} {rank.device}".strip()
+                found.setdefault(job_id, {})[f"{device} {rank.slowdown:g} times"] = None
     return {job_id: ", ".join(words) for job_id, words in found.items()}
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from worker.events import FailureCode
@@ -16,6 +17,27 @@ class Cause:
     hint: str
     retried: bool = False
     """The platform's fault: started again from the last checkpoint."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFailure:
+    """Why a run failed, as the rows of its attempt and its job keep it."""
+
+    code: str
+    """A `FailureCode`, or what another release called so."""
+    message: str
+    hint: str
+    step: int | None = None
+    traceback: str | None = None
+
+    @property
+    def cause(self) -> Cause | None:
+        """The words that we have for its code."""
+        return CAUSES[FailureCode(self.code)] if self.code in list(FailureCode) else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
 
 
 CAUSES: dict[FailureCode, Cause] = {
@@ -75,8 +97,8 @@ CAUSES: dict[FailureCode, Cause] = {
 }
 
 
-def failure_of(body: dict[str, Any] | None, *, fallback: FailureCode) -> dict[str, Any]:
-    """`{code, message, hint, step, traceback}` with nothing left empty that we know words for.
+def failure_of(body: dict[str, Any] | None, *, fallback: FailureCode) -> RunFailure:
+    """A failure with nothing left empty that we know words for.
 
     `body` comes from a node or from the program itself, so every value is checked.
     """
@@ -86,16 +108,24 @@ def failure_of(body: dict[str, Any] | None, *, fallback: FailureCode) -> dict[st
     cause = CAUSES[known]
     step = body.get("step")
     traceback = body.get("traceback")
-    return {
-        "code": str(known),
-        "message": str(body.get("message") or cause.message)[:4000],
-        "hint": str(body.get("hint") or cause.hint)[:4000],
-        "step": step if isinstance(step, int) else None,
-        "traceback": str(traceback)[:100_000] if traceback else None,
-    }
+    return RunFailure(
+        code=str(known),
+        message=str(body.get("message") or cause.message)[:4000],
+        hint=str(body.get("hint") or cause.hint)[:4000],
+        step=step if isinstance(step, int) else None,
+        traceback=str(traceback)[:100_000] if traceback else None,
+    )
 
 
-def given_up(failure: dict[str, Any], restarts: int) -> dict[str, Any]:
+def failure_read(body: Mapping[str, Any] | None) -> RunFailure | None:
+    """Inverse of `RunFailure.to_dict`; None where nothing failed. What a row of another release lacks is empty."""
+    if not body:
+        return None
+    code, message, hint = (str(body.get(name) or "") for name in ("code", "message", "hint"))
+    return RunFailure(code=code, message=message, hint=hint, step=body.get("step"), traceback=body.get("traceback"))
+
+
+def given_up(failure: RunFailure, restarts: int) -> RunFailure:
     """The failure of a run that was lost once too often without a new checkpoint in between."""
-    message = f"{failure['message']} It was restarted {restarts} times without a new checkpoint, then given up."
-    return {**failure, "message": message, "hint": CAUSES[FailureCode(failure["code"])].hint or failure["hint"]}
+    message = f"{failure.message} It was restarted {restarts} times without a new checkpoint, then given up."
+    return replace(failure, message=message, hint=failure.cause.hint if failure.cause else failure.hint)

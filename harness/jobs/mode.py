@@ -13,7 +13,7 @@ def job_mode(job: Job) -> tuple[str, str]:
     guesses = job.resolved.get("guesses", ())
     why = next((str(guess["reason"]) for guess in guesses if guess.get("field") == "mode"), "the spec names it")
     attempt = job.attempts.order_by("-number").only("plan", "width").first()
-    placed = str(attempt.plan.get("mode", "")) if attempt else ""
+    placed = attempt.run_plan.mode if attempt else ""
     if placed and placed != resolved:
         why = f"the scheduler gave it {counted(len(width_of(attempt)) if attempt else 0, 'rank')}"
     return placed or resolved, why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cached_property
 
 from django.conf import settings
 from django.db import models
@@ -10,8 +11,11 @@ from django.db import models
 from harness.accounts.models import Project
 from harness.datasets.models import Dataset
 from harness.ids import new_id
+from harness.jobs.failures import RunFailure, failure_read
+from harness.jobs.plan_rows import plan_read
 from harness.pool.models import Device, Node
 from worker.events import Outcome
+from worker.plan import RunPlan
 from worker.states import JobState
 
 JOB_STATES = [(state.value, state.value.capitalize()) for state in JobState]
@@ -38,7 +42,7 @@ class Job(models.Model):
     """Why a queued job is not placed: `scheduler.types.WaitReason`."""
     waiting_text = models.TextField(blank=True)
     failure = models.JSONField(null=True, blank=True)
-    """`{code, message, hint, step, traceback}` of the last failed attempt."""
+    """`RunFailure.to_dict()` of the last failed attempt; read it as `run_failure`."""
     spec = models.JSONField(default=dict)
     """`TaskSpec` as the person gave it, `auto` included."""
     resolved = models.JSONField(default=dict)
@@ -122,6 +126,11 @@ class Job(models.Model):
         """Whether people had a hand in its program."""
         return self.program_edited or self.program_own
 
+    @property
+    def run_failure(self) -> RunFailure | None:
+        """Why its last failed attempt failed."""
+        return failure_read(self.failure)
+
 
 class JobAttempt(models.Model):
     """One start of a job on the pool; `number` is the fencing token."""
@@ -129,7 +138,7 @@ class JobAttempt(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
     plan = models.JSONField()
-    """`RunPlan.to_dict()`."""
+    """`RunPlan.to_dict()`; read it as `run_plan`."""
     world_size = models.PositiveSmallIntegerField(default=1)
     option = models.JSONField(default=dict, blank=True)
     """`scheduler.types.Option` it runs on."""
@@ -137,6 +146,7 @@ class JobAttempt(models.Model):
     """Ranks that it is to have while it runs (`harness.jobs.control.width_request`); empty: those of its plan."""
     outcome = models.CharField(max_length=12, choices=OUTCOMES, blank=True)
     failure = models.JSONField(null=True, blank=True)
+    """`RunFailure.to_dict()`; read it as `run_failure`."""
     created_at = models.DateTimeField(auto_now_add=True)
     sent_at = models.DateTimeField(null=True, blank=True)
     """Start message last sent to the node (outbox: empty means still to send)."""
@@ -152,6 +162,16 @@ class JobAttempt(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_attempt_per_number")]
+
+    @cached_property
+    def run_plan(self) -> RunPlan:
+        """What its nodes were told: never changed, so read once."""
+        return plan_read(self.plan)
+
+    @property
+    def run_failure(self) -> RunFailure | None:
+        """Why it failed, where it did."""
+        return failure_read(self.failure)
 
 
 class Allocation(models.Model):

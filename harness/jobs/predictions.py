@@ -144,7 +144,7 @@ def answering_node(job: Job, *, sees_store: bool = False) -> str:
     if not nodes:
         raise Unavailable("No node is up.", hint=f"An admin starts a node's agent; see the pool page. {HOW_TO_JOIN}")
     attempt = job.attempts.order_by("-number").first()
-    before = {rank["node"] for rank in attempt.plan.get("ranks", ())} if attempt else set()
+    before = attempt.run_plan.nodes if attempt else ()
 
     def idle(node: Node) -> int:
         return sum(not hasattr(device, "allocation") for device in node.devices.all())

@@ -206,7 +206,7 @@ def stop_send(job_id: str, how: str) -> None:
     attempt = JobAttempt.objects.filter(job_id=job_id, ended_at=None).order_by("-number").first()
     if attempt is None:
         return
-    for node in sorted({rank["node"] for rank in attempt.plan["ranks"]}):
+    for node in sorted(attempt.run_plan.nodes):
         task_send_on_commit("node.stop", stop_message(attempt, how), queue=node_queue(node))
 
 

@@ -11,5 +11,5 @@ def stop_message(attempt: JobAttempt, how: str) -> list[str | int]:
     A node that does not have the attempt any more tells its end itself: in another stream that could overtake what its
     supervisor has said.
     """
-    stream = int(attempt.plan.get("event_stream", 0))
+    stream = attempt.run_plan.event_stream
     return [attempt.job_id, attempt.number, how, *([stream] if stream else [])]

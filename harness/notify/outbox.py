@@ -13,11 +13,9 @@ from django.utils import timezone
 
 from harness.accounts.models import Membership, Project, Role, User
 from harness.broker import task_send_on_commit
-from harness.jobs.failures import CAUSES
 from harness.jobs.models import Job, JobEvent
 from harness.notify.messages import Message, one_line
 from harness.notify.models import Channel, Delivery, Kind, NotifyChoice
-from worker.events import FailureCode
 from worker.states import JobState
 from worker.words import duration_words
 
@@ -74,8 +72,8 @@ def _result_words(job: Job) -> str:
 
 def _failure_words(job: Job) -> str:
     """What is known of the cause. The program's own message may hold data, and stays behind the link."""
-    code = str((job.failure or {}).get("code", ""))
-    return CAUSES[FailureCode(code)].message if code in list(FailureCode) else ""
+    cause = job.run_failure.cause if job.run_failure else None
+    return cause.message if cause else ""
 
 
 def storage_tell(project: Project, about: str, detail: str) -> None:

@@ -145,7 +145,7 @@ def first_error_line(job: Job) -> dict[str, Any] | None:
 
     `text` is the first that says more than that a traceback follows.
     """
-    if not job.failure:
+    if job.run_failure is None:
         return None
     lines = job_logs(job=job, level="error", part=LogPart(limit=ERROR_LINES))["lines"]
     if not lines:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harness.jobs.control.parts import is_spread
 from harness.jobs.control.width_request import width_of
 from harness.jobs.models import Job, JobAttempt, JobEvent
+from worker.plan import RankPlan
 
 SAID = {"split", "width"}
 """Notes with one of these in their data tell how ranks and rows changed."""
@@ -45,32 +46,31 @@ class RanksView:
 def ranks_of(job: Job) -> RanksView | None:
     """None where there is one rank or none, and there cannot be more."""
     attempt = job.attempts.order_by("-number").first()
-    if attempt is None or max(attempt.world_size, attempt.plan.get("most", 0)) < 2:
+    if attempt is None or max(attempt.world_size, attempt.run_plan.most) < 2:
         return None
-    plan: dict[str, Any] = attempt.plan
+    told = attempt.run_plan.note
     notes = JobEvent.objects.filter(job=job, kind="note", token=attempt.number).order_by("pk")
-    said = [note for note in notes if SAID & set(note.data) or (plan.get("note") and note.message == plan["note"])]
-    return RanksView(rows=tuple(_row(body, job.last_values) for body in _bodies(attempt)), said=tuple(said))
+    said = [note for note in notes if SAID & set(note.data) or (told and note.message == told)]
+    return RanksView(rows=tuple(_row(rank, job.last_values) for rank in _ranks(attempt)), said=tuple(said))
 
 
-def _bodies(attempt: JobAttempt) -> list[dict[str, Any]]:
+def _ranks(attempt: JobAttempt) -> list[RankPlan]:
     """The ranks that are there, as in the plan."""
-    planned, slots = attempt.plan["ranks"], width_of(attempt)
+    planned, slots = attempt.run_plan.ranks, width_of(attempt)
     if is_spread(attempt):
-        return [body for body in planned if body["rank"] in slots]
+        return [rank for rank in planned if rank.rank in slots]
     # On one node they count from 0, whatever numbers they began with; of a run whose width changes all are alike.
-    more = ({**planned[0], "rank": rank} for rank in range(len(planned), len(slots)))
+    more = (replace(planned[0], rank=rank) for rank in range(len(planned), len(slots)))
     return [*planned, *more][: len(slots)]
 
 
-def _row(body: dict[str, Any], told: dict[str, Any]) -> RankRow:
-    number = body["rank"]
-    rows, planned = told.get(f"rank{number}/rows"), body.get("rows")
+def _row(rank: RankPlan, told: dict[str, Any]) -> RankRow:
+    number, rows = rank.rank, told.get(f"rank{rank.rank}/rows")
     return RankRow(
         rank=number,
-        device=f"{body['node']} {body.get('device', '')}".strip(),
-        slowdown=float(body.get("slowdown") or 1.0),
-        rows=round(rows) if rows is not None else planned or None,
+        device=f"{rank.node} {rank.device}".strip(),
+        slowdown=rank.slowdown,
+        rows=round(rows) if rows is not None else rank.rows or None,
         samples_per_s=told.get(f"rank{number}/samples_per_s"),
         idle_share=told.get(f"rank{number}/idle_share"),
     )

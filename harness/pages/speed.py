@@ -28,7 +28,7 @@ def _same_work(job: Job) -> list[Any]:
 
 def _way(job: Job) -> tuple[int, str]:
     """(ranks, mode) of all its attempts; 0 where they differ. One rank alone has no mode."""
-    ways = {(0 if each.width else each.world_size, str(each.plan.get("mode", "sync"))) for each in job.attempts.all()}
+    ways = {(0 if each.width else each.world_size, each.run_plan.mode or "sync") for each in job.attempts.all()}
     if len(ways) != 1:
         return 0, ""
     ranks, mode = ways.pop()

@@ -17,7 +17,7 @@ from django.db import transaction
 
 from harness.datasets.content import disk_full_told, space_check
 from harness.errors import Conflict, Invalid, NotFound, TooLarge
-from harness.jobs.control.parts import nodes_of, unheard_nodes
+from harness.jobs.control.parts import nodes_of, ranks_on, unheard_nodes
 from harness.jobs.control.reading import event_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
@@ -59,16 +59,15 @@ class Sender:
         named = CHECKPOINT_NAME.fullmatch(name) if kind == CHECKPOINT else kind == name == RESULTS
         if not named:
             raise Invalid(f"{name!r} is not something a run returns.", field="name")
-        saves = kind == CHECKPOINT and self.attempt.plan.get("least")
+        saves = kind == CHECKPOINT and self.attempt.run_plan.least
         if not self.first and not saves:
             raise Conflict("Only the first node of a run returns checkpoints and results.", code="not_first")
         return self.incoming / f"{kind}-{name}"
 
     @property
-    def ranks(self) -> set[int]:
+    def ranks(self) -> frozenset[int]:
         """Its ranks on this node, and those that may come while it runs: a run that may grow has one node."""
-        first = {int(rank["rank"]) for rank in self.attempt.plan["ranks"] if rank["node"] == self.node.name}
-        return first | set(range(int(self.attempt.plan.get("most", 0))))
+        return ranks_on(self.attempt, self.node.name) | set(range(self.attempt.run_plan.most))
 
 
 def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Sender:
@@ -115,7 +114,7 @@ def piece_write(sender: Sender, *, kind: str, name: str, file: str, offset: int,
     folder = sender.staged(kind, name)
     if not FILE_NAME.fullmatch(file):
         raise Invalid(f"{file!r} is not a file name.", field="file")
-    limit_bytes = int(sender.attempt.plan["limits"]["disk_bytes"])
+    limit_bytes = sender.attempt.run_plan.limits.disk_bytes
     if tree_bytes(sender.incoming) + len(body) > limit_bytes:
         raise TooLarge(f"A run may return at most {size_words(limit_bytes)} at once.")
     space_check(len(body))
@@ -208,7 +207,7 @@ def _is_placed(sender: Sender, kind: str, name: str, tree: Tree) -> bool:
 
 def _room_check(sender: Sender, tree: Tree) -> None:
     """Pass where a run keeps to its limit of disk; old and new lie there together for a moment. Raises `TooLarge`."""
-    limit_bytes = int(sender.attempt.plan["limits"]["disk_bytes"])
+    limit_bytes = sender.attempt.run_plan.limits.disk_bytes
     if tree_bytes(sender.paths.work) + tree.bytes > 2 * limit_bytes:
         raise TooLarge(f"The files of a run may take {size_words(limit_bytes)}.")
 

@@ -69,14 +69,14 @@ def _event(event: JobEvent) -> dict[str, Any]:
 
 def _attempt(attempt: JobAttempt) -> dict[str, Any]:
     names = ["number", "outcome", "failure", "world_size", "created_at", "started_at", "running_at", "ended_at"]
-    plan = attempt.plan
+    plan = attempt.run_plan
     return {
         **{name: getattr(attempt, name) for name in names},
         "ranks": len(width_of(attempt)),
         "width_changes": attempt.width.get("changes", 0),
-        "nodes": sorted({rank["node"] for rank in plan.get("ranks", ())}),
-        "mode": plan.get("mode", ""),
-        "resume_from": plan.get("resume_from"),
+        "nodes": sorted(plan.nodes),
+        "mode": plan.mode,
+        "resume_from": plan.resume_from,
     }
 
 

@@ -19,7 +19,7 @@ from harness.jobs.control.losses import lost_attempts
 from harness.jobs.control.reading import event_read
 from harness.jobs.control.telemetry import count_of
 from harness.jobs.control.usage import uses_write
-from harness.jobs.failures import failure_of, given_up
+from harness.jobs.failures import RunFailure, failure_of, given_up
 from harness.jobs.models import Allocation, Checkpoint, Job, JobAttempt
 from harness.jobs.results import job_results
 from harness.jobs.states import job_move, job_note
@@ -64,7 +64,7 @@ def attempt_end(
         # the job before its attempt, as everybody who locks both
         Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
         rows = JobAttempt.objects.filter(pk=attempt.pk, ended_at=None)
-        if not rows.update(ended_at=ended_at, outcome=str(outcome), failure=told):
+        if not rows.update(ended_at=ended_at, outcome=str(outcome), failure=told.to_dict() if told else None):
             return False
         uses_write(attempt, ended_at)
         Allocation.objects.filter(attempt=attempt).delete()
@@ -80,7 +80,7 @@ def attempt_end(
 
 
 def _job_move_on(
-    job: Job, attempt: JobAttempt, outcome: Outcome, told: dict[str, Any] | None, figures: Figures, *, forgiven: bool
+    job: Job, attempt: JobAttempt, outcome: Outcome, told: RunFailure | None, figures: Figures, *, forgiven: bool
 ) -> None:
     """The table of outcomes. A job that is being cancelled is cancelled, however its attempt ended."""
     if job_move(job.pk, JobState.CANCELLING, JobState.CANCELLED, message="All its processes are gone"):
@@ -98,7 +98,8 @@ def _job_move_on(
     elif told is not None and (outcome == Outcome.LOST or _checkpoint_set_aside(job, attempt, told)):
         _lost(job, attempt, told, forgiven=forgiven)
     elif told is not None:
-        job_move(job.pk, _RUNS, JobState.FAILED, message=told["message"], failure=told, data={"code": told["code"]})
+        data = {"code": told.code}
+        job_move(job.pk, _RUNS, JobState.FAILED, message=told.message, failure=told.to_dict(), data=data)
 
 
 def _back_in_queue(job: Job) -> None:
@@ -116,20 +117,20 @@ def _losses(job: Job, attempt: JobAttempt) -> int:
     return 1 + min(lost_attempts([job.pk]).filter(number__lt=attempt.number).count(), job.restarts)
 
 
-def _lost(job: Job, attempt: JobAttempt, told: dict[str, Any], *, forgiven: bool) -> None:
+def _lost(job: Job, attempt: JobAttempt, told: RunFailure, *, forgiven: bool) -> None:
     """Queue it again after a pause, at its old place, from its newest checkpoint; give up after too many times."""
-    if job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message=f"{told['message']} It had been asked to pause."):
+    if job_move(job.pk, JobState.PAUSING, JobState.PAUSED, message=f"{told.message} It had been asked to pause."):
         _back_in_queue(job)
         return
     if forgiven:
-        job_move(job.pk, _STARTED, JobState.QUEUED, message=f"{told['message']} It waits again.")
+        job_move(job.pk, _STARTED, JobState.QUEUED, message=f"{told.message} It waits again.")
         return
     limit = pool_setting_get().max_restarts
-    data = {"code": told["code"], "restarts": job.restarts}
+    data = {"code": told.code, "restarts": job.restarts}
     number = _losses(job, attempt)
     if number <= limit:
         delay_s = restart_delay_s(number)
-        text = f"{told['message']} Starting again in {delay_s:.0f} s ({number} of {limit})."
+        text = f"{told.message} Starting again in {delay_s:.0f} s ({number} of {limit})."
         job_move(
             job.pk,
             _STARTED,
@@ -143,13 +144,13 @@ def _lost(job: Job, attempt: JobAttempt, told: dict[str, Any], *, forgiven: bool
         )
         return
     final = given_up(told, number - 1)
-    job_move(job.pk, _STARTED, JobState.FAILED, message=final["message"], failure=final, data=data)
+    job_move(job.pk, _STARTED, JobState.FAILED, message=final.message, failure=final.to_dict(), data=data)
 
 
-def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: dict[str, Any]) -> bool:
+def _checkpoint_set_aside(job: Job, attempt: JobAttempt, told: RunFailure) -> bool:
     """Where a checkpoint that we chose ourselves is damaged: put it aside, so that the next older one is tried."""
-    name = attempt.plan.get("resume_from")
-    if told["code"] != FailureCode.CHECKPOINT_CORRUPT or not name or job.resume_from == name:
+    name = attempt.run_plan.resume_from
+    if told.code != FailureCode.CHECKPOINT_CORRUPT or not name or job.resume_from == name:
         return False
     Checkpoint.objects.filter(job=job, name=name).update(removed_at=timezone.now(), best=False)
     job_note(job, "note", f"The checkpoint {name} is damaged and was set aside.", data={"checkpoint": name})

@@ -119,7 +119,9 @@ def _history(kind: str, limit: int = 200) -> Callable[[Job, JobAttempt, list[Eve
     def effect(job: Job, attempt: JobAttempt, events: list[Event]) -> None:
         have = JobEvent.objects.filter(job=job, kind=kind, token=attempt.number).count()
         for event in events[: max(0, limit - have)]:
-            told = failure_of(event.data, fallback=FailureCode.PROGRAM_ERROR) if kind == "error" else dict(event.data)
+            told = (
+                failure_of(event.data, fallback=FailureCode.PROGRAM_ERROR).to_dict() if kind == "error" else event.data
+            )
             message = str(event.data.get("message", ""))[:4000]
             data = {**told, "rank": event.rank}
             JobEvent.objects.create(job=job, kind=kind, token=attempt.number, message=message, data=data)

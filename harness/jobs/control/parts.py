@@ -18,7 +18,7 @@ END_KIND = "node_end"
 
 def nodes_of(attempt: JobAttempt) -> tuple[str, ...]:
     """Its nodes in rank order."""
-    return tuple(dict.fromkeys(str(rank["node"]) for rank in attempt.plan.get("ranks", ())))
+    return attempt.run_plan.nodes
 
 
 def is_spread(attempt: JobAttempt) -> bool:
@@ -28,7 +28,7 @@ def is_spread(attempt: JobAttempt) -> bool:
 
 def ranks_on(attempt: JobAttempt, node: str) -> frozenset[int]:
     """Those of its plan."""
-    return frozenset(int(rank["rank"]) for rank in attempt.plan.get("ranks", ()) if rank["node"] == node)
+    return frozenset(rank.rank for rank in attempt.run_plan.ranks if rank.node == node)
 
 
 def left_nodes(attempt: JobAttempt) -> frozenset[str]:

@@ -109,7 +109,7 @@ def _attempt_check(attempt: JobAttempt, nodes: dict[str, Node], now: datetime, s
 
 
 def _nodes_of(attempt: JobAttempt) -> list[str]:
-    return sorted({rank["node"] for rank in attempt.plan["ranks"]})
+    return sorted(attempt.run_plan.nodes)
 
 
 def _is_alive(attempt: JobAttempt, nodes: dict[str, Node]) -> bool:

@@ -112,7 +112,7 @@ def _saved(root: Path, node: str, names: Sequence[str]) -> list[_Saved]:
 def _farthest(job: Job, attempt: JobAttempt) -> int:
     """Step of the newest whole checkpoint that the attempt could go on from; -1 without any."""
     rows = Checkpoint.objects.filter(job=job, removed_at=None).order_by("-step")
-    if job.resume_from and attempt.plan.get("resume_from") == job.resume_from:
+    if job.resume_from and attempt.run_plan.resume_from == job.resume_from:
         start = Checkpoint.objects.filter(job=job, name=job.resume_from).first()
         rows = rows.filter(step__lte=start.step) if start else rows
     paths: RunPaths = settings.STORE.job(job.pk)

@@ -75,7 +75,7 @@ def checkpoints_drop(job: Job, names: Sequence[str]) -> None:
 
 def _history_leave(job: Job, attempt: JobAttempt) -> None:
     """Forget checkpoints after the one that a person had the job go on from: the run has put their files aside."""
-    if job.resume_from and attempt.plan.get("resume_from") == job.resume_from:
+    if job.resume_from and attempt.run_plan.resume_from == job.resume_from:
         start = Checkpoint.objects.filter(job=job, name=job.resume_from).first()
         if start is not None:
             Checkpoint.objects.filter(job=job, step__gt=start.step).delete()

@@ -240,7 +240,7 @@ def _read_from_disk(attempt: JobAttempt) -> None:
 
 def _lost_end(attempt: JobAttempt, node: str, *, stopping: bool) -> tuple[Outcome, dict[str, Any] | None]:
     """The end of a part that nobody will tell of any more. An elastic run whose first node is lost has not saved."""
-    was_to_save = attempt.job.state == JobState.PAUSING and attempt.plan.get("least") and node == nodes_of(attempt)[0]
+    was_to_save = attempt.job.state == JobState.PAUSING and attempt.run_plan.least and node == nodes_of(attempt)[0]
     if stopping and not was_to_save:
         return (Outcome.CANCELLED if attempt.job.state == JobState.CANCELLING else Outcome.PAUSED), None
     text = f"The node {node} does not answer."

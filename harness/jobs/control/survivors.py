@@ -75,7 +75,7 @@ def first_lose(attempt: JobAttempt, node: str, outcome: Outcome) -> None:
 def _is_survivable(attempt: JobAttempt, outcome: Outcome) -> bool:
     """Only a loss is, by a run that may do without some of its ranks and has begun to train."""
     open_now = attempt.running_at is not None and attempt.ended_at is None
-    return bool(attempt.plan.get("least")) and open_now and outcome is Outcome.LOST
+    return attempt.run_plan.least > 0 and open_now and outcome is Outcome.LOST
 
 
 def _can_do_without(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
@@ -84,4 +84,4 @@ def _can_do_without(attempt: JobAttempt, node: str, outcome: Outcome) -> bool:
     if first_lost_at(attempt) or node not in others or node in left_nodes(attempt):
         return False
     left = set(width_of(attempt)) - ranks_on(attempt, node)
-    return _is_survivable(attempt, outcome) and len(left) >= int(attempt.plan["least"])
+    return _is_survivable(attempt, outcome) and len(left) >= attempt.run_plan.least

@@ -213,7 +213,7 @@ def _unplannable(job: Job) -> None:
     """A job that no plan can be made for fails, and the others go on: it would hold its devices back forever."""
     body = {"code": str(FailureCode.START_FAILED), "message": "This job could not be planned."}
     told = failure_of(body, fallback=FailureCode.START_FAILED)
-    job_move(job.pk, JobState.QUEUED, JobState.FAILED, if_token=job.token, message=told["message"], failure=told)
+    job_move(job.pk, JobState.QUEUED, JobState.FAILED, if_token=job.token, message=told.message, failure=told.to_dict())
 
 
 def _claim(
@@ -248,7 +248,7 @@ def _claim(
 
 def start_send(attempt: JobAttempt) -> bool:
     """Send the start message to every node of the plan and note when; unsent ones the reconciler sends."""
-    nodes = sorted({rank["node"] for rank in attempt.plan["ranks"]})
+    nodes = sorted(attempt.run_plan.nodes)
     answers = [task_send("node.start", [attempt.plan], queue=node_queue(node), expires_s=60) for node in nodes]
     sent = all(answers)
     if sent:

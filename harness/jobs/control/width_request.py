@@ -41,4 +41,4 @@ def width_request_read(body: Mapping[str, Any]) -> WidthRequest | None:
 def width_of(attempt: JobAttempt) -> tuple[int, ...]:
     """Ranks that the attempt has, or is to have soon, by the numbers that they began with."""
     request = width_request_read(attempt.width)
-    return request.slots if request else tuple(range(len(attempt.plan.get("ranks", ()))))
+    return request.slots if request else tuple(range(attempt.run_plan.world_size))

@@ -10,7 +10,7 @@ runs on a device that is not leased to its attempt.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -65,7 +65,7 @@ def width_change(job: Job, change: Change, takers: Sequence[str]) -> Answer:
     fresh = [device for device in devices if device.pk not in held]
     if not kept or len(devices) != option.count or not _alike(attempt, devices):
         return Answer.IMPOSSIBLE
-    spare = [slot for slot in range(attempt.plan["most"]) if slot not in held.values()]
+    spare = [slot for slot in range(attempt.run_plan.most) if slot not in held.values()]
     if len(fresh) > len(spare):
         return Answer.LATER  # ranks that leave have not ended yet
     taken = dict(zip((device.pk for device in fresh), spare, strict=False))
@@ -95,15 +95,14 @@ def _open(job: Job) -> JobAttempt | None:
 
 def _may(attempt: JobAttempt, option: Option) -> bool:
     """Whether its gang takes ranks in and lets them go, and may have so many."""
-    plan: Mapping[str, Any] = attempt.plan
-    most, least = plan.get("most", 0), plan.get("least", 0)
+    most, least = attempt.run_plan.most, attempt.run_plan.least
     return bool(most) and least <= option.count <= most and option.kind == DeviceKind.CPU and not is_spread(attempt)
 
 
 def _alike(attempt: JobAttempt, devices: Sequence[Device]) -> bool:
     """Whether all devices are like those it began with: a process is made for its place, not for a device."""
-    first = attempt.plan["ranks"][0]
-    return all((device.node.name, device.slowdown) == (first["node"], first["slowdown"]) for device in devices)
+    first = attempt.run_plan.ranks[0]
+    return all((device.node.name, device.slowdown) == (first.node, first.slowdown) for device in devices)
 
 
 def _why(change: Change, takers: Sequence[str], fewer: int) -> str:
@@ -156,7 +155,7 @@ def _settle(job: Job, attempt: JobAttempt, request: WidthRequest, ranks: int, st
         Allocation.objects.filter(attempt=attempt, rank__in=gone).delete()
     done = replace(request, done=True, changes=request.changes + 1)
     JobAttempt.objects.filter(pk=attempt.pk).update(width=done.to_dict())
-    most = attempt.plan["most"]
+    most = attempt.run_plan.most
     words = f"{ranks} ranks again" if ranks == most else f"Continues with {ranks} of {most} ranks"
     told = {"ranks": ranks, "most": most, "changes": done.changes}
     job_note(job, "note", words + request.why, data={"step": step, "width": told})

@@ -16,7 +16,7 @@ def placed(job_make, mode: str, count: int = 2) -> tuple[Job, RunPlan]:
     """A placed job and its plan."""
     job = job_make(mode=mode, resources={"device": "cpu", "count": count})
     attempt = place_now(job)
-    return job, RunPlan.from_dict(attempt.plan)
+    return job, attempt.run_plan
 
 
 @pytest.mark.parametrize(

@@ -288,7 +288,7 @@ def test_what_a_run_saved_counts_though_a_damaged_checkpoint_lay_farther_on(job,
 def test_an_attempt_that_cannot_be_judged_does_not_hold_up_the_others(job_make, node_make, tasks_sent, monkeypatch):
     node_make(cpus=2)
     first, second = (place_now(job_make(resources={"device": "cpu", "count": 1})) for _ in range(2))
-    JobAttempt.objects.filter(pk=first.pk).update(plan={})
+    JobAttempt.objects.filter(pk=first.pk).update(plan={"ranks": [None]})
     JobAttempt.objects.update(sent_at=None)
     tasks_sent.clear()
     reconcile()

@@ -177,7 +177,7 @@ def test_every_cause_has_a_sentence_and_a_next_step():
 @pytest.mark.parametrize("body", [None, {}, {"code": "nonsense"}, {"code": 7, "step": "x", "traceback": ""}, []])
 def test_a_failure_in_any_form_gets_words(body):
     told = failure_of(body, fallback=FailureCode.PROGRAM_ERROR)
-    assert told["code"] == "program_error" and told["message"] and told["hint"] and told["step"] is None
+    assert told.code == "program_error" and told.message and told.hint and told.step is None
 
 
 def test_control_has_every_task_of_the_contract():

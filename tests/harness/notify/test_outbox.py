@@ -77,7 +77,7 @@ def test_a_failure_names_its_cause_and_nothing_that_the_program_said(job, people
         {"code": "program_error", "message": "password=hunter2", "traceback": "hunter2"},
         fallback=FailureCode.PROGRAM_ERROR,
     )
-    job_move(job.pk, JobState.RUNNING, JobState.FAILED, message=failure["message"], failure=failure)
+    job_move(job.pk, JobState.RUNNING, JobState.FAILED, message=failure.message, failure=failure.to_dict())
     body = Delivery.objects.get(kind="job_failed").body
     assert body["detail"] == "The program stopped with an error." and "hunter2" not in str(body)
 
