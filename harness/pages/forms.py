@@ -172,6 +172,12 @@ class PoolForm(Tabler):
     co2_g_per_kwh = forms.FloatField(
         min_value=0, max_value=5000, label="CO₂ in grams per kWh", help_text="Of the electricity used here."
     )
+    data_mib_per_s = forms.FloatField(
+        min_value=0.01,
+        max_value=1e6,
+        label="Data come to nodes at MiB/s",
+        help_text="Of a node with its own cache until it has fetched a dataset; then what was measured counts.",
+    )
     power_table = forms.JSONField(
         required=False,
         label="Watts of devices that no meter reads",

@@ -189,6 +189,9 @@ class PoolSetting(models.Model):
     policy = models.CharField(max_length=20, choices=Policy.choices, default=Policy.DEADLINE_ENERGY)
     co2_g_per_kwh = models.FloatField(default=400.0, validators=[MinValueValidator(0), MaxValueValidator(5000)])
     """Grams of CO2 per kWh of the electricity used here; a world average (about 400-480) until an admin sets it."""
+    data_mib_per_s = models.FloatField(default=10.0, validators=[MinValueValidator(0.01), MaxValueValidator(1e6)])
+    """MiB/s by which data are taken to come to a node with its own cache that has fetched none yet; the default is what
+    a line of 100 Mbit/s gives."""
     power_table = models.JSONField(default=dict, blank=True)
     """Watts where none can be measured, over the shipped ones: `{model name or kind: {"idle_w": .., "busy_w": ..}}`."""
     span_nodes = models.BooleanField(default=False)

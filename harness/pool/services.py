@@ -30,6 +30,8 @@ HEARTBEAT_LIMIT = timedelta(seconds=20)
 CLOCK_OFF = "clock_off_s"
 """In `Node.description`: how far its clock is ahead of ours (behind: below 0), where that is too far for work."""
 CO2_MAX_G_PER_KWH = 5000.0
+DATA_LEAST, DATA_MAX = 0.01, 1e6
+"""MiB/s by which data can be taken to come to a node."""
 SLOWDOWN_MAX = 100.0
 NEAR_MOST = 60
 """Letters of a rack's name."""
@@ -86,6 +88,9 @@ def _setting_check(name: str, value: Any) -> None:
     elif name == "co2_g_per_kwh":
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= CO2_MAX_G_PER_KWH:
             raise Invalid(f"{name} is grams per kWh, from 0 to {CO2_MAX_G_PER_KWH:.0f}.", field=name)
+    elif name == "data_mib_per_s":
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not DATA_LEAST <= value <= DATA_MAX:
+            raise Invalid(f"{name} is MiB per second, from {DATA_LEAST:g} to {DATA_MAX:,.0f}.", field=name)
     elif name == "power_table":
         power_table_check(value)
     else:

@@ -19,8 +19,9 @@ from worker.plan import RunPaths, RunPlan
 from worker.telemetry.tail import open_below
 from worker.transfer.brought import Brought, Content
 from worker.transfer.cache import AHEAD, STARTING, Cache, CacheFull
-from worker.transfer.datasets import Datasets
+from worker.transfer.datasets import Datasets, dataset_name
 from worker.transfer.fetch import AWAY_LIMIT_S, PLAIN, Damaged, Manner, Source, tree_fetch
+from worker.transfer.fetches import fetch_note, fetches
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder
@@ -136,8 +137,11 @@ class Depot:
         place.mkdir(parents=True, exist_ok=True, mode=0o755)
         here = sum(path.stat().st_size for path in place.iterdir() if not path.name.startswith("."))
         self._room_make(max(0, tree.bytes - here), stopped)
+        began_s = time.monotonic()
         with closing(Signed()) as signed:
             fetched = tree_fetch(self.portal, source, tree, place, stopped=stopped, signed=signed, manner=self.manner)
+        if dataset_name(source.query.get("folder", "")):
+            fetch_note(self.cache, fetched, time.monotonic() - began_s)
         brought.fetched_bytes += fetched
         brought.signed_bytes += signed.read_bytes
         brought.cached_bytes += max(0, tree.bytes - fetched)
@@ -284,6 +288,8 @@ def cache_report(**more: Any) -> dict[str, Any]:
     used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
     datasets = Datasets(depot.cache.root).here()
     told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes, "datasets": datasets, **more}
+    if past := fetches(depot.cache):
+        told["fetches"] = past
     if damages := depot.cache.damages_lately(time.time()):
         told |= {"damages": len(damages), "damaged_at_s": damages[-1]["at_s"]}
     return {"cache": told}

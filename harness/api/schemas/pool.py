@@ -153,6 +153,9 @@ class PoolSettingsOut(Schema):
     )
     policy: str = Field(description="By what rule jobs get devices.", examples=["deadline_energy"])
     co2_g_per_kwh: float = Field(description="Grams of CO2 per kWh of the electricity used.")
+    data_mib_per_s: float = Field(
+        description="MiB/s by which data are taken to come to a node with its own cache that has fetched none yet."
+    )
     power_table: dict[str, Any] = Field(description="Watts by device model or kind, over the shipped ones.")
     span_nodes: bool = Field(description="Whether the ranks of one job may lie on several nodes.")
     own_network: bool = Field(description="Whether such ranks have a network for themselves (UDP 4789 between nodes).")
@@ -171,6 +174,7 @@ class PoolSettingsIn(Strict):
     max_restarts: int | None = Field(None, ge=0, le=100)
     policy: Literal["fifo", "edf", "fair_share", "deadline_energy"] | None = None
     co2_g_per_kwh: float | None = Field(None, ge=0, le=5000, allow_inf_nan=False)
+    data_mib_per_s: float | None = Field(None, ge=0.01, le=1e6, allow_inf_nan=False)
     power_table: dict[str, Any] | None = Field(None, description="`{name: {idle_w, busy_w}}`.")
     span_nodes: bool | None = None
     own_network: bool | None = None
