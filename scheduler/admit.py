@@ -14,7 +14,7 @@ from scheduler.placing.capacity import Shown, shown
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from scheduler.policies import policy_of
 from scheduler.policies.deadline_energy import DeadlineEnergy
-from scheduler.types import Admission, JobView, Option, Plan, Policy, PoolView, Quotas
+from scheduler.types import Admission, Capacity, JobView, Option, Plan, Policy, PoolView, Quotas, count_of
 from worker.words import duration_words
 
 
@@ -43,7 +43,7 @@ def admit(
     if seen is None:
         return _unfit(pool)
     finish_s, soonest = _ask(chosen, seen, view, now_s, quotas)
-    return _answer(job, seen, finish_s, soonest, now_s, quotas)
+    return _answer(job, seen, finish_s, soonest, _fastest(seen, view.capacity), now_s, quotas)
 
 
 def promisable(
@@ -72,7 +72,11 @@ def promisable(
         return {}
     before = [other for other in view.jobs if other.job_id != job.job_id]
     slots = chosen.slots(seen, before, view.capacity, now_s, quotas, ready_s or {})
-    return {option: Promisable(slot.start_s, slot.end_s) for option, slot in slots.items() if math.isfinite(slot.end_s)}
+    return {
+        option: Promisable(slot.start_s, slot.end_s, slot.data_s, slot.site.name)
+        for option, slot in slots.items()
+        if math.isfinite(slot.end_s)
+    }
 
 
 def _unfit(pool: PoolView) -> Admission:
@@ -97,6 +101,8 @@ class _Soonest(NamedTuple):
     """The way on which it would end first, by upper ends."""
 
     start_s: float
+    data_s: float
+    """Until its data are there, where that is told apart."""
     run_s: float
     """Middle of what it then takes."""
     end_s: float
@@ -106,7 +112,7 @@ class _Soonest(NamedTuple):
         """Probability that it ends by its deadline."""
         slowdown = job.slowdown_at(self.run_s)
         low_s, high_s = self.run_s / slowdown, self.run_s * slowdown
-        return Interval(low=low_s, mid=self.run_s, high=high_s).chance(_deadline(job) - self.start_s)
+        return Interval(low=low_s, mid=self.run_s, high=high_s).chance(_deadline(job) - self.start_s - self.data_s)
 
 
 def _ask(
@@ -116,14 +122,36 @@ def _ask(
     before = [other for other in view.jobs if other.job_id != job.job_id]
     if isinstance(chosen, DeadlineEnergy):
         finish_s, slot = chosen.offer(job, before, view.capacity, now_s, quotas)
-        return finish_s, _Soonest(slot.start_s, job.left_s(slot.option), slot.end_s) if slot else None
+        return finish_s, _Soonest(slot.start_s, slot.data_s, job.left_s(slot.option), slot.end_s) if slot else None
     plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
     times = plan.expected.get(job.job_id)
     if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
         return None, None
     start_s, finish_s = times
     upper_s = start_s + (finish_s - start_s) * job.slowdown_at(finish_s - start_s)
-    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, finish_s - start_s, upper_s)
+    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, 0.0, finish_s - start_s, upper_s)
+
+
+class _Fastest(NamedTuple):
+    """What it takes if everything were free."""
+
+    whole_s: float
+    """Upper end."""
+    data_s: float
+    """Of which its data are on their way."""
+
+
+def _fastest(job: JobView, capacity: Capacity) -> _Fastest:
+    """On the devices that it may use: of each option's nodes that with the shortest way."""
+    found = []
+    for option in job.options:
+        least = 1 if capacity.spans_nodes else option.count
+        data_s = 0.0
+        if job.data is not None:
+            names = (node.name for node in capacity.nodes if count_of(node.total, option) >= least)
+            data_s = min(map(job.data.to_s, names), default=0.0)
+        found.append(_Fastest(job.left_high_s(option) + data_s, data_s))
+    return min(found)
 
 
 def _late(plan: Plan, jobs: Sequence[JobView]) -> set[str]:
@@ -137,7 +165,13 @@ def _deadline(job: JobView) -> float:
 
 
 def _answer(
-    job: JobView, seen: JobView, finish_s: float | None, soonest: _Soonest | None, now_s: float, quotas: Quotas
+    job: JobView,
+    seen: JobView,
+    finish_s: float | None,
+    soonest: _Soonest | None,
+    fastest: _Fastest,
+    now_s: float,
+    quotas: Quotas,
 ) -> Admission:
     earliest = soonest.end_s if soonest and math.isfinite(soonest.end_s) else None
     if finish_s is not None:
@@ -148,17 +182,18 @@ def _answer(
             told = duration_words(finish_s - now_s, up=True)
             text = f"It is expected to end in {told}, with {left} to spare; this finish is promised."
         return Admission(accepted=True, finish_s=finish_s, earliest_finish_s=earliest, text=text)
-    fastest_s = min(seen.left_high_s(option) for option in seen.options)
-    if now_s + fastest_s > _deadline(job):
+    if now_s + fastest.whole_s > _deadline(job):
+        data = f", {duration_words(fastest.data_s, up=True)} of that to bring its data there" if fastest.data_s else ""
+        takes = duration_words(fastest.whole_s, up=True)
         text = (
             f"The deadline is in {duration_words(_deadline(job) - now_s, up=True)}; "
-            f"on the devices it may use it takes up to {duration_words(fastest_s, up=True)} even if they were all free."
+            f"on the devices it may use it takes up to {takes} even if they were all free{data}."
         )
     elif earliest is None:
         text = NO_PROMISE
     else:
         text = "The devices it would need until its deadline are promised to other jobs."
-    helps = _helps(job, seen, earliest, fastest_s, now_s, quotas)
+    helps = _helps(job, seen, earliest, fastest, now_s, quotas)
     chance = soonest.chance(seen) if soonest and earliest is not None else None
     if chance is not None and chance >= LEAST_CHANCE:
         helps.append(f"Submit it without a promise: it would be on time with a chance of {chance_words(chance)}.")
@@ -169,7 +204,7 @@ def _answer(
 
 
 def _helps(
-    job: JobView, seen: JobView, earliest_s: float | None, fastest_s: float, now_s: float, quotas: Quotas
+    job: JobView, seen: JobView, earliest_s: float | None, fastest: _Fastest, now_s: float, quotas: Quotas
 ) -> list[str]:
     """Whole sentences, the easiest first."""
     helps = []
@@ -178,15 +213,15 @@ def _helps(
     if len(job.options) == 1:
         helps.append("Leave the kind and number of devices open, if others are faster.")
     left_s = _deadline(job) - now_s
-    if fastest_s > left_s > 0:
-        share = math.floor(100 * left_s / fastest_s)
+    if fastest.whole_s > left_s > fastest.data_s:
+        share = math.floor(100 * (left_s - fastest.data_s) / (fastest.whole_s - fastest.data_s))
         if share:
             helps.append(f"Train for fewer epochs: {share} % of the work would fit into the time.")
     if any(_over_quota(job, option, quotas) for option in seen.options):
         helps.append("Ask an admin for a larger quota: some ways to run it need more than the project may use.")
-    if fastest_s <= left_s and earliest_s is None:
+    if fastest.whole_s <= left_s and earliest_s is None:
         helps.append("Ask again later, or submit it without a deadline.")
-    elif fastest_s <= left_s:
+    elif fastest.whole_s <= left_s:
         helps.append("It fits if a job with a promise ends early or is cancelled.")
     return helps
 

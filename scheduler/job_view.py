@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 from codegen.modes import ONE_PROCESS
+from scheduler.data_way import DataWay
 from scheduler.kinds import Parts, checked_parts
 
 SPAN_LEVEL = 2
@@ -141,6 +142,10 @@ class JobView:
     data_on: frozenset[str] = frozenset()
     """Nodes that have its data already: of places that are equally good they go first. Empty: it makes no difference,
     or nobody knows."""
+    data: DataWay | None = None
+    """The way of its data to nodes that do not have them; None: they are everywhere, or there in no time."""
+    bringing_s: float = 0.0
+    """Of a job that has its devices: what is left of bringing its data to them, before it begins."""
 
     def __post_init__(self) -> None:
         """Refuse what no policy could plan with."""
@@ -152,6 +157,8 @@ class JobView:
             raise ValueError(f"job {self.job_id} has {self.work_left} of its run left")
         if not self.slowdown >= 1:
             raise ValueError(f"job {self.job_id} has a slowdown of {self.slowdown}")
+        if not 0 <= self.bringing_s < math.inf:
+            raise ValueError(f"job {self.job_id} waits {self.bringing_s} s for its data")
 
     @property
     def is_running(self) -> bool:
@@ -159,8 +166,9 @@ class JobView:
         return self.running is not None and not self.running.leaving
 
     def left_s(self, option: Option) -> float:
-        """Middle of the time that the rest of the run takes on the option; infinite without an estimate."""
-        return self.work_left * option.run_s if self.work_left else 0.0
+        """Middle of the time that the rest of the run takes on the option, once its data are there where it does not
+        have its devices yet; infinite without an estimate."""
+        return self.work_left * option.run_s + self.bringing_s if self.work_left else 0.0
 
     def left_high_s(self, option: Option) -> float:
         """Upper end of `left_s`."""

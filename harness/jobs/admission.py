@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from harness.database import DATABASE_AWAY
 from harness.errors import Conflict, Invalid
+from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import facts_read, job_view
 from harness.jobs.models import Job
 from harness.jobs.options import has_estimate, option_words, options_of
@@ -135,7 +136,7 @@ def promise_give(job: Job) -> bool:
 
 def _ask(job: Job, now: datetime) -> Admission:
     facts = facts_read(with_delayed=True)
-    view = job_view(job, facts.setting, now)
+    view = replace(job_view(job, facts.setting, now), data=facts.ways.of(dataset_of(job)))
     if job.state != JobState.QUEUED:
         # It joins the queue now: a draft of last week, or a job paused for days, has not waited in it.
         view = replace(view, submitted_s=facts.now_s)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
+from scheduler.offers.bringing import Bringing
 from scheduler.rates.worth import NOTHING, RangeCost
 
 
@@ -119,6 +120,10 @@ class Promisable(NamedTuple):
     start_s: float
     end_s: float
     """Upper end, by which it is held against the deadline."""
+    data_s: float = 0.0
+    """Of which its data are on their way there."""
+    node: str = ""
+    """Where that is; empty: of several nodes it is not decided which."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +144,8 @@ class Candidate:
     """What the scheduler would promise, where it was asked."""
     promisable: bool = True
     """False: it was asked, and would promise nothing, not even a later finish."""
+    bringing: Bringing = field(default_factory=Bringing)
+    """What brings its data."""
 
 
 def finish_told_s(earliest_s: float) -> float:
@@ -172,6 +179,8 @@ class OfferLine:
     """... and `energy_j` holds its energy, which `estimate` does not."""
     promisable: bool = True
     """See `Candidate.promisable`."""
+    bringing: Bringing = field(default_factory=Bringing)
+    """What brings its data, once it has its devices: `finish_s` holds it, the estimate of the run does not."""
 
     @property
     def energy_j(self) -> Interval:
@@ -197,7 +206,9 @@ class OfferLine:
 
     def chance(self, deadline_s: float) -> float:
         """Probability that it ends by then, where it starts when its devices are expected to be free."""
-        return self.estimate.run_s.chance(deadline_s - self.start_s) if self.start_s is not None else 0.0
+        if self.start_s is None:
+            return 0.0
+        return self.estimate.run_s.chance(deadline_s - self.start_s - self.bringing.seconds)
 
 
 def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferLine | None:
@@ -285,6 +296,7 @@ def _line_from(body: Mapping[str, Any]) -> OfferLine:
             "estimate": estimate_from(body["estimate"]),
             "finish_s": _interval(body["finish_s"]),
             "hindrance": Hindrance(hindrance) if hindrance else None,
+            "bringing": Bringing.from_dict(body.get("bringing") or {}),
             "marks": tuple(Mark(mark) for mark in body["marks"]),
         }
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduler.estimation.values import Allocation, Estimate
+from scheduler.offers.bringing import Bringing
 from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
 from scheduler.placing.obstacles import HOW_TO_JOIN
 from worker.words import counted, duration_words, size_words
@@ -78,10 +79,21 @@ def split_words(allocation: Allocation) -> str:
 def way_words(line: OfferLine, *, beside_j: float = 0.0) -> str:
     """What the line offers, in one sentence; its energy in the unit of the largest that it stands beside."""
     estimate = line.estimate
+    within = duration_words(line.bringing.seconds + estimate.run_s.high, up=True)
+    data = f", of that {words}" if (words := bringing_words(line.bringing)) else ""
     return (
-        f"{devices_words(line.allocation)}: done within {duration_words(estimate.run_s.high, up=True)} of its start "
-        f"({estimate.time_basis}), {energy_told(line, beside_j=beside_j)}."
+        f"{devices_words(line.allocation)}: done within {within} of its start "
+        f"({estimate.time_basis}){data}, {energy_told(line, beside_j=beside_j)}."
     )
+
+
+def bringing_words(bringing: Bringing) -> str:
+    """`2 min to bring 3.1 GiB to node b (measured)`; empty where nothing is brought."""
+    if not bringing.seconds:
+        return ""
+    most = "up to " if bringing.least_s < bringing.seconds else ""
+    took, size = duration_words(bringing.seconds, up=True), size_words(bringing.size_bytes)
+    return f"{most}{took} to bring {size} to node {bringing.node} ({bringing.basis})"
 
 
 def energy_told(line: OfferLine, *, beside_j: float = 0.0) -> str:
@@ -195,7 +207,7 @@ def _fewer_epochs(
     def in_time(line: OfferLine) -> float:
         run_s = line.estimate.run_s.high
         epoch_s = min(line.estimate.step_s.high * epoch_steps or math.inf, run_s / epochs)
-        left_s = deadline_s - (line.start_s or now_s) - (run_s - epochs * epoch_s)
+        left_s = deadline_s - (line.start_s or now_s) - line.bringing.seconds - (run_s - epochs * epoch_s)
         return left_s / epoch_s if epoch_s else 0.0
 
     done = math.floor(max(map(in_time, late)))

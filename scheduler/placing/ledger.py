@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scheduler.data_way import DataWay
+from scheduler.placing.data_times import DataTimes
 from scheduler.placing.lanes import Floats, Lane, Mask, NodeLane, WideLane
 from scheduler.placing.places import places_of
 from scheduler.placing.spans import NOBODY, Want
@@ -61,10 +63,29 @@ class Ledger:
         self._shapes: dict[tuple[object, ...], _Shape] = {}
         self._with_data: dict[frozenset[str], Mask] = {}
         """Nodes that have some data -> which places they are."""
+        self._data = DataTimes(pool)
+        self._ways: dict[DataWay, Floats] = {}
+        """Seconds to each place, where these are nodes."""
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether some present place would fit the job if it were idle."""
         return self._shape(job, option).anywhere
+
+    def data_s(self, job: JobView, option: Option, place: int) -> float:
+        """Seconds until the job's data are there."""
+        return self._data.to_s(job, option, self.places[place].name)
+
+    def data_most_s(self, job: JobView, option: Option) -> float:
+        """The longest of these ways to a place that would fit the job if it were idle."""
+        if job.data is None:
+            return 0.0
+        allowed = self._shape(job, option).allowed
+        if self._wide:
+            return max((self.data_s(job, option, int(place)) for place in np.flatnonzero(allowed)), default=0.0)
+        ways = self._ways.get(job.data)
+        if ways is None:
+            ways = self._ways[job.data] = self._data.to_each(job.data, [place.name for place in self.places])
+        return float(ways[allowed].max(initial=0.0))
 
     def fits_now(self, job: JobView, option: Option, end_s: float) -> int | None:
         """A place where the job can run from now to `end_s` and delay nobody, of those the one where it was lost least;

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from scheduler.policies.deadline_pass import DeadlinePass
 from scheduler.policies.deadline_settings import Settings
-from scheduler.policies.gang_sites import Slot
+from scheduler.policies.site_slot import Slot
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 
@@ -44,7 +44,7 @@ class DeadlineEnergy(Settings):
     ) -> tuple[float | None, Slot | None]:
         """(middle of the finish beside all promises, none if late; slot with the earliest upper end)."""
         slot, soonest = DeadlinePass(self, jobs, capacity, now_s, quotas).offer(job)
-        return slot.start_s + job.left_s(slot.option) if slot else None, soonest
+        return slot.finish_s(job, now_s) if slot else None, soonest
 
     def slots(
         self,

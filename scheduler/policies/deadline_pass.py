@@ -9,8 +9,9 @@ from scheduler.policies.deadline_plan import Found, plan_of, too_late
 from scheduler.policies.deadline_settings import Settings
 from scheduler.policies.deadline_stays import LEAST_LEFT_S, Stays
 from scheduler.policies.deadline_widen import Widening
-from scheduler.policies.gang_sites import GangSites, Slot
+from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.order import is_overdue, order_key
+from scheduler.policies.site_slot import Slot
 from scheduler.policies.ways import Ways, anew_s
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
@@ -90,7 +91,7 @@ class DeadlinePass:
         if not self._begin(fixed, promised, others):
             return None, None
         ways = self._ways[job.job_id] = Ways(job, self._set.rescale)
-        return self._in_time(job), self._soonest(job, ways.options)
+        return self._in_time(job), self._soonest(job, ways.options, ends_first=True)
 
     def slots(self, job: JobView, ready_s: Mapping[Option, float]) -> dict[Option, Slot]:
         """The first slot of each option by itself, beside all promises, from when it is ready; see `promisable`."""
@@ -101,7 +102,7 @@ class DeadlinePass:
         for option in job.options:
             if option.rate_per_s and self._sites.quotas.fit(job, option):
                 run_s, from_s = anew_s(job, option, self._set.rescale), ready_s.get(option, self._now_s)
-                slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s)
+                slot = self._sites.find(job, option, run_s, math.inf, from_s=from_s, ends_first=True)
                 if slot:
                     found[option] = slot
         return found
@@ -158,24 +159,36 @@ class DeadlinePass:
         return None
 
     def _find(
-        self, job: JobView, option: Option, run_s: float, by_s: float = math.inf, *, borrow: bool = False
+        self,
+        job: JobView,
+        option: Option,
+        run_s: float,
+        by_s: float = math.inf,
+        *,
+        borrow: bool = False,
+        ends_first: bool = False,
     ) -> Slot | None:
         """The first slot that ends by `by_s`. Who runs and would go on later has to start again, which takes longer:
         else it would be paused for a slot that it does not fit any more, start on what is free, and be paused again."""
-        slot = self._sites.find(job, option, run_s, _latest_s(by_s, run_s), borrow=borrow)
+        find, latest_s = self._sites.find, _latest_s(by_s, run_s)
+        slot = find(job, option, run_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
         if slot is None or slot.start_s <= self._now_s or not job.is_running:
             return slot
         anew_s = self._ways[job.job_id].anew_s(option)
         if anew_s <= run_s:
             return slot
         latest_s = _latest_s(by_s, anew_s)
-        return self._sites.find(job, option, anew_s, latest_s, borrow=borrow) if latest_s >= self._now_s else None
+        if latest_s < self._now_s:
+            return None
+        return find(job, option, anew_s, latest_s, borrow=borrow, by_s=by_s, ends_first=ends_first)
 
-    def _soonest(self, job: JobView, options: Sequence[Option], *, borrow: bool = False) -> Slot | None:
+    def _soonest(
+        self, job: JobView, options: Sequence[Option], *, borrow: bool = False, ends_first: bool = False
+    ) -> Slot | None:
         """The slot with the earliest finish."""
         ways = self._ways[job.job_id]
         slots = (
-            self._find(job, option, ways.run_s(option), borrow=borrow)
+            self._find(job, option, ways.run_s(option), borrow=borrow, ends_first=ends_first)
             for option in options
             if borrow or self._sites.quotas.fit(job, option)
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scheduler.placing.obstacles import device_words
-from scheduler.policies.gang_sites import Slot
+from scheduler.policies.site_slot import Slot
 from scheduler.policies.ways import same
 from scheduler.types import JobView, Option, Plan, WaitCode, WaitReason
 
@@ -53,15 +53,17 @@ def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:
     running, slot = job.running, found.slots.get(job.job_id)
     borrowed = found.foretold.get(job.job_id)
     if borrowed is not None:
-        return borrowed.start_s, borrowed.start_s + job.left_s(borrowed.option)
+        return borrowed.start_s, borrowed.finish_s(job, now_s)
     if running and job.is_running and (slot is None or slot.start_s <= now_s):
         if slot is None and job.can_pause and job.job_id not in found.stays:
             return math.inf, math.inf
         if slot is None and (resumes := found.resumes.get(job.job_id)):
             done_s = found.stays[job.job_id] - now_s
-            return running.started_s, resumes.start_s + max(0.0, job.left_s(running.option) - done_s)
-        return running.started_s, now_s + job.left_s(slot.option if slot else running.option)
-    return (slot.start_s, slot.start_s + job.left_s(slot.option)) if slot else (math.inf, math.inf)
+            return running.started_s, resumes.start_s + resumes.data_s + max(0.0, job.left_s(running.option) - done_s)
+        return running.started_s, now_s + (
+            slot.data_s + job.left_s(slot.option) if slot else job.left_s(running.option)
+        )
+    return (slot.start_s, slot.finish_s(job, now_s)) if slot else (math.inf, math.inf)
 
 
 def _wait(job: JobView, found: Found) -> WaitReason | None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from scheduler.policies.deadline_plan import Found
 from scheduler.policies.deadline_settings import Settings
-from scheduler.policies.gang_sites import GangSites, Slot
+from scheduler.policies.gang_sites import GangSites
+from scheduler.policies.site_slot import Slot
 from scheduler.policies.ways import Ways
 from scheduler.types import JobView, Option
 

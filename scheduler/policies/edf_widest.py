@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scheduler.policies.gang_sites import GangSites, Slot
+from scheduler.policies.gang_sites import GangSites
+from scheduler.policies.site_slot import Slot
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
 
 LEAST_LEFT_S = 1.0

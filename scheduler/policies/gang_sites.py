@@ -9,31 +9,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
-from typing import NamedTuple
 
+from scheduler.placing.data_times import DataTimes
 from scheduler.policies.quota_lines import QuotaLines
 from scheduler.policies.site_groups import GangSite, Group, Parts, mixture_of
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
+from scheduler.policies.site_slot import Reach, Slot, first_slot
 from scheduler.policies.timeline import Brief, Load, Timeline
 from scheduler.policies.ways import same
 from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
-
-
-class Slot(NamedTuple):
-    """A job's place in the plan."""
-
-    option: Option
-    site: GangSite
-    """Of a mixture the first one."""
-    start_s: float
-    end_s: float
-    """By the upper end of the estimate."""
-    parts: Parts = ()
-    """Of a mixture: all its sites, and the devices in each."""
-    goes_on: bool = False
-    """On devices that it holds, whatever they are reserved for."""
 
 
 class GangSites:
@@ -64,6 +51,7 @@ class GangSites:
         self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
         """Running job -> what it holds on its first node, the most first: every option asks for it."""
         self.quotas = QuotaLines(jobs, quotas, now_s)
+        self._data = DataTimes(capacity.pool)
 
     def total(self, option: Option) -> int:
         """Devices of the option's kind and model in the whole pool."""
@@ -78,19 +66,26 @@ class GangSites:
         *,
         borrow: bool = False,
         from_s: float = -math.inf,
+        by_s: float = math.inf,
+        ends_first: bool = False,
     ) -> Slot | None:
-        """The first slot from `from_s` to `latest_s`; a running job stays on its node where it can start there now."""
+        """The first slot from `from_s` to `latest_s`; a running job stays on its node where it can start there now.
+
+        `by_s`: when it has to have ended, which tells more than `latest_s` where its data come first; `ends_first`: see
+        `Reach`.
+        """
         if latest_s <= self.now_s and not self.may_start_now(option):
             return None
         tokens = self.quotas.binding(job, option, borrow=borrow)
+        find = self._find if job.data is None else partial(self._find_bringing, by_s, ends_first)
         if job.running and self._reserved.bind(job) and same(job.running.option, option):
             soonest_s = max(self.now_s, from_s)
             self._reserved.lift(job, soonest_s, soonest_s + run_s)
-            slot = self._find(job, option, run_s, latest_s, tokens, from_s)
+            slot = find(job, option, run_s, latest_s, tokens, from_s)
             self._reserved.restore(job, soonest_s, soonest_s + run_s)
             if slot is not None and slot.start_s <= soonest_s:
                 return slot._replace(goes_on=True)
-        return self._find(job, option, run_s, latest_s, tokens, from_s)
+        return find(job, option, run_s, latest_s, tokens, from_s)
 
     def _find(
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
@@ -113,6 +108,44 @@ class GangSites:
         if best is None and not option.model_name and self._models[option.kind] > 1:
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
         return Slot(option, best, best_s, best_s + run_s) if best else None
+
+    def _find_bringing(
+        self,
+        by_s: float,
+        ends_first: bool,
+        job: JobView,
+        option: Option,
+        run_s: float,
+        latest_s: float,
+        tokens: Timeline | None,
+        from_s: float,
+    ) -> Slot | None:
+        """Of a job whose data are not everywhere: where it runs it has them, elsewhere they come first."""
+        here = self._here(job, option) if job.running else None
+        if here:
+            start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
+            if start_s <= self.now_s:
+                return Slot(option, here, start_s, start_s + run_s)
+
+        def start_of(parts: Parts, run_s: float, latest_s: float) -> float:
+            return self._start(parts, option, run_s, latest_s, tokens, from_s)
+
+        reach = Reach(run_s, latest_s, by_s, self.now_s, ends_first)
+        look = partial(
+            first_slot, option, reach=reach, start_of=start_of, data_s_of=partial(self._data.to_s, job, option)
+        )
+        found = look(self._alike(job, option)) if not option.parts else None
+        several = option.parts or (not option.model_name and self._models[option.kind] > 1)
+        return found or (look(self._mixtures(job, option)) if several else None)
+
+    def _alike(self, job: JobView, option: Option) -> Iterator[Parts]:
+        """The candidates, and of very many sites those where it ends first, its data brought before."""
+        for site in self._candidates(job, option):
+            yield ((site, option.count),)
+        if job.data is not None:
+            for key in self._keys(option):
+                for site in self._groups[key].quickest(option.count, job.minimum_sandbox_level, job.data, self._data):
+                    yield ((site, option.count),)
 
     def may_start_now(self, option: Option) -> bool:
         """Whether a gang could have its devices now, if nothing else is in the way; False is certain, and costs little:
@@ -141,19 +174,23 @@ class GangSites:
         self, job: JobView, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float
     ) -> Slot | None:
         """The first slot of a gang over several models; on the nodes where it runs where it can start there now."""
-        mine = job.running.nodes if job.running else ()
         best: Slot | None = None
-        for name in sorted(self._at, key=lambda name: (name not in mine, job.avoid.get(name, 0), name)):
-            sites = self._at[name]
-            parts = mixture_of(sites, option) if sites[0].level >= job.minimum_sandbox_level else ()
-            if not parts:
-                continue
+        for parts in self._mixtures(job, option):
             start_s = self._start(parts, option, run_s, latest_s, tokens, from_s)
             if math.isfinite(start_s) and (best is None or start_s < best.start_s):
                 best = Slot(option, parts[0][0], start_s, start_s + run_s, parts)
                 if start_s <= self.now_s:
                     break
         return best
+
+    def _mixtures(self, job: JobView, option: Option) -> Iterator[Parts]:
+        """Where a gang over several models could go."""
+        mine = job.running.nodes if job.running else ()
+        for name in sorted(self._at, key=lambda name: (name not in mine, job.avoid.get(name, 0), name)):
+            sites = self._at[name]
+            parts = mixture_of(sites, option) if sites[0].level >= job.minimum_sandbox_level else ()
+            if parts:
+                yield parts
 
     def take(self, job: JobView, slot: Slot) -> None:
         """Enter a slot into the plan."""

@@ -111,7 +111,7 @@ class Queueing:
         ways: list[_Way] = []
         for option in job.options:
             if self._ledger.fits_ever(job, option) and self._quotas.fits_ever(job, option):
-                left_s = job.left_high_s(option)
+                left_s = self._left_s(job, option)
                 if self._start_in_quota(job, option, self._now_s + max(LEAST_LEFT_S, left_s)):
                     return True
                 ways.append((option, left_s))
@@ -181,7 +181,7 @@ class Queueing:
         self._ledger.start(job, option, place, end_s)
         self._rules.moved(job, option, 1)
         self._out.allotments[job.job_id] = option
-        self._expect(job, option, self._now_s)
+        self._expect(job, option, self._now_s, place)
         self._out.hints[job.job_id] = self._ledger.places[place].name
 
     def _promise(self, job: JobView, ways: Sequence[_Way], overdue: bool) -> bool:
@@ -197,7 +197,7 @@ class Queueing:
         end_s = start_s + max(LEAST_LEFT_S, left_s)
         self._quotas.reserve(job, option, start_s, end_s)
         if math.isfinite(start_s):
-            self._expect(job, option, start_s)
+            self._expect(job, option, start_s, place)
         if by_quota and not (overdue and math.isfinite(start_s)):
             return False
         if place is None or math.isinf(start_s):
@@ -232,12 +232,17 @@ class Queueing:
         finish_s, start_s, number, place = min(starts, key=itemgetter(0, 1, 2), default=(math.inf, math.inf, 0, None))
         if job.job_id not in self._out.expected and place is not None and math.isfinite(finish_s):
             option = job.options[number]
-            self._ledger.reserve(job, option, place, start_s, start_s + max(LEAST_LEFT_S, job.left_high_s(option)))
-            self._expect(job, option, start_s)
+            self._ledger.reserve(job, option, place, start_s, start_s + max(LEAST_LEFT_S, self._left_s(job, option)))
+            self._expect(job, option, start_s, place)
 
     def _end_s(self, job: JobView, option: Option) -> float:
         """Upper end of the finish if it starts now."""
-        return self._now_s + max(LEAST_LEFT_S, job.left_high_s(option))
+        return self._now_s + max(LEAST_LEFT_S, self._left_s(job, option))
 
-    def _expect(self, job: JobView, option: Option, start_s: float) -> None:
-        self._out.expected[job.job_id] = (start_s, start_s + job.left_s(option))
+    def _left_s(self, job: JobView, option: Option) -> float:
+        """Upper end of what it holds devices for, wherever it is put: its data come first."""
+        return job.left_high_s(option) + self._ledger.data_most_s(job, option)
+
+    def _expect(self, job: JobView, option: Option, start_s: float, place: int | None) -> None:
+        data_s = self._ledger.data_s(job, option, place) if place is not None else 0.0
+        self._out.expected[job.job_id] = (start_s, start_s + data_s + job.left_s(option))

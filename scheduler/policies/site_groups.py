@@ -9,7 +9,9 @@ from itertools import islice
 
 import numpy as np
 
+from scheduler.data_way import DataWay
 from scheduler.placing.buckets import Buckets
+from scheduler.placing.data_times import DataTimes, Seconds
 from scheduler.placing.places import level_name
 from scheduler.policies.timeline import Brief, Timeline
 from scheduler.types import DeviceKey, Option
@@ -89,6 +91,8 @@ class Group:
             self._free_now = np.empty(len(self.sites))
             self._most_now = float(self.most)
             """No site has more devices free now: what is planned never comes back."""
+            self._ways: dict[DataWay, Seconds] = {}
+            """Seconds until some data are at each site."""
 
     def may_start_now(self, width: int) -> bool:
         """Whether so many devices could be free now in some site; False is certain."""
@@ -129,18 +133,29 @@ class Group:
             found = self._on[nodes] = frozenset(self._numbers[name] for name in nodes if name in self._numbers)
         return found
 
-    def _soonest(self, width: int, level: int) -> Iterator[GangSite]:
+    def _soonest(self, width: int, level: int, later_s: Seconds | float = 0.0) -> Iterator[GangSite]:
+        """Sites that are ready first, each so much later."""
         for index in self._stale:
             devices = self.sites[index].devices
             self._ready[:, index] = devices.ready(self.most)
             self._free_now[index] = devices.free_now
         self._stale.clear()
         self._most_now = float(self._free_now.max())
-        ready = np.where(self._levels >= level, self._ready[width], np.inf)
+        ready = np.where(self._levels >= level, self._ready[width] + later_s, np.inf)
         first_s = float(ready.min())
         if math.isfinite(first_s):
             for found in np.flatnonzero(ready == first_s)[:FEW]:
                 yield self.sites[int(found)]
+
+    def quickest(self, width: int, level: int, data: DataWay, times: DataTimes) -> Iterable[GangSite]:
+        """Of many sites those where such a gang could begin first, its data brought before; `candidates` has all of
+        few."""
+        if not self.is_large or width > self.most:
+            return ()
+        ways = self._ways.get(data)
+        if ways is None:
+            ways = self._ways[data] = times.to_each(data, [site.name for site in self.sites])
+        return self._soonest(width, level, ways)
 
     def changed(self, site: GangSite) -> None:
         """Something was planned there."""

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from django.conf import settings
 
 from harness.broker import task_send
-from harness.jobs.control.views import Facts, dataset_of
+from harness.jobs.control.data_ways import dataset_of
+from harness.jobs.control.views import Facts
 from harness.pool.services import node_queue
 from scheduler.placing.foreseen import foreseen
 from scheduler.types import Decision

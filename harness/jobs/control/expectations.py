@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.broker import publish_job
-from harness.jobs.control.views import Facts, dataset_of
+from harness.jobs.control.data_ways import dataset_of
+from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
 from scheduler.placing.obstacles import NEVER

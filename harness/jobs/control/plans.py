@@ -10,11 +10,11 @@ from dataclasses import replace
 from django.conf import settings
 
 from codegen.modes import MODES, ONE_PROCESS, SEVERAL, STAGED
+from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.disk import OnDisk
 from harness.jobs.control.gangs import MEASURED, shared_out
 from harness.jobs.control.spread import addresses_of, network_of
 from harness.jobs.control.telemetry import number_of
-from harness.jobs.control.views import dataset_of
 from harness.jobs.models import Allocation, Job, JobAttempt, ResourceSample
 from harness.jobs.options import wanted_devices, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level

@@ -6,12 +6,13 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from django.db.models import Q
 from django.utils import timezone
 
+from harness.jobs.control.data_ways import NO_WAYS, DataWays, dataset_of, with_data
 from harness.jobs.control.held import Held, held_read, names_at_start
 from harness.jobs.control.losses import Losses, losses_read
 from harness.jobs.models import Job
@@ -63,6 +64,8 @@ class Facts:
     """Devices that are shown as free, and that runs which become narrower still hold."""
     caches: Mapping[str, NodeCache] = field(default_factory=dict)
     """Of the nodes that do not see the store, by name."""
+    ways: DataWays = NO_WAYS
+    """Of the data of these jobs."""
 
     def name_for(self, reader: Job, job_id: str) -> str:
         """What those who see `reader` may know another job by."""
@@ -96,9 +99,10 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
     views = [view for view in found if view is not None]
     jobs = {job.pk: job for job in [*queued, *running]}
     pool, caches = pool_view(now, setting, holding), caches_get()
+    ways = DataWays(caches, setting.data_mib_per_s, {dataset_of(job) for job in jobs.values()})
     return Facts(
         jobs=jobs,
-        views=tuple(_with_data(views, jobs, pool, caches) if caches else views),
+        views=tuple(with_data(views, jobs, pool, ways, now.timestamp()) if caches else views),
         pool=pool,
         quotas=quotas_view(),
         setting=setting,
@@ -106,27 +110,8 @@ def facts_read(*, with_delayed: bool = False) -> Facts:
         queued=frozenset(job.pk for job in queued if with_delayed or not _is_delayed(job, now)),
         coming=frozenset(one.device_id for one in everything if one.leaves),
         caches=caches,
+        ways=ways,
     )
-
-
-def _with_data(
-    views: Sequence[JobView], jobs: Mapping[str, Job], pool: PoolView, caches: Mapping[str, NodeCache]
-) -> list[JobView]:
-    """The jobs with the nodes that have their data: those that report so, and all that see the store."""
-    store = frozenset(node.name for node in pool.nodes if node.name not in caches)
-    holders: dict[str, list[str]] = defaultdict(list)
-    for name, cache in caches.items():
-        for dataset in cache.datasets:
-            holders[dataset].append(name)
-    on = {dataset: store.union(names) for dataset, names in holders.items()}
-    return [
-        view if view.running else replace(view, data_on=on.get(dataset_of(jobs[view.job_id]), store)) for view in views
-    ]
-
-
-def dataset_of(job: Job) -> str:
-    """SHA-256 of what was uploaded, by which the job's data are named in the store."""
-    return job.dataset_sha256 or job.dataset.sha256
 
 
 def _view_or_none(

@@ -1,0 +1,85 @@
+"""`DataTimes`: how long the data of jobs are on their way to the places of one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from scheduler.data_way import LEAST_S, DataWay
+from scheduler.placing.places import level_name
+from scheduler.types import JobView, Option, PoolView, count_of
+
+Seconds = np.ndarray[tuple[int], np.dtype[np.float64]]
+Numbers = np.ndarray[tuple[int], np.dtype[np.intp]]
+_Devices = tuple[str, str, object]
+
+
+class DataTimes:
+    """A place is a node; where gangs span nodes, all of one sandbox level. Lives within one decision."""
+
+    def __init__(self, pool: PoolView) -> None:
+        """Nothing is looked at before a job asks."""
+        self._pool = pool
+        self._numbers: dict[str, int] = {}
+        """Node -> its place in what follows."""
+        self._inverse: dict[int, tuple[Mapping[str, float], Seconds]] = {}
+        """Identity of rates -> (themselves, seconds per byte to each node)."""
+        self._seconds: dict[DataWay, Seconds] = {}
+        """To each node."""
+        self._levels: dict[tuple[str, _Devices], Numbers] = {}
+        """Nodes of a level that have such devices."""
+        self._known: dict[tuple[DataWay, str, _Devices], float] = {}
+
+    def to_s(self, job: JobView, option: Option, place: str) -> float:
+        """Seconds until the job's data are there. Of several nodes that with the longest way counts, since nobody knows
+        yet which ones it gets; a job that runs has its data where it runs."""
+        data = job.data
+        if data is None:
+            return 0.0
+        if not self._pool.spans_nodes:
+            return 0.0 if job.running is not None and place in job.running.nodes else data.to_s(place)
+        devices = (option.kind, option.model_name, option.parts)
+        found = self._known.get((data, place, devices))
+        if found is None:
+            ways = self._to_nodes(data)[self._level(place, option, devices)]
+            found = self._known[data, place, devices] = float(ways.max(initial=0.0))
+        return found
+
+    def to_each(self, data: DataWay, nodes: Sequence[str]) -> Seconds:
+        """The same for many nodes at once, to which the data go."""
+        ways = self._to_nodes(data)
+        return ways[[self._numbers[name] for name in nodes]]
+
+    def _to_nodes(self, data: DataWay) -> Seconds:
+        found = self._seconds.get(data)
+        if found is not None:
+            return found
+        if not self._numbers:
+            self._numbers = {node.name: number for number, node in enumerate(self._pool.nodes)}
+        seconds = data.size_bytes * self._per_byte(data.bytes_per_s)
+        for name, share in data.arrived.items():
+            if name in self._numbers:
+                seconds[self._numbers[name]] *= 1.0 - share
+        seconds[[self._numbers[name] for name in data.on if name in self._numbers]] = 0.0
+        seconds[seconds < LEAST_S] = 0.0
+        self._seconds[data] = seconds
+        return seconds
+
+    def _per_byte(self, rates: Mapping[str, float]) -> Seconds:
+        known = self._inverse.get(id(rates))
+        if known is None:
+            inverse = [1.0 / rates[name] if name in rates else 0.0 for name in self._numbers]
+            known = self._inverse[id(rates)] = (rates, np.array(inverse))
+        return known[1]
+
+    def _level(self, place: str, option: Option, devices: _Devices) -> Numbers:
+        found = self._levels.get((place, devices))
+        if found is None:
+            numbers = [
+                number
+                for number, node in enumerate(self._pool.nodes)
+                if node.takes_work and level_name(node.sandbox_level) == place and count_of(node.counts, option)
+            ]
+            found = self._levels[place, devices] = np.array(numbers, dtype=np.intp)
+        return found

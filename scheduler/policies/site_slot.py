@@ -1,0 +1,73 @@
+"""`Slot`: a job's place in a plan; `first_slot`: the first one of a job whose data are not everywhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from scheduler.data_way import still_to_come_s
+from scheduler.policies.site_groups import GangSite, Parts
+from scheduler.types import JobView, Option
+
+
+class Slot(NamedTuple):
+    """A job's place in the plan."""
+
+    option: Option
+    site: GangSite
+    """Of a mixture the first one."""
+    start_s: float
+    end_s: float
+    """By the upper end of the estimate, its data brought before."""
+    parts: Parts = ()
+    """Of a mixture: all its sites, and the devices in each."""
+    goes_on: bool = False
+    """On devices that it holds, whatever they are reserved for."""
+    data_s: float = 0.0
+    """Of which its data are on their way there."""
+
+    def finish_s(self, job: JobView, now_s: float) -> float:
+        """By the middle of the estimate. Data can be sent ahead to a node, but not to nodes that nobody knows yet."""
+        wait_s = self.start_s - now_s if self.site.name else 0.0
+        return self.start_s + still_to_come_s(self.data_s, wait_s) + job.left_s(self.option)
+
+
+class Reach(NamedTuple):
+    """When a job may start, and by when it has to be done."""
+
+    run_s: float
+    """Upper end of its run."""
+    latest_s: float
+    """Of its start."""
+    by_s: float
+    """Of its end, its data brought before."""
+    now_s: float
+    ends_first: bool
+    """The slot that ends first, not that which starts first. Of jobs that are placed the latter: else they would wait
+    for a node with their data for as long as who runs there takes longer than was told."""
+
+
+StartOf = Callable[[Parts, float, float], float]
+"""(sites, seconds, latest start) -> the first start there; infinite: none."""
+
+
+def first_slot(
+    option: Option, places: Iterable[Parts], reach: Reach, start_of: StartOf, data_s_of: Callable[[str], float]
+) -> Slot | None:
+    """The first slot in any of the places. `data_s_of`: of a place by its name."""
+    best: Slot | None = None
+    best_s = math.inf
+    for parts in places:
+        site = parts[0][0]
+        data_s = data_s_of(site.hint)
+        whole_s = data_s + reach.run_s
+        start_s = start_of(parts, whole_s, min(reach.latest_s, reach.by_s - whole_s))
+        compared_s = start_s + data_s if reach.ends_first else start_s
+        if compared_s < best_s:
+            best_s = compared_s
+            mixed = parts if len(parts) > 1 or option.parts else ()
+            best = Slot(option, site, start_s, start_s + whole_s, mixed, data_s=data_s)
+            if compared_s <= reach.now_s:
+                break
+    return best
