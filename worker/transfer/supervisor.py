@@ -42,7 +42,8 @@ class CarryingSupervisor(Supervisor):
             self.seen.pause_overdue = self.seen.pause_wanted  # there is nothing to save yet
             return
         self.plan = self.attempt.plan
-        self.warden.begin(self.attempt, time.monotonic())
+        self.started_s = time.monotonic()  # the way of the data is no part of the start: it has a figure of its own
+        self.warden.begin(self.attempt, self.started_s)
         self.emit(EventKind.NOTE, **note)
         super()._start()
 
