@@ -14,6 +14,7 @@ from django.utils import timezone
 from harness.accounts.models import Project
 from harness.calibration.known import device_models
 from harness.estimates.before import tests_told, with_tests
+from harness.estimates.bringing import bringing_notes, with_bringing
 from harness.estimates.models import OfferRow
 from harness.estimates.openings import Key, device_key, openings_read, reservations_now
 from harness.estimates.over_nodes import link_notes, links_read, over_nodes
@@ -244,7 +245,7 @@ def offer_compute(
         return earliest_together_s(openings.held, openings.capacity, wanted, run_s=run_s, now_s=now_s)
 
     rest = {way.allocation: estimates[way.allocation].of_share(left) for way in ways}
-    ways = with_promises(row, ways, rest)
+    ways = with_bringing(row, with_promises(row, ways, rest), groups)
     offer = recommend(
         ways, estimate_of=lambda way: rest[way.allocation], start_of=start_of, now_s=now_s,
         deadline_s=deadline_at.timestamp() if deadline_at else None, wish=wish,
@@ -256,7 +257,7 @@ def offer_compute(
     guessed = openings.guessed and any(way.promised is None for way in ways)
     notes += _notes(list(estimates.values()), guessed, probes or {}) + _declared_note(groups)
     notes += link_notes(ways, links_read(ways), workload) + _reserved_note(project)
-    notes += _looks_notes(probes or {}) + tests_told(offer)
+    notes += _looks_notes(probes or {}) + tests_told(offer) + bringing_notes(offer.lines)
     return offer, ([_ONLY] if only is not None else []) + notes
 
 

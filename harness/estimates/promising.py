@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from django.utils import timezone
 
+from harness.estimates.bringing import dataset_of_offer
 from harness.estimates.models import OfferRow
 from harness.jobs.control.views import facts_read
 from scheduler.admit import promisable
@@ -64,6 +65,7 @@ def _ask(
         submitted_s=facts.now_s,
         project=row.project_id or "",
         minimum_sandbox_level=facts.setting.minimum_sandbox_level(own_code=job is not None and job.own_code),
+        data=facts.ways.of(dataset_of_offer(row)),
     )
     ready_s = {options[way.allocation]: facts.now_s + way.before.time_s for way in ways}
     return promisable(

@@ -31,7 +31,7 @@ from harness.pages.job_view import elapsed_s
 from scheduler.estimation.values import Interval
 from scheduler.offers.recommend import takes
 from scheduler.offers.values import Mark, Offer, OfferLine
-from scheduler.offers.words import energy_range_words, energy_words
+from scheduler.offers.words import bringing_words, energy_range_words, energy_words
 from worker.states import TERMINAL, JobState
 from worker.words import duration_words, size_words, step_words
 
@@ -65,6 +65,8 @@ class Shown:
 
     view: LineView
     mode_says: str
+    data: str
+    """What brings its data; empty where nothing is brought."""
     run: str
     run_range: str
     memory: str
@@ -138,6 +140,7 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
     return Shown(
         view=view,
         mode_says=MODE_WORDS.get(view.line.allocation.mode, ""),
+        data=bringing_words(view.line.bringing),
         run=_expected(cost.run_s.mid),
         run_range=_range(cost.run_s, _expected),
         memory=size_words(cost.peak_bytes.mid),

@@ -32,6 +32,8 @@ from harness.jobs.selectors import job_get
 from harness.moments import moment_of
 from harness.responses import chunks_response
 from scheduler.estimation.values import values_of
+from scheduler.offers.values import OfferLine
+from scheduler.offers.words import bringing_words
 
 router = Router()
 jobs_router = Router()
@@ -152,13 +154,21 @@ def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
     finish = line.finish_s
     return {
         **{key: body[key] for key in _ESTIMATE_FIELDS},
-        "energy_j": values_of(line.energy_j), "test_s": line.before_s,
+        "energy_j": values_of(line.energy_j), "test_s": line.before_s, **_data(line),
         "place": view.place, "words": view.words, "device": way.kind, "device_model": way.model_name,
         "count": way.count, "mode": way.mode, "batch_split": list(way.batch_split), "start": moment_of(line.start_s),
         "finish_low": moment_of(finish.low if finish else None), "finish": moment_of(finish.mid if finish else None),
         "finish_high": moment_of(finish.high if finish else None), "memory_limit_bytes": line.memory_limit_bytes,
         "offered": line.feasible, "hindrance": line.hindrance, "why": line.why, "frontier": line.frontier,
         "marks": list(line.marks), "chance": line.chance(deadline_s) if deadline_s is not None else None,
+    }  # fmt: skip
+
+
+def _data(line: OfferLine) -> dict[str, Any]:
+    found = line.bringing
+    return {
+        "data_s": found.seconds, "data_bytes": found.size_bytes, "data_node": found.node, "data_basis": found.basis,
+        "data_words": bringing_words(found),
     }  # fmt: skip
 
 

@@ -228,6 +228,8 @@ def _why(line: Json, style: str) -> Text:
         said.append(Text(line["why"], style=style))
     elif line["frontier"] and not said:
         said.append(Text("frontier", style=style))
+    if line["data_words"]:
+        said.append(Text(line["data_words"], style=style))
     return Text(", ").join(said)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.client.cli.offers import _basis, _energy
+from harness.storage.models import ContentSize
 from tests.factory_offers import offer_make, workload_make
 from tests.harness.client.conftest import Dlh
 
@@ -106,6 +107,18 @@ def test_a_line_of_a_jobs_offer_is_taken(dlh: Dlh, job: Any, node_make: Any) -> 
     job.refresh_from_db()
     assert job.spec["resources"]["count"] == 2
     assert job.options
+
+
+def test_the_table_names_the_way_of_the_data_to_a_node_that_does_not_have_them(
+    dlh: Dlh, job: Any, node_make: Any
+) -> None:
+    sizes = {"source_bytes": 1, "packed_bytes": 600 << 20, "measured_at": datetime.now(UTC)}
+    ContentSize.objects.update_or_create(sha256=job.dataset.sha256, defaults=sizes)
+    node_make("far", cpus=1, description={"cache": {"datasets": []}})
+    offer_make(job.owner, job)
+    ended = dlh("jobs", "offer", job.pk)
+    assert "1 min to bring 600 MiB to node far (assumed)" in " ".join(ended.out.split())
+    assert "Data come to node far at 10 MiB/s" in " ".join(ended.err.split())
 
 
 def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dlh, job: Any, node_make: Any) -> None:

@@ -1,0 +1,88 @@
+"""The way of the data to nodes that do not have them, as an offer counts and tells it. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from harness.estimates.models import OfferRow
+from harness.jobs.control.data_ways import DataWays, dataset_of
+from harness.pool.caches import caches_get
+from harness.pool.models import Node
+from harness.pool.services import pool_setting_get
+from scheduler.estimation.values import Basis
+from scheduler.offers.bringing import Bringing
+from scheduler.offers.values import Candidate, DeviceGroup, OfferLine
+from worker.words import size_words
+
+_ASSUMED = (
+    "Data come to {} at {}/s: that is assumed until it has fetched a dataset, and an admin can set it on the pool page."
+)
+
+
+def dataset_of_offer(row: OfferRow) -> str:
+    """The dataset of what is priced, by its name in the store; empty for a workload from outside, which tells none."""
+    if row.job is not None:
+        return dataset_of(row.job)
+    return row.inspection.dataset_sha256 if row.inspection else ""
+
+
+def with_bringing(row: OfferRow, ways: tuple[Candidate, ...], groups: Sequence[DeviceGroup]) -> tuple[Candidate, ...]:
+    """The ways with what brings the data: to the node that is planned, else to that with the longest way of all on
+    which the job may be put."""
+    dataset, caches = dataset_of_offer(row), caches_get()
+    if not dataset or not caches:
+        return ways
+    known = DataWays(caches, pool_setting_get().data_mib_per_s, [dataset])
+    if (data := known.of(dataset)) is None:
+        return ways
+    places = _Places(groups)
+
+    def brought(way: Candidate) -> Candidate:
+        nodes = [way.promised.node] if way.promised and way.promised.node else places.of(way)
+        found = {node: data.to_s(node) for node in nodes}
+        longest = max(found, key=lambda node: (found[node], node), default="")
+        if not found.get(longest):
+            return way
+        bringing = Bringing(
+            seconds=found[longest], least_s=min(found.values()), node=longest, basis=known.basis(longest),
+            size_bytes=round(data.size_bytes * (1.0 - data.arrived.get(longest, 0.0))),
+        )  # fmt: skip
+        return replace(way, bringing=bringing)
+
+    return tuple(map(brought, ways))
+
+
+class _Places:
+    """Which nodes a way may be put on, by name."""
+
+    def __init__(self, groups: Sequence[DeviceGroup]) -> None:
+        self._names = dict(Node.objects.values_list("pk", "name"))
+        self._groups = {(group.kind, group.model_name): group for group in groups}
+
+    def of(self, way: Candidate) -> list[str]:
+        """All of the devices' models where a gang may span nodes, else those that have all of it."""
+        allocation = way.allocation
+        parts = allocation.parts or ((allocation.model_name, allocation.count),)
+        inside = [(self._groups[allocation.kind, name], count) for name, count in parts]
+        if way.over_nodes or any(group.spans_nodes for group, _ in inside):
+            return self._named({node for group, _ in inside for node in group.nodes})
+        fitting = [
+            {node for node, size in zip(group.nodes, group.sizes, strict=True) if size >= count}
+            for group, count in inside
+        ]
+        return self._named(set.intersection(*fitting))
+
+    def _named(self, nodes: Iterable[str]) -> list[str]:
+        return [self._names[node] for node in nodes if node in self._names]
+
+
+def bringing_notes(lines: Sequence[OfferLine]) -> list[str]:
+    """Of each rate that nobody has measured."""
+    assumed: Mapping[str, Bringing] = {
+        line.bringing.node: line.bringing for line in lines if line.bringing.basis is Basis.ASSUMED
+    }
+    return [
+        _ASSUMED.format(f"node {node}", size_words(found.size_bytes / found.seconds))
+        for node, found in sorted(assumed.items())
+    ]
