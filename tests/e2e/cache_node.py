@@ -51,16 +51,16 @@ def node_lose(stack: RunningStack, job: str) -> None:
 
 @contextmanager
 def second_node(
-    first: RunningStack, folder: Path, before: Sequence[str] = (), *, beside: bool = False
+    first: RunningStack, folder: Path, before: Sequence[str] = (), *, beside: bool = False, url: str = ""
 ) -> Iterator[Path]:
-    """The home of a node that has joined. `before`: what its command follows.
+    """The home of a node that has joined. `before`: what its command follows; `url`: of the portal, as it reaches it.
 
     The first one takes no more jobs, unless the second is to work `beside` it.
     """
     home = folder / "second"
     first.post("/pool/nodes", {"name": "second"})
     token = first.post("/pool/nodes/second/token", {})["token"]
-    command = [*DLH, "node", "join", first.url, token, "--home", str(home), "--cache", str(home / "cache")]
+    command = [*DLH, "node", "join", url or first.url, token, "--home", str(home), "--cache", str(home / "cache")]
     with (folder / "second.txt").open("wb") as output:
         agent = subprocess.Popen(
             [*before, *command, "--address", "127.0.0.3", "--json"], env=clean_environment(home, DLH_NODE_CORES="1"),
