@@ -63,8 +63,11 @@ def memory_taught(model: MemoryModel, seen: Sequence[PeakSeen]) -> MemoryModel:
     if not seen:
         return plain
     logs = np.array([math.log(one.peak_bytes / predict_peak(model.coefficients, one.workload)) for one in seen])
-    usual = float(np.median(logs)) if len(logs) >= FEW else 0.0
-    kept = [number for number, log in enumerate(logs) if abs(log - usual) <= BELIEVED]
+    ran_out = np.array([one.ran_out for one in seen])
+    # Who had less than was foretold ran out whatever it would have taken: that says nothing of what is usual.
+    told = logs[~ran_out | (logs > 0.0)]
+    usual = float(np.median(told)) if len(told) >= FEW else 0.0
+    kept = np.flatnonzero((np.abs(logs - usual) <= BELIEVED) | (ran_out & (logs < usual))).tolist()
     lessons = PeakLessons(
         makeups=tuple(tuple(map(float, _makeup(model, seen[number].workload))) for number in kept),
         log_ratios=tuple(float(logs[number]) for number in kept),

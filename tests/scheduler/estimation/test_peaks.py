@@ -119,6 +119,22 @@ def test_running_out_of_less_than_was_foretold_says_nothing() -> None:
     assert ratio(memory_taught(MODEL, [*finished, *small]), works[0]) == ratio(memory_taught(MODEL, finished), works[0])
 
 
+def test_jobs_that_had_far_too_little_say_nothing_of_what_is_usual() -> None:
+    """Somebody tries again and again with a limit that nothing fits into: what finished jobs teach is not lost by it."""
+    finished = seen(pictures(5), 0.8)
+    tries = seen(pictures(8, seed=3), 0.05, ran_out=True)
+    (other,) = pictures(1, seed=5)
+    alone, beside = memory_taught(MODEL, finished), memory_taught(MODEL, finished + tries)
+    assert ratio(beside, other) == ratio(alone, other)
+    assert beside.lessons.n_left_out == 0
+
+
+def test_jobs_that_all_ran_out_of_far_more_than_was_foretold_are_believed_together() -> None:
+    taught = memory_taught(MODEL, seen(pictures(6), 4.0, ran_out=True))
+    (other,) = pictures(1, seed=5)
+    assert taught.lessons.n_left_out == 0 and ratio(taught, other).high > 4.0
+
+
 def test_a_wild_job_is_left_out_and_counted() -> None:
     work = pictures(1)[0]
     alone = memory_taught(MODEL, seen([work], 20.0))
