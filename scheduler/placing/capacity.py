@@ -64,13 +64,24 @@ def _as_running(job: JobView, options: tuple[Option, ...], fixed: set[str]) -> J
     if running is None:
         return job
     if job.can_pause and not fixed.intersection(running.device_ids):
-        held = (running.option.key, running.option.count)
-        if len(options) < len(job.options) and all((option.key, option.count) != held for option in options):
-            options = (*options, running.option)
-        return job if len(options) == len(job.options) else replace(job, options=options)
+        if len(options) == len(job.options):
+            return job
+        return replace(job, options=_with_held(job, options, running.option))
     if not job.can_pause and len(job.options) == 1 and job.options[0] is running.option:
         return job
     return replace(job, options=(running.option,), can_pause=False)
+
+
+def _with_held(job: JobView, options: tuple[Option, ...], running: Option) -> tuple[Option, ...]:
+    """`options`, and what it holds where none of them is that: in the job's own order, or last."""
+
+    def is_held(option: Option) -> bool:
+        return (option.key, option.count) == (running.key, running.count)
+
+    if any(map(is_held, options)):
+        return options
+    found = tuple(option for option in job.options if option in options or is_held(option))
+    return found if any(map(is_held, found)) else (*found, running)
 
 
 def _fixed_devices(pool: PoolView, now_s: float) -> set[str]:

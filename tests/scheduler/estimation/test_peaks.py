@@ -120,7 +120,7 @@ def test_running_out_of_less_than_was_foretold_says_nothing() -> None:
 
 
 def test_jobs_that_had_far_too_little_say_nothing_of_what_is_usual() -> None:
-    """Somebody tries again and again with a limit that nothing fits into: what finished jobs teach is not lost by it."""
+    """Somebody tries again and again with a limit that nothing fits into: finished jobs still teach."""
     finished = seen(pictures(5), 0.8)
     tries = seen(pictures(8, seed=3), 0.05, ran_out=True)
     (other,) = pictures(1, seed=5)
