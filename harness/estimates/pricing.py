@@ -26,8 +26,9 @@ from harness.pool.selectors import span_problem
 from harness.pool.services import pool_setting_get
 from harness.rates.wishes import untested_steps
 from scheduler.estimation.doubt import twice_words
-from scheduler.estimation.estimate import Probe, estimate_all
+from scheduler.estimation.estimate import estimate_all
 from scheduler.estimation.pipelines import PIPELINE
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.kinds import real_name

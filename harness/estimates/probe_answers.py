@@ -34,7 +34,7 @@ from harness.pool.models import Reservation
 from harness.pool.power import WATTS_MAX
 from harness.pool.reservations import reservation_prolong, reservation_release
 from scheduler.estimation.doubt import is_far, is_uneven
-from scheduler.estimation.estimate import Probe
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.offers.values import allocation_from
 from scheduler.workload import OpClass, Operator, Workload

@@ -24,7 +24,7 @@ from harness.pool.models import Device, DeviceKind, NodeState, Quota, Reservatio
 from harness.pool.reservations import reservation_hold
 from harness.pool.services import node_queue
 from harness.pool.turn import facts_change
-from scheduler.estimation.estimate import Probe
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation
 from scheduler.kinds import real_name
 from scheduler.offers.values import allocation_from

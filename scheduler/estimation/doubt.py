@@ -9,8 +9,9 @@ import math
 from statistics import median
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.estimate import Probe, probe_factor
+from scheduler.estimation.estimate import probe_factor
 from scheduler.estimation.intervals import log_range
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.ranks import step_times
 from scheduler.estimation.steps import Steps
 from scheduler.workload import Workload

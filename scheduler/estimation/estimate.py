@@ -8,63 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
 from codegen.modes import STAGED
-from scheduler.estimation.calibration import MOST
-from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
+from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.intervals import LEVEL, log_range
+from scheduler.estimation.notes import note
 from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.pipelines import staged_times
+from scheduler.estimation.probe import PROBE_RANGE, Probe
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
 from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval
 from scheduler.workload import Workload, totals_at_batch
-from worker.words import counted
 
-PROBE_RANGE = 0.04
-"""Half width of the log range that one real step leaves at the very allocation it was made on."""
 PROBE_MOVED_RANGE = 0.08
 """More of it where the probe ran on another allocation of the same kind of device: the rest of the formula counts."""
 PROBE_PEAK_HEADROOM = 1.1
 """A peak seen in a few steps is nearly the peak of the run: evaluation and checkpoints may need a little more."""
 BASIS_ORDER = (Basis.MEASURED, Basis.MODELLED, Basis.ASSUMED)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    """One to three real steps of the very program. Raises `ValueError` for figures that cannot be."""
-
-    allocation: Allocation
-    """What it ran on."""
-    step_s: tuple[float, ...]
-    """Warm-up left out."""
-    peak_bytes: float | None = None
-    """Of one rank, above the idle process."""
-    start_s: float | None = None
-    """From the start of the process to the first step, where it was seen."""
-    evaluation_row_s: float | None = None
-    """Of one row in a forward pass as between epochs."""
-    load_row_s: float | None = None
-    """Of one row to be read and made ready."""
-    power_w: float | None = None
-    """All devices that it ran on, read while it ran."""
-    left_out_s: tuple[float, ...] = ()
-    """Steps of another look that took longer: see `scheduler.estimation.doubt`."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Kind and model of the device that it ran on."""
-        return (self.allocation.kind, self.allocation.model_name)
-
-    def __post_init__(self) -> None:
-        """Refuse what no probe gives."""
-        others = (self.peak_bytes, self.start_s, self.evaluation_row_s, self.load_row_s, self.power_w)
-        values = [*self.step_s, *(value for value in others if value is not None)]
-        if not self.step_s or not all(0 < value <= MOST for value in values):
-            raise ValueError(f"a probe needs figures above 0 up to {MOST:g}, not {values}")
 
 
 def worst(*bases: Basis) -> Basis:
@@ -161,7 +125,7 @@ def _step_interval(
 ) -> tuple[Interval, Basis]:
     mid = time.step_s * factor
     if probe is not None:
-        half = PROBE_RANGE + _probe_spread(probe)
+        half = PROBE_RANGE + probe.spread
         basis = Basis.MEASURED
         if probe.allocation != allocation:
             half += PROBE_MOVED_RANGE * abs(math.log2(_ways_apart(probe.allocation, allocation)))
@@ -178,13 +142,6 @@ def _extra_bases(model: DeviceModel, allocation: Allocation) -> list[Basis]:
     if len(allocation.batch_split) > 1:
         return [model.contention_basis, model.ranks_link.basis]
     return [model.parallel_basis] if allocation.threads > 1 and model.kind == "cpu" else []
-
-
-def _probe_spread(probe: Probe) -> float:
-    """How far the probe's own steps lie apart."""
-    if len(probe.step_s) < 2:
-        return PROBE_RANGE
-    return 0.5 * math.log(max(probe.step_s) / min(probe.step_s))
 
 
 def _ways_apart(first: Allocation, second: Allocation) -> float:
@@ -271,40 +228,3 @@ def _device_power(model: DeviceModel, allocation: Allocation, probe: Probe | Non
     return probe.power_w / probe.allocation.count, (
         Basis.MEASURED if probe.allocation == allocation else Basis.MODELLED
     )
-
-
-def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str:
-    """What the figures rest on, in words."""
-    said = []
-    if probe is not None:
-        words = "on this very allocation" if probe.allocation == allocation else "on another allocation"
-        said.append(f"{counted(len(probe.step_s), 'real step')} of this program {words}")
-    if model.n_points:
-        said.append(f"{model.n_points} calibration points of {model.model_name}")
-    elif model.transferred is not None:
-        whose = f"a calibration of {model.transferred.model_name} that ships with the harness"
-        said.append(f"{whose}, so the range is wide: calibrate to measure yours")
-    elif model.basis is Basis.ASSUMED:
-        said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
-    if model.correction.n_jobs:
-        said.append(counted(model.correction.n_jobs, "finished job"))
-    if probe is not None and probe.power_w is not None:
-        said.append("power read while they were made")
-    elif model.power.basis is Basis.ASSUMED:
-        said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
-    if model.slowdown > 1.0:
-        said.append(f"emulated: steps are stretched to {model.slowdown:g} times their length, as an admin declared")
-    if model.overheads.slow_starts:
-        node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
-        slowest = f"{model.overheads.slowest_start:.1f}"
-        said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
-    if len(allocation.batch_split) > 1:
-        said += _link_words(model)
-    return "; ".join(said)
-
-
-def _link_words(model: DeviceModel) -> list[str]:
-    where = "the network" if model.nodes_link is None else "the network between the nodes"
-    if model.ranks_link.basis is Basis.ASSUMED:
-        return [f"{where} is assumed, not measured"]
-    return [] if model.nodes_link is None else [f"{where} is measured"]

@@ -16,7 +16,8 @@ from functools import lru_cache
 from itertools import chain, combinations, product
 
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.estimate import Probe, estimate_all, worst
+from scheduler.estimation.estimate import estimate_all, worst
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.split import LEAST_ROWS, Member, gang_split, lone_seconds, most_rows, rank_line
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Allocation, Estimate, Interval

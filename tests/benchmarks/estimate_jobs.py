@@ -18,8 +18,9 @@ import numpy as np
 
 from codegen.spec import Task
 from scheduler.estimation.device_model import DeviceModel
-from scheduler.estimation.estimate import Probe, estimate, run_parts
+from scheduler.estimation.estimate import estimate, run_parts
 from scheduler.estimation.learning import Finished, corrected
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts, all_rows
 from scheduler.estimation.sweep import DataShape, SweepPoint
 from scheduler.estimation.values import Allocation, Estimate

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.estimation.estimate import Probe
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.run_time import RunParts
 from tests.benchmarks.estimate_jobs import JOBS, Seen, allocations, noise_floor
 from tests.factory_offers import workload_make

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scheduler.estimation.doubt import is_far, is_uneven, twice_words
-from scheduler.estimation.estimate import Probe, estimate
+from scheduler.estimation.estimate import estimate
 from scheduler.estimation.prior import prior_for
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation
 from tests.factory_offers import workload_make
 

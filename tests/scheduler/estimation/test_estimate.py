@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimation.device_model import DeviceModel, LinkModel
-from scheduler.estimation.estimate import Probe, estimate, estimate_all
+from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel
+from scheduler.estimation.estimate import estimate, estimate_all
 from scheduler.estimation.fit import fit_device_model
 from scheduler.estimation.link import allreduce_s, fit_link
 from scheduler.estimation.prior import prior_for
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.steps import Steps
 from scheduler.estimation.values import Basis
 from tests.scheduler.made_workloads import KIND, NAME, allocation, points, true_peak, true_step_s, workload
@@ -138,6 +139,17 @@ def test_the_power_that_a_probe_read_counts_for_the_energy_and_is_called_measure
     assert on_two.energy_basis is not Basis.MEASURED, "nobody saw two of them"
     both = replace(probe, allocation=allocation(2, (32,), threads=2))
     assert estimate(work, here, PRIOR, probe=both).power_w == 1.75, "two cores drew it"
+
+
+def test_the_words_say_that_the_power_was_read_during_the_real_steps() -> None:
+    """Calibration points and finished jobs are named after them."""
+    known = replace(PRIOR, n_points=40, correction=Correction(factor=1.1, n_jobs=3))
+    probe = Probe(allocation=allocation(), step_s=(0.05,), power_w=3.5)
+    told = estimate(workload(), allocation(), known, probe=probe).note
+    assert told == (
+        "1 real step of this program on this very allocation, with the power read meanwhile; "
+        f"40 calibration points of {NAME}; 3 finished jobs"
+    )
 
 
 def test_a_probe_on_another_kind_of_device_changes_nothing(model) -> None:

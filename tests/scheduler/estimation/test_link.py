@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.estimation.device_model import DeviceModel, LinkModel
-from scheduler.estimation.estimate import Probe, estimate
+from scheduler.estimation.estimate import estimate
 from scheduler.estimation.link import allreduce_s, pair_link, spanning_link, step_sums_s
 from scheduler.estimation.prior import prior_for
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.ranks import step_time
 from scheduler.estimation.values import Basis
 from tests.scheduler.made_workloads import KIND, NAME, allocation, workload

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.estimation.estimate import Probe, estimate
+from scheduler.estimation.estimate import estimate
 from scheduler.estimation.link import pair_link
 from scheduler.estimation.prior import prior_for
+from scheduler.estimation.probe import Probe
 from scheduler.estimation.split import Member, gang_split, rank_line
 from scheduler.estimation.steps import Steps
 from scheduler.kinds import declared_name

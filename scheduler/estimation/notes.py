@@ -1,0 +1,44 @@
+"""What the figures of an estimate rest on, in words."""
+
+from __future__ import annotations
+
+from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
+from scheduler.estimation.probe import Probe
+from scheduler.estimation.values import Allocation, Basis
+from worker.words import counted
+
+
+def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str:
+    """What the figures rest on, in words."""
+    said = []
+    if probe is not None:
+        where = "on this very allocation" if probe.allocation == allocation else "on another allocation"
+        power = ", with the power read meanwhile" if probe.power_w is not None else ""
+        said.append(f"{counted(len(probe.step_s), 'real step')} of this program {where}{power}")
+    if model.n_points:
+        said.append(f"{model.n_points} calibration points of {model.model_name}")
+    elif model.transferred is not None:
+        whose = f"a calibration of {model.transferred.model_name} that ships with the harness"
+        said.append(f"{whose}, so the range is wide: calibrate to measure yours")
+    elif model.basis is Basis.ASSUMED:
+        said.append(f"nothing measured on {model.model_name} yet: manufacturer's figures, so the range is wide")
+    if model.correction.n_jobs:
+        said.append(counted(model.correction.n_jobs, "finished job"))
+    if model.power.basis is Basis.ASSUMED and (probe is None or probe.power_w is None):
+        said.append(f"power from {POOL_TABLE if model.power.source == POOL_TABLE else 'a data sheet'}")
+    if model.slowdown > 1.0:
+        said.append(f"emulated: steps are stretched to {model.slowdown:g} times their length, as an admin declared")
+    if model.overheads.slow_starts:
+        node = max(model.overheads.slow_starts, key=model.overheads.slow_starts.__getitem__)
+        slowest = f"{model.overheads.slowest_start:.1f}"
+        said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
+    if len(allocation.batch_split) > 1:
+        said += _link_words(model)
+    return "; ".join(said)
+
+
+def _link_words(model: DeviceModel) -> list[str]:
+    where = "the network" if model.nodes_link is None else "the network between the nodes"
+    if model.ranks_link.basis is Basis.ASSUMED:
+        return [f"{where} is assumed, not measured"]
+    return [] if model.nodes_link is None else [f"{where} is measured"]
