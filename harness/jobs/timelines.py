@@ -138,7 +138,8 @@ def _going(allocations: QuerySet[Allocation], until: datetime) -> list[DeviceUse
     """Uses that have not ended, as far as they are; not saved."""
     going = list(allocations.select_related("device__node", "job__project", "job__owner", "attempt").order_by("pk"))
     held = Counter((allocation.attempt_id, allocation.device.node_id) for allocation in going)
-    samples = {allocation.attempt_id: attempt_samples(allocation.attempt) for allocation in going}
+    attempts = {allocation.attempt_id: allocation.attempt for allocation in going}
+    samples = {pk: attempt_samples(attempt) for pk, attempt in attempts.items()}
     powers = powers_known({device_key(allocation.device) for allocation in going})
     return [
         use_of(item, until, samples[item.attempt_id], held[item.attempt_id, item.device.node_id], powers)

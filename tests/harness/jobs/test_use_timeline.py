@@ -8,8 +8,9 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Invalid
-from harness.jobs.timelines import HIDDEN, use_rows, window_of
+from harness.jobs.timelines import HIDDEN, job_energy, use_rows, window_of
 from harness.jobs.use_timeline import OTHERS, use_point_cells, use_series, use_timeline
+from tests.harness.jobs.helpers import run_now
 from tests.harness.jobs.test_queueing import use_make
 
 pytestmark = pytest.mark.django_db
@@ -36,6 +37,17 @@ def test_of_one_device_the_share_of_the_time_that_it_worked_is_told(job, people,
     # The window ends a moment after the use was noted, so it begins a moment before a bucket does.
     assert [round(point.devices, 1) for point in points if point.devices > 0.01] == [1.0, 1.0, 0.5]
     assert [point.starts_at for point in points] == sorted(point.starts_at for point in points)
+
+
+def test_what_a_wide_run_takes_is_read_in_as_many_queries_as_what_one_core_takes(
+    job_make, node_make, django_assert_num_queries
+):
+    node_make(cpus=5)
+    for count in (1, 4):
+        job = job_make(resources={"device": "cpu", "count": count})
+        run_now(job)
+        with django_assert_num_queries(6):
+            assert job_energy(job).power_w > 0
 
 
 def test_projects_that_a_person_does_not_see_are_nameless(job, people, node_make):
