@@ -66,9 +66,10 @@ def _learn(job: Job, attempt: JobAttempt) -> bool:
 def _limit_bytes(attempt: JobAttempt, ran: dict[str, Any]) -> int | None:
     """What its largest rank could have above an idle process; None where that is not known."""
     if ran["kind"] == DeviceKind.CUDA:
-        sizes = Device.objects.filter(kind=ran["kind"], model_name=ran["model_name"]).values_list("memory_bytes")
+        held = Device.objects.filter(uses__job=attempt.job_id, uses__token=attempt.number, kind=ran["kind"])
         told = (attempt.run_failure.traceback if attempt.run_failure else None) or ""
-        limit_bytes = min((size for (size,) in sizes), default=0) - IDLE_CUDA_BYTES if OF_GPU in told else 0
+        sizes = held.values_list("memory_bytes", flat=True)
+        limit_bytes = min(sizes, default=0) - IDLE_CUDA_BYTES if OF_GPU in told else 0
     else:
         on_node = Counter(rank.node for rank in attempt.run_plan.ranks)
         limit_bytes = attempt.run_plan.limits.memory_bytes // max(on_node.values(), default=1) - IDLE_CPU_BYTES

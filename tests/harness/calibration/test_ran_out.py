@@ -82,9 +82,24 @@ def test_a_gpu_job_counts_where_the_gpu_ran_out_and_not_its_host(ran_out: Callab
     node = Node.objects.get()
     size_bytes, name = 16 << 30, "NVIDIA T4"
     Device.objects.create(node=node, kind="cuda", index=0, model_name=name, memory_bytes=size_bytes)
-    attempt.job.uses.update(device_kind="cuda", device_model=name)
+    attempt.job.uses.update(device=Device.objects.get(model_name=name), device_kind="cuda", device_model=name)
     for told, known in (("torch.OutOfMemoryError: CUDA out of memory.", size_bytes - IDLE_CUDA_BYTES), ("", None)):
         RanOutRow.objects.all().delete()
         JobAttempt.objects.filter(pk=attempt.pk).update(failure={**attempt.failure, "traceback": told})
         assert ran_out_learn() == 1
         assert RanOutRow.objects.get().limit_bytes == known
+
+
+def test_a_gpu_job_had_what_its_own_gpu_has_and_not_what_others_of_that_name_tell(ran_out: Callable[..., Job]) -> None:
+    """Of one name there are boards of several sizes, and a driver that is not asked yet tells none."""
+    attempt, name, size_bytes = ran_out(4 << 30).attempts.get(), "NVIDIA A100", 80 << 30
+    told = {"node": Node.objects.get(), "kind": "cuda", "model_name": name}
+    own, *_ = [
+        Device.objects.create(**told, index=index, memory_bytes=memory_bytes)
+        for index, memory_bytes in enumerate((size_bytes, 40 << 30, 0))
+    ]
+    attempt.job.uses.update(device=own, device_kind="cuda", device_model=name)
+    failure = {**attempt.failure, "traceback": "torch.OutOfMemoryError: CUDA out of memory."}
+    JobAttempt.objects.filter(pk=attempt.pk).update(failure=failure)
+    assert ran_out_learn() == 1
+    assert RanOutRow.objects.get().limit_bytes == size_bytes - IDLE_CUDA_BYTES
