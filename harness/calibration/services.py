@@ -134,9 +134,9 @@ def _node(name: str, kind: str, model_name: str) -> Node:
         if found.state == NodeState.DOWN:
             raise Unavailable(f"{name} is down.", hint="Start its agent first.")
         return found
-    # Conditions of one call are about the same device.
-    named = {"devices__model_name": model_name} if model_name else {}
-    up = list(Node.objects.filter(state=NodeState.UP, devices__kind=kind, **named).distinct().order_by("name"))
+    wanted = Device.objects.filter(kind=kind, away_since=None, node__state=NodeState.UP)
+    having = wanted.filter(model_name=model_name) if model_name else wanted
+    up = list(Node.objects.filter(pk__in=having.values("node")).order_by("name"))
     what = f"{kind} {model_name}".strip()
     if not up:
         raise Unavailable(f"No node that is up has a device of the kind {what}.", hint="See the pool page.")

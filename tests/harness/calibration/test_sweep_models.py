@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from harness.calibration.holding import run_devices
 from harness.calibration.models import CalibrationRun
@@ -60,6 +61,18 @@ def test_the_model_tells_the_node_that_alone_has_it(people: SimpleNamespace, nod
     assert calibration_start(user=people.admin, kind="cuda", model_name=T4).node_name == "node-2"
     with pytest.raises(Unavailable):
         calibration_start(user=people.admin, kind="cuda", model_name="A100")
+
+
+def test_a_node_whose_device_has_gone_is_not_asked_about(
+    people: SimpleNamespace, node_make: Callable[..., Any]
+) -> None:
+    mixed(node_make, "node-1", T4)
+    mixed(node_make, "node-2", T4)
+    Device.objects.filter(node__name="node-1", kind="cuda").update(away_since=timezone.now())
+    assert calibration_start(user=people.admin, kind="cuda").node_name == "node-2"
+    Device.objects.filter(kind="cuda").update(away_since=timezone.now())
+    with pytest.raises(Unavailable, match="No node that is up has a device of the kind cuda"):
+        calibration_start(user=people.admin, kind="cuda")
 
 
 def test_each_model_is_measured_on_programs_of_its_own_size(
