@@ -216,11 +216,11 @@ class GangSites:
                     self._move(job, site, option, self.now_s, end_s, width=width, memory=memory)
                     memory = 0  # once per node, however many models the gang has there
 
-    def room_to_grow(self, job: JobView, slot: Slot, width: int, *, borrow: bool = False) -> bool:
+    def room_to_grow(self, job: JobView, slot: Slot, width: int) -> bool:
         """Whether so many more devices are free now where the job runs; a mixture stays as it is."""
         if slot.parts:
             return False
-        tokens = None if borrow else self.quotas.line(job, slot.option)
+        tokens = self.quotas.line(job, slot.option)
         return slot.site.devices.free_now >= width and (tokens is None or tokens.free_now >= width)
 
     def grow(self, job: JobView, slot: Slot, width: int) -> None:
