@@ -15,8 +15,8 @@ from django.utils import timezone
 from harness.broker import task_send_on_commit
 from harness.calibration.learning import BATCH, LOOK_BACK, ran_on
 from harness.calibration.models import RanOutRow
-from harness.estimates.pricing import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.jobs.models import Job, JobAttempt
+from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
 from worker.events import FailureCode, Outcome
 from worker.states import JobState

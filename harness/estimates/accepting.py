@@ -14,9 +14,10 @@ from codegen.spec import TaskSpec
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.errors import Conflict, Invalid
+from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow, OfferState
 from harness.estimates.offers import OFFERABLE, Asked, job_key, offer_make
-from harness.estimates.pricing import estimates_of, groups_read
+from harness.estimates.pricing import estimates_of
 from harness.estimates.probes import probes_of
 from harness.estimates.promising import option_of
 from harness.jobs.admission import job_admit_again

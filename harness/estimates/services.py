@@ -15,6 +15,7 @@ from harness.accounts.models import Role, User
 from harness.broker import task_send_on_commit
 from harness.errors import HarnessError, Invalid, Unavailable
 from harness.estimates.accepting import estimate_fixed, offer_accept, offer_again
+from harness.estimates.groups import kinds_known, most_together, option_known, option_there
 from harness.estimates.inspection import inspection_done, inspection_expire, inspection_request
 from harness.estimates.measuring import is_measured_instead, job_measure
 from harness.estimates.models import AskState, Inspection, JobEstimate, OfferRow, OfferState, ProbeRow
@@ -28,7 +29,6 @@ from harness.estimates.offers import (
     offer_settle,
     offers_settle,
 )
-from harness.estimates.pricing import kinds_known, most_together, option_known, option_there
 from harness.estimates.probe_answers import probe_complete, probe_done, probe_expire
 from harness.estimates.probes import PREFIX, probe_request, probe_told, require_no_run
 from harness.estimates.selectors import offer_priced

@@ -12,10 +12,11 @@ from django.conf import settings
 
 from harness.estimates.accepting import estimates_fixed
 from harness.estimates.before import leaves_no_time
+from harness.estimates.groups import groups_read
 from harness.estimates.inspection import inspection_request, is_late
 from harness.estimates.models import AskState, Inspection, JobEstimate
 from harness.estimates.offers import job_key
-from harness.estimates.pricing import estimates_of, groups_read
+from harness.estimates.pricing import estimates_of
 from harness.jobs import programs
 from harness.jobs.models import Job
 from harness.jobs.options import wanted_devices, wanted_memory_bytes

@@ -11,6 +11,7 @@ from functools import lru_cache
 from harness.calibration.known import device_model
 from harness.estimates.models import Inspection, JobEstimate
 from harness.jobs.models import Job
+from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, DeviceKind
 from scheduler.estimation.split import Member, gang_split, most_rows, rank_line
 from scheduler.workload import Workload
@@ -124,8 +125,6 @@ def _lines(workload: Workload | None, devices: Sequence[Device], threads: int) -
 
 def _most(workload: Workload | None, devices: Sequence[Device], rank_bytes: int) -> list[int]:
     """Rows that fit in each rank's memory; 0: not known."""
-    from harness.estimates.pricing import IDLE_CPU_BYTES, IDLE_CUDA_BYTES  # it imports plans, which imports this
-
     if workload is None:
         return [0] * len(devices)
 

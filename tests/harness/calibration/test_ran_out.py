@@ -14,8 +14,8 @@ from harness.calibration.known import device_model, ran_out_of
 from harness.calibration.learning import job_learn
 from harness.calibration.models import RanOutRow
 from harness.calibration.ran_out import ran_out_learn
-from harness.estimates.pricing import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.jobs.models import Job, JobAttempt
+from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
 from harness.pool.models import Device, Node
 from scheduler.estimation.estimate import estimate
 from tests.harness.calibration.jobs import KIND, NAME, WORK, allocation, foretell, tell

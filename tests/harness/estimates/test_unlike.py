@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Conflict
+from harness.estimates.groups import groups_read
 from harness.estimates.models import Inspection, JobEstimate, OfferRow
-from harness.estimates.pricing import groups_read
 from harness.estimates.selectors import offer_lines, offer_priced
 from harness.estimates.services import estimates_renew, inspection_answer, job_estimate, offer_accept
 from harness.jobs.control.tick import tick

@@ -1,0 +1,100 @@
+"""The kinds of device that an offer can choose among, as the pool has them now. Reads only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from django.utils import timezone
+
+from harness.accounts.models import Project
+from harness.estimates.openings import Key, device_key, reservations_now
+from harness.jobs.control.plans import MEMORY_FLOOR_BYTES, MEMORY_SHARE
+from harness.pool.idle import IDLE_CPU_BYTES, IDLE_CUDA_BYTES
+from harness.pool.models import Device, DeviceKind, Node, NodeState, Quota
+from harness.pool.selectors import span_problem
+from harness.pool.services import pool_setting_get
+from scheduler.offers.values import DeviceGroup
+from scheduler.types import Option
+
+
+def groups_read(project: Project | None, *, memory_bytes: int = 0) -> tuple[DeviceGroup, ...]:
+    """The kinds of device of nodes that take work, without devices reserved now for others, and the project's quota.
+
+    `memory_bytes`: what the person fixed for the whole run; 0: the share that goes with the devices.
+    """
+    now = timezone.now()
+    reserved = {row.node_id or row.device_id or "" for row in reservations_now(project, now)}
+    nodes: dict[Key, dict[str, list[Device]]] = defaultdict(lambda: defaultdict(list))
+    up = Node.objects.filter(state=NodeState.UP).prefetch_related("devices")
+    rows = [device for node in up for device in node.devices.all()]
+    for device in rows:
+        if device.away_since is None and device.pk not in reserved and device.node_id not in reserved:
+            nodes[device_key(device.kind, device.model_name, device.slowdown)][device.node_id].append(device)
+    cores: dict[str, int] = defaultdict(int)
+    gpus: dict[str, int] = defaultdict(int)
+    for device in rows:
+        (cores if device.kind == DeviceKind.CPU else gpus)[device.node_id] += 1
+    quotas = {row.device_kind: row.devices for row in Quota.objects.filter(project=project, may_borrow=False)}
+    setting, holding = pool_setting_get(), [node for node in up if node.devices.all()]
+    spans = setting.span_nodes and not span_problem(holding, setting.network_encryption)
+    groups = [
+        _group(key, by_node, cores, gpus, quotas.get(key[0]), memory_bytes) for key, by_node in sorted(nodes.items())
+    ]
+    return tuple(replace(group, spans_nodes=spans) for group in groups)
+
+
+def kinds_known() -> frozenset[Key]:
+    """Kind and name of every device in the pool, whether its node takes work or not."""
+    return frozenset(device_key(*row) for row in Device.objects.values_list("kind", "model_name", "slowdown"))
+
+
+def option_known(option: Option, known: Collection[Key]) -> bool:
+    """Whether the pool has such devices at all."""
+    wanted = [(option.kind, name) for name, _ in option.parts] or [option.key]
+    return not option.model_name or all(key in known for key in wanted)
+
+
+def most_together() -> dict[Key, int]:
+    """Devices of each kind and name that one job can hold at most; nodes that are down or drained count, too."""
+    sizes: dict[Key, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for kind, name, slowdown, node in Device.objects.filter(away_since=None).values_list(
+        "kind", "model_name", "slowdown", "node"
+    ):
+        sizes[device_key(kind, name, slowdown)][node] += 1
+    spans = pool_setting_get().span_nodes
+    return {key: (sum if spans else max)(by_node.values()) for key, by_node in sizes.items()}
+
+
+def option_there(option: Option, most: Mapping[Key, int]) -> bool:
+    """Whether the pool has as many of such devices as the option takes."""
+    parts = option.parts or ((option.model_name, option.count),)
+    return not option.model_name or all(most.get((option.kind, name), 0) >= count for name, count in parts)
+
+
+def _group(
+    key: Key,
+    by_node: Mapping[str, list[Device]],
+    cores: Mapping[str, int],
+    gpus: Mapping[str, int],
+    quota: int | None,
+    memory_bytes: int,
+) -> DeviceGroup:
+    kind, model_name = key
+    sizes = tuple(len(devices) for devices in by_node.values())
+    first = [devices[0] for devices in by_node.values()]
+    if kind == DeviceKind.CUDA:
+        return DeviceGroup(
+            kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node),
+            memory_bytes=min(device.memory_bytes for device in first),
+            idle_bytes=IDLE_CUDA_BYTES, quota=quota,
+            threads_per_rank=min(max(1, device.node.cpu_cores // gpus[device.node_id]) for device in first),
+        )  # fmt: skip
+    usable = [int(device.node.memory_bytes * MEMORY_SHARE) for device in first]
+    share = min(most // cores[device.node_id] for most, device in zip(usable, first, strict=True))
+    return DeviceGroup(
+        kind=kind, model_name=model_name, sizes=sizes, nodes=tuple(by_node), idle_bytes=IDLE_CPU_BYTES, quota=quota,
+        memory_bytes=0 if memory_bytes else share,
+        memory_floor_bytes=memory_bytes or min(MEMORY_FLOOR_BYTES, min(usable)),
+    )  # fmt: skip

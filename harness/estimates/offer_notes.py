@@ -1,0 +1,96 @@
+"""What an offer rests on and leaves out, in sentences. Reads only."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from django.utils import timezone
+
+from harness.accounts.models import Project
+from harness.calibration.known import device_models
+from harness.estimates.openings import Key, reservations_now
+from harness.pool.models import Device, NodeState
+from scheduler.estimation.doubt import twice_words
+from scheduler.estimation.probe import Probe
+from scheduler.estimation.values import Allocation
+from scheduler.kinds import real_name
+from scheduler.offers.recommend import reserved_offer
+from scheduler.offers.values import DeviceGroup, Offer
+from scheduler.offers.words import devices_words
+from worker.words import counted
+
+LEFT = "Times and energy are of what is left of the run, {} of it, from its newest checkpoint."
+STAGED = "No device holds the whole model with its rows, so pipelines are priced, which cut it over several."
+ONLY = (
+    "This program cannot be read without running it: its figures come from a few real steps on one device, "
+    "and nothing is known of other devices or of several at once."
+)
+GUESSED = "Start times are a guess: a job without an estimated end is using devices."
+_UNCALIBRATED = (
+    "No calibration of {} yet: its figures {}, with wide ranges. An admin can calibrate it on the pool page."
+)
+_SHEETS = "are assumed from data sheets"
+_SHIPPED = "come from a calibration of {} that ships with the harness"
+_ELSEWHERE = (
+    "What this program takes is known only for {}, where a few real steps were tried, and not of what you asked for."
+)
+
+
+def source_notes(ways: Iterable[Allocation], probes: Mapping[Key, Probe]) -> list[str]:
+    """Whose figures are those of no calibration made here."""
+    keys = {(way.kind, real_name(way.model_name)[0]) for way in ways if not way.parts}
+    models = device_models(keys - probes.keys())
+    unknown = {key: model for key, model in models.items() if not model.n_points}
+    by_source: dict[str, list[str]] = defaultdict(list)
+    for (kind, name), model in sorted(unknown.items()):
+        source = _SHIPPED.format(model.transferred.model_name) if model.transferred else _SHEETS
+        by_source[source].append(name or kind)
+    return [_UNCALIBRATED.format(", ".join(names), source) for source, names in by_source.items()]
+
+
+def looks_notes(probes: Mapping[Key, Probe]) -> list[str]:
+    """What came of probes that were made twice."""
+    return [said for (kind, name), probe in probes.items() if (said := twice_words(probe, name or kind))]
+
+
+def declared_notes(groups: Sequence[DeviceGroup]) -> list[str]:
+    """Whose speed is no property of the device."""
+    slow = [group.model_name or group.kind for group in groups if real_name(group.model_name)[1] > 1.0]
+    if not slow:
+        return []
+    return [
+        f"Emulated: {'; '.join(slow)}. Steps on these devices are stretched to that many times their length and "
+        "estimated accordingly; their power is taken to be that of the busy device."
+    ]
+
+
+def reserved_notes(project: Project | None) -> list[str]:
+    """What is left out because it is reserved, in a sentence: else a pool in calibration looks like an empty one."""
+    rows = reservations_now(project, timezone.now())
+    if not rows:
+        return []
+    until = rows[0].ends_at.strftime("%Y-%m-%d %H:%M")
+    return [
+        f"Reserved devices are not offered ({counted(len(rows), 'reservation')}, the first ends {until} UTC); "
+        "the pool's page of reservations shows for what. Ask again then."
+    ]
+
+
+def explained(
+    offer: Offer, groups: Sequence[DeviceGroup], *, project: Project | None, only: Allocation | None
+) -> Offer:
+    """The offer in other words where what it lacks has another reason than the pool itself."""
+    if not groups and (until_s := _reserved_until_s(project)) is not None:
+        offer = reserved_offer(offer, until_s)
+    if only is not None and not offer.wish.allows(only):
+        offer = replace(offer, text=_ELSEWHERE.format(devices_words(only)))
+    return offer
+
+
+def _reserved_until_s(project: Project | None) -> float | None:
+    """Unix time of the first end of what keeps this project's jobs off devices that take work; None: nothing does."""
+    there = Device.objects.filter(node__state=NodeState.UP, away_since=None).exists()
+    rows = reservations_now(project, timezone.now()) if there else []
+    return rows[0].ends_at.timestamp() if rows else None
