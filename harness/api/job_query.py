@@ -12,9 +12,9 @@ from harness.accounts.models import User
 from harness.accounts.selectors import project_get
 from harness.api.schemas.base import Moment, Strict
 from harness.jobs.columns import COMPUTED, FIELDS, columns_get
+from harness.jobs.finding import SORTS, JobFilters
 from harness.jobs.grouping import DEFAULT_FIGURE, DEFAULT_GROUP, FIGURES, GROUPS, Grouping, grouping_get
 from harness.jobs.listing import DEFAULT_SORT, Listing, listing_read
-from harness.jobs.selectors import SORTS, JobFilters
 from harness.saved_views.selectors import view_find
 from worker.states import JobState
 

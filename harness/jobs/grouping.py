@@ -15,8 +15,8 @@ from harness.accounts.access import visible_projects
 from harness.accounts.models import User
 from harness.errors import Invalid
 from harness.jobs.columns import FIELDS, METRIC, SPEC, Column, column_get, column_key
+from harness.jobs.finding import JobFilters, job_order
 from harness.jobs.models import Job
-from harness.jobs.selectors import JobFilters, job_order
 from worker.merit import larger_is_better
 
 GROUPS = ("dataset", "family", "task", "owner", "project", "state", "tags")

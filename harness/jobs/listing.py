@@ -12,8 +12,8 @@ from harness.accounts.selectors import project_get
 from harness.days import days_read
 from harness.errors import Invalid
 from harness.jobs.columns import DEFAULT, Column, columns_get
+from harness.jobs.finding import JobFilters, job_order
 from harness.jobs.grouping import DEFAULT_FIGURE, Grouping, grouping_read
-from harness.jobs.selectors import JobFilters, job_order
 
 DEFAULT_SORT = "-created"
 NAMES = (
