@@ -77,7 +77,8 @@ class Shares:
 
 
 class _Rules:
-    """The poorest project first; nobody is paused unless his project still holds the larger share afterwards."""
+    """The poorest project first; nobody is paused unless his project holds the larger share, and no smaller one
+    afterwards."""
 
     def __init__(self, jobs: Sequence[JobView], shares: Shares, now_s: float, patience_s: float) -> None:
         self.patience_s = patience_s
@@ -121,9 +122,11 @@ class _Rules:
             return victim.priority < job.priority
         if victim.job_id in borrowed:
             return True
-        option = victim.running.option
-        less = given[victim.project, option.kind] + option.count
-        return self._shares.of(victim.project, option.kind, -less) >= share
+        option, its = victim.running.option, victim.project
+        less = given[its, option.kind] + option.count
+        # Where another kind is the largest share of both, neither gets poorer by this one: it would be taken back.
+        is_richer = self._shares.of(its) > self._shares.of(job.project)
+        return is_richer and self._shares.of(its, option.kind, -less) >= share
 
     def _key(self, job: JobView) -> OrderKey:
         return order_key(job, self._now_s, self.patience_s)

@@ -80,3 +80,17 @@ def test_a_coming_reservation_stops_no_run_and_starts_nobody_in_its_stead(policy
     assert [start.job_id for start in ended.placements] == ["b"]
     late = place([job("c", way(1, run_s=101.0))], view, NOW_S, policy=policy)
     assert not late.placements and late.expected["c"][0] == COMING[0].end_s
+
+
+@every_policy
+def test_projects_that_hold_most_of_another_kind_do_not_take_the_same_core_from_each_other(policy):
+    """Half of the GPUs is the largest share of both, however many cores each has beside it."""
+    view = pool(node(cpus=4, gpus=2))
+    jobs = [
+        job("a", way(1, kind="cuda"), at=92.0, project="p"),
+        job("b", way(2), at=51.0, project="p", can_pause=True),
+        job("c", way(1), at=33.0, project="q", can_pause=True),
+        job("d", way(2), at=58.0, project="r"),
+        job("e", way(1, kind="cuda"), at=69.0, project="q"),
+    ]
+    assert comes_to_rest(jobs, view, NOW_S, policy=policy)
