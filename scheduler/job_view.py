@@ -67,6 +67,10 @@ class Option:
             return any(name == model_name for name, _ in self.parts)
         return self.model_name in {"", model_name}
 
+    def devices_in(self, memory_bytes: int) -> int:
+        """Devices of the gang for whose part of its memory so much of one node is enough."""
+        return memory_bytes * self.count // self.memory_bytes if self.memory_bytes else self.count
+
     def part_options(self) -> tuple[Option, ...]:
         """Of a mixture: each part as an option of its own, with its share of the memory."""
         found = []

@@ -133,13 +133,24 @@ class _Sizes:
 
     def _fits(self, least_level: int, option: Option, *, spans: bool) -> bool:
         if spans:
-            levels = (counts for level, counts in self._levels.items() if level >= least_level)
-            return any(count_of(counts, option) >= option.count for counts in levels)
+            return any(
+                count_of(counts, option) >= option.count and self._has_memory(level, option)
+                for level, counts in self._levels.items()
+                if level >= least_level
+            )
         return any(
             node.memory_bytes >= option.memory_bytes and count_of(counts, option) >= option.count
             for node, counts in self._nodes
             if node.sandbox_level >= least_level
         )
+
+    def _has_memory(self, level: int, option: Option) -> bool:
+        """Whether the nodes of a level have memory for as many devices as the gang needs, each for those it has."""
+        if not option.memory_bytes:
+            return True
+        here = ((node, counts) for node, counts in self._nodes if node.sandbox_level == level)
+        each = (min(count_of(counts, option), option.devices_in(node.memory_bytes)) for node, counts in here)
+        return sum(each) >= option.count
 
 
 def _add(total: dict[DeviceKey, int], counts: Mapping[DeviceKey, int]) -> None:

@@ -77,13 +77,18 @@ def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: 
 
 
 def _never_memory(nodes: Sequence[NodeNow], option: Option, spans_nodes: bool) -> WaitReason | None:
-    most_bytes = max(now.node.memory_bytes for now in nodes if spans_nodes or now.total >= option.count)
-    if spans_nodes or most_bytes >= option.memory_bytes:
+    if spans_nodes:
+        most = sum(min(now.total, option.devices_in(now.node.memory_bytes)) for now in nodes)
+        enough, asked = most >= option.count, f"{size_words(option.memory_bytes / option.count)} per device"
+        has = f"the nodes have memory for {most} of {option.count}"
+    else:
+        most_bytes = max(now.node.memory_bytes for now in nodes if now.total >= option.count)
+        enough, asked = most_bytes >= option.memory_bytes, size_words(option.memory_bytes)
+        has = f"the largest fitting node has {size_words(most_bytes)}"
+    if enough:
         return None
     return WaitReason(
-        code=WaitCode.NOT_ENOUGH_MEMORY,
-        text=f"It asks for {size_words(option.memory_bytes)}; the largest fitting node has {size_words(most_bytes)}.",
-        remedy="Clone it with less memory.",
+        code=WaitCode.NOT_ENOUGH_MEMORY, text=f"It asks for {asked}; {has}.", remedy="Clone it with less memory."
     )
 
 
