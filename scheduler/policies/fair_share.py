@@ -8,8 +8,8 @@ Within a project: priority, an admin's order, first come first served; overdue j
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.policies.order import PATIENCE_S, OrderKey, is_overdue, order_key
@@ -62,12 +62,13 @@ class Shares:
         """The job takes (1) or gives back (-1) its devices."""
         self._held.setdefault(job.project, Counter())[option.kind] += sign * option.count
 
-    def of(self, project: str, kind: str = "", more: int = 0) -> float:
-        """Dominant share of a project, if it held `more` devices of a kind."""
-        held = {k: count for k, count in self._held.get(project, _NOTHING).items() if count > 0}
-        if kind:
-            held[kind] = held.get(kind, 0) + more
-        return max([count / self._entitled(project, k) for k, count in held.items() if count > 0], default=0.0)
+    def of(self, project: str, more: Mapping[str, int] | None = None) -> float:
+        """Dominant share of a project, if it held so many `more` devices of some kinds."""
+        held = self._held.get(project, _NOTHING)
+        if more:
+            held = Counter(held)
+            held.update(more)
+        return max([count / self._entitled(project, kind) for kind, count in held.items() if count > 0], default=0.0)
 
     def _entitled(self, project: str, kind: str) -> float:
         quota = self._quotas.get(project)
@@ -98,13 +99,18 @@ class _Rules:
         """What is borrowed first, then of the richest projects what is served last."""
         if not self._running:
             return []
-        share = self._shares.of(job.project, option.kind, option.count)
-        given: Counter[tuple[str, str]] = Counter()
+        share = self._shares.of(job.project, {option.kind: option.count})
+        given: dict[str, Counter[str]] = defaultdict(Counter)
+        """Project -> what it has to give already, less than 0."""
         found: list[tuple[bool, float, int, JobView]] = []
         for victim in sorted(self._running, key=self._key, reverse=True):
-            if victim.running is None or not self._is_lesser(victim, job, share, borrowed, given):
+            if victim.running is None:
                 continue
-            given[victim.project, victim.running.option.kind] += victim.running.option.count
+            less = given[victim.project].copy()
+            less[victim.running.option.kind] -= victim.running.option.count
+            if not self._is_lesser(victim, job, share, borrowed, less):
+                continue
+            given[victim.project] = less
             found.append((victim.job_id not in borrowed, -self._shares.of(victim.project), len(found), victim))
         return [victim for *_, victim in sorted(found, key=lambda item: item[:3])]
 
@@ -115,18 +121,16 @@ class _Rules:
             self._running = [other for other in self._running if other.job_id != job.job_id]
 
     def _is_lesser(
-        self, victim: JobView, job: JobView, share: float, borrowed: set[str], given: Counter[tuple[str, str]]
+        self, victim: JobView, job: JobView, share: float, borrowed: set[str], less: Mapping[str, int]
     ) -> bool:
-        """Whether it may be paused, with what its project has to give already."""
-        if victim.project == job.project or victim.running is None:
+        """Whether it may be paused; `less`: what its project then has given, of all kinds."""
+        if victim.project == job.project:
             return victim.priority < job.priority
         if victim.job_id in borrowed:
             return True
-        option, its = victim.running.option, victim.project
-        less = given[its, option.kind] + option.count
         # Where another kind is the largest share of both, neither gets poorer by this one: it would be taken back.
-        is_richer = self._shares.of(its) > self._shares.of(job.project)
-        return is_richer and self._shares.of(its, option.kind, -less) >= share
+        is_richer = self._shares.of(victim.project) > self._shares.of(job.project)
+        return is_richer and self._shares.of(victim.project, less) >= share
 
     def _key(self, job: JobView) -> OrderKey:
         return order_key(job, self._now_s, self.patience_s)

@@ -94,3 +94,17 @@ def test_projects_that_hold_most_of_another_kind_do_not_take_the_same_core_from_
         job("e", way(1, kind="cuda"), at=69.0, project="q"),
     ]
     assert comes_to_rest(jobs, view, NOW_S, policy=policy)
+
+
+@every_policy
+def test_a_project_that_gives_of_two_kinds_is_not_left_poorer_than_who_takes(policy):
+    """Memory is short as well: a core of one of its jobs and the memory of another would do."""
+    view = pool(node(cpus=4, gpus=3, memory_gib=32))
+    jobs = [
+        job("a", way(1, memory_gib=12), at=89.0, project="r", can_pause=True),
+        job("b", way(2, memory_gib=20), at=51.0, project="q"),
+        job("c", way(1, kind="cuda", memory_gib=4), at=13.0, project="p", can_pause=True),
+        job("d", way(2), at=46.0, project="p", can_pause=True),
+        job("e", way(1, kind="cuda"), at=9.0, project="r"),
+    ]
+    assert comes_to_rest(jobs, view, NOW_S, policy=policy)
