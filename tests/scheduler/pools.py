@@ -125,6 +125,8 @@ def carry_out(decision, jobs, view, now_s):
             ),
             avoid={},
         )
+    for job_id in decision.promised:
+        by_id[job_id] = replace(by_id[job_id], promised=True)
     jobs_after = [by_id[job_.job_id] for job_ in jobs]
     return jobs_after, held_by(jobs_after, view, jobs)
 
@@ -214,6 +216,18 @@ def scene(seed):
     quotas = {name: _quota(random) for name in "pq" if random.random() < 0.5}
     view = pool(*(_node(random, number) for number in range(random.randint(0, 4))), spans=random.random() < 0.4)
     return [_lost(random, job_, view) for job_ in jobs], view, quotas
+
+
+def dated(seed):
+    """The same where some jobs have a deadline, close or far."""
+    (jobs, view, quotas), random = scene(seed), Random(seed + 1)
+    return [_dated(random, job_) for job_ in jobs], view, quotas
+
+
+def _dated(random, job_):
+    known = any(option.rate_per_s for option in job_.options)
+    dated_ = replace(job_, deadline_s=random.choice([260.0, 320.0, 500.0, 800.0, 2200.0]))
+    return dated_ if known and random.random() < 0.6 else job_
 
 
 def _lost(random, job_, view):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.place import place
 from scheduler.policies import names
 from scheduler.types import ChangeKind
-from tests.scheduler.pools import carry_out, comes_to_rest, job, node, pool, scene, way
+from tests.scheduler.pools import carry_out, comes_to_rest, dated, job, node, pool, scene, way
 
 NOW_S = 200.0
 policies = st.sampled_from(names())
@@ -159,6 +159,13 @@ def test_carried_out_and_asked_again_first_come_first_served_changes_nothing(see
 def test_decisions_come_to_rest(seed, policy):
     """Also of running jobs whose option leaves the model open: what they hold is not what is free for others."""
     jobs, view, quotas = scene(seed)
+    assert comes_to_rest(jobs, view, NOW_S, policy=policy, quotas=quotas), "it pauses and starts for ever"
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds, st.sampled_from(["deadline_energy", "deadline"]))
+def test_decisions_on_deadlines_come_to_rest(seed, policy):
+    jobs, view, quotas = dated(seed)
     assert comes_to_rest(jobs, view, NOW_S, policy=policy, quotas=quotas), "it pauses and starts for ever"
 
 
