@@ -62,8 +62,11 @@ def assign(
     found = _Assigner(jobs, pool, plan, now_s, paused).run()
     if not paused:
         return found
+    unplaced = set(found.unplaced)
     used = {name for placement in found.placements for name in placement.waits_for}
     used |= {name for change in found.changes for name in change.waits_for}
+    # What was given up for a job that cannot start even so is not for whoever comes next: he would give it back.
+    used -= {name for name in used if plan.room_for.get(name) in unplaced}
     by_id = {job.job_id: job for job in jobs}
     # Who makes room within the quota of his own project need not give devices to anybody.
     getting = [start.job_id for start in found.placements] + [move.job_id for move in found.changes if move.option]

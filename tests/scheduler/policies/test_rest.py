@@ -108,3 +108,23 @@ def test_a_project_that_gives_of_two_kinds_is_not_left_poorer_than_who_takes(pol
         job("e", way(1, kind="cuda"), at=9.0, project="r"),
     ]
     assert comes_to_rest(jobs, view, NOW_S, policy=policy)
+
+
+@every_policy
+def test_what_a_job_that_finds_no_place_made_room_is_not_given_to_a_third(policy):
+    """Where gangs span nodes memory and reservations show only when devices are looked for."""
+    view = pool(
+        node("n0", cpus=5, models={"cpu0": "A", "cpu3": "A"}, reserved={"cpu4": COMING}),
+        node("n1", cpus=0, gpus=1, memory_gib=2, level=1),
+        node("n2", cpus=1, memory_gib=32),
+        node("n3", cpus=0, gpus=1, memory_gib=2, level=1),
+        spans=True,
+    )
+    jobs = [
+        job("a", way(2), at=8.0, project="p", can_pause=True),
+        job("b", way(2), at=25.0, project="p", can_pause=True),
+        job("c", way(2, kind="cuda"), at=37.0, project="p"),
+        job("d", way(2), at=65.0, project="q"),
+        job("e", way(2, memory_gib=20), at=44.0, project="q"),
+    ]
+    assert comes_to_rest(jobs, view, NOW_S, policy=policy)
