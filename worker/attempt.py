@@ -14,7 +14,7 @@ from pathlib import Path
 from worker.address import interface_addresses, interface_of
 from worker.devices import gpus_at
 from worker.events import SUPERVISOR_RANK
-from worker.launch import LaunchConfig, LocalRank
+from worker.launch_config import LaunchConfig, LocalRank
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
 from worker.registry import sandbox_name, write_json
 from worker.sandbox import (

@@ -30,7 +30,7 @@ from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import NAME, in_process
 from tests.benchmarks.estimate_programs import write_program
 from tests.worker.runtime.samples import PROJECT
-from worker.launch import LaunchConfig, LocalRank
+from worker.launch_config import LaunchConfig, LocalRank
 from worker.words import counted
 
 MEMORY = 8 << 30

@@ -14,7 +14,7 @@ from typing import Any
 from tests.waiting import wait_for
 from tests.worker.runtime.samples import BARE, PROJECT
 from worker.elastic.width import WIDTH_FILE, Width
-from worker.launch import LaunchConfig, LocalRank
+from worker.launch_config import LaunchConfig, LocalRank
 
 
 class ElasticRanks:

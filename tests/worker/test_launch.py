@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import wait_for
-from worker import launch
-from worker.launch import LaunchConfig, LocalRank, await_port, rank_environments
+from tests.worker.launch_configs import HOSTS, config
+from worker.launch_config import LaunchConfig, LocalRank
 
-HOSTS = [("dlh-a", 2), ("dlh-b", 1)]
 CONNECT_LIMIT_S = 4.0
 SUM = """
 import os, sys, time
@@ -36,39 +34,14 @@ else:
 os.write(1, f"sum {total}\\n".encode())
 """
 IMPATIENT = f"""
-from worker import launch
-launch.CONNECT_LIMIT_S = {CONNECT_LIMIT_S}
+from worker import launch, rendezvous
+rendezvous.CONNECT_LIMIT_S = {CONNECT_LIMIT_S}
 raise SystemExit(launch.main())
 """
 
 
-def config(hostname: str = "dlh-a", **changes) -> LaunchConfig:
-    first = hostname == "dlh-a"
-    ranks = [LocalRank(rank=r, local_rank=r, stdout_fd=1, stderr_fd=2, environment={}) for r in (0, 1)]
-    if not first:
-        ranks = [LocalRank(rank=2, local_rank=0, stdout_fd=1, stderr_fd=2, environment={})]
-    defaults = {
-        "argv": [sys.executable, "-c", "pass"], "workdir": "/", "requests": "/nowhere", "status_fd": 3,
-        "backend": "horovod", "hosts": HOSTS, "hostname": hostname, "address": "127.0.0.1", "interface": "lo",
-        "ranks": ranks,
-    }  # fmt: skip
-    return LaunchConfig(**{**defaults, **changes})
-
-
 def test_the_configuration_survives_its_file() -> None:
     assert LaunchConfig.from_json(config().to_json()) == config()
-
-
-def test_horovod_ranks_are_told_their_place_in_the_world() -> None:
-    told = rank_environments(config("dlh-b"), 1234)[2]
-    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "GLOO_RENDEZVOUS_PORT")
-    assert [told[f"HOROVOD_{name}"] for name in names] == ["2", "3", "0", "1", "1", "2", "1234"]
-    assert told["HOROVOD_CONTROLLER"] == told["HOROVOD_CPU_OPERATIONS"] == "gloo"
-
-
-def test_one_rank_is_told_nothing_of_others() -> None:
-    lone = config(hosts=[("dlh-a", 1)], ranks=config().ranks[:1])
-    assert rank_environments(lone, 0) == {0: {}}
 
 
 def start(hostname: str, folder: Path, backend: str, reads_s: float = 0.0) -> subprocess.Popen[str]:
@@ -112,15 +85,6 @@ def test_nodes_meet_at_the_first_node_s_rendezvous(tmp_path: Path, backend: str,
             node.kill()
     said = "".join((tmp_path / f"{name}.out").read_text() for name, _ in HOSTS)
     assert said.count("sum 6.0") == 3
-
-
-def test_a_first_node_that_cannot_be_reached_is_named_with_what_to_look_at(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(launch, "CONNECT_LIMIT_S", 0.2)
-    with socket.socket() as taken:  # and nobody listens
-        taken.bind(("127.0.0.1", 0))
-        (tmp_path / "port").write_text(str(taken.getsockname()[1]))
-        with pytest.raises(TimeoutError, match=r"127.0.0.1 cannot be reached .* Open the port"):
-            await_port(config("dlh-b", backend="torch", hint="Open the port."), str(tmp_path / "port"))
 
 
 def test_the_exit_code_is_that_of_the_rank_that_failed_first(tmp_path: Path) -> None:

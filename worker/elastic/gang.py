@@ -34,7 +34,7 @@ from worker.elastic.patience import seating_limit_s
 from worker.elastic.remote_nodes import RemoteNode
 from worker.elastic.rendezvous import Rendezvous
 from worker.elastic.width import Width, WidthFile
-from worker.launch import LaunchConfig
+from worker.launch_config import LaunchConfig
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
 from worker.recent import Recent
 

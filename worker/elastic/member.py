@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from worker.elastic.json_lines import Line
-from worker.launch import LaunchConfig, LocalRank, die_with_parent
+from worker.launch import die_with_parent
+from worker.launch_config import LaunchConfig, LocalRank
 
 SEAT_FD = "DLH_SEAT_FD"
 WORDS = ("ready", "met", "end", "step", "longest_ms")

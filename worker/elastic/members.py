@@ -11,7 +11,9 @@ from typing import Any
 
 from worker.elastic.member import Member, local_start
 from worker.elastic.remote_nodes import RemoteNode, RemoteNodes, RemoteProcess
-from worker.launch import SIBLING_GRACE_S, Gang, LaunchConfig, await_port
+from worker.launch import SIBLING_GRACE_S, Gang
+from worker.launch_config import LaunchConfig
+from worker.rendezvous import await_port
 
 
 class ElasticMembers(Gang, ABC):

@@ -17,8 +17,10 @@ from worker.elastic.json_lines import Line
 from worker.elastic.member import WORDS, LocalProcess, local_start, longest_s_of
 from worker.elastic.remote_nodes import BEAT_S, SILENT_S
 from worker.elastic.rescue import RESCUE_FILE, Rescue
-from worker.launch import CONNECT_LIMIT_S, SIBLING_GRACE_S, Gang, LaunchConfig, await_port
+from worker.launch import SIBLING_GRACE_S, Gang
+from worker.launch_config import LaunchConfig
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
+from worker.rendezvous import CONNECT_LIMIT_S, await_port
 
 
 class RemoteGang(Gang):

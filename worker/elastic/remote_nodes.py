@@ -30,7 +30,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from worker.elastic.json_lines import Line
-from worker.launch import CONNECT_LIMIT_S, LaunchConfig
+from worker.launch_config import LaunchConfig
+from worker.rendezvous import CONNECT_LIMIT_S
 
 SILENT_S = 20.0
 """As long as control waits before it calls a silent node down."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from worker.launch import LaunchConfig, rank_environments
+from worker.launch_config import LaunchConfig
+from worker.rendezvous import rank_environments
 
 OWN_VARIABLE = "HOROVOD_GLOO_IFACE"
 """Each node has its own; its processes are started with it."""

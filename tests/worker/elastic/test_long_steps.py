@@ -21,7 +21,7 @@ from worker.elastic.patience import (
     stand_limit_s,
 )
 from worker.elastic.remote_gang import RemoteGang
-from worker.launch import LaunchConfig, LocalRank
+from worker.launch_config import LaunchConfig, LocalRank
 from worker.runtime.elastic import seat as seats
 from worker.runtime.elastic.seat import Seat
 from worker.watchdog import PATIENCE_MOST

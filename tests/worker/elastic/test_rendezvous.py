@@ -6,7 +6,7 @@ import socket
 
 from tests.waiting import wait_for
 from worker.elastic.rendezvous import Rendezvous
-from worker.launch import LaunchConfig, LocalRank
+from worker.launch_config import LaunchConfig, LocalRank
 
 
 def _refuses(port: int) -> bool:

@@ -17,7 +17,7 @@ import torch
 from worker.elastic.json_lines import Line
 from worker.elastic.rendezvous import Rendezvous
 from worker.home import REPOSITORY
-from worker.launch import LaunchConfig, LocalRank
+from worker.launch_config import LaunchConfig, LocalRank
 from worker.runtime.collective import Group
 from worker.runtime.handing import state_handed
 

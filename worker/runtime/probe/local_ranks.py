@@ -9,7 +9,8 @@ import tempfile
 import threading
 from typing import Any
 
-from worker.launch import Gang, LaunchConfig, LocalRank
+from worker.launch import Gang
+from worker.launch_config import LaunchConfig, LocalRank
 
 
 def run_ranks(module: str, arguments: list[str], ranks: int, *, threads: int, device: str) -> list[dict[str, Any]]:
