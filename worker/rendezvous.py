@@ -67,7 +67,7 @@ def open_rendezvous(config: LaunchConfig, tell: Callable[[dict[str, Any]], None]
         return 0
     port = 0
     if config.first:
-        port = _serve_horovod(config) if config.backend == "horovod" else _free_port(config.address)
+        port = _serve_horovod(config) if config.backend == "horovod" else _port_held()
         tell({"port": _serve_door(config, port) if config.port_file and config.backend == "torch" else port})
     if config.port_file is None:
         return port
@@ -99,10 +99,17 @@ def _serve_door(config: LaunchConfig, port: int) -> int:
     return int(server.server_address[1])
 
 
-def _free_port(address: str) -> int:
-    with socket.socket() as free:
-        free.bind((address, 0))
-        return int(free.getsockname()[1])
+def _port_held() -> int:
+    """A port where the twin's store can open, and nobody else by chance: the first rank reads its data before.
+
+    It is bound for as long as this process lives, and nobody listens at it yet.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the store does: so both may have it
+    held.bind(("", 0))  # the store listens at all addresses
+    port = int(held.getsockname()[1])
+    held.detach()
+    return port
 
 
 def await_port(config: LaunchConfig, port_file: str) -> int:
