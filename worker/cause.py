@@ -58,6 +58,8 @@ class Seen:
     pause_overdue: bool = False
     several_nodes: bool = False
     """Other ranks of the run are on other nodes."""
+    notices_cuts: bool = True
+    """Ranks give up others that are cut off, long before they would count as standing still."""
     port: int | None = None
     """Of the rendezvous that the launcher of the first node opened."""
     shut_down: bool = False
@@ -110,19 +112,24 @@ def judge(seen: Seen) -> tuple[Outcome, dict[str, Any] | None]:
     if complete and set(codes) <= {0, EXIT_PAUSED} and (seen.pause_wanted or not seen.shut_down):
         return Outcome.PAUSED, None
     if seen.verdict is not None and seen.verdict.code is not FailureCode.OUT_OF_MEMORY:
-        return Outcome.FAILED, _verdict_failure(seen, seen.verdict)
+        return _condemned(seen, seen.verdict)
     if seen.shut_down:
         return Outcome.LOST, failure(FailureCode.NODE_LOST, "The node was shut down during the run.")
     return _bad_exit(seen)
 
 
-def _verdict_failure(seen: Seen, verdict: Verdict) -> dict[str, Any]:
+def _condemned(seen: Seen, verdict: Verdict) -> tuple[Outcome, dict[str, Any]]:
     """Of a run without progress also where its ranks stand; on several nodes the one that waits is not to blame."""
     if verdict.code is not FailureCode.STALLED:
-        return failure(verdict.code, verdict.message, verdict.hint)
+        return Outcome.FAILED, failure(verdict.code, verdict.message, verdict.hint)
     words, stack, all_wait = standing(seen.tails)
     told = failure(verdict.code, f"{verdict.message} {words}".rstrip(), verdict.hint, traceback=stack)
-    return {**told, "suffered": True} if seen.several_nodes and all_wait else told
+    if not (seen.several_nodes and all_wait):
+        return Outcome.FAILED, told
+    if seen.notices_cuts:
+        return Outcome.FAILED, {**told, "suffered": True}
+    # Was the network cut, or does a rank stand still on another node? That node tells.
+    return Outcome.LOST, {**told, "code": str(FailureCode.RANK_KILLED), "hint": "", "suffered": True}
 
 
 def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:

@@ -50,8 +50,11 @@ class Supervisor:
         self.started_s = time.monotonic()
         limits = attempt.limits
         ranks = [rank.rank for rank in attempt.slots]
-        self.seen = Seen(limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes)
-        self.warden = Warden(attempt, self.seen, self.started_s)
+        self.seen = Seen(
+            limits.memory_bytes, limits.disk_bytes, ranks=len(ranks), several_nodes=attempt.several_nodes,
+            notices_cuts=self.plan.backend == "horovod",
+        )  # fmt: skip
+        self.warden = Warden(attempt, self.seen, self.started_s, self._tails)
         self.monitor = Monitor(attempt.gpus)
         self.width = WidthWatch(self.paths.requests(self.plan.token))
         self.logs = {rank: RankLog(rank, self.paths.rank_log(self.plan.token, rank)) for rank in ranks}
@@ -187,6 +190,10 @@ class Supervisor:
             self.emit(EventKind.RUNNING, start_s=round(time.monotonic() - self.started_s, 3))
         return [] if event.kind is EventKind.RUNNING else [event]
 
+    def _tails(self) -> dict[int, list[str]]:
+        """Last log lines of each rank."""
+        return {rank: list(log.tail) for rank, log in self.logs.items()}
+
     def _notice(self) -> None:
         if told := self.warden.notice(time.monotonic()):
             self.emit(EventKind.NOTE, message=told)
@@ -223,8 +230,8 @@ class Supervisor:
             self._follow()
         sandbox.close(take_back=not self.warden.superseded())
         for log in self.logs.values():
-            self.seen.tails[log.rank] = list(log.tail)
             log.close()
+        self.seen.tails = self._tails()
         dropped = sum(tail.dropped for tail in self.tails)
         if dropped:
             self.emit(EventKind.NOTE, message=f"{dropped} events of the program were not valid and were left out.")

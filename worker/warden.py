@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from worker.attempt import Attempt
 from worker.cause import Seen
 from worker.events import Event, FailureCode
 from worker.launch import CANCEL_FILE, STACKS_FILE
+from worker.stacks import standing
 from worker.watchdog import PauseWatch, Verdict, Watchdog, folder_bytes
 from worker.words import duration_words
 
@@ -21,6 +23,10 @@ DISK_S = 2.0
 CANCEL_GRACE_S = 1.0
 STACKS_S = 1.0
 """Time that ranks without progress have to print where they stand."""
+OTHERS_S = 15.0
+"""Where all of them wait for ranks on other nodes, those nodes have so long to say first which one stands still: ranks
+tell every ten seconds that they live (`worker.runtime.teller`), and not all at once."""
+Tails = Mapping[int, Sequence[str]]
 SLOW_STEP_S = 10.0
 """Who asks for a pause of a run with longer steps is told how long it may take."""
 
@@ -28,21 +34,22 @@ SLOW_STEP_S = 10.0
 class Warden:
     """Told what happens, it says when the sandbox is to be killed; why, it writes into `seen`."""
 
-    def __init__(self, attempt: Attempt, seen: Seen, now_s: float) -> None:
-        """Times are of the monotonic clock."""
-        self.seen = seen
+    def __init__(self, attempt: Attempt, seen: Seen, now_s: float, tails: Callable[[], Tails]) -> None:
+        """Times are of the monotonic clock. `tails`: tells the last log lines of each rank."""
+        self.seen, self._tails = seen, tails
         self._paths, self._token = attempt.paths, attempt.plan.token
         self._pause = PauseWatch(PAUSE_S)
         self._pause_seen = False
         self._cancel_s: float | None = None
         self._kill_s: float | None = None
+        self._others_first = False
         self._next_disk_s = 0.0
         self.begin(attempt, now_s)
 
     def begin(self, attempt: Attempt, now_s: float) -> None:
         """The attempt begins now; what came before was not its program's."""
         data_bytes = folder_bytes(Path(attempt.plan.dataset_dir)) or 0
-        self._watchdog = Watchdog(attempt.limits, now_s, data_bytes)
+        self._watchdog = Watchdog(attempt.limits, now_s, data_bytes, len(attempt.local_ranks))
 
     def waits(self, now_s: float) -> None:
         """The ranks have not been started yet."""
@@ -71,8 +78,15 @@ class Warden:
         if fenced:
             self.seen.shut_down = True
         cancel_due = self._cancel_s is not None and now_s - self._cancel_s >= CANCEL_GRACE_S
-        verdict_due = self._kill_s is not None and now_s >= self._kill_s
-        return cancel_due or verdict_due or self.seen.pause_overdue or self.seen.shut_down
+        return cancel_due or self._verdict_due(now_s) or self.seen.pause_overdue or self.seen.shut_down
+
+    def _verdict_due(self, now_s: float) -> bool:
+        if self._kill_s is None or now_s < self._kill_s:
+            return False
+        if self._others_first and standing(self._tails())[2]:
+            self._kill_s = now_s + OTHERS_S
+        self._others_first = False
+        return now_s >= self._kill_s
 
     def check(self, now_s: float, memory_bytes: int) -> None:
         """Once a second: limits of time, memory and disk, and whether a newer attempt has begun somewhere."""
@@ -91,6 +105,7 @@ class Warden:
     def _condemn(self, verdict: Verdict, now_s: float) -> None:
         """End the attempt; ranks without progress first say where they stand."""
         stalled = verdict.code is FailureCode.STALLED
+        self._others_first = stalled and self.seen.several_nodes
         self.seen.verdict, self._kill_s = verdict, now_s + (STACKS_S if stalled else 0.0)
         if stalled:
             with suppress(OSError):

@@ -48,10 +48,14 @@ class Watchdog:
     """Monotonic clock, as every time here."""
     data_bytes: int = 0
     """Of the data that is read before the first step."""
+    ranks: int = 1
+    """On this node."""
     _longest_s: float = 0.0
     """Of the steps that were seen."""
     _expected_s: dict[int, float] = field(default_factory=dict)
     """Rank -> seconds of a step, as it said last."""
+    _waiting: set[int] = field(default_factory=set)
+    """Ranks that wait for others, as they said last."""
     _moved_s: float = field(init=False)
     _looked_s: float = field(init=False)
     _last: tuple[object, ...] = ()
@@ -75,9 +79,18 @@ class Watchdog:
         return min(PATIENCE_MOST * usual_s, patience_s)
 
     def saw(self, event: Event, now_s: float) -> None:
-        """Progress is a change of step, epoch or phase, a metric or a checkpoint; printing is not."""
+        """Progress is a change of step, epoch or phase, a metric or a checkpoint; printing is not.
+
+        Nor is it that some ranks here wait: one of the others may be stuck. If all do, it is for other nodes.
+        """
         if "expected_step_s" in event.data:
             self._expected_s[event.rank] = _seconds(event.data["expected_step_s"])
+        if event.data.get("waits"):
+            self._waiting.add(event.rank)
+            if len(self._waiting) < self.ranks:
+                return
+        else:
+            self._waiting.discard(event.rank)
         if event.kind is EventKind.PROGRESS:
             place = tuple(event.data.get(key) for key in ("step", "epoch", "phase"))
             if place == self._last:

@@ -88,7 +88,7 @@ class Pair:
         command = [*self.enter(node), sys.executable, "-c", code, *arguments]
         subprocess.run(command, env=env, check=True, timeout=180)
 
-    def start(self, body: str, *nodes: str, **changes: Any) -> None:
+    def start(self, body: str, *nodes: str, stall_s: float = 300.0, **changes: Any) -> None:
         self.paths.program.mkdir(parents=True, exist_ok=True)
         (self.paths.program / "train.py").write_text(TELL + body)
         data = self.folder / "store" / "data"
@@ -98,8 +98,8 @@ class Pair:
             ranks=tuple(
                 RankPlan(rank=rank, node=node, local_rank=0, device="cpu", threads=1) for rank, node in enumerate(NODES)
             ),
-            limits=Limits(memory_bytes=2 << 30, disk_bytes=1 << 30), minimum_sandbox_level=0, own_code=False,
-            addresses=dict(zip(NODES, self.addresses, strict=True)), **changes,
+            limits=Limits(memory_bytes=2 << 30, disk_bytes=1 << 30, stall_s=stall_s), minimum_sandbox_level=0,
+            own_code=False, addresses=dict(zip(NODES, self.addresses, strict=True)), **changes,
         )  # fmt: skip
         file = self.folder / "plan.json"
         file.write_text(plan.to_json())

@@ -88,6 +88,17 @@ def test_of_a_run_without_progress_the_rank_that_waits_for_another_node_is_not_t
     assert "suffered" not in (judge(seen(**stalled))[1] or {})
 
 
+def test_ranks_that_do_not_notice_a_cut_network_are_lost_where_all_of_them_wait_for_another_node() -> None:
+    stack = ["Stack (most recent call first):", '  File "/x/torch/distributed/c10d.py", line 1 in all_reduce']
+    waiting = {"verdict": Verdict(FailureCode.STALLED, "m", "h"), "tails": {0: stack}, "notices_cuts": False}
+    outcome, failure = judge(seen(**waiting, several_nodes=True))
+    assert failure
+    assert (outcome, failure["code"], failure["suffered"]) == (Outcome.LOST, "rank_killed", True)
+    outcome, failure = judge(seen(**waiting))
+    assert failure
+    assert (outcome, failure["code"]) == (Outcome.FAILED, "stalled"), "within a node there is no network to cut"
+
+
 def test_the_rank_that_failed_is_the_cause_even_if_its_sibling_ended_first() -> None:
     tails = {0: ["HorovodInternalError: Horovod has been shut down"], 1: ["ValueError: the cause"]}
     _, failure = judge(seen(codes={0: 1, 1: 1}, ranks=2, tails=tails))

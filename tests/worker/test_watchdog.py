@@ -22,8 +22,8 @@ def watchdog(**limits: Any) -> Watchdog:
     return Watchdog(Limits(**{"memory_bytes": 100, "disk_bytes": 100, "stall_s": 10.0, **limits}), 0.0)
 
 
-def event(kind: EventKind, **data: Any) -> Event:
-    return Event(kind=kind, job_id="j", token=1, rank=0, seq=0, time_s=0.0, data=data)
+def event(kind: EventKind, rank: int = 0, **data: Any) -> Event:
+    return Event(kind=kind, job_id="j", token=1, rank=rank, seq=0, time_s=0.0, data=data)
 
 
 def test_the_same_step_again_is_no_progress() -> None:
@@ -42,6 +42,21 @@ def test_what_waits_for_other_nodes_does_not_stall_until_they_are_there() -> Non
         assert dog.check_time(now_s) is None
     assert dog.check_time(36.0) is None
     assert dog.check_time(37.1)
+
+
+def test_ranks_that_wait_for_other_nodes_live_but_do_not_hide_one_beside_them_that_stands_still() -> None:
+    dog = Watchdog(Limits(memory_bytes=1, disk_bytes=1, stall_s=10.0), 0.0, ranks=2)
+    waits = [event(EventKind.METRIC, rank, values={}, waits=1) for rank in (0, 1)]
+    dog.saw(event(EventKind.METRIC, 1, values={}), 5.0)  # it reads its data
+    dog.saw(waits[0], 12.0)
+    assert dog.check_time(14.0) is None and dog.check_time(15.1)
+    dog.saw(waits[1], 16.0)
+    assert dog.check_time(25.0) is None
+    dog.saw(waits[0], 25.0)
+    assert dog.check_time(34.0) is None and dog.check_time(35.1)
+    dog.saw(event(EventKind.METRIC, 1, values={}), 35.0)  # it goes on
+    dog.saw(waits[0], 44.0)
+    assert dog.check_time(45.1)
 
 
 def test_the_time_that_all_stood_still_is_no_time_without_progress() -> None:

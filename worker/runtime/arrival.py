@@ -53,7 +53,7 @@ class Waiting:
     def look(self) -> None:
         """It still waits."""
         if time.monotonic() < self._silent_from_s:
-            pulse.beat()
+            pulse.beat(waits=True)
 
 
 class _Store:

@@ -29,15 +29,10 @@ WAKING = "+wake"
 WAKING_CYCLE_MS = 100.0
 """Its cycles only notice ranks that leave."""
 POLL_S = 0.0002
-CALL_LEAST_S, CALL_STEPS = 300.0, 3.0
-"""A call to ranks of other nodes by torch.distributed is given up after so long, or so many steps, whichever is longer:
-another rank may still work at its step. Not later than the platform calls the run stuck (`worker.watchdog`), as a cut
-network is no fault of its program."""
-ARRIVAL = timedelta(hours=2)
-"""Until all are there: one may read its data for long. Whoever started them ends those that wait in vain."""
-CALL_ON_NODE = ARRIVAL
-"""No network is cut within a node. Who waits there in vain waits for a rank that stands still, which the watchdog finds
-and names; one that gave up before would make it a lost rank, and have the run start again."""
+PATIENCE = timedelta(hours=2)
+"""How long a rank by torch.distributed waits for the others: one may read its data, or work at its step, for long. Who
+waits in vain is ended by who started it. The watchdog of the node whose rank stands still names that one; a rank that
+gave up before would make it a lost one, and have the run start again."""
 LOOK_S = 0.05
 CONNECT_S = 5.0
 
@@ -70,9 +65,9 @@ class Group(Protocol):
 
 
 def join(backend: str, step_s: float, device: torch.device) -> Group:
-    """Meet the other ranks; `step_s` is the expected time of a step, from which cycle time and patience follow."""
+    """Meet the other ranks; `step_s` is the expected time of a step, from which Horovod's cycle time follows."""
     if backend == "torch":
-        return TorchGroup(device, step_s)
+        return TorchGroup(device)
     with _peers():
         all_arrived()
     return HorovodGroup(step_s, device)
@@ -171,20 +166,18 @@ class HorovodGroup:
 class TorchGroup:
     """Ranks joined by torch.distributed (NCCL on GPUs, else Gloo); MASTER_ADDR and MASTER_PORT say where."""
 
-    def __init__(self, device: torch.device, step_s: float = 0.0) -> None:
+    def __init__(self, device: torch.device) -> None:
         import torch.distributed as dist
 
         if device.type == "cuda":
             torch.cuda.set_device(device)
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        one_node = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
-        self._patience = CALL_ON_NODE if one_node else timedelta(seconds=max(CALL_LEAST_S, CALL_STEPS * step_s))
         with _peers():
-            waiting = Waiting(one_node=one_node)
+            waiting = Waiting(one_node=os.environ.get("LOCAL_WORLD_SIZE") == str(size))
             store = self._store(rank, size, waiting)
             self._arrive(store, rank, size, waiting)
             kind = "nccl" if device.type == "cuda" else "gloo"
-            dist.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=self._patience)
+            dist.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=PATIENCE)
         self._dist = dist
         self._device = device
         self.members: Any = None
@@ -203,7 +196,7 @@ class TorchGroup:
         is_here = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
         if not is_here:
             _await_listener(address, waiting)
-        return TCPStore(*address, size, is_master=is_here, timeout=ARRIVAL, wait_for_workers=False, multi_tenant=True)
+        return TCPStore(*address, size, is_master=is_here, timeout=PATIENCE, wait_for_workers=False, multi_tenant=True)
 
     @staticmethod
     def _arrive(store: Any, rank: int, size: int, waiting: Waiting) -> None:
@@ -217,7 +210,7 @@ class TorchGroup:
         """A group whose sums and broadcasts are among these ranks; every rank makes it, also those not in it."""
         part, chosen = copy.copy(self), list(ranks)
         with _peers():
-            part.members, part._first = self._dist.new_group(chosen, timeout=self._patience), chosen[0]
+            part.members, part._first = self._dist.new_group(chosen, timeout=PATIENCE), chosen[0]
         return part
 
     def sum_start(self, tensor: Tensor, name: str) -> Pending:
@@ -254,8 +247,8 @@ class TorchGroup:
 
 
 def _await_listener(address: tuple[str, int], waiting: Waiting) -> None:
-    """Until somebody listens there. Raises `OSError` where nobody does after `ARRIVAL`."""
-    given_up_s = time.monotonic() + ARRIVAL.total_seconds()
+    """Until somebody listens there. Raises `OSError` where nobody does after `PATIENCE`."""
+    given_up_s = time.monotonic() + PATIENCE.total_seconds()
     while True:
         try:
             socket.create_connection(address, timeout=CONNECT_S).close()

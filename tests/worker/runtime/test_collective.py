@@ -15,8 +15,9 @@ import torch.distributed as dist
 
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
+from worker.plan import Limits
 from worker.runtime import arrival, collective
-from worker.runtime.collective import CALL_LEAST_S, CYCLE_MS_LIMITS, WAKING, TorchGroup, horovod_settings
+from worker.runtime.collective import CYCLE_MS_LIMITS, WAKING, TorchGroup, horovod_settings
 from worker.watchdog import PATIENCE_MOST
 
 TEN_MINUTES_MS = "600000"
@@ -60,7 +61,7 @@ def test_a_message_does_not_wait_for_the_cycle_of_a_horovod_that_wakes() -> None
 
 
 @pytest.mark.parametrize("local", ["2", "1"], ids=["one node", "several nodes"])
-def test_on_one_node_a_rank_by_torch_leaves_it_to_the_watchdog_to_end_who_stands_still(
+def test_a_rank_by_torch_leaves_it_to_the_watchdog_to_end_who_stands_still(
     monkeypatch: pytest.MonkeyPatch, local: str
 ) -> None:
     for name, value in {**HERE, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": local}.items():
@@ -70,14 +71,12 @@ def test_on_one_node_a_rank_by_torch_leaves_it_to_the_watchdog_to_end_who_stands
     beats: list[None] = []
     given: list[timedelta] = []
     monkeypatch.setattr(collective, "LOOK_S", 0.0)
-    monkeypatch.setattr(arrival.pulse, "beat", lambda: beats.append(None))
+    monkeypatch.setattr(arrival.pulse, "beat", lambda *, waits: beats.append(None) if waits else None)
     monkeypatch.setattr(dist, "TCPStore", lambda *_, **__: store)
     monkeypatch.setattr(dist, "init_process_group", lambda *_, timeout, **__: given.append(timeout))
-    TorchGroup(torch.device("cpu"), step_s=1.0)
-    if local == "2":
-        assert not beats and given[0].total_seconds() >= PATIENCE_MOST * CALL_LEAST_S
-    else:
-        assert len(beats) == 2 and given == [timedelta(seconds=CALL_LEAST_S)]
+    TorchGroup(torch.device("cpu"))
+    usual_s = Limits(memory_bytes=1, disk_bytes=1).stall_s
+    assert len(beats) == (0 if local == "2" else 2) and given[0].total_seconds() >= PATIENCE_MOST * usual_s
 
 
 @pytest.mark.parametrize("rank", ["0", "1"], ids=["the first", "another"])
@@ -93,8 +92,9 @@ def test_a_rank_by_torch_says_that_it_lives_while_those_of_another_node_read_the
     beats: list[None] = []
     other: list[dist.TCPStore] = []
 
-    def beat() -> None:
+    def beat(*, waits: bool) -> None:
         """The other one comes after some of these."""
+        assert waits
         beats.append(None)
         if len(beats) == 5:
             is_first = rank == "1"
