@@ -122,3 +122,11 @@ def test_rows_that_do_not_fit_those_that_are_left_overrun_none_more_than_another
     found = planned.among((2, 1), least=2)
     assert found == Planned(rows=(60, 40), lines=planned.lines[:0:-1], correct=False)
     assert planned.among((0, 2), least=2).rows == (60, 40), "90 rows by speed, but 60 fit"
+
+
+def test_without_lines_those_that_are_left_take_rows_in_proportion_as_far_as_these_fit() -> None:
+    planned = Planned(rows=(40, 40, 20), most=(60, 0, 45))
+    assert planned.among((0, 2), least=2).rows == (60, 40), "67 rows in proportion, but 60 fit"
+    assert planned.among((1, 2), least=2) == Planned(rows=(67, 33), most=(0, 45))
+    tiny = Planned(rows=(90, 9, 1), most=(0, 0, 1))
+    assert tiny.among((0, 2), least=2) == Planned(rows=(98, 2), correct=False), "no rank can do with one row"

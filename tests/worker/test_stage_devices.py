@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,12 @@ def test_what_is_declared_counts_exactly_and_on_top_of_what_is_timed() -> None:
         RankDevice(timed_s=2.0, slowdown=3.0),
     ]  # fmt: skip
     assert [device.factor for device in stage_devices(ranks, 3)] == [1.1, 1.2, 6.0]
+
+
+@pytest.mark.parametrize(("first_s", "other_s"), [(0.0, 1.0), (1.0, 0.0), (0.0, 0.0)])
+def test_a_time_too_short_to_be_told_makes_no_device_unlike(first_s: float, other_s: float) -> None:
+    ranks = [RankDevice(timed_s=first_s), RankDevice(timed_s=other_s)]
+    assert stage_devices(ranks, 2) == (StageDevice(), StageDevice())
 
 
 def test_what_sets_stages_apart_is_said_and_nothing_else() -> None:

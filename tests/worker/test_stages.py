@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -130,6 +132,25 @@ def test_memory_asks_first_for_another_schedule_then_for_recomputation() -> None
     assert tighter.recompute and tighter.fits and tighter.step_s > tight.step_s
     none = plan_stages(wide, 2, 64, devices=room(1.0))
     assert not none.fits and max(none.stage_bytes) <= max(tighter.stage_bytes)
+
+
+@pytest.mark.parametrize("devices", [room(1.0, math.inf), room(math.inf, 1.0), room(50.0, 2000.0)])
+def test_where_nothing_fits_no_other_way_exceeds_a_stage_s_memory_by_less(devices: list[StageDevice]) -> None:
+    wide = [replace(block, output_bytes=90.0 * (place == 5)) for place, block in enumerate(blocks(8))]
+    wide = [replace(block, activation_bytes=30.0 * place) for place, block in enumerate(wide)]
+
+    def excess(schedule: str | None = None, recompute: bool | None = None, count: int | None = None) -> float:
+        wanted = Wanted(micro_batches=count, schedule=schedule, recompute=recompute)
+        plan = plan_stages(wide, 2, 16, devices=devices, wanted=wanted)
+        assert not plan.fits
+        return max(size - of.memory_bytes for size, of in zip(plan.stage_bytes, devices, strict=True))
+
+    ways = itertools.product((GPIPE, ONE_F_ONE_B), (False, True), (1, 2, 4, 8, 16))
+    assert excess() == min(excess(*way) for way in ways)
+
+
+def test_of_equal_cuts_the_last_stages_are_the_shortest() -> None:
+    assert cut([[1.0] * 3] * 2) == (2, 3) and cut([[1.0] * 5] * 3) == (2, 4, 5)
 
 
 def test_a_stage_on_a_slower_device_has_less_to_do_and_one_with_less_memory_less_to_hold() -> None:

@@ -19,7 +19,7 @@ CALIBRATED = replace(TABLE, busy_w=7.0, basis=Basis.MEASURED)
 def sample(load: float = 1.0, ranks: int = 1, **host: Any) -> dict[str, Any]:
     """Of a host with 8 cores, of which `ranks` work for the run."""
     each = [{"rank": rank, "cpu_percent": 100.0 * load} for rank in range(ranks)]
-    return {"ranks": each, "host": {"cores": 8, "cpu_percent": 100.0 * load * ranks / 8, **host}, "gpus": []}
+    return {"ranks": each, "host": {"cores": 8, "cpu_percent": 100.0 * load * ranks / 8} | host, "gpus": []}
 
 
 def test_a_gpu_that_tells_its_power_is_believed() -> None:
@@ -68,6 +68,21 @@ def test_a_rank_of_a_run_that_changed_its_width_bears_its_own_load() -> None:
     told["host"]["cpu_percent"] = 100.0 / 8
     assert power_of("cpu", 0, [told], 2, TABLE, rank=0).watts == pytest.approx(2.0 + 20.0)
     assert power_of("cpu", 0, [told], 2, TABLE, rank=1).watts == pytest.approx(2.0)
+
+
+def test_cores_bear_no_more_than_the_packages_draw_where_the_host_was_looked_at_in_another_moment() -> None:
+    power = power_of("cpu", 0, [sample(packages_w=28.0, cpu_percent=0.0)], 1, TABLE)
+    assert power.watts == pytest.approx(2.0 + 12.0)
+
+
+def test_cores_of_an_idle_host_draw_what_they_draw_anyway() -> None:
+    power = power_of("cpu", 0, [sample(0.0, packages_w=24.0)], 1, TABLE)
+    assert (power.watts, power.basis) == (2.0, Basis.MEASURED)
+
+
+@pytest.mark.parametrize("cores", [0, -8, 1e9, None])
+def test_a_number_of_cores_that_no_host_has_lets_no_meter_count(cores: Any) -> None:
+    assert power_of("cpu", 0, [sample(packages_w=28.0, cores=cores)], 1, TABLE).basis is Basis.ASSUMED
 
 
 @pytest.mark.parametrize("packages_w", [0.0, -5.0, 1e9, math.nan, "much", None, True])
