@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
+from collections.abc import Callable
 
 from worker.scratch import tidy
 from worker.transfer.ahead import ahead
 from worker.transfer.scrub import scrub
 
 CHORES = (tidy, scrub, ahead)
+AGAIN_S = 60.0
+_log = logging.getLogger(__name__)
 
 
 def begin() -> None:
     """Start them all."""
     for chore in CHORES:
-        threading.Thread(target=chore, name=chore.__name__, daemon=True).start()
+        threading.Thread(target=kept_up, args=(chore,), name=chore.__name__, daemon=True).start()
+
+
+def kept_up(chore: Callable[[], None]) -> None:
+    """Do it; what breaks it, such as a machine that has no thread left, ends it for a while alone."""
+    while True:
+        try:
+            return chore()
+        except Exception:
+            _log.exception("%s broke, and begins again in %.0f s", chore.__name__, AGAIN_S)
+        time.sleep(AGAIN_S)

@@ -1,4 +1,4 @@
-"""Folders that a hostile program filled: owners, modes and removal, with no link followed and no depth too great."""
+"""Folders that a hostile program filled: owners, modes, sizes, removal. No link is followed, and no depth too great."""
 
 from __future__ import annotations
 
@@ -64,3 +64,17 @@ def tree_remove(root: Path) -> None:
         shutil.rmtree(root, ignore_errors=True)
     except RecursionError:
         subprocess.run(["rm", "-rf", "--", str(root)], check=False, stderr=subprocess.DEVNULL)
+
+
+def tree_bytes(root: Path) -> int:
+    """Sum of the sizes of files below `root`, links not followed."""
+    total, waiting = 0, [str(root)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+    return total

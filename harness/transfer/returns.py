@@ -26,9 +26,8 @@ from harness.transfer import lending
 from harness.transfer.trees import plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
-from worker.transfer.cache import tree_bytes
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, Tree, TreeFile
-from worker.trees import tree_remove
+from worker.trees import tree_bytes, tree_remove
 from worker.words import size_words
 
 CHECKPOINT, RESULTS = "checkpoint", "results"

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.transfer.portal import Stopped, TransferError
-from worker.trees import tree_remove
+from worker.trees import tree_bytes, tree_remove
 from worker.words import size_words
 
 KINDS = ("contents", "incoming", "jobs", "damaged")
@@ -34,6 +35,8 @@ DAMAGED_LATELY_S = 30 * 86400
 YOUNG_S = 60.0
 """What was used so short a time ago stays: whoever asked for it may be about to lock it."""
 LOOK_S = 0.1
+SPARE_SHARE = 0.1
+"""Of the disk, which runs write to as well: nothing that can wait is put there."""
 
 
 class CacheFull(TransferError):
@@ -68,6 +71,15 @@ class Cache:
         found = self._lock(name, fcntl.LOCK_SH)
         assert found is not None  # noqa: S101 - a blocking lock is got
         return found
+
+    @contextmanager
+    def holding(self, name: str) -> Iterator[None]:
+        """`hold` it within."""
+        hold = self.hold(name)
+        try:
+            yield
+        finally:
+            hold.release()
 
     @contextmanager
     def alone(self, name: str, stopped: Callable[[], bool]) -> Iterator[None]:
@@ -198,11 +210,14 @@ class Cache:
     def room_make(self, need_bytes: int, *, kept: Collection[str] = (), spare: bool = False) -> int:
         """Remove what was unused for longest until `need_bytes` more fit; return how many bytes went.
 
-        `kept`: digests that jobs which wait are going to need: these go last, and with `spare` not at all.
+        `kept`: digests that jobs which wait are going to need: these go last, and with `spare` not at all; then
+        the disk keeps some room, too.
         Raises `CacheFull`. Call with no entry locked alone but the one that is being made.
         """
         if need_bytes > self.limit_bytes:
             raise CacheFull(_no_room(need_bytes, self.limit_bytes))
+        if spare and (disk := shutil.disk_usage(self.root)).free - need_bytes < SPARE_SHARE * disk.total:
+            raise CacheFull(f"{size_words(need_bytes)} more would fill the disk of the node's cache.")
         self._gone_clear()
         free_bytes = self.limit_bytes - self.used_bytes()
         removed = 0
@@ -273,17 +288,3 @@ def _children(folder: Path) -> list[Path]:
         return list(folder.iterdir())
     except FileNotFoundError:
         return []
-
-
-def tree_bytes(root: Path) -> int:
-    """Sum of the sizes of files below `root`, links not followed."""
-    total, waiting = 0, [str(root)]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_size
-    return total

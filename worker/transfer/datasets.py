@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -38,10 +39,7 @@ class Datasets:
         """The folder of a dataset has this content, and is used now."""
         if name := dataset_name(folder):
             with suppress(OSError):  # it costs a preference of the scheduler
-                self._known.mkdir(parents=True, exist_ok=True, mode=0o700)
-                draft = self._known / f".{name}.{os.getpid()}"
-                draft.write_text(digest)
-                draft.replace(self._known / name)
+                _put(self._known / name, digest)
 
     def here(self) -> list[str]:
         """Names of those whose content lies here whole, the ones that were used last first."""
@@ -49,8 +47,8 @@ class Datasets:
         for path in _files(self._known):
             if self.has(path.name):
                 times[path.name] = _changed_s(path)
-            elif not (self._incoming / self._digest(path.name)).is_dir():
-                path.unlink(missing_ok=True)
+            elif not self._is_coming(path.name):
+                _drop(path)
         return sorted(times, key=lambda name: (-times[name], name))[:TOLD_MAX]
 
     def has(self, name: str) -> bool:
@@ -58,21 +56,22 @@ class Datasets:
         digest = self._digest(name)
         return bool(digest) and (self._contents / digest).is_dir()
 
+    def _is_coming(self, name: str) -> bool:
+        digest = self._digest(name)
+        return bool(digest) and (self._incoming / digest).is_dir()
+
     def _digest(self, name: str) -> str:
         try:
-            digest = (self._known / name).read_text()
+            digest = (self._known / name).read_text(errors="replace")
         except OSError:
             return ""
         return digest if _NAME.fullmatch(digest) else ""
 
     def want(self, names: Sequence[str]) -> None:
         """Jobs that wait are going to need these, the first one first. Raises `OSError`."""
-        self._ahead.mkdir(parents=True, exist_ok=True, mode=0o700)
         end_s = time.time() + AHEAD_S
         for number, name in enumerate(name for name in names if _NAME.fullmatch(name)):
-            mark = self._ahead / name
-            mark.touch()
-            os.utime(mark, (end_s - number * 1e-3,) * 2)
+            _put(self._ahead / name, "", changed_s=end_s - number * 1e-3)
 
     def wanted(self) -> list[str]:
         """Those that are wanted now, the most urgent first; wishes that are out of date are forgotten."""
@@ -81,13 +80,33 @@ class Datasets:
         for path, end_s in ends.items():
             # One that ends further off than any does was left before the clock was set back.
             if not now_s < end_s <= now_s + AHEAD_S + 1.0:
-                path.unlink(missing_ok=True)
+                _drop(path)
         alive = [path for path, end_s in ends.items() if now_s < end_s <= now_s + AHEAD_S + 1.0]
         return [path.name for path in sorted(alive, key=lambda path: -ends[path])]
 
     def kept(self) -> frozenset[str]:
         """Digests of the contents that are wanted, here or on their way."""
         return frozenset(digest for name in self.wanted() if (digest := self._digest(name)))
+
+
+def _put(path: Path, text: str, *, changed_s: float | None = None) -> None:
+    """Make it in one step, last changed then. Raises `OSError`, and leaves nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}")
+    try:
+        draft.write_text(text)
+        if changed_s is not None:
+            os.utime(draft, (changed_s, changed_s))
+        draft.replace(path)
+    except OSError:
+        _drop(draft)
+        raise
+
+
+def _drop(path: Path) -> None:
+    """Where that is refused it stays: a node whose disk can only be read still reports."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> list[Path]:

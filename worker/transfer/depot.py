@@ -185,42 +185,37 @@ class Depot:
 
         Where it fails nothing is held.
         """
-        folder = job_folder(plan.job_dir)
-        brought = Brought()
-        brought.holds.append(self.cache.hold(folder))
-        starting = self.cache.hold(STARTING)
+        folder, brought = job_folder(plan.job_dir), Brought()
         try:
-            self.program(folder, paths.program, brought, stopped)
-            brought.dataset = self.content(dataset_folder(plan.dataset_dir), brought, stopped)
-            if first:
-                self.checkpoints(plan, paths, brought, stopped)
+            brought.holds.append(self.cache.hold(folder))
+            with self.cache.holding(STARTING):
+                self.program(folder, paths.program, brought, stopped)
+                brought.dataset = self.content(dataset_folder(plan.dataset_dir), brought, stopped)
+                if first:
+                    self.checkpoints(plan, paths, brought, stopped)
         except BaseException:
             brought.release()
             raise
-        finally:
-            starting.release()
         return brought
 
     @contextmanager
     def request_here(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """A request for a short run with its folders brought here. Raises as `run_bring`."""
         with ExitStack() as stack:
-            brought, starting = Brought(), self.cache.hold(STARTING)
-            stack.callback(starting.release)
+            brought, here = Brought(), dict(request)
             stack.callback(brought.release)
-            here = dict(request)
-            if request.get("job_dir"):
-                folder = job_folder(str(request["job_dir"]))
-                entry = f"jobs/request-{request_id(request)}"
-                root, hold = self.cache.path(entry), self.cache.hold(entry)
-                stack.callback(self.cache.remove, entry)
-                stack.callback(hold.release)
-                self.program(folder, RunPaths(root).program, brought, lambda: False)
-                here["job_dir"] = str(root)
-            if request.get("dataset_dir"):
-                data = self.content(dataset_folder(str(request["dataset_dir"])), brought, lambda: False)
-                here["dataset_dir"] = str(data.path)
-            starting.release()
+            with self.cache.holding(STARTING):
+                if request.get("job_dir"):
+                    folder = job_folder(str(request["job_dir"]))
+                    entry = f"jobs/request-{request_id(request)}"
+                    root, hold = self.cache.path(entry), self.cache.hold(entry)
+                    stack.callback(self.cache.remove, entry)
+                    stack.callback(hold.release)
+                    self.program(folder, RunPaths(root).program, brought, lambda: False)
+                    here["job_dir"] = str(root)
+                if request.get("dataset_dir"):
+                    data = self.content(dataset_folder(str(request["dataset_dir"])), brought, lambda: False)
+                    here["dataset_dir"] = str(data.path)
             yield here
 
 

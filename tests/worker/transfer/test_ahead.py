@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -217,6 +218,78 @@ def test_a_note_of_what_has_gone_is_forgotten(depot: Depot, datasets: Datasets) 
     age(depot, 100.0)
     depot.cache.room_make(10 * CHUNK)
     assert datasets.here() == [] and not list((depot.cache.root / "datasets").iterdir())
+
+
+def test_notes_that_cannot_be_read_or_removed_keep_no_node_from_reporting(
+    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "the disk can only be read")
+
+    datasets.note(FOLDER, "c" * 64)
+    datasets.want([OTHER])
+    spoilt = depot.cache.root / "datasets" / OTHER
+    spoilt.write_bytes(b"\xff\xfe")
+    os.utime(depot.cache.root / "ahead" / OTHER, (1.0, 1.0))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        assert cache_report()["cache"]["datasets"] == [] and not datasets.wanted()
+    assert datasets.here() == [] and not spoilt.exists()
+
+
+def test_a_note_for_which_the_disk_has_no_room_leaves_nothing(
+    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    datasets.note(FOLDER, "c" * 64)
+    assert not list((depot.cache.root / "datasets").iterdir())
+
+
+def test_a_wish_is_whole_from_its_first_moment_on(datasets: Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
+    utime = os.utime
+
+    def looked_at(path: Path, times: tuple[float, float]) -> None:
+        """Another thread looks through the wishes just then."""
+        datasets.wanted()
+        utime(path, times)
+
+    monkeypatch.setattr("worker.transfer.datasets.os.utime", looked_at)
+    datasets.want([NAME, OTHER])
+    assert datasets.wanted() == [NAME, OTHER]
+
+
+def test_nothing_is_fetched_ahead_into_the_last_tenth_of_a_disk(
+    server: FileServer, depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free_bytes = [10 * CHUNK]
+    monkeypatch.setattr(
+        "worker.transfer.cache.shutil.disk_usage", lambda _: SimpleNamespace(total=100 * CHUNK, free=free_bytes[0])
+    )
+    datasets.want([NAME])
+    now_s = [0.0]
+    work = Ahead(depot, lambda: now_s[0])
+    assert not work.step() and not server.asked
+    now_s[0], free_bytes[0] = ahead.AGAIN_S, 15 * CHUNK
+    assert work.step() and datasets.here() == [NAME]
+
+
+def test_a_run_that_cannot_say_that_it_starts_holds_nothing(depot: Depot, monkeypatch: pytest.MonkeyPatch) -> None:
+    hold = Cache.hold
+
+    def full(cache: Cache, name: str) -> Hold:
+        if name == STARTING:
+            raise OSError(errno.ENOSPC, "the disk is full")
+        return hold(cache, name)
+
+    monkeypatch.setattr(Cache, "hold", full)
+    plan = SimpleNamespace(job_dir="/store/jobs/j1", dataset_dir=f"/store/{FOLDER}")
+    with pytest.raises(OSError, match="full"):
+        depot.run_bring(plan, RunPaths(depot.cache.path("jobs/j1")), first=True, stopped=lambda: False)
+    assert not depot.cache.is_held("jobs/j1")
 
 
 def test_a_node_that_sees_the_store_fetches_nothing_and_a_folder_that_is_no_dataset_is_refused(
