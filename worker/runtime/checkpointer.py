@@ -26,6 +26,7 @@ from worker.runtime.gradients import broadcast_model
 from worker.runtime.handing import state_handed
 from worker.runtime.loss_curve import check_weights
 from worker.runtime.memory import free_bytes
+from worker.runtime.nested import copied, tensor_bytes
 from worker.runtime.rng import restore_rng, rng_state
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Checkpointer:
             self._epochs_since = 0
         elif position.is_best:
             state = self._state()
-            if _bytes(state) > HOLD_BYTES:
+            if tensor_bytes(state) > HOLD_BYTES:
                 self.save(metric=position.metric, state=state)
             elif self.run.rank == 0:
                 self._held = (copied(state), {**self._label(), "metric": position.metric})
@@ -125,7 +126,7 @@ class Checkpointer:
         """Have everything written: beside the training, where memory has room for a copy."""
         self._writer.wait()
         free = free_bytes(torch.device("cpu"), self.run.settings.memory_bytes)
-        beside = _bytes(state) <= free * COPY_SHARE
+        beside = tensor_bytes(state) <= free * COPY_SHARE
         work = [*waiting, (copied(state) if beside else state, label)]
 
         def write() -> None:
@@ -280,23 +281,3 @@ def _of_another_model(name: str, error: Exception) -> ProgramFailure:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and value > 0 else None
-
-
-def _bytes(value: Any) -> int:
-    """Memory of all tensors in a nested value."""
-    if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    if isinstance(value, dict):
-        return sum(_bytes(item) for item in value.values())
-    return sum(_bytes(item) for item in value) if isinstance(value, list | tuple) else 0
-
-
-def copied(value: Any) -> Any:
-    """The nested value with tensors copied to the CPU."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().to("cpu", copy=True)
-    if isinstance(value, dict):
-        return {key: copied(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)([copied(item) for item in value])
-    return value

@@ -6,8 +6,9 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from worker.runtime.checkpointer import Checkpointer, copied
+from worker.runtime.checkpointer import Checkpointer
 from worker.runtime.loss_curve import LossLog, LossPoint, are_finite
+from worker.runtime.nested import copied
 from worker.runtime.rng import restore_rng, rng_state
 
 if TYPE_CHECKING:

@@ -1,0 +1,27 @@
+"""Tensors in dicts, lists and tuples, as the state of a run holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def tensor_bytes(value: Any) -> int:
+    """Memory of all tensors in a nested value."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        return sum(tensor_bytes(item) for item in value.values())
+    return sum(tensor_bytes(item) for item in value) if isinstance(value, list | tuple) else 0
+
+
+def copied(value: Any) -> Any:
+    """The nested value with tensors copied to the CPU."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([copied(item) for item in value])
+    return value
