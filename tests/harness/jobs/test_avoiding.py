@@ -6,6 +6,7 @@ import pytest
 
 from harness.jobs.control.effects import events_apply
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
+from harness.pool.models import Node, NodeState
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import SUFFERED, event, place_now, tick_later
 
@@ -21,12 +22,12 @@ def policy(request, people):
 
 
 def lost(attempt, failures):
-    """The attempt after each of these nodes told its failure."""
+    """The attempt after each of these nodes told its failure; none: it was only stopped."""
     nodes = list(dict.fromkeys(rank["node"] for rank in attempt.plan["ranks"]))
     told = [
         event(
-            attempt.job, "exited", 9, rank=-1 - at, token=attempt.number, outcome="lost", node=node,
-            failure=failures[node],
+            attempt.job, "exited", 9, rank=-1 - at, token=attempt.number, node=node, failure=failures[node],
+            outcome="lost" if failures[node] else "cancelled",
         )
         for at, node in enumerate(nodes)
     ]  # fmt: skip
@@ -90,6 +91,17 @@ def test_who_resumes_a_job_has_it_start_anywhere(job, node_make):
     assert (nodes, words) == ({"node-1"}, "Placed on node-1")
 
 
+def test_what_was_lost_before_a_person_resumed_it_counts_no_more_when_it_is_lost_again(job, node_make):
+    lost_on_the_first_of_two(job, node_make)
+    Job.objects.update(restarts=0)
+    Node.objects.filter(name="node-1").update(state=NodeState.DOWN)
+    nodes, _, second = again(job)
+    lost(second, {"node-2": NO_START})
+    Node.objects.filter(name="node-1").update(state=NodeState.UP)
+    node_make("node-3", cpus=4)
+    assert nodes == {"node-2"} and again(job)[0] == {"node-1"}
+
+
 @pytest.fixture
 def pair(people, job_make, node_make):
     """An attempt over two nodes of one core each; a third such node comes afterwards."""
@@ -109,6 +121,7 @@ def test_a_third_node_takes_over_from_a_pair_that_lost_each_other(pair):
     assert again(pair.job)[0] == {"node-2", "node-3"}
 
 
-def test_of_a_gang_only_the_node_to_blame_is_avoided(pair):
-    lost(pair, {"node-1": NO_START, "node-2": SUFFERED})
+@pytest.mark.parametrize("other", [SUFFERED, None])
+def test_of_a_gang_only_the_node_to_blame_is_avoided(pair, other):
+    lost(pair, {"node-1": NO_START, "node-2": other})
     assert again(pair.job)[0] == {"node-2", "node-3"}

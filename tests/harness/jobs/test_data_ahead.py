@@ -91,6 +91,24 @@ def test_a_message_is_repeated_as_long_as_the_job_waits(job_make, cached_make, d
     assert len(preloads(tasks_sent)) == 2
 
 
+def test_a_change_is_told_soon_but_not_with_each_tick_and_a_dataset_of_several_jobs_once(
+    job_make, cached_make, dataset, tasks_sent, told
+):
+    cached_make("node-1")
+    run_now(estimated(job_make(), counts=(2,)))
+    for _ in range(2):
+        waiting(job_make)
+    tick()
+    assert preloads(tasks_sent) == [("node-1", [folder(dataset)])]
+    now_s = told["node-1"][1]
+    told["node-1"] = (("f" * 64,), now_s)
+    tick()
+    assert len(preloads(tasks_sent)) == 1
+    told["node-1"] = (("f" * 64,), now_s - ahead.CHANGED_S)
+    tick()
+    assert len(preloads(tasks_sent)) == 2
+
+
 def test_where_the_store_is_seen_nothing_is_sent_and_nothing_is_looked_for(job_make, node_make, tasks_sent):
     node_make("node-1")
     run_now(estimated(job_make(), counts=(2,)))

@@ -144,7 +144,9 @@ def test_what_waits_for_its_job_outlives_other_contents_but_no_run_fails_for_it(
     os.utime(depot.cache.root / "locks" / f"contents-{digest}", (1.0, 1.0))  # unused for longest, by far
     kept = datasets.kept()
     assert kept == {digest}
-    assert depot.cache.room_make(5 * CHUNK, kept=kept, spare=True) == 4 * CHUNK
+    assert depot.cache.room_make(3 * CHUNK, kept=kept) == 2 * CHUNK
+    assert digest in depot.cache.contents(), "a run takes the room of others first"
+    assert depot.cache.room_make(5 * CHUNK, kept=kept, spare=True) == 2 * CHUNK
     assert depot.cache.contents() == {digest}
     with pytest.raises(CacheFull):
         depot.cache.room_make(8 * CHUNK, kept=kept, spare=True)
@@ -247,6 +249,18 @@ def test_a_note_for_which_the_disk_has_no_room_leaves_nothing(
     monkeypatch.setattr(Path, "write_text", full)
     datasets.note(FOLDER, "c" * 64)
     assert not list((depot.cache.root / "datasets").iterdir())
+
+
+def test_of_many_datasets_those_that_were_used_last_are_told(
+    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.transfer.datasets.TOLD_MAX", 2)
+    names = [letter * 64 for letter in "bca"]
+    for age_s, name in enumerate(names):
+        depot.cache.path(f"contents/{name}").mkdir(parents=True)
+        datasets.note(f"datasets/{name}/packed", name)
+        os.utime(depot.cache.root / "datasets" / name, (1e9 - age_s, 1e9 - age_s))
+    assert datasets.here() == names[:2]
 
 
 def test_a_wish_is_whole_from_its_first_moment_on(datasets: Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
