@@ -12,7 +12,7 @@ from worker.attempt import Attempt
 from worker.cause import Seen
 from worker.events import Event, FailureCode
 from worker.launch import CANCEL_FILE, STACKS_FILE
-from worker.stacks import standing
+from worker.stacks import stack_of, standing
 from worker.watchdog import PauseWatch, Verdict, Watchdog, folder_bytes
 from worker.words import duration_words
 
@@ -21,8 +21,8 @@ PAUSE_S = float(os.environ.get("DLH_PAUSE_S", "120"))
 """Time the ranks have to save and leave; more where their steps are long or they evaluate (`PauseWatch`)."""
 DISK_S = 2.0
 CANCEL_GRACE_S = 1.0
-STACKS_S = 1.0
-"""Time that ranks without progress have to print where they stand."""
+STACKS_S, STACKS_MOST_S = 1.0, 10.0
+"""Time that ranks without progress have to print where they stand: the first, or the second where one has not."""
 OTHERS_S = 15.0
 """Where all of them wait for ranks on other nodes, those nodes have so long to say first which one stands still: ranks
 tell every ten seconds that they live (`worker.runtime.teller`), and not all at once."""
@@ -42,7 +42,7 @@ class Warden:
         self._pause_seen = False
         self._cancel_s: float | None = None
         self._kill_s: float | None = None
-        self._others_first = False
+        self._others_first, self._stacks_until_s = False, 0.0
         self._next_disk_s = 0.0
         self.begin(attempt, now_s)
 
@@ -83,9 +83,11 @@ class Warden:
     def _verdict_due(self, now_s: float) -> bool:
         if self._kill_s is None or now_s < self._kill_s:
             return False
+        if now_s < self._stacks_until_s and not all(map(stack_of, self._tails().values())):
+            return False
         if self._others_first and standing(self._tails())[2]:
             self._kill_s = now_s + OTHERS_S
-        self._others_first = False
+        self._others_first, self._stacks_until_s = False, 0.0
         return now_s >= self._kill_s
 
     def check(self, now_s: float, memory_bytes: int) -> None:
@@ -106,6 +108,7 @@ class Warden:
         """End the attempt; ranks without progress first say where they stand."""
         stalled = verdict.code is FailureCode.STALLED
         self._others_first = stalled and self.seen.several_nodes
+        self._stacks_until_s = now_s + STACKS_MOST_S if stalled else 0.0
         self.seen.verdict, self._kill_s = verdict, now_s + (STACKS_S if stalled else 0.0)
         if stalled:
             with suppress(OSError):

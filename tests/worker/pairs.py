@@ -115,6 +115,11 @@ class Pair:
         file = self.paths.rank_log(1, rank)
         return file.read_text() if file.exists() else ""
 
+    def events(self, node: str) -> str:
+        """What its rank has told."""
+        file = self.of(node).rank_events(1, NODES.index(node))
+        return file.read_text() if file.exists() else ""
+
     def logs(self) -> str:
         texts = [self.log(rank) for rank in (0, 1)]
         return "\n".join([*texts, *(self.of(node).exit_file(1).read_text() for node in NODES)])

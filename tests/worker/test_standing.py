@@ -1,26 +1,36 @@
-"""A rank that stands still on one of two nodes is named by its own node, whichever of them notices it first."""
+"""A rank that stands still on one of two nodes is named by its own node, whichever of them notices it first; where the
+network between them is cut, nobody is blamed."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.worker.pairs import NODES, TELL, Pair
+from tests.waiting import wait_for
+from tests.worker.pairs import NODES, TELL, Pair, cut
 
 pytestmark = pytest.mark.ranks
 STALL_S, LATER_S = 8.0, 4.0
 STANDS = f"""
-import faulthandler, signal, torch
+import faulthandler, signal, threading
+ready = threading.Event()
+def tick():
+    while not ready.wait(1.0):
+        tell("metric", step=0, values={{}})
+threading.Thread(target=tick, daemon=True).start()
+import torch
 faulthandler.register(signal.SIGUSR1, all_threads=False)
 from worker.runtime.collective import join
 from worker.runtime.pulse import pulse
-pulse.listen(lambda: tell("metric", step=0, values={{}}))
+pulse.listen(lambda **more: tell("metric", step=0, values={{}}, **more))
 group = join(os.environ["DLH_BACKEND"], 0.1, torch.device("cpu"))
+ready.set()
 rank = int(os.environ["DLH_RANK"])
 def dream():
     time.sleep(1000)
 for step in range(1, 10**9):
     group.sum_start(torch.ones(8), "sum").wait()
     tell("progress", step=step, phase="train")
+    time.sleep(0.02)
     if step == 5 and rank == STANDING:
         time.sleep({LATER_S})
         tell("metric", step=step, values={{}})  # its node notices it later than the other one
@@ -41,3 +51,13 @@ def test_the_node_of_the_rank_that_stands_still_has_the_first_word(loopback: Pai
     assert "suffered" not in failure
     assert other.data["failure"]["suffered"] and other.time_s > own.time_s
     assert other.data["outcome"] == ("failed" if backend == "horovod" else "lost")
+
+
+def test_ranks_by_torch_that_are_cut_off_from_each_other_are_both_lost_and_neither_is_blamed(namespaces: Pair) -> None:
+    namespaces.start(STANDS.replace("STANDING", "-1"), backend="torch", stall_s=STALL_S)
+    for node in NODES:
+        wait_for(lambda node=node: "progress" in namespaces.events(node), 180.0)
+    with cut("right"):
+        ends = [namespaces.ended(node).data for node in NODES]
+    told = [(end["outcome"], end["failure"]["code"], end["failure"].get("suffered")) for end in ends]
+    assert told == [("lost", "rank_killed", True)] * 2, namespaces.logs()
