@@ -181,7 +181,7 @@ def _training(
         if batch_wish != "auto":
             notes.problem(
                 "training.batch_size",
-                f"{values['batch_size']} is more than the {facts.train_rows} training rows; use fewer",
+                f"{values['batch_size']:,} is more than the {facts.train_rows:,} training rows; use fewer",
             )
         values["batch_size"] = min(values["batch_size"], facts.train_rows)
     values["accumulate"] = _accumulate(spec, facts, cost, values["batch_size"], notes)

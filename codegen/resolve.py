@@ -16,7 +16,7 @@ from codegen.profile.types import DatasetProfile
 from codegen.reading import Reading, read
 from codegen.spec import Metric, Split, Task, TaskSpec
 from codegen.types import Hardware, Resolved
-from worker.words import counted
+from worker.words import counted, percent_words
 
 CLASS_METRICS = (Metric.ACCURACY, Metric.BALANCED_ACCURACY, Metric.MACRO_F1, Metric.LOG_LOSS)
 NUMBER_METRICS = (Metric.R2, Metric.RMSE, Metric.MAE)
@@ -113,7 +113,7 @@ def resolve_split(spec: TaskSpec, profile: DatasetProfile, reading: Reading, not
         if part not in given and share * reading.rows < 1:
             notes.problem(
                 f"data.split.{name}",
-                f"{share:g} of {reading.rows} rows is less than one row; use at least {1.5 / reading.rows:.2g}",
+                f"{share:g} of {reading.rows:,} rows is less than one row; use at least {1.5 / reading.rows:.2g}",
             )
     stratify = _stratify(split, reading, notes)
     return {"validation": split.validation, "test": split.test, "stratify": stratify, **reading.split_by.to_dict()}
@@ -141,7 +141,7 @@ def _check_train_rows(spec: TaskSpec, facts: Facts, split: dict[str, Any], notes
     if facts.train_rows < least:
         shares = f"validation {split['validation']:g} + test {split['test']:g} of {facts.rows:,} rows"
         need = f"at least {least} are needed for {counted(count, 'rank')}"
-        notes.problem("data.split", f"impossible split: {shares} leaves {facts.train_rows} to train on; {need}")
+        notes.problem("data.split", f"impossible split: {shares} leaves {facts.train_rows:,} to train on; {need}")
 
 
 def train_rows(profile: DatasetProfile, reading: Reading, split: dict[str, Any]) -> int:
@@ -198,7 +198,8 @@ def _metric(spec: TaskSpec, reading: Reading, notes: Notes) -> Metric:
         if spec.training.class_weights == "balanced":
             guess, reason = Metric.BALANCED_ACCURACY, "all classes count alike in the loss, and so in the choice"
         elif largest > 0.9:
-            guess, reason = Metric.MACRO_F1, f"one class holds {largest:.0%} of the rows, so accuracy would say little"
+            guess = Metric.MACRO_F1
+            reason = f"one class holds {percent_words(largest, 0)} of the rows, so accuracy would say little"
     metric: Metric = notes.choose("objective.metric", spec.objective.metric, guess, reason)
     if metric not in allowed:
         notes.problem("objective.metric", f"{metric} does not fit {reading.task}; use {', '.join(allowed)}")

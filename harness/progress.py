@@ -12,6 +12,8 @@ from typing import TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from worker.words import duration_words, percent_words
+
 Tell = Callable[[str, int, int], None]
 """Called with (what is done now, how much of it is done, how much it is in all)."""
 LINE_EVERY_S = 10.0
@@ -59,5 +61,5 @@ class Teller(AbstractContextManager["Teller"]):
 
 def _line(stage: str, done: int, total: int, elapsed_s: float) -> str:
     share = done / total if total else 1.0
-    left = f", about {elapsed_s * (1 - share) / share:.0f} s left" if share else ""
-    return f"{stage}: {share:.0%}{left}"
+    left = f", about {duration_words(elapsed_s * (1 - share) / share)} left" if share else ""
+    return f"{stage}: {percent_words(share, 0)}{left}"

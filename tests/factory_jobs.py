@@ -201,7 +201,7 @@ def _shares_make(job: Any) -> None:
         ("Emulated: an admin declared devices slower than they are.", {}),
         (
             "Rank 1 worked 41 ms on its 32 rows of a step, rank 0 20.4 ms on 32. From now on the ranks take 43 + 21 "
-            "rows, expected to end together after 27.4 ms (50% faster).",
+            "rows, expected to end together after 27.4 ms (50 % faster).",
             {"step": 14, "split": {"before": [32, 32], "after": [43, 21], "work_s": [0.0204, 0.041]}},
         ),
     ):

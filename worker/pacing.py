@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from worker.shares import Line, SecondsOf, equal_finish, finish_s
-from worker.words import step_words
+from worker.words import percent_words, step_words
 
 LEAST_GAIN = 0.01
 """A change that makes steps faster by less is not worth its words."""
@@ -61,7 +61,7 @@ class Correction:
         return (
             f"Rank {slow} worked {slow_s} on its {self.before[slow]} rows of a step, rank {fast} {fast_s} on "
             f"{self.before[fast]}. From now on the ranks take {' + '.join(map(str, self.after))} rows, expected to end "
-            f"together after {step_words(self.expected_s)} ({self.gain:.0%} faster)."
+            f"together after {step_words(self.expected_s)} ({percent_words(self.gain, 0)} faster)."
         )
 
 

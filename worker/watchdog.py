@@ -8,7 +8,7 @@ from pathlib import Path
 
 from worker.events import Event, EventKind, FailureCode
 from worker.plan import Limits
-from worker.words import size_words
+from worker.words import duration_words, size_words
 
 ENTRIES_MAX = 50_000
 DEPTH_MAX = 32
@@ -121,13 +121,13 @@ class Watchdog:
         if limits.wall_s is not None and now_s - self.started_s > limits.wall_s:
             return Verdict(
                 FailureCode.TIME_LIMIT,
-                f"The run was stopped at its time limit of {limits.wall_s:.0f} s.",
+                f"The run was stopped at its time limit of {duration_words(limits.wall_s)}.",
                 "Resume from the last checkpoint with a higher limit.",
             )
         if now_s - self._moved_s > self.stall_s:
             return Verdict(
                 FailureCode.STALLED,
-                f"No step, metric or checkpoint for {self.stall_s:.0f} s.",
+                f"No step, metric or checkpoint for {duration_words(self.stall_s)}.",
                 "Look at the end of the log; a loop that never ends or a wait for another rank is the usual cause.",
             )
         return None

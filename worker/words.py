@@ -1,5 +1,7 @@
-"""How counts, sizes and times are written for people, everywhere: `harness/frontend/src/format.js` mirrors sizes and
-durations for live values.
+"""How numbers, sizes and times are written for people, everywhere: `harness/frontend/src/format.js` mirrors numbers,
+sizes and durations for live values.
+
+Thousands are parted by a comma, as Python does it: a sentence that counts has `f"{count:,}"`.
 
 A leaf: it imports nothing of ours, so that all packages and the client may import it. It lies here because programs
 carry it along (`codegen.render.RUNTIME`).
@@ -10,6 +12,26 @@ from __future__ import annotations
 import math
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def number_words(value: float, digits: int = 4) -> str:
+    """`1,258`, `0.9432`, `1.50e-07`: at most `digits` significant digits."""
+    if not math.isfinite(value):
+        return "not finite"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if abs(value) >= 1e9 or abs(value) < 1e-4:
+        return f"{value:.2e}"
+    # What is rounded up to one digit more is a whole number, too: 999.7 is 1000, not 1e+03.
+    rounded = float(f"{value:.{digits}g}")
+    if abs(rounded) >= 10**digits or rounded.is_integer():
+        return f"{round(value):,}"
+    return f"{rounded:.{digits}g}"
+
+
+def percent_words(share: float, decimals: int = 1) -> str:
+    """`43.1 %` of a share of 0.431, with a space as SI has it."""
+    return f"{round(100 * share, decimals) + 0.0:.{decimals}f} %"
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -67,4 +89,4 @@ def step_words(seconds: float) -> str:
     """`4.2 ms`, `1.3 s`, `205 s`: three digits."""
     if seconds < 0.9995:
         return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 99.95 else f"{seconds:.0f} s"
+    return f"{seconds:.3g} s" if seconds < 99.95 else f"{seconds:,.0f} s"

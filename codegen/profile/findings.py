@@ -10,7 +10,7 @@ from codegen.profile.readings import reading_findings
 from codegen.profile.stats import ColumnStats, RepeatedRows
 from codegen.profile.survey import ColumnSurvey
 from codegen.profile.types import ColumnProfile, ColumnType, DataProblem, Finding, Severity
-from worker.words import counted
+from worker.words import counted, percent_words
 
 _RANK = {Severity.DANGER: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _PER_CODE = 20
@@ -92,7 +92,7 @@ def table_findings(rows: int, repeats: int, repeated_rows: tuple[int, ...]) -> l
                 code="duplicate_rows",
                 severity=Severity.WARNING if share >= 0.01 else Severity.INFO,
                 message=f"{counted(repeats, 'row repeats', 'rows repeat')} an earlier row in every column that carries "
-                f"signal ({share:.1%}).",
+                f"signal ({percent_words(share)}).",
                 meaning="A random split keeps copies in one part, but for what is as common as one row in fifty; a "
                 "split that the data brings is kept as it is. Remove copies where a row is one observation; keep them "
                 "where equal rows are real.",
@@ -144,7 +144,8 @@ def _missing(column: ColumnProfile, stats: ColumnStats) -> Finding:
     return Finding(
         code="missing_values",
         severity=severity,
-        message=f"'{column.name}' is missing in {column.missing:,} of {counted(stats.rows, 'row')} ({share:.1%}).",
+        message=f"'{column.name}' is missing in {column.missing:,} of {counted(stats.rows, 'row')} "
+        f"({percent_words(share)}).",
         meaning=f"{filled}. Ask why they are missing: the reason may not hold for new rows.",
         column=column.name,
         rows=tuple(stats.missing_rows),

@@ -19,7 +19,7 @@ from codegen.profile.values import (
     within_reach,
     without_unit,
 )
-from worker.words import counted
+from worker.words import counted, percent_words
 
 MAX_WORD_SHARE = 0.05
 """A column of numbers may hold this share of words, which then count as missing."""
@@ -180,7 +180,8 @@ def _guess_numeric(survey: ColumnSurvey, share: float) -> tuple[ColumnType, str]
     unit = f" with {survey.unit}" if survey.unit else ""
     if share == 1:
         return ColumnType.NUMERIC, f"every present value is a number{unit}"
-    return ColumnType.NUMERIC, f"{share:.1%} of the present values are numbers{unit}; the words count as missing"
+    told = f"{percent_words(share)} of the present values are numbers{unit}; the words count as missing"
+    return ColumnType.NUMERIC, told
 
 
 def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:
@@ -190,7 +191,7 @@ def _guess_words(survey: ColumnSurvey, distinct: int) -> tuple[ColumnType, str]:
         and fitting >= 0.95 * survey.words.count
         and survey.numbers.count <= MAX_WORD_SHARE * survey.present
     ):
-        return ColumnType.DATE, f"{fitting / survey.present:.0%} of the present values are dates"
+        return ColumnType.DATE, f"{percent_words(fitting / survey.present, 0)} of the present values are dates"
     length = survey.words.length_sum / max(1, survey.words.count)
     spaces = survey.words.space_sum / max(1, survey.words.count)
     if length > _TEXT_LENGTH or spaces >= _TEXT_SPACES:

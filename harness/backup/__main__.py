@@ -61,7 +61,7 @@ def restore(path: Path, home: StackHome, tell: Tell) -> tuple[str, dict[str, Any
     from harness.backup.restoring import backup_restore
 
     back = backup_restore(path, home=home.root, store=env_path("DLH_STORE", home.root / "store"), tell=tell)
-    text = f"{back.home}: {back.files} files, {back.rows} rows, as of {back.made_at}."
+    text = f"{back.home}: {back.files:,} files, {back.rows:,} rows, as of {back.made_at}."
     if back.lost:
         text += f"\n  {back.lost} runs were under way; they resume from their newest checkpoint."
     if not back.secrets:

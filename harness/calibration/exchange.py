@@ -87,7 +87,7 @@ def _check_kinds(points: Sequence[CalibrationPoint]) -> None:
             problem = "a name is longer than 120 characters"
         if problem:
             raise Invalid(
-                f"The file cannot be imported: row {number}: {problem}.", field="file", code="calibration_row"
+                f"The file cannot be imported: row {number:,}: {problem}.", field="file", code="calibration_row"
             )
 
 

@@ -133,7 +133,7 @@ def upload_append(*, upload: Upload, offset: int, chunk: Iterable[bytes], whole:
         upload_refresh(upload, "offset_bytes", "size_bytes")
         if offset != upload.offset_bytes:
             raise Conflict(
-                f"The upload stands at byte {upload.offset_bytes}, not {offset}.",
+                f"The upload stands at byte {upload.offset_bytes:,}, not {offset:,}.",
                 code="wrong_offset",
                 hint="Ask for the offset and continue from there.",
                 details={"offset": upload.offset_bytes},
@@ -185,7 +185,7 @@ def _write(upload: Upload, descriptor: int, chunk: Iterable[bytes], *, whole: bo
             for piece in chunk:
                 view = memoryview(piece)
                 if position + len(view) > upload.size_bytes:
-                    raise TooLarge(f"This is more than the {upload.size_bytes} bytes that were announced.")
+                    raise TooLarge(f"This is more than the {upload.size_bytes:,} bytes that were announced.")
                 space_check(len(view))  # at its beginning there was room for this upload, not for all at once
                 while view:
                     written = os.pwrite(descriptor, view, position)

@@ -13,7 +13,7 @@ from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.values import Candidate, Offer
 from scheduler.offers.words import energy_words
 from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of, too_few_steps
-from worker.words import duration_words
+from worker.words import duration_words, percent_words
 
 
 def leaves_no_time(deadline_at: datetime | None, run_most_s: float, cost: RangeCost) -> bool:
@@ -54,6 +54,6 @@ def tests_told(offer: Offer) -> list[str]:
     most = max(costs, key=lambda cost: cost.time_s)
     return [
         f"The batch is not the usual one: a range test finds the learning rate before each run of which that takes "
-        f"{MOST_SHARE:.0%} at most, about {duration_words(most.time_s, up=True)} and {energy_words(most.energy_j)}. "
-        "Starts, finishes and energy include it."
+        f"{percent_words(MOST_SHARE, 0)} at most, about {duration_words(most.time_s, up=True)} and "
+        f"{energy_words(most.energy_j)}. Starts, finishes and energy include it."
     ]

@@ -42,6 +42,7 @@ from scheduler.offers.recommend import candidates, recommend
 from scheduler.offers.values import Candidate, DeviceGroup, Offer, Wish
 from scheduler.placing.openings import earliest_together_s
 from scheduler.workload import Workload
+from worker.words import percent_words
 
 Nodes = tuple[str, ...]
 LEFT_LEAST = 0.01
@@ -119,7 +120,7 @@ def offer_compute(
     )  # fmt: skip
     offer = explained(replace(offer, left=left), groups, project=project, only=only)
     notes = [ONLY] if only is not None else []
-    notes += [LEFT.format(f"{left:.0%}")] if left < 1.0 else []
+    notes += [LEFT.format(percent_words(left, 0))] if left < 1.0 else []
     notes += [STAGED] if staged else []
     notes += source_notes(estimates, probes or {})
     notes += [GUESSED] if openings.guessed and any(way.promised is None for way in ways) else []

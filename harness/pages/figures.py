@@ -1,15 +1,14 @@
-"""How figures are written; `harness/frontend/src/format.js` mirrors it for live values."""
+"""How figures are written on pages: as everywhere, a dash where there are none; `frontend/src/format.js` mirrors it."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, TypeGuard
 
-from worker.words import duration_words, size_words
+from worker.words import duration_words, number_words, percent_words, size_words
 
 NONE = "–"  # noqa: RUF001
 """Where there is nothing to tell."""
-_NARROW_SPACE = "\u202f"
 
 
 def is_number(value: Any) -> TypeGuard[float]:
@@ -23,21 +22,7 @@ def figure(value: Any, digits: int = 4) -> str:
         return NONE
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "not finite"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return _whole(value)
-    if abs(value) >= 1e6 or abs(value) < 1e-4:
-        return f"{value:.2e}"
-    # What is rounded up to one digit more is a whole number, too: 999.7 is 1000, not 1e+03.
-    rounded = float(f"{value:.{digits}g}")
-    if abs(rounded) >= 10**digits or rounded.is_integer():
-        return _whole(round(value))
-    return f"{rounded:.{digits}g}"
-
-
-def _whole(value: float) -> str:
-    return f"{int(value):,}".replace(",", _NARROW_SPACE)
+    return number_words(value, digits)
 
 
 def short(value: Any) -> str:
@@ -62,7 +47,7 @@ def duration(seconds: Any) -> str:
 
 def percent(value: Any) -> str:
     """A share 0-1 as percent."""
-    return f"{round(value * 100, 1) + 0.0:.1f} %" if is_number(value) else NONE
+    return percent_words(value) if is_number(value) else NONE
 
 
 def signed(value: Any) -> str:

@@ -29,7 +29,7 @@ from scheduler.offers.values import Wish, estimate_from
 from scheduler.offers.words import energy_words
 from scheduler.rates.worth import MOST_SHARE, RangeCost, is_worth, range_cost_of, too_few_steps
 from scheduler.workload import Workload
-from worker.words import counted, duration_words
+from worker.words import counted, duration_words, percent_words
 
 DECIDES = ("spec", "resolved", "deadline_at", "options", "program_sha256", "dataset_sha256")
 """Fields of a draft on which its verdict rests."""
@@ -78,8 +78,8 @@ def rate_verdict(job: Job) -> Verdict:
         return Verdict(way=Way.RULE, why="its requested finish leaves no time for a range test")
     takes = f"about {duration_words(cost.time_s, up=True)} and {energy_words(cost.energy_j)}"
     if is_worth(cost, run_s):
-        return Verdict(way=Way.TEST, why=f"it takes {takes}, {cost.time_s / run_s:.0%} of the run's time")
-    most = f"without being asked for it may take {MOST_SHARE:.0%}"
+        return Verdict(way=Way.TEST, why=f"it takes {takes}, {percent_words(cost.time_s / run_s, 0)} of the run's time")
+    most = f"without being asked for it may take {percent_words(MOST_SHARE, 0)}"
     return Verdict(
         way=Way.RULE, why=f"a range test takes {takes} beside a run of about {duration_words(run_s, up=True)}; {most}"
     )

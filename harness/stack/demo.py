@@ -23,6 +23,7 @@ from harness.client.errors import ClientError
 from harness.client.transport import Transport
 from harness.client.upload import Upload, UploadMemory
 from harness.datasets.samples import SAMPLES, sample_file
+from worker.words import duration_words, number_words, percent_words
 
 SAMPLE = "digits"
 DATASET_NAME = "digits (sample)"
@@ -77,7 +78,7 @@ class Lines:
         """Print when the step changes or enough of it is done."""
         new = self._last is None or self._last[0] != what
         if new or (self._last and (done or 0) >= self._last[1] + PLAIN_STEP):
-            share = "" if done is None else f" {done:.0%}"
+            share = "" if done is None else f" {percent_words(done, 0)}"
             self._console.print(f"  {what}{share}  {note}".rstrip(), highlight=False)
             self._last = (what, done or 0)
 
@@ -145,8 +146,8 @@ def training_note(job: dict[str, Any]) -> str:
     parts = [f"epoch {int(job['epoch'])}/{job['epochs']}"] if job.get("epochs") else []
     value = (job.get("last_values") or {}).get(f"val/{job.get('metric_name')}")
     parts += [f"{job['metric_name']} {value:.3f}"] if value is not None else []
-    parts += [f"{job['samples_per_s']:.0f} samples/s"] if job.get("samples_per_s") else []
-    parts += [f"about {job['eta_s']:.0f} s left" if job.get("eta_s") is not None else "measuring ..."]
+    parts += [f"{number_words(job['samples_per_s'], 3)} rows/s"] if job.get("samples_per_s") else []
+    parts += [f"about {duration_words(job['eta_s'])} left" if job.get("eta_s") is not None else "measuring ..."]
     return ", ".join(parts)
 
 

@@ -192,5 +192,5 @@ def _points(rows: Sequence[Any], read: Any = dict) -> list[CalibrationPoint]:
         try:
             points.append(CalibrationPoint.from_dict(read(row)))
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise CalibrationError(f"row {number}: {error}") from error
+            raise CalibrationError(f"row {number:,}: {error}") from error
     return points

@@ -10,7 +10,7 @@ from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.bringing import Bringing
 from scheduler.offers.values import Hindrance, OfferLine, Wish, likeliest_of
 from scheduler.placing.obstacles import HOW_TO_JOIN
-from worker.words import counted, duration_words, size_words
+from worker.words import counted, duration_words, number_words, size_words
 
 NO_PROMISE = (
     "No finish can be promised now: a job that has waited for more than a day goes first, "
@@ -23,24 +23,19 @@ _KWH_J = 3.6e6
 def energy_words(energy_j: float, *, beside_j: float = 0.0) -> str:
     """`830 J`, `12.4 Wh`, `3.1 kWh`; in the unit of the larger one it stands beside, where there is one."""
     size_j, unit = _energy_unit(max(energy_j, beside_j))
-    return f"{_figure(energy_j / size_j)} {unit}"
+    return f"{number_words(energy_j / size_j, 3)} {unit}"
 
 
 def energy_range_words(low_j: float, high_j: float, *, beside_j: float = 0.0) -> str:
     """`0.128 to 2.4 Wh`: both ends in the unit of the upper one, or of a larger one beside it."""
     size_j, unit = _energy_unit(max(high_j, beside_j))
-    return f"{_figure(low_j / size_j)} to {_figure(high_j / size_j)} {unit}"
+    return f"{number_words(low_j / size_j, 3)} to {number_words(high_j / size_j, 3)} {unit}"
 
 
 def _energy_unit(energy_j: float) -> tuple[float, str]:
     if energy_j < 1000:
         return 1.0, "J"
     return (3600.0, "Wh") if energy_j < _KWH_J else (_KWH_J, "kWh")
-
-
-def _figure(value: float) -> str:
-    """Three digits; larger numbers whole."""
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 _MODES = {

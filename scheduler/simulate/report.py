@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from scheduler.simulate.engine import Replay
 from scheduler.simulate.metrics import Metrics
+from worker.words import number_words
 
 Floats = npt.NDArray[np.float64]
 WIDTH, HEIGHT = 860, 260
@@ -84,9 +85,7 @@ def figures_table(figures: Sequence[Metrics]) -> str:
 def _number(value: float | None, unit: str = "", digits: int = 4) -> str:
     if value is None:
         return "-"
-    whole = isinstance(value, int) or (abs(value) >= 10 ** (digits - 1))
-    text = f"{value:,.0f}" if whole else f"{value:.{digits}g}"
-    return f"{text} {unit}".strip()
+    return f"{number_words(value, digits)} {unit}".strip()
 
 
 def _hours(item: Metrics, seconds: float) -> str:

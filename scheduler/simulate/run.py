@@ -54,11 +54,11 @@ def misfits(trace: Sequence[TraceJob], jobs: Sequence[SimJob], pool: SimPool) ->
     lost = [job for job, sim in zip(trace, jobs, strict=True) if not sim.options]
     kinds = Counter(job.kind for job in lost if not pool.most(job.kind))
     said = [
-        f"{count} of {len(trace)} jobs ask for devices of the kind {kind}, of which the pool has none"
+        f"{count:,} of {len(trace):,} jobs ask for devices of the kind {kind}, of which the pool has none"
         for kind, count in sorted(kinds.items())
     ]
     wide = len(lost) - kinds.total()
-    return [*said, f"{wide} of {len(trace)} jobs are too large for the pool"] if wide else said
+    return [*said, f"{wide:,} of {len(trace):,} jobs are too large for the pool"] if wide else said
 
 
 def policy_for(name: str, rules: Rules) -> Policy:

@@ -101,7 +101,7 @@ class _Row:
 
     @property
     def where(self) -> str:
-        return f"{self.file}, row {self.number}"
+        return f"{self.file}, row {self.number:,}"
 
     def fail(self, column: str, problem: str) -> TraceError:
         return TraceError(f"{self.where}, column {column}: {problem}")

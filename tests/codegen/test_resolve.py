@@ -228,7 +228,7 @@ def test_a_rare_class_is_told_where_weights_are_left_out():
     rare = table(classes=(("low", 4900), ("high", 100)))
     answer = resolve(spec_yaml.load("objective: {metric: accuracy}"), rare, TWO_CORES)
     (guess,) = [guess for guess in answer.guesses if guess.field == "training.class_weights"]
-    assert guess.value == "none" and "2.00% of the rows: `balanced` finds more" in guess.reason
+    assert guess.value == "none" and "2.00 % of the rows: `balanced` finds more" in guess.reason
 
 
 def test_a_class_with_one_row_is_told():

@@ -84,7 +84,7 @@ test("few lines are told one by one, with where they stopped being finite", () =
   assert.equal(fewWords([], ""), "No values yet.");
   assert.equal(
     fewWords([series("training", 1, 0.5), series("rank 0", 3100), series("test", 1, null)], " s"),
-    "Last: training 0.5 s · rank 0: 3\u202f100 s · test 1 s, not finite at step 1",
+    "Last: training 0.5 s · rank 0: 3,100 s · test 1 s, not finite at step 1",
   );
 });
 

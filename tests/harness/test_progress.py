@@ -26,7 +26,7 @@ def test_where_there_is_no_terminal_lines_tell_share_and_time_left() -> None:
             clock.now_s += LINE_EVERY_S if done == 100 else 0.1
             tell("Unpacking", done, 400)
         tell("Filling the database", 0, 0)
-    assert out.getvalue() == "Unpacking: 25%, about 30 s left\n"
+    assert out.getvalue() == "Unpacking: 25 %, about 30 s left\n"
 
 
 def test_on_a_terminal_there_is_a_bar_and_a_program_sees_nothing() -> None:

@@ -9,15 +9,33 @@ from pathlib import Path
 
 import pytest
 
-from worker.words import counted, duration_words, size_words, step_words
+from harness.client.cli import output
+from harness.pages.figures import figure
+from scheduler.offers.words import energy_words
+from worker.words import counted, duration_words, number_words, size_words, step_words
 
 REPOSITORY = Path(__file__).parents[2]
+WRITTEN = json.loads((REPOSITORY / "tests" / "frontend" / "written.json").read_text("utf-8"))
 FIGURES = json.loads((REPOSITORY / "tests" / "figures.json").read_text("utf-8"))
 
 
 @pytest.mark.parametrize(("number", "said"), [(0, "0 ranks"), (1, "1 rank"), (2, "2 ranks"), (1024, "1,024 ranks")])
 def test_only_one_of_a_thing_stands_in_the_singular(number: int, said: str) -> None:
     assert counted(number, "rank") == said
+
+
+@pytest.mark.parametrize(("value", "said"), WRITTEN["number"][1:])
+def test_a_number_is_told_alike_in_sentences_on_pages_and_on_the_command_line(value: float, said: str) -> None:
+    assert number_words(value) == figure(value) == output.number(value) == said
+
+
+def test_thousands_are_parted_by_a_comma_in_whatever_unit() -> None:
+    assert [counted(12345, "row"), energy_words(4.5e9), step_words(1234.5)] == ["12,345 rows", "1,250 kWh", "1,234 s"]
+
+
+@pytest.mark.parametrize(("value", "said"), [(float("inf"), "not finite"), (float("nan"), "not finite")])
+def test_what_is_no_finite_number_is_said_to_be_none(value: float, said: str) -> None:
+    assert number_words(value) == said
 
 
 @pytest.mark.parametrize(("number", "said"), [(1, "1 row repeats"), (3, "3 rows repeat")])
@@ -58,7 +76,7 @@ def test_pages_write_live_sizes_and_durations_as_the_server_does() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0.0042, "4.2 ms"), (0.9994, "999 ms"), (0.9996, "1 s"), (1.534, "1.53 s"), (99.97, "100 s"), (1234.5, "1234 s")],
+    [(0.0042, "4.2 ms"), (0.9994, "999 ms"), (0.9996, "1 s"), (1.534, "1.53 s"), (99.97, "100 s"), (1234.5, "1,234 s")],
 )
 def test_the_time_of_a_step_is_never_written_as_a_power_of_ten(seconds: float, said: str) -> None:
     assert step_words(seconds) == said

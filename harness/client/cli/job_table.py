@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.client.cli.output import duration, number, table_print, when
 from harness.client.client import Json
+from worker.words import percent_words
 
 _USUAL = ("Id", "Name", "State", "Done", "Metric", "Model", "Dataset", "Owner", "Created")
 _HEADS = {
@@ -52,7 +53,7 @@ def groups_print(page: Json) -> None:
 
 def _usual(job: Json) -> tuple[object, ...]:
     metric = f"{job['metric_name']} {number(job['metric_best'])}" if job["metric_best"] is not None else ""
-    done = f"{job['progress']:.0%}"
+    done = percent_words(job["progress"], 0)
     who = (job["family"], job["dataset"]["name"], job["owner"], when(job["created_at"]))
     return job["id"], job["name"], job["state"], done, metric, *who
 

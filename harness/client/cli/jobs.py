@@ -28,6 +28,7 @@ from harness.client.client import Json
 from harness.client.download import download
 from harness.client.errors import BadInput, ClientError
 from harness.client.transport import segment
+from worker.words import percent_words
 
 _COLUMN_HELP = "Shown beside the name, such as state, energy_j, metric:val/loss, spec:training.epochs; may be repeated."
 _GROUP_HELP = "Groups instead of jobs: by dataset, model, task, owner, project, state, tag, or a field of the spec."
@@ -106,7 +107,7 @@ def _show(job: Json, kept: list[Json], url: str) -> None:
             *((name.replace("_", " ").capitalize(), job[name]) for name in names),
             ("Dataset", f"{job['dataset']['name']} ({job['dataset']['id']})"),
             ("Tags", ", ".join(job["tags"])),
-            ("Progress", f"{job['progress']:.0%} ({job['step']}/{job['steps_total']} steps)"),
+            ("Progress", f"{percent_words(job['progress'], 0)} ({job['step']}/{job['steps_total']} steps)"),
             ("Left", duration(job["eta_s"])),
             ("Deadline", when(job["deadline_at"])),
             ("Promised", when(job["promised_at"]) or (job["promise"] or {}).get("text")),

@@ -21,7 +21,18 @@ from harness.client.cli.common import (
     open_client,
     text_read,
 )
-from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, size, table_print, when
+from harness.client.cli.output import (
+    ExitCode,
+    JsonFlag,
+    console,
+    duration,
+    json_print,
+    notes,
+    number,
+    size,
+    table_print,
+    when,
+)
 from harness.client.client import Client, Json
 from harness.client.download import download
 from harness.client.errors import BadInput, WaitTimeout
@@ -244,10 +255,5 @@ def _basis(line: Json) -> str:
 def _energy(found: Json, most_j: float) -> str:
     """An estimate in the unit of the largest figure of its table, so that ways can be compared by eye."""
     factor, unit = (1.0, "J") if most_j < 1000 else (3600.0, "Wh") if most_j < 3.6e6 else (3.6e6, "kWh")
-    low, mid, high = (_figure(found[name] / factor) for name in ("low", "mid", "high"))
+    low, mid, high = (number(found[name] / factor, 3) for name in ("low", "mid", "high"))
     return f"{mid} {unit} ({low} to {high})"
-
-
-def _figure(value: float) -> str:
-    """Three digits; larger numbers whole."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

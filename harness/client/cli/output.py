@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.client.errors import ApiError, BadInput, ClientError, NotSignedIn, Unreachable
-from worker.words import duration_words, size_words
+from worker.words import duration_words, number_words, size_words
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 PIPE_WIDTH = 240
@@ -185,11 +184,8 @@ def _cell(value: Any) -> Text:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure with a few significant digits; large ones whole, with separators."""
-    if value is None:
-        return ""
-    is_whole = float(value).is_integer() or abs(value) >= 10**digits
-    return f"{value:,.0f}" if is_whole and math.isfinite(value) and abs(value) < 1e15 else f"{value:.{digits}g}"
+    """A figure with a few significant digits; nothing where there is none."""
+    return "" if value is None else number_words(value, digits)
 
 
 def size(value: float | None) -> str:

@@ -15,10 +15,11 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn
 
 from harness.client.cli.common import open_client
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number, table_print
+from harness.client.cli.output import ExitCode, JsonFlag, console, duration, json_print, notes, number, table_print
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
+from worker.words import percent_words
 
 _WAIT_S = 330.0
 _TRIALS_SPARE_S = 300.0
@@ -105,7 +106,7 @@ def _job(client: Client, job: str, body: Json, *, quiet: bool) -> Json:
 
 
 def _trying(trials: Json) -> str:
-    return f"Trials, up to {trials['most_share']:.1f} runs, about {trials['expected_s']:.0f} s"
+    return f"Trials, up to {trials['most_share']:.1f} runs, about {duration(trials['expected_s'])}"
 
 
 def _use(client: Client, job: str, found: Json, use: str) -> None:
@@ -262,17 +263,18 @@ def _print(found: Json) -> None:
 def _print_trials(trials: Json, centre: float) -> None:
     out = console()
     if trials["state"] == "done":
-        out.print(f"Found by trials around {centre:.3g}, the centre: {trials['share']:.0%} of a run's steps.")
+        share = percent_words(trials["share"], 0)
+        out.print(f"Found by trials around {centre:.3g}, the centre: {share} of a run's steps.")
         table_print(
             ("Trial", "Rate", "Share of the run", "Validation loss"),
             (
-                (str(one["round"]), f"{one['rate']:.3g}", f"{one['share']:.0%}", number(one["loss"]))
+                (str(one["round"]), f"{one['rate']:.3g}", percent_words(one["share"], 0), number(one["loss"]))
                 for one in sorted(trials["done"], key=lambda one: (one["round"], one["rate"]))
             ),
         )
         for note in trials["notes"]:
             notes().print(note, markup=False)
     elif trials["state"] == "none" and trials["expected_s"]:
-        notes().print(f"No trials: they would take about {trials['expected_s']:.0f} s. --trials always makes them.")
+        notes().print(f"No trials: they would take about {duration(trials['expected_s'])}. --trials always makes them.")
     elif trials["state"] == "failed":
         notes().print(f"No trials: {trials['problem']['message']}", markup=False)

@@ -62,7 +62,7 @@ def _weakest_print(chart: Json) -> None:
     if chart.get("kind") != "intervals" or not (isinstance(columns, list) and isinstance(rows, list) and rows):
         return
     lines = [[_figure(value) for value in row] for row in rows[:LINES_SHOWN] if _fits(row, columns)]
-    more = f", {LINES_SHOWN} of {len(rows)}" if len(rows) > LINES_SHOWN else ""
+    more = f", {LINES_SHOWN} of {len(rows):,}" if len(rows) > LINES_SHOWN else ""
     names = [str(column).replace("_", " ") for column in columns]
     table_print(names, lines, title=f"{chart.get('title')}{more}")
     console().print()

@@ -65,7 +65,7 @@ def _note(job: Json) -> str:
         if (value := job["last_values"].get(key)) is not None:
             parts.append(f"{key} {number(value)}")
     if job["samples_per_s"]:
-        parts.append(f"{number(job['samples_per_s'], 3)} samples/s")
+        parts.append(f"{number(job['samples_per_s'], 3)} rows/s")
     if job["state"] in _MOVING and job["eta_s"] is not None:
         parts.append(f"{duration(job['eta_s'])} left")
     return " · ".join(parts)

@@ -1,10 +1,10 @@
-// One place for how figures are written; mirrors harness/pages/figures.py and, for sizes and durations, worker/words.py.
+// One place for how figures are written; mirrors worker/words.py and harness/pages/figures.py.
 
 const NONE = "–";
 
 // Zero has no sign.
 function whole(value) {
-  return (value + 0).toLocaleString("en-US").replaceAll(",", "\u202f");
+  return (value + 0).toLocaleString("en-US");
 }
 
 // With two digits of the power at least: 1.50e-07.
@@ -18,7 +18,7 @@ export function number(value, digits = 4) {
   if (!Number.isFinite(value)) return "not finite";
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e15) return whole(value);
-  if (size >= 1e6 || size < 1e-4) return exponential(value);
+  if (size >= 1e9 || size < 1e-4) return exponential(value);
   const rounded = Number(value.toPrecision(digits));
   if (size >= 10 ** digits || Number.isInteger(rounded)) return whole(Math.round(value));
   return String(rounded);

@@ -91,7 +91,7 @@ def rescue_take(job: Job, attempt: JobAttempt, offered: Mapping[str, Sequence[st
             kind=EventKind.CHECKPOINT, job_id=job.pk, token=attempt.number, rank=0, seq=0, time_s=0.0, data=data
         )
         checkpoints_take(job, attempt, [event])
-    text = f"The node {first} was lost; {node} has saved the run as it was after step {newest.step}."
+    text = f"The node {first} was lost; {node} has saved the run as it was after step {newest.step:,}."
     job_note(job, "note", text, data={"step": newest.step, "checkpoint": newest.name})
 
 

@@ -92,7 +92,7 @@ def test_repeated_rows_are_counted_and_named_whatever_their_id(lab: Lab) -> None
 def test_an_uneven_target_is_told(lab: Lab) -> None:
     body = "x,label\n" + "".join(f"{i % 17},{'b' if i % 100 == 3 else 'a'}\n" for i in range(1000))
     found = finding(lab.profile("a.csv", body), "imbalanced_target")
-    assert "99.0%" in found.message
+    assert "99.0 %" in found.message
 
 
 def visits(name: str, target: str = "label", groups: int = 40, rows: int = 400) -> str:

@@ -176,7 +176,7 @@ def test_a_table_cuts_no_word_of_usual_length_on_a_narrow_terminal(width: int, m
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
-    row = ("8i7y2e6dn6jg", long, state, "100%", "balanced accuracy 0.7512", "mlp", "admin", "2026-11-23 08:01:11")
+    row = ("8i7y2e6dn6jg", long, state, "100 %", "balanced accuracy 0.7512", "mlp", "admin", "2026-11-23 08:01:11")
     output.table_print(("Id", "Name", "State", "Done", "Metric", "Model", "Owner", "Created"), [row])
     shown = screen.getvalue()
     assert all(word in shown for cell in row if cell != long for word in cell.split())

@@ -92,7 +92,7 @@ def test_an_offer_of_a_paused_job_is_of_what_is_left_of_it_and_its_estimate_is_o
     offer = offered(job)
     priced = offer_priced(offer)
     assert priced.left == pytest.approx(0.25)
-    assert any("25% of it" in note for note in offer.notes)
+    assert any("25 % of it" in note for note in offer.notes)
     for line in priced.lines:
         estimate, run = whole[line.allocation], line.estimate.run_s
         assert run.high == pytest.approx(0.25 * estimate.run_s.high)

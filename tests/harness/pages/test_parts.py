@@ -39,12 +39,12 @@ def test_rows_stand_beside_a_finding_that_does_not_name_them(message: str, rows:
     ("value", "text"),
     [
         (None, "–"),  # noqa: RUF001
-        (12345, "12\u202f345"),
+        (12345, "12,345"),
         (0.94321, "0.9432"),
         (1.5e-7, "1.50e-07"),
         (float("nan"), "not finite"),
-        (9999.7, "10\u202f000"),
-        (999.97, "1\u202f000"),
+        (9999.7, "10,000"),
+        (999.97, "1,000"),
         (0.99996, "1"),
     ],
 )
@@ -53,7 +53,7 @@ def test_figures_are_short_and_never_raise(value: float | None, text: str) -> No
 
 
 def test_what_is_rounded_up_to_the_next_unit_is_told_in_it() -> None:
-    assert dlh.figure(999.7, 3) == "1\u202f000"
+    assert dlh.figure(999.7, 3) == "1,000"
     assert [dlh.short(value) for value in (999_700, 999.0, 1_234_567)] == ["1 M", "999", "1.23 M"]
     assert [dlh.size(value) for value in (1023, 1024 * 1023.97, 1 << 20)] == ["1023 B", "1 MiB", "1 MiB"]
 

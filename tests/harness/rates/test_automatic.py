@@ -85,7 +85,7 @@ def test_a_job_whose_run_is_short_beside_the_test_keeps_the_rule_and_says_what_i
     commit(rates_advance)
     changed.refresh_from_db()
     assert (changed.state, changed.spec["training"]["learning_rate"]) == ("queued", "auto")
-    assert "it may take 10%" in told(changed) and changed.rate_tests.get().problem["code"] == "not_worth"
+    assert "it may take 10 %" in told(changed) and changed.rate_tests.get().problem["code"] == "not_worth"
 
 
 def test_a_job_that_nobody_can_estimate_is_not_kept_waiting(changed: Job, commit: Any, tasks_sent: list[Any]) -> None:
