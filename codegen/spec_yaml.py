@@ -202,6 +202,8 @@ def _message(detail: ErrorDetails) -> str:
         meant = " or ".join(f"`{name}`" for name in close)
         hint = f"did you mean {meant}?" if close else f"known are: {', '.join(known)}"
         return f"unknown field; {hint}"
+    if detail["type"] == "string_too_long":
+        return f"must have at most {detail['ctx']['max_length']:,} characters, not {len(detail['input']):,}"
     text = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if detail["loc"][:2] == ("model", "params") and len(detail["loc"]) > 2:
         text = "a number, a text, or true or false"  # one sentence for all members of the union

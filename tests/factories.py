@@ -50,7 +50,7 @@ def datasets_unready(user: Any, project: Any) -> SimpleNamespace:
             source_name="ragged.csv",
             state="failed",
             problem={
-                "code": "ragged_row",
+                "code": "ragged_rows",
                 "message": "Row 4711 has 12 fields, the header has 11.",
                 "hint": "Quote the field that holds the delimiter, or choose another delimiter.",
                 "row": 4711,

@@ -17,6 +17,7 @@ from worker.devices import gpus_at
 from worker.plan import EXIT_REPORTED, RunPaths
 from worker.sandbox import Completed, SandboxError, SandboxLimits, SandboxTooWeak, python_environment, run_sandboxed
 from worker.signals import signal_name
+from worker.words import duration_words
 
 PREDICT_S = 280.0
 CHECK_S = 180.0
@@ -206,7 +207,7 @@ def program_run(call: ProgramCall, on_line: Callable[[str], None] | None = None)
     finally:
         _called_off.discard(call.name)
     if done.timed_out:
-        message = f"The program took longer than {call.timeout_s:.0f} s."
+        message = f"The program took longer than {duration_words(call.timeout_s)}."
         raise ProgramProblem(message, "Send less at once.", "time_limit")
     if done.out_of_memory:
         raise ProgramProblem("The program ran out of memory.", "Send less at once.", "out_of_memory")

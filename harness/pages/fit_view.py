@@ -197,7 +197,7 @@ def _fit(row: DeviceModelRow, measure: Measure, report: Report) -> dict[str, Any
     ]
     columns = ["family", f"measured {what}, {unit}", f"predicted {what}, {unit}", "point", "error, %"]
     note = f"{_HELD_OUT} Both axes are logarithmic."
-    return _card(row, measure, "fit", "Measured against predicted", "agreement", columns, points, note=note)
+    return _card(row, measure, "fit", "Predicted against measured", "agreement", columns, points, note=note)
 
 
 def _residuals(row: DeviceModelRow, measure: Measure, report: Report) -> dict[str, Any]:

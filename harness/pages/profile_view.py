@@ -8,6 +8,18 @@ from codegen.profile.types import ColumnProfile, ColumnType, DatasetProfile
 
 CLASSES_SHOWN = 20
 TOP_SHOWN = 5
+READ_OTHERWISE = frozenset(
+    {
+        "bad_quotes", "nul_byte", "one_column", "ragged_rows", "title_line", "too_many_columns", "unknown_encoding",
+        "unterminated_quote", "wrong_delimiter", "wrong_encoding",
+    }
+)  # fmt: skip
+"""Codes of problems of a text that another delimiter or encoding may cure."""
+
+
+def may_read_otherwise(problem: dict[str, Any]) -> bool:
+    """Whether to ask for another delimiter or encoding: of no use to a broken archive or a web page."""
+    return problem.get("code") in READ_OTHERWISE
 
 
 def column_rows(profile: DatasetProfile, overrides: dict[str, str]) -> list[dict[str, Any]]:

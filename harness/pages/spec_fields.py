@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 
 from codegen.profile.types import ColumnType, DataKind, DatasetProfile
 from codegen.spec import MODE_WORDS, Metric, Task, TaskSpec
-from harness.pages.words import TASK_WORDS
+from harness.pages.words import NAME_WORDS, TASK_WORDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tupl
     if path in {"data.target", "data.split.column"}:
         return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)
     if path == "objective.metric":
-        return tuple((str(metric), str(metric).replace("_", " ")) for metric in Metric)
+        return tuple((str(metric), NAME_WORDS.get(metric, str(metric).replace("_", " "))) for metric in Metric)
     if path == "mode":
         return tuple((mode, f"{mode}: {words}") for mode, words in MODE_WORDS.items())
     if info and bool in get_args(info.annotation):

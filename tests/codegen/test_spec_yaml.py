@@ -49,6 +49,11 @@ def test_a_misspelt_field_is_named_with_its_line_and_a_hint():
     assert found == {"training.epoch": "line 3: unknown field; did you mean `epochs`?"}
 
 
+def test_a_name_that_is_too_long_is_refused_with_the_most_it_may_have():
+    found = problems(f"name: {'x' * 300}\n")
+    assert found == {"name": "line 1: must have at most 120 characters, not 300"}
+
+
 def test_every_close_field_is_suggested_the_closest_first():
     assert problems("modle: mlp\n")["modle"] == "line 1: unknown field; did you mean `mode` or `model`?"
 

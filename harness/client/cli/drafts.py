@@ -15,7 +15,7 @@ import typer
 import yaml
 
 from harness.client.cli.common import JobArgument, open_client, text_read
-from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, number
+from harness.client.cli.output import ExitCode, JsonFlag, console, json_print, notes, number
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
@@ -102,6 +102,7 @@ def check(context: typer.Context, job: JobArgument, as_json: JsonFlag = False) -
     """Try a job's program on a node: compile, build the model, one step on real rows. Exit code 1 if it fails."""
     with open_client(context) as client:
         asked = client.job_do(job, "check")
+        notes().print("A node is trying the program; after 3 minutes it is stopped.")
         answer = _answer(client, f"/jobs/{segment(job)}/check/{segment(asked['check_id'])}")
     if as_json:
         json_print(answer)
@@ -128,7 +129,10 @@ def _answer(client: Client, path: str) -> Json:
         if not answer["waiting"]:
             return answer
         if time.monotonic() > end_s:
-            raise WaitTimeout("No node answered.", hint="Check with `dlh pool` that a node is up, then ask again.")
+            raise WaitTimeout(
+                "No node answered.",
+                hint="Earlier checks may be under way. Check with `dlh pool` that a node is up, then ask again.",
+            )
         time.sleep(POLL_S)
 
 
@@ -150,9 +154,13 @@ def edit(
             raise BadInput(f"{file} is not a file.", hint="Check the path, or give the name of a file of the program.")
         else:
             text = _edited(str(client.get(place)["text"]), file.name)
+        known = {item["name"] for item in client.get(f"/jobs/{segment(job)}/program")["files"]}
         written: Json = client.send("PUT", place, {"text": text})
     if as_json:
         json_print(written)
+    elif written["name"] not in known:
+        said = f"{written['name']} is a new file of the program, of no effect until another one imports it."
+        console().print(said, markup=False)
     else:
         state = "differs from what was generated" if written["edited"] else "is as it was generated"
         console().print(f"{written['name']} {state}.", markup=False)

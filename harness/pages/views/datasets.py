@@ -28,7 +28,7 @@ from harness.datasets.selectors import (
 from harness.datasets.services import dataset_delete, dataset_restore, dataset_update
 from harness.errors import HarnessError
 from harness.fetches.services import fetch_create
-from harness.pages.profile_view import class_bars, column_rows, thumbnails_by_class
+from harness.pages.profile_view import class_bars, column_rows, may_read_otherwise, thumbnails_by_class
 from harness.pages.views.fetches import fetch_context
 from harness.pages.web import can, change, number_read, page, person, project_chosen, show, writable_projects
 from harness.pages.words import COLUMN_TYPE_WORDS
@@ -128,6 +128,7 @@ def dataset_page(request: HttpRequest, dataset_id: str) -> HttpResponseBase:
     context: dict[str, Any] = {
         "dataset": dataset,
         "may_change": can(user, dataset.project, Role.MEMBER),
+        "read_otherwise": may_read_otherwise(dataset.problem or {}),
         "jobs": dataset.jobs.filter(deleted_at=None).order_by("-created_at")[:5],
     }
     if dataset.state == DatasetState.READY:

@@ -40,7 +40,7 @@ def test_sweeps_fits_and_errors_are_shown_with_their_data(admin: Client, people:
         "Measuring",
         "Refused points",
         "nan",
-        "Measured against predicted",
+        "Predicted against measured",
         "Error by family",
         "boosted trees",
     ):
@@ -62,7 +62,7 @@ def test_peak_memory_is_shown_in_mebibytes_with_its_errors_and_its_rivals(
 ) -> None:
     row = calibration_make(people.admin)
     text = words(admin.get("/pool/calibration/"))
-    assert "Peak memory: measured against predicted" in text and "Peak memory: error by family" in text
+    assert "Peak memory: predicted against measured" in text and "Peak memory: error by family" in text
     assert "off by 3.1 % on average" in text and "The range held 93.0 % of them" in text
     assert "The best of the usual methods: boosted trees, 9.0 %." in text
     head, first = csv_of(admin, "memory_fit").splitlines()[:2]
@@ -76,7 +76,7 @@ def test_power_from_a_table_has_nothing_to_fit_and_no_empty_picture(admin: Clien
     calibration_make(people.admin)
     text = words(admin.get("/pool/calibration/"))
     assert "there is nothing to fit: 1.5 W idle and 8 W busy are assumed. Source: a usual core" in text
-    assert "Power of one device: measured against predicted" not in text
+    assert "Power of one device: predicted against measured" not in text
     assert admin.get("/pool/calibration/charts/power_fit.csv").status_code == 404
     pool_setting_update(user=people.admin, power_table={"cpu": {"idle_w": 2.0, "busy_w": 9.5}})
     assert "2 W idle and 9.5 W busy are assumed. Source: the pool" in words(admin.get("/pool/calibration/"))
@@ -101,7 +101,7 @@ def test_a_fit_of_an_earlier_version_says_when_its_other_figures_come(admin: Cli
     row.report.pop("memory")
     row.save()
     text = words(admin.get("/pool/calibration/"))
-    assert "fitted before these figures were kept" in text and "Measured against predicted" in text
+    assert "fitted before these figures were kept" in text and "Predicted against measured" in text
 
 
 def test_the_accuracy_is_open_to_all_and_names_no_job(people: SimpleNamespace, job: Any) -> None:

@@ -58,6 +58,14 @@ def test_a_file_of_the_person_takes_the_place_of_the_programs(dlh: Dlh, job: Any
 
 
 @pytest.mark.usefixtures("portal")
+def test_a_file_that_the_program_does_not_have_is_said_to_be_new(dlh: Dlh, job: Any, tmp_path: Path) -> None:
+    own = tmp_path / "layers.py"
+    own.write_text("WIDTH = 3\n")
+    assert "layers.py is a new file" in dlh("jobs", "edit", job.pk, own).out
+    assert "layers.py differs" in dlh("jobs", "edit", job.pk, own).out
+
+
+@pytest.mark.usefixtures("portal")
 def test_a_file_is_edited_in_the_persons_editor(dlh: Dlh, job: Any, tmp_path: Path, monkeypatch: Any) -> None:
     editor = tmp_path / "my editor"
     editor.write_text('#!/bin/sh\necho "EDITED = True" >> "$1"\n')
