@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 
 from harness.accounts.models import Project, Role, Scope
+from harness.errors import Invalid
 from harness.pages.words import SCOPE_WORDS
 from harness.pool.models import DeviceKind, NetworkEncryption, Policy
 
@@ -132,6 +133,14 @@ class CalibrationForm(Tabler):
         field.choices = [*ways, *((name, name) for name in names)]
 
 
+def form_values(form: forms.Form) -> dict[str, Any]:
+    """What was typed. Raises `Invalid`, naming the first field that is wrong as the page does."""
+    if form.is_valid():
+        return dict(form.cleaned_data)
+    name, errors = next(iter(form.errors.items()))
+    raise Invalid(f"{form[name].label}: {errors[0]}", field=name)
+
+
 _LEVELS = [(level, f"L{level}") for level in range(4)]
 
 
@@ -180,6 +189,7 @@ class PoolForm(Tabler):
     )
     power_table = forms.JSONField(
         required=False,
+        error_messages={"invalid": "This is not JSON: an object of objects, in double quotes."},
         label="Watts of devices that no meter reads",
         help_text='Over the shipped table, by model or kind: {"cpu": {"idle_w": 1.5, "busy_w": 8}}',
         widget=forms.Textarea(attrs={"rows": 3, "class": "form-control mono", "spellcheck": "false"}),

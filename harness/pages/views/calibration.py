@@ -67,12 +67,17 @@ def calibration_begin(request: HttpRequest) -> HttpResponseBase:
     """Start a sweep."""
     form = CalibrationForm(request.POST)
     # Node and model are checked by the service, which knows all of them.
-    minutes = form.cleaned_data.get("minutes") if form.is_valid() or "minutes" in form.cleaned_data else None
-    budget_s, kind = 60.0 * minutes if minutes is not None else float("nan"), request.POST.get("kind", "")
-    node, model = request.POST.get("node", ""), request.POST.get("model", "")
+    node, kind, model = (request.POST.get(name, "") for name in ("node", "kind", "model"))
 
     def start() -> None:
         user = person(request)
+        if "minutes" in form.errors:
+            raise Invalid(
+                f"The budget is a number of minutes: {form.errors['minutes'][0]}",
+                field="minutes",
+                hint="Ten minutes measure about 200 points on a core.",
+            )
+        budget_s = 60.0 * form.cleaned_data["minutes"]
         if model == EVERY_MODEL:
             services.calibrations_start(user=user, kind=kind, budget_s=budget_s)
         else:

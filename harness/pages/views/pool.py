@@ -14,7 +14,7 @@ from harness.calibration.node_links import links_want
 from harness.errors import Conflict, Forbidden, HarnessError, NotFound
 from harness.jobs.readers import reading_state
 from harness.jobs.selectors import jobs_queued_count
-from harness.pages.forms import NodeForm, PoolForm, SlowForm
+from harness.pages.forms import NodeForm, PoolForm, SlowForm, form_values
 from harness.pages.web import asks_part, change, number_read, page, person, show
 from harness.pool import services
 from harness.pool.joining import join_command, join_token_make
@@ -164,12 +164,11 @@ def device_slow(request: HttpRequest) -> HttpResponseBase:
 @page("POST")
 def pool_settings(request: HttpRequest) -> HttpResponseBase:
     """Change settings of the pool."""
-    form = PoolForm(request.POST)
-    values = form.cleaned_data if form.is_valid() else dict(request.POST.items())
-    values.pop("csrfmiddlewaretoken", None)
+    user = person(request)
+    require_admin(user)
     return change(
         request,
-        lambda: pool_setting_update(user=person(request), **values),
+        lambda: pool_setting_update(user=user, **form_values(PoolForm(request.POST))),
         done="The settings of the pool are saved. They hold for runs that start from now on.",
         to=reverse("pool"),
     )

@@ -103,7 +103,11 @@ def user_act(request: HttpRequest, username: str, action: str) -> HttpResponseBa
 @page("POST")
 def project_add(request: HttpRequest) -> HttpResponseBase:
     """Create a project; the person becomes its admin."""
-    project = project_create(user=person(request), name=request.POST.get("name", ""))
+    try:
+        project = project_create(user=person(request), name=request.POST.get("name", ""))
+    except Invalid as problem:
+        messages.error(request, problem.message, extra_tags=problem.hint)
+        return redirect("project_list")
     return redirect("project_page", slug=project.slug)
 
 

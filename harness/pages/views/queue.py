@@ -72,7 +72,8 @@ def _whole(text: str, field: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise Invalid(f"{text[:20]!r} is not a whole number.", field=field) from error
+        said = f"{text[:20]!r} is not a whole number." if text else "Enter a whole number."
+        raise Invalid(said, field=field) from error
 
 
 @page("GET", "HEAD")

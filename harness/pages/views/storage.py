@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.accounts.access import require_admin
@@ -18,6 +20,7 @@ from harness.jobs.selectors import job_get
 from harness.jobs.services import job_delete, job_purge
 from harness.pages.forms import StorageQuotaForm
 from harness.pages.web import change, page, person, show
+from harness.plain import INTEGER_MAX
 from harness.storage.items import ITEMS_MAX, storage_items
 from harness.storage.quotas import storage_quota_remove, storage_quota_set
 from harness.storage.use import storage_of, storage_rows
@@ -57,7 +60,12 @@ def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
     user = person(request)
     require_admin(user)
     project = project_get(user=user, slug=request.POST.get("project", ""))
-    limit_bytes = _limit(request.POST.get("gib", ""))
+    text = request.POST.get("gib", "").strip()
+    try:
+        limit_bytes = _limit(text)
+    except Invalid as problem:
+        messages.error(request, problem.message, extra_tags=problem.hint)
+        return redirect("pool_storage")
     told = "as much as there is" if limit_bytes is None else size_words(limit_bytes)
     return change(
         request,
@@ -69,12 +77,17 @@ def storage_quota_save(request: HttpRequest) -> HttpResponseBase:
 
 def _limit(text: str) -> int | None:
     """Bytes of the GiB that were typed; None for an empty field. Raises `Invalid`."""
-    if not text.strip():
+    if not text:
         return None
+    said = f"{text[:20]!r} is not a number of GiB that a project may take."
+    refusal = Invalid(said, field="gib", hint="Such as 20 or 0.5.")
     try:
-        return int(float(text) * GIB)
+        limit_bytes = int(float(text) * GIB)
     except (ValueError, OverflowError) as error:
-        raise Invalid(f"{text[:20]!r} is not a number of GiB.", field="gib", hint="Such as 20 or 0.5.") from error
+        raise refusal from error
+    if not 0 <= limit_bytes <= INTEGER_MAX:
+        raise refusal
+    return limit_bytes
 
 
 @page("POST")

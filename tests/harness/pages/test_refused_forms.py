@@ -1,0 +1,65 @@
+"""What is wrong in a form is said on its own page, by the name that the page gives the field."""
+
+from __future__ import annotations
+
+from html import unescape
+from types import SimpleNamespace
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from harness.accounts.models import Project
+from harness.storage.models import StorageQuota
+
+
+@pytest.fixture
+def admin(world: SimpleNamespace, client: Client) -> Client:
+    client.force_login(world.admin)
+    return client
+
+
+def told(client: Client, place: str, **given: str) -> str:
+    answer = client.post(reverse(place), given, follow=True)
+    assert answer.status_code == 200 and answer.redirect_chain
+    return unescape(answer.content.decode())
+
+
+SETTINGS = {
+    "minimum_sandbox_level_own_code": "1",
+    "minimum_sandbox_level_generated": "0",
+    "backend": "horovod",
+    "network_encryption": "kernel",
+    "max_restarts": "3",
+    "policy": "deadline_energy",
+    "co2_g_per_kwh": "400",
+    "power_table": "{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("co2_g_per_kwh", "-5", "CO₂ in grams per kWh: "),
+        ("power_table", "{broken", "Watts of devices that no meter reads: This is not JSON"),
+        ("max_restarts", "", "Restarts of a job after faults of the platform: "),
+    ],
+)
+def test_a_wrong_setting_of_the_pool_is_named(admin: Client, field: str, value: str, said: str) -> None:
+    assert said in told(admin, "pool_settings", **{**SETTINGS, field: value})
+
+
+@pytest.mark.parametrize("gib", ["-1", "nan", "inf", "999999999999"])
+def test_a_storage_quota_that_is_none_is_told_in_the_unit_of_its_form(admin: Client, gib: str) -> None:
+    assert f"'{gib}' is not a number of GiB" in told(admin, "storage_quota_save", project="orchard", gib=gib)
+    assert not StorageQuota.objects.exists()
+
+
+def test_a_quota_without_a_number_asks_for_one(admin: Client) -> None:
+    assert "Enter a whole number." in told(admin, "quota_save", project="orchard", device_kind="cpu", devices="")
+
+
+def test_a_project_without_a_name_is_refused_on_the_page_of_projects(admin: Client) -> None:
+    before = Project.objects.count()
+    assert "A project needs a name" in told(admin, "project_add", name=" ")
+    assert Project.objects.count() == before
