@@ -33,6 +33,7 @@ SETTINGS = {
     "max_restarts": "3",
     "policy": "deadline_energy",
     "co2_g_per_kwh": "400",
+    "data_mib_per_s": "100",
     "power_table": "{}",
 }
 
