@@ -73,9 +73,11 @@ else
 endif
 
 # What comes to the same on any database is left to `make test`: tests that have none, and of the whole stacks those that
-# are not about jobs and their ends. Widths are tried there write by write, in tests/harness.
+# are not about jobs and their ends. The random kills end the database's connections, too. What control writes while an
+# elastic run loses a rank, or a node that is not its first, is tried there write by write, in tests/harness.
 # ARGS="-n 3 --dist loadfile tests/harness tests/e2e" takes all.
-STACKS := jobs faults fault_services fault_stages pause_and_cancel scheduling backup stack_again
+STACKS := jobs faults fault_services fault_stages fault_kills fault_nodes pause_and_cancel scheduling backup stack_again \
+	elastic_width elastic_first_node
 test-postgres: setup-test
 	@$(PY) -m tests.postgres $(or $(ARGS),-n 3 $(SHARED) --uses-database tests/harness $(STACKS:%=tests/e2e/test_%.py))
 

@@ -24,6 +24,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 DEBIAN = Path("/usr/lib/postgresql")
 USER = "dlh"
 START_TIMEOUT_S = 120.0
+AWAY_S = 1.0
 # What makes a server safe against power cuts is what makes tests slow.
 OPTIONS = {
     "listen_addresses": "", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off",
@@ -145,6 +146,22 @@ def database_of(home: Path) -> dict[str, str]:
     with psycopg.connect(url, autocommit=True) as server, contextlib.suppress(psycopg.errors.DuplicateDatabase):
         server.execute(f'CREATE DATABASE "{name}"')
     return {"DLH_DATABASE_URL": url.replace("/postgres?", f"/{name}?")}
+
+
+def database_cut(url: str) -> None:
+    """End every connection to one database and let none in for a moment: a restart of the server for this one alone."""
+    import psycopg
+    from psycopg import sql
+
+    name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+    allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    with psycopg.connect(url, dbname="postgres", autocommit=True) as server:
+        server.execute(allow.format(sql.Identifier(name), False))
+        try:
+            server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            time.sleep(AWAY_S)
+        finally:
+            server.execute(allow.format(sql.Identifier(name), True))
 
 
 def _wait(process: subprocess.Popen[bytes], home: Path) -> None:

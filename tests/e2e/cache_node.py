@@ -51,22 +51,24 @@ def node_lose(stack: RunningStack, job: str) -> None:
 
 @contextmanager
 def second_node(
-    first: RunningStack, folder: Path, before: Sequence[str] = (), *, beside: bool = False, url: str = ""
-) -> Iterator[Path]:
-    """The home of a node that has joined. `before`: what its command follows; `url`: of the portal, as it reaches it.
+    first: RunningStack, folder: Path, before: Sequence[str] = (), *, name: str = "second", beside: bool = False,
+    url: str = "",
+) -> Iterator[Path]:  # fmt: skip
+    """The home, called as the node, of one that has joined.
 
-    The first one takes no more jobs, unless the second is to work `beside` it.
+    `before`: what its command follows; `url`: of the portal, as it reaches it. The first one takes no more jobs, unless
+    the second is to work `beside` it.
     """
-    home = folder / "second"
-    first.post("/pool/nodes", {"name": "second"})
-    token = first.post("/pool/nodes/second/token", {})["token"]
+    home = folder / name
+    first.post("/pool/nodes", {"name": name})
+    token = first.post(f"/pool/nodes/{name}/token", {})["token"]
     command = [*DLH, "node", "join", url or first.url, token, "--home", str(home), "--cache", str(home / "cache")]
-    with (folder / "second.txt").open("wb") as output:
+    with (folder / f"{name}.txt").open("wb") as output:
         agent = subprocess.Popen(
             [*before, *command, "--address", "127.0.0.3", "--json"], env=clean_environment(home, DLH_NODE_CORES="1"),
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-    wait_for(lambda: node_of(first, "second")["state"] == "up", timeout_s=START_TIMEOUT_S, what="the second node is up")
+    wait_for(lambda: node_of(first, name)["state"] == "up", timeout_s=START_TIMEOUT_S, what=f"the node {name} is up")
     if not beside:
         first.post("/pool/nodes/first/drain")
     try:

@@ -71,6 +71,13 @@ SPECS = {
     "resources: {count: 99}": ("resources.count", "CPU core"),
     "a: [": ("", "line 1: not YAML"),
 }
+INPUTS = {
+    "missing from the input: x, z": ("rows.csv", b"a,b\n1,2\n"),
+    "Row 4": ("rows.csv", table((5, "about six,1,a"))),
+    "Row 1": ("rows.csv", b"x,z\n1,\xff\n"),
+    "rows.parquet": ("rows.parquet", b"PAR1 half"),
+}
+"""Of predictions: words of the problem -> name and bytes."""
 
 
 @pytest.fixture(scope="module")
@@ -211,24 +218,25 @@ def test_out_of_memory_names_a_batch_size_below_the_one_that_failed(jobs):
     assert batch and 1 <= int(batch[1]) < 80
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "words"),
-    [
-        ("rows.csv", b"a,b\n1,2\n", "missing from the input: x, z"),
-        ("rows.csv", table((5, "about six,1,a")), "Row 4"),
-        ("rows.csv", b"x,z\n1,\xff\n", "Row 1"),
-        ("rows.parquet", b"PAR1 half", "rows.parquet"),
-    ],
-)
-def test_a_bad_input_of_a_prediction_is_told(stack, jobs, name, body, words):
+@pytest.fixture(scope="module")
+def answers(stack, jobs):
+    """Each input of a prediction as it was answered; all are asked for at once."""
     path = f"/jobs/{jobs['good']['id']}/predictions"
-    asked = stack.request("POST", path, files={"input": (name, body)}).json()["id"]
+    asked = {
+        words: stack.request("POST", path, files={"input": (name, body)}).json()["id"]
+        for words, (name, body) in INPUTS.items()
+    }
 
     def answered():
-        found = stack.get(f"{path}/{asked}")
-        return found if found["state"] in {"done", "failed"} else None
+        found = {words: stack.get(f"{path}/{number}") for words, number in asked.items()}
+        return found if all(body["state"] in {"done", "failed"} for body in found.values()) else None
 
-    found = wait_for(answered, timeout_s=240, what="the prediction is answered")
+    return wait_for(answered, timeout_s=INGEST_TIMEOUT_S, what="every prediction is answered")
+
+
+@pytest.mark.parametrize("words", INPUTS)
+def test_a_bad_input_of_a_prediction_is_told(stack, answers, words):
+    found = answers[words]
     assert found["state"] == "failed"
     assert words in found["problem"]["message"]
     assert found["problem"]["hint"]
