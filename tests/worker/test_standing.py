@@ -49,7 +49,9 @@ def test_the_node_of_the_rank_that_stands_still_has_the_first_word(loopback: Pai
     assert (own.data["outcome"], failure["code"]) == ("failed", "stalled"), loopback.logs()
     assert f"Rank {standing} stands in train.py, line {line} (dream)" in failure["message"]
     assert "suffered" not in failure
-    assert other.data["failure"]["suffered"] and other.time_s > own.time_s
+    assert other.data["failure"]["suffered"]
+    # As soon as one ends its ranks, those of the other end as well: which record is written first is left to chance.
+    assert other.time_s > own.time_s - LATER_S / 2, "it did not leave the first word to the other"
     assert other.data["outcome"] == ("failed" if backend == "horovod" else "lost")
 
 
