@@ -22,11 +22,11 @@ def begin() -> None:
         threading.Thread(target=kept_up, args=(chore,), name=chore.__name__, daemon=True).start()
 
 
-def kept_up(chore: Callable[[], None]) -> None:
+def kept_up(chore: Callable[[], None], again_s: float = AGAIN_S) -> None:
     """Do it; what breaks it, such as a machine that has no thread left, ends it for a while alone."""
     while True:
         try:
             return chore()
         except Exception:
-            _log.exception("%s broke, and begins again in %.0f s", chore.__name__, AGAIN_S)
-        time.sleep(AGAIN_S)
+            _log.exception("%s broke, and begins again in %.0f s", chore.__name__, again_s)
+        time.sleep(again_s)

@@ -50,6 +50,8 @@ def test_a_run_that_fills_the_disk_is_told_as_such_though_its_end_cannot_be_reco
 def test_a_full_disk_takes_lines_from_a_log_and_nothing_else_from_a_run(job_there: JobFixture) -> None:
     body = """
 print("before", flush=True)
+while not os.path.exists(os.environ["DLH_WORK"] + "/seen"):
+    time.sleep(0.02)
 try:
     pass
 {fill}
@@ -61,6 +63,8 @@ print("after", flush=True)
 """
     job_there.program(body.format(fill="\n".join("    " + line for line in FILL.strip().splitlines())))
     assert job_there.start(job_there.plan())
+    wait_for(lambda: "before" in job_there.log())
+    (job_there.paths.work / "seen").touch()
     data = ended(job_there)
     assert data["outcome"] == "succeeded", data
     lines = wait_for(lambda: job_there.log().splitlines())
