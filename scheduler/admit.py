@@ -102,7 +102,7 @@ class _Soonest(NamedTuple):
 
     start_s: float
     data_s: float
-    """Until its data are there, where that is told apart."""
+    """Until its data are there."""
     run_s: float
     """Middle of what it then takes."""
     end_s: float
@@ -127,9 +127,10 @@ def _ask(
     times = plan.expected.get(job.job_id)
     if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
         return None, None
-    start_s, finish_s = times
-    upper_s = start_s + (finish_s - start_s) * job.slowdown_at(finish_s - start_s)
-    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, 0.0, finish_s - start_s, upper_s)
+    (start_s, finish_s), data_s = times, plan.data_s.get(job.job_id, 0.0)
+    run_s = finish_s - start_s - data_s
+    upper_s = start_s + data_s + run_s * job.slowdown_at(run_s)
+    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, data_s, run_s, upper_s)
 
 
 class _Fastest(NamedTuple):

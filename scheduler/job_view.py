@@ -175,11 +175,14 @@ class JobView:
         return self.work_left * option.run_s + self.bringing_s if self.work_left else 0.0
 
     def left_high_s(self, option: Option) -> float:
-        """Upper end of `left_s`."""
-        return self.left_s(option) * (option.slowdown or self.slowdown)
+        """Upper end of `left_s`; data that are on their way take as long as told, as in `Slot.end_s`."""
+        if not self.work_left:
+            return 0.0
+        return self.work_left * option.run_s * (option.slowdown or self.slowdown) + self.bringing_s
 
-    def slowdown_at(self, left_s: float) -> float:
-        """Upper end over middle where `left_s` is the middle: plans tell times, and these tell the option."""
+    def slowdown_at(self, run_s: float) -> float:
+        """Upper end over middle where that is the middle of the rest, without what brings its data: plans tell times,
+        and these tell the option."""
         told = [option for option in self.options if option.rate_per_s]
-        option = min(told, key=lambda option: abs(self.left_s(option) - left_s), default=None)
+        option = min(told, key=lambda option: abs(self.work_left * option.run_s - run_s), default=None)
         return (option.slowdown if option else 0.0) or self.slowdown

@@ -154,6 +154,9 @@ class Plan:
     """What runs from now on: a running job that is missing is paused, one with another option is resized."""
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """(start_s by upper ends, finish_s by the middle of the job's own estimate), running jobs included."""
+    data_s: Mapping[str, float] = field(default_factory=dict)
+    """Job that does not have its devices yet -> seconds of that in which its data are on their way: no range is told of
+    them."""
     waits: Mapping[str, WaitReason] = field(default_factory=dict)
     """Reasons that only the policy knows; `place` finds the others."""
     order: Sequence[str] = ()
@@ -239,6 +242,8 @@ class Decision:
     changes: tuple[Change, ...] = ()
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Job id -> (start_s by upper ends, finish_s by the middle of its own estimate); missing: nobody can tell."""
+    data_s: Mapping[str, float] = field(default_factory=dict)
+    """See `Plan.data_s`."""
     warnings: Mapping[str, str] = field(default_factory=dict)
     promised: frozenset[str] = frozenset()
     """Jobs whose deadline can be promised from now on and was not yet: `JobView.promised` next time."""

@@ -40,6 +40,9 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now
     return Plan(
         allotments=allotments,
         expected={job_id: span for job_id, span in times.items() if math.isfinite(span[1])},
+        data_s={
+            job_id: slot.to_come_s(now_s) for job_id, slot in (found.slots | found.foretold).items() if slot.data_s
+        },
         waits={job.job_id: reason for job in waiting for reason in [_wait(job, found)] if reason},
         order=tuple(job.job_id for job in waiting),
         hints={job_id: slot.site.hint for job_id, slot in found.slots.items()},

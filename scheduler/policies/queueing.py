@@ -63,6 +63,7 @@ class Rules(Protocol):
 class _Outcome:
     allotments: dict[str, Option] = field(default_factory=dict)
     expected: dict[str, tuple[float, float]] = field(default_factory=dict)
+    data_s: dict[str, float] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     room_for: dict[str, str] = field(default_factory=dict)
@@ -100,6 +101,7 @@ class Queueing:
         return Plan(
             allotments=out.allotments,
             expected=out.expected,
+            data_s=out.data_s,
             order=tuple(job.job_id for job in queue),
             hints=out.hints,
             reasons=out.reasons,
@@ -245,4 +247,6 @@ class Queueing:
 
     def _expect(self, job: JobView, option: Option, start_s: float, place: int | None) -> None:
         data_s = self._ledger.data_s(job, option, place) if place is not None else 0.0
+        if job.data is not None:
+            self._out.data_s[job.job_id] = data_s
         self._out.expected[job.job_id] = (start_s, start_s + data_s + job.left_s(option))

@@ -27,10 +27,14 @@ class Slot(NamedTuple):
     data_s: float = 0.0
     """Of which its data are on their way there."""
 
+    def to_come_s(self, now_s: float) -> float:
+        """What is left of `data_s` at its start, as far as can be told. Data can be sent ahead to a node, but not to
+        nodes that nobody knows yet."""
+        return still_to_come_s(self.data_s, self.start_s - now_s if self.site.name else 0.0)
+
     def finish_s(self, job: JobView, now_s: float) -> float:
-        """By the middle of the estimate. Data can be sent ahead to a node, but not to nodes that nobody knows yet."""
-        wait_s = self.start_s - now_s if self.site.name else 0.0
-        return self.start_s + still_to_come_s(self.data_s, wait_s) + job.left_s(self.option)
+        """By the middle of the estimate."""
+        return self.start_s + self.to_come_s(now_s) + job.left_s(self.option)
 
 
 class Reach(NamedTuple):

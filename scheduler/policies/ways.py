@@ -126,7 +126,7 @@ class Ways:
         ]
         """`seconds` as if all options had the job's slowdown: energies are compared by their middles."""
         if job.bringing_s:
-            self._even = [seconds + job.bringing_s * slowdown for seconds in self._even]
+            self._even = [seconds + job.bringing_s for seconds in self._even]
         # As `run_s` has it, without a call for each where they are the same.
         self.seconds = self._even if not slowdowns else [self.run_s(option) for option in self.options]
         """`run_s` of each of `options`."""

@@ -122,6 +122,34 @@ def test_who_has_its_devices_and_fetches_still_holds_them_for_longer(policy):
     assert decision.expected["w"][0] >= 1002.0
 
 
+def test_the_upper_end_of_a_run_is_no_upper_end_of_the_way_of_its_data():
+    """Else who fetches would hold its devices for longer than was planned, and break a promise given behind it."""
+    there = pool(node("n00"))
+    first = job("a", way(2, run_s=600.0), data=data_of(1), slowdown=2.0, deadline_s=2300.0, promised=True)
+    behind = job("b", way(2, run_s=100.0), at=1.0, deadline_s=2400.0, promised=True)
+    starts_s = place([first, behind], there, 0.0).expected["b"][0]
+    fetching = runs(replace(first, bringing_s=900.0), "n00", "cpu0", "cpu1")
+    decision = place([fetching, behind], there, 100.0)
+    assert not decision.warnings and decision.expected["b"][0] <= starts_s
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_deadline_is_held_against_the_way_of_the_data_as_told_and_the_upper_end_of_the_run(policy):
+    there = pool(node("n00"))
+    for deadline_s, accepted in ((2300.0, True), (2100.0, False)):
+        one = asked(data_of(1), deadline_s=deadline_s, slowdown=2.0)
+        assert admit(one, [], there, 0.0, policy=policy).accepted == accepted
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_of_what_is_expected_the_way_of_the_data_is_told_until_a_job_has_its_devices(policy):
+    there = pool(node("n00"))
+    one = asked(data_of(1))
+    assert place([one], there, 0.0, policy=policy).data_s == {"a": 1000.0}
+    assert not place([replace(one, data=None)], there, 0.0, policy=policy).data_s.get("a")
+    assert not place([runs(one, "n00", "cpu0", "cpu1")], there, 0.0, policy=policy).data_s.get("a")
+
+
 def test_a_mixture_is_held_against_its_deadline_with_its_data():
     models = {"cpu0": "A", "cpu1": "B"}
     there = pool(node("n00", models=models), node("n01", models=models))

@@ -34,20 +34,22 @@ class Expected:
     high_s: float
 
 
-def expected_of(view: JobView, told: tuple[float, float], now_s: float) -> Expected | None:
+def expected_of(view: JobView, told: tuple[float, float], data_s: float, now_s: float) -> Expected | None:
     """The interval around what the policy expects; None where that is no time at all.
 
-    `told` is (start by upper ends, finish by the middle of the job's own estimate).
+    `told` is (start by upper ends, finish by the middle of the job's own estimate), of which its data are on their way
+    for `data_s`: that has no range, here as in what is promised.
     """
     start_s, finish_s = told
     if not (now_s - FARTHEST_S < start_s <= finish_s < now_s + FARTHEST_S):
         return None
     begins_s = max(now_s, start_s)
-    run_s = max(0.0, finish_s - begins_s)
+    begun_s = min(begins_s + data_s, max(begins_s, finish_s))
+    run_s = max(0.0, finish_s - begun_s)
     slowdown = view.slowdown_at(run_s)
     # The start is given by upper ends already: jobs before it may be done earlier, hardly later.
-    low_s = now_s + ((begins_s - now_s) + run_s) / slowdown
-    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=begins_s + run_s * slowdown)
+    low_s = now_s + (begun_s - begins_s) + ((begins_s - now_s) + run_s) / slowdown
+    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=begun_s + run_s * slowdown)
 
 
 def expectations_write(facts: Facts, decision: Decision) -> None:
@@ -56,7 +58,8 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         job = facts.jobs[view.job_id]
         reason = decision.waits.get(view.job_id)
         told = decision.expected.get(view.job_id)
-        expected = expected_of(view, told, facts.now_s) if told else None
+        data_s = decision.data_s.get(view.job_id, view.bringing_s)
+        expected = expected_of(view, told, data_s, facts.now_s) if told else None
         changes = {
             **_waiting(facts, job, reason if view.job_id in facts.queued else None),
             **_times(job, expected, facts.now_s),

@@ -136,6 +136,22 @@ def test_a_finish_that_the_way_of_the_data_makes_impossible_is_not_promised(job_
     assert job_submit(user=job.owner, job=job).promised_at is not None
 
 
+@pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
+def test_a_promise_that_holds_the_way_of_the_data_is_not_told_to_be_at_risk(job_make, cached_make, large, policy):
+    """The range of what is expected is that of the run: by it the promise is just kept."""
+    PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
+    cached_make("far")
+    deadline_at = timezone.now() + timedelta(seconds=1850)
+    job = estimated(job_make(budget={"deadline": deadline_at.isoformat()}), run_s=1000.0, slowdown=1.2)
+    assert job_submit(user=job.owner, job=job).promised_at is not None
+    for _ in ("it is placed", "it fetches"):
+        tick()
+    job.refresh_from_db()
+    assert (job.state, job.warning) == ("placed", "")
+    left_s = [(at - timezone.now()).total_seconds() for at in (job.expected_low_at, job.expected_high_at)]
+    assert left_s == pytest.approx([600 + 1000 / 1.2, 600 + 1000 * 1.2], abs=30.0)
+
+
 def test_the_pool_page_tells_the_rate_and_no_size(cached_make, people, client):
     cached_make("near", rates=[7, 8, 9])
     (row,) = pool_overview().nodes
