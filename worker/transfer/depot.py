@@ -141,7 +141,7 @@ class Depot:
         with closing(Signed()) as signed:
             fetched = tree_fetch(self.portal, source, tree, place, stopped=stopped, signed=signed, manner=self.manner)
         if dataset_name(source.query.get("folder", "")):
-            fetch_note(self.cache, fetched, time.monotonic() - began_s)
+            fetch_note(self.cache, fetched, tree.bytes, time.monotonic() - began_s)
         brought.fetched_bytes += fetched
         brought.signed_bytes += signed.read_bytes
         brought.cached_bytes += max(0, tree.bytes - fetched)

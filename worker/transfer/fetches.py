@@ -26,9 +26,12 @@ class Fetch(TypedDict):
     seconds: float
 
 
-def fetch_note(cache: Cache, size_bytes: int, seconds: float) -> None:
-    """Keep a fetch in mind; a run and the agent may do so at once."""
-    if size_bytes < LEAST_BYTES or not seconds > 0:
+def fetch_note(cache: Cache, size_bytes: int, of_bytes: int, seconds: float) -> None:
+    """Keep a fetch in mind; a run and the agent may do so at once.
+
+    Of `of_bytes` that were wanted `size_bytes` came: where most was there already, its check is most of the time.
+    """
+    if size_bytes < max(LEAST_BYTES, of_bytes / 2) or not seconds > 0:
         return
     told = Fetch(bytes=size_bytes, seconds=round(seconds, 3) or 1e-3)
     notes = cache.root / "fetches"

@@ -49,9 +49,15 @@ def test_programs_and_small_data_tell_nothing_of_a_line(server: FileServer, cach
     assert fetches(cache) == []
 
 
+def test_the_rest_of_what_was_mostly_there_tells_nothing(cache: Cache) -> None:
+    fetch_note(cache, LEAST_BYTES, 2 * LEAST_BYTES, 1.0)
+    fetch_note(cache, LEAST_BYTES, 2 * LEAST_BYTES + 1, 1.0)
+    assert fetches(cache) == [{"bytes": LEAST_BYTES, "seconds": 1.0}]
+
+
 def test_the_newest_ones_are_kept(cache: Cache) -> None:
     for number in range(FETCHES_MAX + 3):
-        fetch_note(cache, LEAST_BYTES + number, 1.5)
+        fetch_note(cache, LEAST_BYTES + number, LEAST_BYTES, 1.5)
     assert [row["bytes"] - LEAST_BYTES for row in fetches(cache)] == list(range(3, FETCHES_MAX + 3))
     assert {row["seconds"] for row in fetches(cache)} == {1.5}
 
@@ -61,7 +67,7 @@ def test_the_newest_ones_are_kept(cache: Cache) -> None:
              '{"bytes": "x", "seconds": 1}', '{"bytes": 12, "seconds": 1}'],
 )  # fmt: skip
 def test_lines_that_are_none_are_passed_over(cache: Cache, line: str) -> None:
-    fetch_note(cache, LEAST_BYTES, 2.0)
+    fetch_note(cache, LEAST_BYTES, LEAST_BYTES, 2.0)
     with (cache.root / "fetches").open("a") as notes:
         notes.write(line + "\n")
     assert fetches(cache) == [{"bytes": LEAST_BYTES, "seconds": 2.0}]
@@ -69,5 +75,5 @@ def test_lines_that_are_none_are_passed_over(cache: Cache, line: str) -> None:
 
 def test_a_disk_that_takes_no_note_keeps_no_data_from_a_run(cache: Cache) -> None:
     (cache.root / "fetches").mkdir()
-    fetch_note(cache, LEAST_BYTES, 2.0)
+    fetch_note(cache, LEAST_BYTES, LEAST_BYTES, 2.0)
     assert fetches(cache) == []
