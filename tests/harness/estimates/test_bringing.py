@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -14,31 +15,20 @@ from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
 from harness.jobs.services import job_submit
 from harness.pool.models import PoolSetting
-from harness.storage.models import ContentSize
+from tests.harness.caches import MIB, cached_node, large_make
 
-MIB = 1 << 20
 WAY_S = 600.0
 """Of 6000 MiB at the 10 MiB/s that are assumed."""
 
 
 @pytest.fixture(autouse=True)
 def large(dataset):
-    """The dataset, as if it took 6000 MiB."""
-    fields = {"source_bytes": MIB, "packed_bytes": 6000 * MIB, "measured_at": timezone.now()}
-    ContentSize.objects.update_or_create(sha256=dataset.sha256, defaults=fields)
-    return dataset
+    return large_make(dataset)
 
 
 @pytest.fixture
 def cached_make(node_make):
-    """A node with a cache: `cached_make(name, model="core", cpus=1, datasets=(), mib_per_s=0)`."""
-
-    def make(name, *, datasets=(), mib_per_s=0, **more):
-        fetches = [{"bytes": 100 * MIB, "seconds": 100 / mib_per_s}] if mib_per_s else []
-        cache = {"used_bytes": 1, "limit_bytes": 9, "datasets": list(datasets), "fetches": fetches}
-        return node_make(name, description={"cache": cache}, **{"cpus": 1, **more})
-
-    return make
+    return partial(cached_node, node_make, cpus=1)
 
 
 def only(offer):
@@ -55,7 +45,7 @@ def test_the_part_is_named_with_its_node_its_size_and_what_it_rests_on(job, cach
     assert line.finish_s.mid - line.start_s == pytest.approx(WAY_S + line.estimate.run_s.mid)
     assert "of that 10 min to bring 5.9 GiB to node far (assumed)" in offer_priced(offer).text
     assert any("Data come to node far at 10 MiB/s: that is assumed" in note for note in offer.notes)
-    cached_make("far", mib_per_s=60)
+    cached_make("far", rates=[60])
     offer = offered(job)
     assert (only(offer).bringing.seconds, only(offer).bringing.basis) == (pytest.approx(100.0), "measured")
     assert not any("Data come to" in note for note in offer.notes)
@@ -96,7 +86,7 @@ def test_a_way_on_fewer_devices_of_a_node_without_the_data_is_held_against_the_d
 def test_ways_over_several_nodes_wait_for_the_last_of_them(job, cached_make, offered):
     PoolSetting.objects.update_or_create(pk=1, defaults={"span_nodes": True})
     cached_make("far", address="10.0.0.1")
-    cached_make("farther", mib_per_s=1, address="10.0.0.2")
+    cached_make("farther", rates=[1], address="10.0.0.2")
     lines = offer_priced(offered(job)).lines
     assert {line.bringing.node for line in lines} == {"farther"}
     assert {line.bringing.least_s for line in lines} == {WAY_S}

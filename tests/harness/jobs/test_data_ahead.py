@@ -11,6 +11,7 @@ from harness.jobs.models import Job
 from harness.pool.caches import caches_get
 from harness.pool.models import Node, PoolSetting
 from harness.pool.selectors import pool_overview
+from tests.harness.caches import cached_node
 from tests.harness.jobs.helpers import estimated, queue, run_now
 from worker.transfer.tree import dataset_folder
 
@@ -27,13 +28,10 @@ def told(monkeypatch):
 
 @pytest.fixture
 def cached_make(node_make):
-    """A node with a cache: `cached_make(name, datasets=(), copying="", cpus=2)`."""
+    """`cached_node`; `copying` names the dataset of which a part is there."""
 
-    def make(name, *, datasets=(), copying="", **more):
-        cache = {"used_bytes": 1, "limit_bytes": 9, "datasets": list(datasets)}
-        if copying:
-            cache["copying"] = {"dataset": copying, "share": 0.4}
-        return node_make(name, description={"cache": cache}, **more)
+    def make(name, *, copying="", **more):
+        return cached_node(node_make, name, copying={"dataset": copying, "share": 0.4} if copying else None, **more)
 
     return make
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from django.utils import timezone
@@ -17,32 +18,21 @@ from harness.pool.models import PoolSetting
 from harness.pool.selectors import pool_overview
 from harness.storage.models import ContentSize
 from scheduler.estimation.values import Basis
+from tests.harness.caches import MIB, cached_node, large_make
 from tests.harness.jobs.helpers import age, estimated, place_now, queue
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
-MIB = 1 << 20
 ASSUMED = 10 * MIB
 
 
 @pytest.fixture
 def large(dataset):
-    """The dataset, as if it took 6000 MiB."""
-    fields = {"source_bytes": MIB, "packed_bytes": 6000 * MIB, "measured_at": timezone.now()}
-    ContentSize.objects.update_or_create(sha256=dataset.sha256, defaults=fields)
-    return dataset
+    return large_make(dataset)
 
 
 @pytest.fixture
 def cached_make(node_make):
-    """A node with a cache: `cached_make(name, datasets=(), rates=(), copying={})`; rates in MiB/s, one per fetch."""
-
-    def make(name, *, datasets=(), rates=(), copying=None, **more):
-        cache = {"used_bytes": 1, "limit_bytes": 9, "datasets": list(datasets)}
-        cache |= {"fetches": [{"bytes": 100 * MIB, "seconds": 100 / rate} for rate in rates]} if rates else {}
-        cache |= {"copying": copying} if copying else {}
-        return node_make(name, description={"cache": cache}, **more)
-
-    return make
+    return partial(cached_node, node_make)
 
 
 def view_of(job):
