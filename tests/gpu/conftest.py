@@ -1,0 +1,68 @@
+"""What only a real GPU shows. Where there is none, every test here is skipped, and says so.
+
+`DLH_TEST_DEVICE=cpu` has the processor stand in for the GPU, to try the tests themselves: those that need the real
+one are skipped then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.gpu.runs import DEVICE, EXACT, make
+from tests.worker.runtime import samples
+from worker import devices
+
+NO_GPU = "GPUS NOT TESTED: torch finds none here"
+NO_NVML = "GPUS NOT TESTED: NVML, the driver's own library, does not answer"
+NOT_REAL = "the processor stands in for the GPU, and this needs the real one"
+
+
+def missing() -> str:
+    """Why nothing here can be tested; empty where it can be."""
+    if DEVICE == "cpu":
+        return ""
+    if not torch.cuda.is_available():
+        return NO_GPU
+    return "" if any(found["kind"] == "cuda" for found in devices.devices()) else NO_NVML
+
+
+@pytest.fixture(scope="session", autouse=True)
+def something_to_test() -> None:
+    """Skips before anything is made for a test."""
+    if problem := missing():
+        pytest.skip(problem)
+
+
+@pytest.fixture(scope="session")
+def device() -> torch.device:
+    """The GPU, or what stands in for it."""
+    return torch.device(DEVICE)
+
+
+@pytest.fixture(scope="session")
+def gpu() -> dict[str, Any]:
+    """The entry of `devices.devices()` for the GPU that torch drives; there is none where another device stands in."""
+    if DEVICE == "cpu":
+        pytest.skip(NOT_REAL)
+    uuid = f"GPU-{torch.cuda.get_device_properties(DEVICE).uuid}"
+    found = [entry for entry in devices.devices() if entry.get("uuid") == uuid]
+    assert len(found) == 1, "NVML knows this GPU by another name than torch does"
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def exact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program whose weights depend on nothing but its rows and their order, whatever computes them."""
+    return make(tmp_path_factory.mktemp("exact"), samples.wine, own=EXACT)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """`DLH_HOME` of this test."""
+    monkeypatch.setenv("DLH_HOME", str(tmp_path / "var"))
+    yield tmp_path / "var"

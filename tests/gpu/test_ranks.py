@@ -1,0 +1,187 @@
+"""Ranks on one GPU, and on a GPU and a processor: together they learn what one process learns."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.gpu.runs import (
+    BATCH,
+    CLOSE,
+    DEVICE,
+    EXACT,
+    apart,
+    checkpoints,
+    make,
+    notes,
+    results,
+    started,
+    trained,
+    weights,
+)  # fmt: skip
+from tests.worker.runtime import samples
+from tests.worker.runtime.ranks import events, steps_told
+from worker.plan import EXIT_PAUSED, EXIT_REPORTED
+from worker.shares import Line, Planned
+
+pytestmark = pytest.mark.gpu
+NO_HOROVOD = "Horovod is not installed"
+BACKENDS = [
+    pytest.param("horovod", marks=pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason=NO_HOROVOD)),
+    "torch",
+]
+PLACES = [(DEVICE, DEVICE), (DEVICE, "cpu"), ("cpu", DEVICE)]
+IDS = ["a GPU for both", "a GPU first", "a GPU second"]
+
+
+@pytest.fixture(scope="module")
+def alone(exact: Path) -> Path:
+    """Work folder of one process."""
+    return trained(exact, exact / "work-alone", on="cpu")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("places", PLACES, ids=IDS)
+def test_two_ranks_learn_what_one_process_learns(
+    places: tuple[str, str], backend: str, exact: Path, alone: Path, tmp_path: Path
+) -> None:
+    work = trained(exact, tmp_path, on=places, backend=backend)
+    assert apart(weights(work), weights(alone)) < CLOSE
+    assert results(work)["metrics"]["val"]["loss"] == pytest.approx(results(alone)["metrics"]["val"]["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_three_ranks_share_a_gpu_and_a_processor(backend: str, exact: Path, alone: Path, tmp_path: Path) -> None:
+    work = trained(exact, tmp_path, on=(DEVICE, "cpu", DEVICE), backend=backend)
+    assert apart(weights(work), weights(alone)) < CLOSE
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
+def test_rounded_gradients_teach_about_the_same(compression: str, backend: str, alone: Path, tmp_path: Path) -> None:
+    training = {"compression": compression}
+    program = make(tmp_path / "program", samples.wine, own=EXACT, training=training)
+    work = trained(program, tmp_path / "work", on=(DEVICE, "cpu"), backend=backend)
+    assert apart(weights(work), weights(alone)) < 1e-2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("rows", [(11, 5), (4, 12)], ids=["most on the GPU", "most on the processor"])
+def test_an_uneven_split_between_a_gpu_and_a_processor_weighs_gradients_by_rows(
+    rows: tuple[int, int], backend: str, exact: Path, alone: Path, tmp_path: Path
+) -> None:
+    assert sum(rows) == BATCH
+    planned = Planned(rows=rows, lines=(Line(0.0, 0.001), Line(0.0, 0.001)), correct=False)
+    work = trained(exact, tmp_path, on=(DEVICE, "cpu"), backend=backend, DLH_SPLIT=planned.to_json())
+    assert apart(weights(work), weights(alone)) < CLOSE
+    for rank in (0, 1):
+        assert set(told(work, rank, "rows")) == {float(rows[rank])}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_split_that_is_corrected_keeps_to_the_same_course(
+    backend: str, exact: Path, alone: Path, tmp_path: Path
+) -> None:
+    planned = Planned(rows=(9, 7), lines=(Line(0.0, 0.0001), Line(0.0, 0.0001)))
+    own = {"DLH_SPLIT": planned.to_json(), "DLH_SLOWDOWN": "3"}
+    work = trained(exact, tmp_path, on=(DEVICE, "cpu"), backend=backend, **own)
+    assert apart(weights(work), weights(alone)) < CLOSE
+
+
+def told(work: Path, rank: int, name: str) -> list[float]:
+    """Values of one curve of a rank."""
+    values: list[dict[str, Any]] = [event["data"].get("values", {}) for event in events(work, rank)]
+    return [value[f"rank{rank}/{name}"] for value in values if f"rank{rank}/{name}" in value]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ranks_on_unlike_devices_pause_together_and_go_on_as_one_process(
+    backend: str, exact: Path, alone: Path, tmp_path: Path
+) -> None:
+    work, requests = tmp_path / "work", tmp_path / "requests"
+    requests.mkdir()
+    more = {"DLH_REQUESTS": str(requests)}
+    slow = {"DLH_SLOWDOWN": "200"}
+    ranks = started(exact, work, on=(DEVICE, "cpu"), backend=backend, **more, **slow)
+    ranks.until(lambda: steps_told(work) > 2)
+    (requests / "pause").touch()
+    assert ranks.wait() == [EXIT_PAUSED] * 2, ranks.log() + ranks.log(1)
+    (requests / "pause").unlink()
+    assert len(checkpoints(work)[-1]["ranks"]) == 2
+    trained(exact, work, on=DEVICE)
+    assert apart(weights(work), weights(alone)) < CLOSE
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_batch_normalisation_is_shared_between_a_gpu_and_a_processor(backend: str, tmp_path: Path) -> None:
+    own = EXACT.replace("nn.Tanh(), nn.Linear(64", "nn.BatchNorm1d(64), nn.Tanh(), nn.Linear(64")
+    program = make(tmp_path / "program", samples.wine, own=own, training={"batch_norm": "synced"})
+    one = trained(program, tmp_path / "one", on="cpu")
+    two = trained(program, tmp_path / "two", on=(DEVICE, "cpu"), backend=backend)
+    assert apart(floating(two), floating(one)) < 10 * CLOSE
+
+
+def floating(work: Path) -> dict[str, torch.Tensor]:
+    """Weights and statistics, but no counts."""
+    return {name: tensor for name, tensor in weights(work).items() if tensor.is_floating_point()}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backup", [None, 1], ids=["each by itself", "in step"])
+@pytest.mark.parametrize("places", PLACES, ids=IDS)
+def test_parameter_servers_take_gradients_of_gpus(
+    places: tuple[str, str], backup: int | None, backend: str, tmp_path: Path
+) -> None:
+    training = {"epochs": 6, "optimizer": "adamw", "learning_rate": 0.01, "ema": 0.9}
+    program = make(tmp_path / "program", samples.wine, own=EXACT, training=training)
+    if backup is not None:
+        samples.change_spec(program, training={"backup": backup})
+    work = trained(program, tmp_path / "work", on=places, backend=backend, DLH_MODE="async")
+    assert results(work)["metrics"]["val"]["accuracy"] > 0.7
+    state = checkpoints(work)[-1]["parts"]["optimizer"]["state"]
+    assert state and all(tensor.isfinite().all() for entry in state.values() for tensor in entry.values())
+
+
+def test_a_run_with_parameter_servers_goes_on_alone(tmp_path: Path) -> None:
+    program = make(tmp_path / "program", samples.wine, own=EXACT, training={"epochs": 4, "optimizer": "adamw"})
+    work = trained(program, tmp_path / "work", "--epochs", "2", on=(DEVICE, "cpu"), DLH_MODE="async")
+    trained(program, work, on=DEVICE)
+    assert "Continuing from checkpoint" in notes(work)
+
+
+@pytest.mark.parametrize("places", PLACES, ids=IDS)
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
+def test_stages_learn_what_one_process_learns(schedule: str, places: tuple[str, str], tmp_path: Path) -> None:
+    program = make(tmp_path / "program", samples.wine, own=EXACT, training={"clip_norm": 0.5})
+    one = trained(program, tmp_path / "one", on="cpu", DLH_MODE="single")
+    samples.staged(program, micro_batches=4, schedule=schedule)
+    two = trained(program, tmp_path / "two", on=places)
+    assert apart(weights(two), weights(one)) < CLOSE
+    assert results(two)["metrics"]["val"]["loss"] == pytest.approx(results(one)["metrics"]["val"]["loss"], rel=1e-3)
+
+
+def test_stages_go_on_from_a_run_alone_and_the_other_way_round(exact: Path, alone: Path, tmp_path: Path) -> None:
+    program, work = make(tmp_path / "program", samples.wine, own=EXACT), tmp_path / "work"
+    samples.staged(program)
+    trained(program, work, "--epochs", "1")
+    trained(program, work, "--epochs", "2", on=(DEVICE, DEVICE))
+    trained(program, work, "--epochs", "3")
+    assert apart(weights(work), weights(alone)) < CLOSE
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_fault_of_a_gpu_is_told_by_its_rank_and_the_other_one_ends(backend: str, tmp_path: Path) -> None:
+    spoilt = EXACT.replace(
+        "        return self.layers(numeric)",
+        "        if self.training and numeric.device.type == 'cuda':\n"
+        "            numeric = numeric[:, torch.tensor([99]).to(numeric.device)]\n"
+        "        return self.layers(numeric)",
+    ).replace("'cuda'", repr(torch.device(DEVICE).type))
+    program = make(tmp_path / "program", samples.wine, own=spoilt)
+    ranks = started(program, tmp_path / "work", on=(DEVICE, "cpu"), backend=backend)
+    assert ranks.processes[0].wait(120) == EXIT_REPORTED, ranks.log()
+    ranks.kill()

@@ -1,0 +1,152 @@
+"""Programs of every family train on a GPU, in what it computes fastest, and learn what a processor learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from codegen.profile.types import DatasetProfile
+from tests.gpu.runs import (
+    CLOSE,
+    CLOSE_TF32,
+    EXACT,
+    NET,
+    SAME,
+    apart,
+    checkpoints,
+    failure,
+    make,
+    own_code,
+    results,
+    started,
+    trained,
+    weights,
+)  # fmt: skip
+from tests.worker.runtime import samples
+from worker.runtime.device import Rounding, choose_device
+
+pytestmark = pytest.mark.gpu
+Pack = Callable[[Path], DatasetProfile]
+
+
+def digits(folder: Path) -> DatasetProfile:
+    """Few pictures."""
+    return samples.digits(folder, 150)
+
+
+FAMILIES: list[tuple[str, Pack, dict[str, Any]]] = [
+    ("mlp", samples.wine, {}),
+    ("mlp", samples.diabetes, {}),
+    ("resmlp", samples.diabetes, {"ema": 0.9, "optimizer": "adamw", "learning_rate": 0.002}),
+    ("ft_transformer", samples.wine, {"optimizer": "adamw", "learning_rate": 0.002}),
+    ("cnn", digits, {"augment": "shift"}),
+    ("resnet", digits, {"augment": "shift_flip", "accumulate": 2}),
+    ("convnext", digits, {"clip_norm": 1.0, "class_weights": "balanced"}),
+]
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+@pytest.mark.parametrize(("family", "pack", "training"), FAMILIES, ids=[f"{f}-{p.__name__}" for f, p, _ in FAMILIES])
+def test_every_family_trains_and_says_on_what(
+    family: str, pack: Pack, training: dict[str, Any], precision: str, device: torch.device, tmp_path: Path
+) -> None:
+    training = {"epochs": 2, "precision": precision, "augment": "none", **training}
+    program = make(tmp_path / "program", pack, model={"family": family, "size": "small"}, training=training)
+    told = results(trained(program, tmp_path / "work"))
+    assert all(math.isfinite(values["loss"]) for values in told["metrics"].values())
+    assert told["environment"]["device"] == str(device)
+    if device.type == "cuda":
+        assert told["environment"]["gpu"] == torch.cuda.get_device_name(device)
+        assert 0 < told["timing"]["peak_bytes"] < torch.cuda.get_device_properties(device).total_memory / 10
+    assert told["charts"]
+
+
+@pytest.mark.parametrize(("precision", "told"), [("auto", "bfloat16"), ("bf16", "bfloat16"), ("float32", "float32")])
+def test_layers_compute_in_bfloat16_unless_the_spec_says_otherwise(
+    precision: str, told: str, gpu: dict[str, Any], device: torch.device, tmp_path: Path
+) -> None:
+    layer, rows = torch.nn.Linear(2, 2, device=device), torch.ones(1, 2, device=device)
+    with Rounding(device, precision):
+        assert str(layer(rows).dtype) == f"torch.{told}"
+    program = make(tmp_path / "program", samples.wine, own=NET, training={"epochs": 1, "precision": precision})
+    ranks = started(program, tmp_path / "work")
+    assert ranks.wait() == [0]
+    assert f", in {told}" in ranks.log()
+
+
+def test_in_float32_without_tf32_a_gpu_learns_what_a_processor_learns(exact: Path, tmp_path: Path) -> None:
+    here, there = trained(exact, tmp_path / "here"), trained(exact, tmp_path / "there", on="cpu")
+    assert apart(weights(here), weights(there)) < CLOSE
+    assert results(here)["metrics"]["val"]["loss"] == pytest.approx(results(there)["metrics"]["val"]["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("precision", ["float32", "auto"])
+def test_as_rounded_as_programs_are_a_gpu_learns_about_what_a_processor_learns(precision: str, tmp_path: Path) -> None:
+    program = make(tmp_path / "program", samples.wine, own=NET, training={"precision": precision})
+    here, there = trained(program, tmp_path / "here"), trained(program, tmp_path / "there", on="cpu")
+    assert apart(weights(here), weights(there)) < (CLOSE_TF32 if precision == "float32" else 5 * CLOSE_TF32)
+
+
+@pytest.mark.parametrize("family", ["mlp", "cnn"])
+def test_the_same_seed_gives_the_same_weights(family: str, tmp_path: Path) -> None:
+    pack, training = (samples.wine, {}) if family == "mlp" else (digits, {"augment": "shift"})
+    model = {"family": family, "size": "small", "params": {"dropout": 0.3}}
+    program = make(tmp_path / "program", pack, model=model, training={"epochs": 2, "ema": 0.9, **training})
+    one, other = (weights(trained(program, tmp_path / name)) for name in ("one", "other"))
+    # convolutions may pick another kernel; another seed would be apart by far more than a tenth
+    assert apart(one, other) < (SAME if family == "mlp" else CLOSE_TF32)
+
+
+def test_another_seed_gives_other_weights(tmp_path: Path) -> None:
+    runs = []
+    for seed in (1, 2):
+        folder = make(tmp_path / f"program-{seed}", samples.wine, own=EXACT, training={"epochs": 1, "seed": seed})
+        runs.append(weights(trained(folder, tmp_path / f"work-{seed}")))
+    assert apart(*runs) > 0.1
+
+
+@pytest.mark.parametrize("where", ["build", "forward", "both"])
+def test_a_program_may_move_itself_to_the_gpu(where: str, gpu: dict[str, Any], tmp_path: Path) -> None:
+    own = EXACT
+    if where != "build":
+        own = own_code(own, "        numeric = numeric.cuda()")
+    if where != "forward":
+        own = own.replace("spec.shape.outputs)", "spec.shape.outputs).cuda()")
+    work = trained(make(tmp_path / "program", samples.wine, own=own, training={"epochs": 1}), tmp_path / "work")
+    assert results(work)["environment"]["gpu"] == gpu["model_name"]
+
+
+@pytest.mark.parametrize(("mode", "spec"), [("replicated", {}), ("single", {"accumulate": 3})])
+def test_replicas_and_micro_batches_learn_what_a_whole_batch_teaches(
+    mode: str, spec: dict[str, Any], exact: Path, tmp_path: Path
+) -> None:
+    program = make(tmp_path / "program", samples.wine, own=EXACT, training=spec)
+    whole = trained(exact, tmp_path / "whole")
+    assert apart(weights(trained(program, tmp_path / "other", DLH_MODE=mode)), weights(whole)) < CLOSE
+
+
+def test_a_gpu_that_is_not_there_is_told(exact: Path, tmp_path: Path) -> None:
+    ranks = started(exact, tmp_path, on="cuda:77")
+    assert ranks.wait() != [0]
+    told = failure(tmp_path)
+    assert told["code"] == "data_error" and "cuda:77" in told["message"]
+
+
+def test_the_device_is_chosen_by_what_is_there(device: torch.device) -> None:
+    assert choose_device("auto") == device
+    assert choose_device(device.type) == device
+
+
+def test_weights_learnt_on_a_gpu_lie_in_files_as_those_of_a_processor(exact: Path, tmp_path: Path) -> None:
+    here, there = trained(exact, tmp_path / "here"), trained(exact, tmp_path / "there", on="cpu")
+    kinds = [{name: (tensor.dtype, tensor.device.type) for name, tensor in weights(work).items()}
+             for work in (here, there)]  # fmt: skip
+    assert kinds[0] == kinds[1]
+    assert [state["position"]["step"] for state in checkpoints(here)] == [
+        state["position"]["step"] for state in checkpoints(there)
+    ]
