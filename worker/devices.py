@@ -99,6 +99,11 @@ def gpus_at(indices: tuple[int, ...]) -> tuple[Gpu, ...]:
     return tuple(_gpu_at(nvml, index) for index in indices)
 
 
+def index_of(uuid: str) -> int | None:
+    """NVML's index of a GPU; None where it does not tell of it."""
+    return next((int(gpu["index"]) for gpu in _gpus() if gpu["uuid"] == uuid), None)
+
+
 def _gpu_at(nvml: Any, index: int) -> Gpu:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)

@@ -11,6 +11,7 @@ import torch
 from worker.runtime.data import DataError
 from worker.runtime.heap import keep_freed_memory
 from worker.runtime.spec import Spec
+from worker.words import counted
 
 BF16_CAPABILITY = 8
 """Least compute capability (Ampere) of GPUs with units for bfloat16."""
@@ -23,6 +24,9 @@ def choose_device(wanted: str) -> torch.device:
     device = torch.device(wanted)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise DataError(f"Device {wanted} was requested, but torch finds no GPU here.", "Use --device cpu.")
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        hint = f"Use --device cuda:{count - 1} or less." if count > 1 else "Use --device cuda."
+        raise DataError(f"Device {wanted} was requested, but there are {counted(count, 'GPU')} here.", hint)
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
 
 
@@ -61,6 +65,12 @@ class Rounding(AbstractContextManager[None]):
         self.name = "float32" if self.exact else "bfloat16"
         self._device = device.type
         self._inside: list[AbstractContextManager[None]] = []
+
+    def be_exact(self) -> None:
+        """From here on float32 is float32: on a GPU, too, nothing is rounded to TF32 on its way."""
+        self.exact = True
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
 
     def __enter__(self) -> None:
         self._inside.append(nullcontext() if self.exact else torch.autocast(self._device, torch.bfloat16))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 
-MEMORY_TEXTS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "std::bad_alloc")
+MEMORY_TEXTS = ("can't allocate memory", "out of memory", "Cannot allocate memory", "std::bad_alloc", "_ALLOC_FAILED")
+"""The last is of NVIDIA's libraries: CUBLAS_STATUS_ALLOC_FAILED, CUDNN_STATUS_ALLOC_FAILED."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -46,6 +46,11 @@ KNOWN = (
         "Take torch.no_grad() and .detach() out of forward.",
     ),
     (
+        ("device-side assert",),
+        "A class number or an index is out of range. A GPU tells that late: the line to blame may come before.",
+        "Run it on a CPU (python train.py --device cpu): there the line itself fails, and says what is out of range.",
+    ),
+    (
         ("not compiled with CUDA", "no NVIDIA driver", "No CUDA GPUs"),
         "The program asks for a GPU (CUDA), but this device is not one.",
         "Leave `.cuda()` and `.to(...)` out: train.py moves the model and the rows to the device of the run.",

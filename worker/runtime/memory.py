@@ -106,10 +106,10 @@ def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows:
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             output = net(*inputs)
         check_shape(output, rows, outputs)
-        started = time.perf_counter()
+        started = _now(device)
         with torch.no_grad():
             net(*inputs)
-        row_s = (time.perf_counter() - started) / rows
+        row_s = (_now(device) - started) / rows
     finally:
         net.train(was_training)
     state_bytes = STATE_COPIES * sum(weight.numel() * weight.element_size() for weight in net.parameters())
@@ -120,6 +120,13 @@ def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows:
         room_bytes=max(0.0, room_bytes - state_bytes),
         notes=notes_on_outputs(output),
     )
+
+
+def _now(device: torch.device) -> float:
+    """Seconds, when the device has done what it was told to do."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def check_shape(output: object, rows: int, outputs: int) -> None:
@@ -154,8 +161,10 @@ def rows_at_once(batch_size: int, found: Probe | None) -> int:
 def free_bytes(device: torch.device, limit_bytes: int | None = None) -> float:
     """Memory that this process may still take: on a GPU what is free there, else the tightest of the limits."""
     if device.type == "cuda":
-        unused, _ = torch.cuda.mem_get_info(device)
-        return float(unused + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+        unused, total = torch.cuda.mem_get_info(device)
+        reserved = torch.cuda.memory_reserved(device)
+        allowed = torch.cuda.get_per_process_memory_fraction(device) * total - reserved
+        return max(0.0, min(unused, allowed) + reserved - torch.cuda.memory_allocated(device))
     status = status_fields(Path("/proc/self/status"))
     free = [status_fields(Path("/proc/meminfo")).get("MemAvailable", float("inf"))]
     if limit_bytes is not None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 from worker.home import REPOSITORY
+
+_LIBRARIES = ("LD_LIBRARY_PATH",)
+"""Where a container finds the GPU's driver that its host lends it, if not by the loader's cache."""
 
 
 def package_folder(name: str) -> Path:
@@ -21,5 +25,6 @@ def python_environment(**more: str) -> dict[str, str]:
         "PYTHONNOUSERSITE": "1",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # of devices we do not drive: torch looks through all packages for them
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # NVML's, for a program that numbers the GPUs anew
+        **{name: os.environ[name] for name in _LIBRARIES if name in os.environ},
         **more,
     }  # fmt: skip

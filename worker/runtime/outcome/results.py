@@ -41,7 +41,7 @@ def write_results(run: Run, net: nn.Module, dataset: Dataset) -> None:
     """Predict all parts with the best weights and write the folder `results` (first rank only)."""
     timing = _timing(run, net)
     run.checkpointer.take_best(net)
-    run.autocast.exact = True  # as predict.py will compute
+    run.autocast.be_exact()  # as predict.py will compute
     parts = {"train": dataset.train, "val": dataset.val, "test": dataset.test}
     outputs = {name: run.outputs(net, part) for name, part in parts.items()}
     if run.rank != 0:

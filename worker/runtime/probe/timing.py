@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from worker.devices import index_of
 from worker.power import EnergyMeter
 from worker.quiet import Gauge
 from worker.runtime.collective import broadcast_bytes
@@ -54,7 +55,7 @@ class MeasureRun(StandIn):
         self.dataset: Dataset | None = None
         self.loaded_s = 0.0
         self.power_w: float | None = None
-        self._meter = EnergyMeter((self.device.index or 0,)) if self.device.type == "cuda" else None
+        self._meter = _meter_of(self.device)
         """A processor package counts more than this program: who watches from outside knows what it draws anyway."""
         self._began_s = time.perf_counter()
 
@@ -195,6 +196,14 @@ class MeasureRun(StandIn):
             self.outputs(self.net, part)
             taken.append(self._now() - began_s)
         return median(taken[1:])
+
+
+def _meter_of(device: torch.device) -> EnergyMeter | None:
+    """That of a GPU: NVML may number it otherwise than CUDA does, which shows only those that a rank was given."""
+    if device.type != "cuda":
+        return None
+    index = index_of(f"GPU-{torch.cuda.get_device_properties(device).uuid}")
+    return None if index is None else EnergyMeter((index,))
 
 
 def _whole_batches(part: Part, batch_size: int) -> Part:
