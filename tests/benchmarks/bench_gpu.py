@@ -1,11 +1,11 @@
 """The estimator on a GPU, beside its rivals: programs that it has not seen, on the GPU of this machine.
 
     python -m tests.benchmarks.bench_gpu [--budget 600] [--visits 1] [--visits-file FILE]
-    python -m tests.benchmarks.bench_gpu --points POINTS.json
+    python -m tests.benchmarks.bench_gpu --points POINTS.json [--jobs JOBS.jsonl]
 
 Measures the sweep of `tests.benchmarks.gpu_points` in one warm process, or takes what was measured elsewhere, and
-judges it as `bench_estimate` does a core: held-out architectures, held-out families, memory; then power, and what a
-GPU that nobody has calibrated would be told by its data sheet alone. The last line is JSON.
+judges it as `bench_estimate` does a core: held-out architectures, held-out families, memory; then power, what a GPU
+that nobody has calibrated would be told by its data sheet alone, and whole jobs after a probe. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from scheduler.estimation.calibration import CalibrationPoint, from_json
 from scheduler.estimation.device_model import DeviceModel
 from scheduler.estimation.fit import fit_device_model, folds_of
 from scheduler.estimation.prior import prior_for
+from tests.benchmarks import gpu_jobs
 from tests.benchmarks.bench_estimate import (
     HELD_OUT,
     errors_of,
@@ -32,7 +33,7 @@ from tests.benchmarks.bench_estimate import (
     held_out_families,
     show,
 )
-from tests.benchmarks.gpu_points import join, measure
+from tests.benchmarks.gpu_points import gpu_of, join, measure
 
 Table = dict[str, Any]
 
@@ -75,6 +76,7 @@ def main() -> None:
     """Measure or read, judge, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--points", type=Path, help="calibration points of one kind of GPU, measured before")
+    parser.add_argument("--jobs", type=Path, help="whole jobs there, measured before")
     parser.add_argument("--visits-file", type=Path, help="raw visits; kept and taken up again")
     parser.add_argument("--budget", type=float, default=600.0, help="seconds")
     parser.add_argument("--visits", type=int, default=1)
@@ -86,7 +88,10 @@ def main() -> None:
             visits = chosen.visits_file or Path(folder) / "visits.jsonl"
             measure(visits, chosen)
             join(visits, file)
+            chosen.jobs = Path(folder) / "jobs.jsonl"
+            gpu_jobs.measure(chosen.jobs, gpu_of(chosen.device)["model_name"])
         points = from_json(file.read_text(encoding="utf-8"))
+        jobs = gpu_jobs.judge(chosen.jobs, fit_device_model(points)) if chosen.jobs else {}
     print(f"{len(points)} points of {points[0].model_name}")
     result = {
         "points": len(points),
@@ -95,6 +100,7 @@ def main() -> None:
         "families": held_out_families(points),
         "power": held_out_power(points),
         "data_sheet": by_data_sheet(points),
+        "jobs": jobs,
     }
     print(json.dumps({"benchmark": "gpu", **result}))
 

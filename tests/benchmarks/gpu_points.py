@@ -1,11 +1,12 @@
 """A sweep of a GPU in one warm process, where `dlh pool calibrate` takes minutes more: a process for each point.
 
     python -m tests.benchmarks.gpu_points measure VISITS.jsonl [--budget SECONDS] [--visits 1] [--device cuda:0]
+    python -m tests.benchmarks.gpu_points jobs JOBS.jsonl
     python -m tests.benchmarks.gpu_points join VISITS.jsonl POINTS.json
 
-`measure` needs the GPU, and keeps every visit as a line at once. A point that ends the process (a fault of the GPU
-spoils all that comes after it in the same process) is left out, and the next process goes on. `join` reads the
-programs, which needs no GPU, and writes what `dlh pool calibration import` and `ship_calibration` take.
+`measure` and `jobs` (whole ones) need the GPU, and keep each as a line at once. A point that ends the process (a fault
+of the GPU spoils all that comes after it in the same process) is left out, and the next process goes on. `join` reads
+the programs, which needs no GPU, and writes what `dlh pool calibration import` and `ship_calibration` take.
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ def planned(model_name: str, memory_bytes: float) -> list[SweepPoint]:
     return plan_sweep(most=MOST, others_share=OTHERS_SHARE, extent=extent_of("cuda", model_name, memory_bytes))
 
 
+def gpu_of(device: str) -> dict[str, Any]:
+    """What the node would report of it."""
+    import torch
+
+    from worker import devices
+
+    return [found for found in devices.devices() if found["kind"] == "cuda"][torch.device(device).index or 0]
+
+
 def lines(path: Path) -> list[Visit]:
     """What is measured."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -52,10 +62,7 @@ def measured(path: Path, chosen: argparse.Namespace, until_s: float) -> None:
     """Visit what is not visited yet, until time is up; this process ends where a point ends it."""
     import torch
 
-    from worker import devices
-
-    gpus = [found for found in devices.devices() if found["kind"] == "cuda"]
-    gpu = gpus[torch.device(chosen.device).index or 0]
+    gpu = gpu_of(chosen.device)
     plan, seen = planned(gpu["model_name"], gpu["memory_bytes"]), lines(path)
     with tempfile.TemporaryDirectory() as root, path.open("a") as kept:
         for visit in range(chosen.visits):
@@ -162,7 +169,7 @@ def workload_of(point: SweepPoint, root: Path) -> Workload:
 def main() -> None:
     """Measure, or join."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("measure", "join"))
+    parser.add_argument("what", choices=("measure", "jobs", "join"))
     parser.add_argument("visits_file", type=Path)
     parser.add_argument("points_file", type=Path, nargs="?")
     parser.add_argument("--budget", type=float, default=600.0, help="seconds")
@@ -171,6 +178,10 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.what == "measure":
         measure(chosen.visits_file, chosen)
+    elif chosen.what == "jobs":
+        from tests.benchmarks import gpu_jobs
+
+        gpu_jobs.measure(chosen.visits_file, gpu_of(chosen.device)["model_name"])
     elif chosen.points_file is None:
         parser.error("join wants the file to write")
     else:
