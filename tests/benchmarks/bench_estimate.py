@@ -32,7 +32,7 @@ from scheduler.estimation.sweep import SweepPoint, plan_sweep
 from scheduler.estimation.values import Allocation, Estimate
 from scheduler.offers.recommend import batch_split
 from tests.benchmarks import estimate_jobs
-from tests.benchmarks.estimate_measure import AGREE, NAME, VISITS_MOST, Cache, collect, collect_ranks
+from tests.benchmarks.estimate_measure import AGREE, VISITS_MOST, Cache, collect, collect_ranks
 
 OTHERS_SHARE = 1 / 6
 SEEDS = (0, 1, 2)
@@ -54,7 +54,9 @@ def alone(point: CalibrationPoint) -> Allocation:
     split = batch_split(point.batch_size, point.count)
     mode = "sync" if point.count > 1 else "single"
     count = max(point.count, point.threads)
-    return Allocation(kind="cpu", model_name=NAME, count=count, mode=mode, batch_split=split, threads=point.threads)
+    return Allocation(
+        kind=point.kind, model_name=point.model_name, count=count, mode=mode, batch_split=split, threads=point.threads
+    )
 
 
 def estimates(model: DeviceModel, points: Sequence[CalibrationPoint]) -> list[Estimate]:

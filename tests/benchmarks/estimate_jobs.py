@@ -39,7 +39,7 @@ SLACK = (1.0, 1.1, 1.25, 1.5, 1.8, 2.2, 3.0)
 """Deadlines as multiples of the fastest measured run."""
 
 
-def _job(
+def job_of(
     family: str, batch: int, epochs: int, rows: int, params: dict[str, Any], *, size: int = 0, features: int = 0
 ) -> SweepPoint:
     pictures = size > 0
@@ -57,16 +57,16 @@ def _job(
 CNN = {"kernel": 3, "fc_layers": 1, "fc_nodes": 96}
 RESMLP = {"frequencies": 12, "embedding": 6, "frequency_scale": 0.2}
 JOBS = (
-    _job("cnn", 64, 5, 1600, {**CNN, "conv_layers": 4, "filters": 24}, size=20),
-    _job("cnn", 32, 4, 900, {**CNN, "conv_layers": 3, "filters": 40}, size=28),
-    _job("resnet", 64, 3, 1100, {"blocks": 1, "width": 20}, size=20),
-    _job("mlp", 256, 8, 24_000, {"layers": 4, "width": 384}, features=40),
-    _job("resmlp", 128, 5, 12_000, {**RESMLP, "blocks": 2, "width": 160}, features=20),
-    _job("ft_transformer", 128, 3, 5_000, {"blocks": 2, "width": 48, "heads": 4}, features=12),
+    job_of("cnn", 64, 5, 1600, {**CNN, "conv_layers": 4, "filters": 24}, size=20),
+    job_of("cnn", 32, 4, 900, {**CNN, "conv_layers": 3, "filters": 40}, size=28),
+    job_of("resnet", 64, 3, 1100, {"blocks": 1, "width": 20}, size=20),
+    job_of("mlp", 256, 8, 24_000, {"layers": 4, "width": 384}, features=40),
+    job_of("resmlp", 128, 5, 12_000, {**RESMLP, "blocks": 2, "width": 160}, features=20),
+    job_of("ft_transformer", 128, 3, 5_000, {"blocks": 2, "width": 48, "heads": 4}, features=12),
 )
 LESSONS = (
-    _job("cnn", 48, 4, 1000, {**CNN, "conv_layers": 2, "filters": 20}, size=24),
-    _job("mlp", 128, 6, 10_000, {"layers": 3, "width": 200}, features=24),
+    job_of("cnn", 48, 4, 1000, {**CNN, "conv_layers": 2, "filters": 20}, size=24),
+    job_of("mlp", 128, 6, 10_000, {"layers": 3, "width": 200}, features=24),
 )
 """Jobs that the model learns the start and the end of a run from before the others are predicted."""
 
@@ -98,7 +98,9 @@ def see(job: SweepPoint, allocation: Allocation, root: Path) -> Seen:
     """Probe and run. Raises `RuntimeError` if the program fails."""
     program, data = write_program(job, root)
     ranks = len(allocation.batch_split)
-    figures = in_process(program, data=data, ranks=ranks, threads=allocation.threads, steps=3, repeats=1, budget=5)
+    device = "cuda:0" if allocation.kind == "cuda" else "cpu"
+    chosen = {"data": data, "ranks": ranks, "threads": allocation.threads, "device": device}
+    figures = in_process(program, **chosen, steps=3, repeats=1, budget=5)
     if not figures.get("ok"):
         raise RuntimeError(f"{job.family}: {figures.get('problem')}")
     probe = Probe(
@@ -108,19 +110,21 @@ def see(job: SweepPoint, allocation: Allocation, root: Path) -> Seen:
         evaluation_row_s=figures["evaluation_row_s"],
         load_row_s=figures["load_row_s"],
     )
-    run_s, parts = run_whole(program, data, ranks, allocation.threads, root / "work")
+    run_s, parts = run_whole(program, data, ranks, allocation.threads, root / "work", device)
     one = in_process(program, data=data, ranks=1, steps=1, repeats=1, budget=1) if ranks > 1 else figures
     return Seen(job, Workload.from_dict(one["workload"]), probe, run_s, parts.start_s, parts)
 
 
-def run_whole(program: Path, data: Path, ranks: int, threads: int, work: Path) -> tuple[float, RunParts]:
+def run_whole(
+    program: Path, data: Path, ranks: int, threads: int, work: Path, device: str = "cpu"
+) -> tuple[float, RunParts]:
     """(seconds of the whole run, where they went), launched as on a node."""
     shutil.rmtree(work, ignore_errors=True)
     arguments = ["--program", str(program), "--data", str(data), "--work", str(work)]
     argv = [sys.executable, "-m", "tests.benchmarks.timed_run", *arguments]
     with tempfile.TemporaryDirectory(prefix="launch-") as folder:
         began_s = time.time()
-        code = _launched(argv, ranks, threads, Path(folder))
+        code = _launched(argv, ranks, threads, Path(folder), device)
         run_s = time.time() - began_s
         said = Path(folder, "rank0").read_text()
     lines = [line for line in said.splitlines() if line.startswith("{")]
@@ -133,7 +137,7 @@ def run_whole(program: Path, data: Path, ranks: int, threads: int, work: Path) -
     return run_s, RunParts(start_s=start_s, **told)
 
 
-def _launched(argv: list[str], ranks: int, threads: int, folder: Path) -> int:
+def _launched(argv: list[str], ranks: int, threads: int, folder: Path, device: str) -> int:
     """Exit code of the process that starts the ranks on a node; what rank N says is in the file `rankN`."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     local, kept = [], [quiet]
@@ -141,7 +145,7 @@ def _launched(argv: list[str], ranks: int, threads: int, folder: Path) -> int:
         out = os.open(folder / f"rank{rank}", os.O_WRONLY | os.O_CREAT)
         kept += [out, os.dup(out)]
         environment = {
-            "DLH_RANK": str(rank), "DLH_DEVICE": "cpu", "DLH_BACKEND": "horovod", "DLH_THREADS": str(threads),
+            "DLH_RANK": str(rank), "DLH_DEVICE": device, "DLH_BACKEND": "horovod", "DLH_THREADS": str(threads),
             "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONPATH": str(PROJECT),
         }  # fmt: skip
         fds = {"stdout_fd": kept[-2], "stderr_fd": kept[-1]}
@@ -163,20 +167,21 @@ def _launched(argv: list[str], ranks: int, threads: int, folder: Path) -> int:
 
 def taught(model: DeviceModel, root: Path) -> DeviceModel:
     """The model after two finished jobs on one core and two on two ranks."""
-    finished = []
-    for job, number in ((LESSONS[0], 0), (LESSONS[1], 0), (LESSONS[0], 2), (LESSONS[1], 2)):
-        seen = see(job, allocations(job.batch_size)[number], root)
-        finished.append(
-            Finished(
-                workload=seen.workload,
-                allocation=seen.probe.allocation,
-                step_s=float(np.median(seen.probe.step_s)),
-                run_s=seen.run_s,
-                start_s=seen.start_s,
-                load_s=(seen.probe.load_row_s or 0.0) * all_rows(seen.workload),
-            )
-        )
-    return corrected(model, finished)
+    lessons = ((LESSONS[0], 0), (LESSONS[1], 0), (LESSONS[0], 2), (LESSONS[1], 2))
+    seen = [see(job, allocations(job.batch_size)[number], root) for job, number in lessons]
+    return corrected(model, [finished(one) for one in seen])
+
+
+def finished(seen: Seen) -> Finished:
+    """What a finished job tells."""
+    return Finished(
+        workload=seen.workload,
+        allocation=seen.probe.allocation,
+        step_s=float(np.median(seen.probe.step_s)),
+        run_s=seen.run_s,
+        start_s=seen.start_s,
+        load_s=(seen.probe.load_row_s or 0.0) * all_rows(seen.workload),
+    )
 
 
 def longer(job: SweepPoint, times: int) -> SweepPoint:
@@ -189,22 +194,31 @@ def whole_jobs(model: DeviceModel, root: Path, times: int = 1) -> tuple[list[See
     seen, errors, bare = [], [], []
     for job in (longer(job, times) for job in JOBS):
         for allocation in allocations(job.batch_size):
-            found = see(job, allocation, root)
-            guess = estimate(found.workload, allocation, model, probe=found.probe)
-            plain = estimate(found.workload, allocation, model)
-            errors.append(guess.run_s.mid / found.run_s - 1.0)
-            bare.append(plain.run_s.mid / found.run_s - 1.0)
-            seen.append(found)
-            words = (
-                f"{job.family:15} {counted(allocation.count, 'core')} {allocation.mode:6} measured {found.run_s:6.1f} s"
-            )
-            print(f"  {words}  after the probe {errors[-1]:+7.1%}  without {bare[-1]:+7.1%}", flush=True)
-            told = run_parts(found.workload, allocation, model, found.probe)
-            print(f"    {parts_words(found.parts, told)}", flush=True)
+            seen.append(see(job, allocation, root))
+            guess_s, plain_s = foretold(model, seen[-1])
+            errors.append(guess_s / seen[-1].run_s - 1.0)
+            bare.append(plain_s / seen[-1].run_s - 1.0)
+    return seen, run_figures(errors, bare, seen)
+
+
+def foretold(model: DeviceModel, found: Seen) -> tuple[float, float]:
+    """Seconds of the whole run after its probe, and without; printed beside what it took."""
+    allocation = found.probe.allocation
+    guess_s = estimate(found.workload, allocation, model, probe=found.probe).run_s.mid
+    plain_s = estimate(found.workload, allocation, model).run_s.mid
+    where = counted(allocation.count, "GPU" if allocation.kind == "cuda" else "core")
+    errors = f"after the probe {guess_s / found.run_s - 1.0:+7.1%}  without {plain_s / found.run_s - 1.0:+7.1%}"
+    print(f"  {found.job.family:15} {where} {allocation.mode:6} measured {found.run_s:6.1f} s  {errors}", flush=True)
+    print(f"    {parts_words(found.parts, run_parts(found.workload, allocation, model, found.probe))}", flush=True)
+    return guess_s, plain_s
+
+
+def run_figures(errors: Sequence[float], bare: Sequence[float], seen: Sequence[Seen]) -> dict[str, float]:
+    """Of whole runs, with a probe and without."""
     size, without = np.abs(errors), np.abs(bare)
     figures = {"median": float(np.median(size)), "mape": float(size.mean()), "p90": float(np.quantile(size, 0.9))}
     figures |= {"without_probe_median": float(np.median(without)), "noise": noise_floor(seen)}
-    return seen, {**figures, "runs": len(seen)}
+    return {**figures, "runs": len(seen)}
 
 
 def noise_floor(seen: Sequence[Seen]) -> float:

@@ -19,21 +19,17 @@ import torch
 from torch import Tensor
 
 from worker.runtime.arrival import Waiting, all_arrived
+from worker.runtime.by_host import CPU, Pending, SumByHost, device_name, is_direct
+from worker.runtime.horovod_cycle import horovod_settings
 
-CYCLE_SHARE = 0.04
-"""Horovod's thread wakes once per cycle and takes the core from the backward pass; a cycle of this share of a step
-keeps both that cost and the wait for the next cycle small."""
-CYCLE_MS_LIMITS = (0.2, 10.0)
-WAKING = "+wake"
-"""Ending of the version of a Horovod whose thread wakes for each message (`deploy/horovod/wake.patch`)."""
-WAKING_CYCLE_MS = 100.0
-"""Its cycles only notice ranks that leave."""
 POLL_S = 0.0002
 PATIENCE = timedelta(hours=2)
 """How long a rank by torch.distributed waits for the others: one may read its data, or work at its step, for long. Who
 waits in vain is ended by who started it. The watchdog of the node whose rank stands still names that one; a rank that
 gave up before would make it a lost one, and have the run start again."""
 LOOK_S = 0.05
+NAME_BYTES = 256
+"""Of what names a device."""
 CONNECT_S = 5.0
 
 
@@ -41,15 +37,12 @@ class PeerLost(RuntimeError):
     """Another rank went away; the cause is there, not here."""
 
 
-class Pending(Protocol):
-    """A sum on its way."""
-
-    def wait(self) -> None:
-        """Until the tensor holds the sum. Raises `PeerLost`."""
-
-
 class Group(Protocol):
     """All ranks of a run. Every rank makes the same calls in the same order. Raises `PeerLost`."""
+
+    @property
+    def by_host(self) -> bool:
+        """Whether sums pass the memory of the hosts, on all ranks alike: then reading one makes no GPU wait."""
 
     def sum_start(self, tensor: Tensor, name: str) -> Pending:
         """Begin to add up over ranks, in place; one sum of a name at a time."""
@@ -71,19 +64,6 @@ def join(backend: str, step_s: float, device: torch.device) -> Group:
     with _peers():
         all_arrived()
     return HorovodGroup(step_s, device)
-
-
-def cycle_ms(step_s: float) -> float:
-    """Horovod's cycle time for steps of this length."""
-    low, high = CYCLE_MS_LIMITS
-    return min(high, max(low, step_s * 1000.0 * CYCLE_SHARE))
-
-
-def horovod_settings(version: str, step_s: float) -> dict[str, str]:
-    """Environment for a Horovod of this version and steps of this length."""
-    if version.endswith(WAKING):
-        return {"HOROVOD_CYCLE_TIME": f"{WAKING_CYCLE_MS:.2f}", "HOROVOD_WAKE_ON_ENQUEUE": "1"}
-    return {"HOROVOD_CYCLE_TIME": f"{cycle_ms(step_s):.2f}"}
 
 
 @contextmanager
@@ -108,7 +88,7 @@ class _Waiting:
 
 
 class HorovodGroup:
-    """Ranks joined by Horovod (Gloo, or NCCL where built)."""
+    """Ranks joined by Horovod: by NCCL where it is built in and each rank has a GPU of its own, else by Gloo."""
 
     def __init__(self, step_s: float, device: torch.device) -> None:
         import horovod.torch as hvd
@@ -121,9 +101,18 @@ class HorovodGroup:
         with _peers():
             hvd.init()
         self._hvd = hvd
+        self.by_host = not is_direct(self._devices(device if hvd.nccl_built() else torch.device(CPU)))
+
+    def _devices(self, device: torch.device) -> list[str]:
+        """What every rank drives."""
+        own = device_name(device).encode().ljust(NAME_BYTES)
+        names = self.gather(torch.frombuffer(bytearray(own), dtype=torch.uint8)).numpy().tobytes()
+        return [names[place : place + NAME_BYTES].decode().strip() for place in range(0, len(names), NAME_BYTES)]
 
     def sum_start(self, tensor: Tensor, name: str) -> Pending:
         """Begin to add up over ranks, in place."""
+        if tensor.is_cuda and self.by_host:
+            return SumByHost(tensor, lambda copied: self.sum_start(copied, name))
         if tensor.dtype == torch.bfloat16:
             return self._gather_sum_start(tensor, name)
         with _peers():
@@ -142,15 +131,18 @@ class HorovodGroup:
         return _Waiting(add_up)
 
     def broadcast_(self, tensor: Tensor) -> None:
-        """Copy from rank 0, in place."""
+        """Copy from rank 0, in place; by Gloo, since what one rank has on its GPU another may have in memory."""
+        copied = tensor.cpu()
         with _peers():
-            self._await(self._hvd.broadcast_async_(tensor, root_rank=0, name=f"broadcast.{tensor.numel()}"))
+            self._await(self._hvd.broadcast_async_(copied, root_rank=0, name=f"broadcast.{tensor.numel()}"))
+        if copied is not tensor:
+            tensor.copy_(copied)
 
     def gather(self, tensor: Tensor) -> Tensor:
-        """Tensors of all ranks one after another."""
+        """Tensors of all ranks one after another; by Gloo."""
         with _peers():
-            gathered: Tensor = self._await(self._hvd.allgather_async(tensor, name="gather"))
-        return gathered
+            gathered: Tensor = self._await(self._hvd.allgather_async(tensor.cpu(), name="gather"))
+        return gathered.to(tensor.device)
 
     def _await(self, handle: int) -> Any:
         """Sleep until the operation is done: Horovod's own wait spins, on a core that a slower rank may need."""
@@ -164,7 +156,10 @@ class HorovodGroup:
 
 
 class TorchGroup:
-    """Ranks joined by torch.distributed (NCCL on GPUs, else Gloo); MASTER_ADDR and MASTER_PORT say where."""
+    """Ranks joined by torch.distributed: by NCCL where each has a GPU of its own, else by Gloo.
+
+    MASTER_ADDR and MASTER_PORT say where they meet.
+    """
 
     def __init__(self, device: torch.device) -> None:
         import torch.distributed as dist
@@ -175,11 +170,12 @@ class TorchGroup:
         with _peers():
             waiting = Waiting(one_node=os.environ.get("LOCAL_WORLD_SIZE") == str(size))
             store = self._store(rank, size, waiting)
-            self._arrive(store, rank, size, waiting)
-            kind = "nccl" if device.type == "cuda" else "gloo"
+            devices = self._arrive(store, rank, size, waiting, device_name(device))
+            self.by_host, self.on_gpus = not is_direct(devices), set(devices) != {CPU}
+            kind = "gloo" if self.by_host else "nccl"
             dist.init_process_group(kind, store=store, rank=rank, world_size=size, timeout=PATIENCE)
         self._dist = dist
-        self._device = device
+        self._device = torch.device(CPU) if self.by_host else device
         self.members: Any = None
         """The ranks that a sum is over; None: all."""
         self._first = 0
@@ -199,12 +195,14 @@ class TorchGroup:
         return TCPStore(*address, size, is_master=is_here, timeout=PATIENCE, wait_for_workers=False, multi_tenant=True)
 
     @staticmethod
-    def _arrive(store: Any, rank: int, size: int, waiting: Waiting) -> None:
-        """Until every rank has come here."""
-        store.set(f"arrived/{rank}", "here")
-        while not store.check([f"arrived/{other}" for other in range(size)]):
+    def _arrive(store: Any, rank: int, size: int, waiting: Waiting, device: str) -> list[str]:
+        """Wait until every rank has come here; what each of them drives."""
+        store.set(f"arrived/{rank}", device)
+        names = [f"arrived/{other}" for other in range(size)]
+        while not store.check(names):
             waiting.look()
             time.sleep(LOOK_S)
+        return [store.get(name).decode() for name in names]
 
     def among(self, ranks: Iterable[int]) -> TorchGroup:
         """A group whose sums and broadcasts are among these ranks; every rank makes it, also those not in it."""
@@ -215,6 +213,8 @@ class TorchGroup:
 
     def sum_start(self, tensor: Tensor, name: str) -> Pending:
         """Begin to add up over ranks, in place; the order of calls tells the sums apart."""
+        if tensor.is_cuda and self.by_host:
+            return SumByHost(tensor, lambda copied: self.sum_start(copied, name))
         with _peers():
             work = self._dist.all_reduce(tensor, group=self.members, async_op=True)
         return _Waiting(work.wait)

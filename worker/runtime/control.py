@@ -86,7 +86,8 @@ class Control:
 
     def take(self, controls: Tensor) -> Tensor | float:
         """Take the loss and what all ranks told, summed; returns the loss, on a GPU unread after most steps."""
-        if self.run.device.type == "cuda" and not self._readings.is_due():
+        by_host = self.run.group is not None and self.run.group.by_host
+        if controls.is_cuda and not by_host and not self._readings.is_due():
             return controls[0].clone()
         loss, *sums = controls.tolist()
         self.agree(*sums[:WISHES])

@@ -8,7 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from worker.runtime.collective import Group, Pending
+from worker.runtime.by_host import Pending
+from worker.runtime.collective import Group
 
 WISHES = 3
 """Values of each rank besides its gradients: wish to pause, wish to save, share of the time budget that is spent."""
@@ -38,6 +39,7 @@ class GradientAverager:
     ) -> None:
         """`message_type`: float16 or bfloat16, to which gradients are rounded on their way; None: sent as they are.
         `wishes`: how many values travel with the gradients."""
+        self._by_host = group.by_host
         weights = [weight for weight in net.parameters() if weight.requires_grad]
         self._frozen = [weight for weight in net.parameters() if not weight.requires_grad]
         first_early = _first_early(weights)
@@ -97,8 +99,8 @@ class GradientAverager:
         self._await_early()
         for message in self._late_messages:
             message.wait()
-        # On a GPU reading the sum would wait for the device at every step; there all ranks must do alike.
-        if self._changed if self.controls.is_cuda else self.controls[-1] > 0:
+        # Where it stays on GPUs, reading the sum would wait for them at every step: there all ranks must do alike.
+        if self.controls[-1] > 0 if self._by_host else self._changed:
             self._send_early(share)
             self._await_early()
         _give_back(self._early, self._early_views)

@@ -17,7 +17,8 @@ from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 from worker.plan import Limits
 from worker.runtime import arrival, collective
-from worker.runtime.collective import CYCLE_MS_LIMITS, WAKING, TorchGroup, horovod_settings
+from worker.runtime.collective import TorchGroup
+from worker.runtime.horovod_cycle import CYCLE_MS_LIMITS, WAKING, horovod_settings
 from worker.watchdog import PATIENCE_MOST
 
 TEN_MINUTES_MS = "600000"
@@ -67,7 +68,7 @@ def test_a_rank_by_torch_leaves_it_to_the_watchdog_to_end_who_stands_still(
     for name, value in {**HERE, "RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": local}.items():
         monkeypatch.setenv(name, value)
     looks = iter((False, False, True))
-    store = SimpleNamespace(set=lambda *_: None, check=lambda _names: next(looks))
+    store = SimpleNamespace(set=lambda *_: None, check=lambda _names: next(looks), get=lambda _name: b"cpu")
     beats: list[None] = []
     given: list[timedelta] = []
     monkeypatch.setattr(collective, "LOOK_S", 0.0)

@@ -20,6 +20,8 @@ class Doubling:
 
     names: list[str] = field(default_factory=list)
 
+    by_host = True
+
     def sum_start(self, tensor: Tensor, name: str) -> Doubling:
         self.names.append(name)
         tensor.mul_(2)
@@ -150,6 +152,8 @@ class Member:
         self.all_ranks = all_ranks
         self.calls: dict[str, int] = {}
         self.open: list[tuple[Tensor, list[Tensor]]] = []
+
+    by_host = True
 
     def sum_start(self, tensor: Tensor, name: str) -> Member:
         key = (name, self.calls.setdefault(name, 0))

@@ -71,6 +71,9 @@ class Staged:
         """Cut the model, alike on every rank, and keep the stage of this rank."""
         run = self.run
         assert isinstance(run.group, TorchGroup) and run.sample is not None  # noqa: S101 - see `__init__`
+        if run.group.on_gpus and run.group.by_host:
+            message = "Stages on GPUs hand their outputs on by NCCL, for which each rank needs a GPU of its own."
+            raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, "Start a rank for each GPU, or add --device cpu.")
         inputs = [tensor[:TRIED_ROWS].to(self.home) for tensor in run.sample.inputs]
         chain = Chain(net, inputs)
         self._check(chain)

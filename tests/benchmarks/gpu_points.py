@@ -1,0 +1,192 @@
+"""A sweep of a GPU in one warm process, where `dlh pool calibrate` takes minutes more: a process for each point.
+
+    python -m tests.benchmarks.gpu_points measure VISITS.jsonl [--budget SECONDS] [--visits 1] [--device cuda:0]
+    python -m tests.benchmarks.gpu_points jobs JOBS.jsonl
+    python -m tests.benchmarks.gpu_points join VISITS.jsonl POINTS.json
+
+`measure` and `jobs` (whole ones) need the GPU, and keep each as a line at once. A point that ends the process (a fault
+of the GPU spoils all that comes after it in the same process) is left out, and the next process goes on. `join` reads
+the programs, which needs no GPU, and writes what `dlh pool calibration import` and `ship_calibration` take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from scheduler.estimation.calibration import CalibrationPoint, to_json
+from scheduler.estimation.extent import extent_of
+from scheduler.estimation.sweep import SweepPoint, plan_sweep
+from scheduler.workload import Workload
+from tests.benchmarks.estimate_measure import options
+from tests.benchmarks.estimate_programs import write_program
+
+MOST = 300
+OTHERS_SHARE = 1 / 3
+"""Of the points, not CNNs: what is shipped is for all families."""
+STEPS, REPEATS, BUDGET_S = 5, 3, 2.0
+Visit = dict[str, Any]
+
+
+def planned(model_name: str, memory_bytes: float) -> list[SweepPoint]:
+    """The points, in order: as large as a sweep of such a GPU has them."""
+    return plan_sweep(most=MOST, others_share=OTHERS_SHARE, extent=extent_of("cuda", model_name, memory_bytes))
+
+
+def gpu_of(device: str) -> dict[str, Any]:
+    """What the node would report of it."""
+    import torch
+
+    from worker import devices
+
+    return [found for found in devices.devices() if found["kind"] == "cuda"][torch.device(device).index or 0]
+
+
+def lines(path: Path) -> list[Visit]:
+    """What is measured."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def measured(path: Path, chosen: argparse.Namespace, until_s: float) -> None:
+    """Visit what is not visited yet, until time is up; this process ends where a point ends it."""
+    import torch
+
+    gpu = gpu_of(chosen.device)
+    plan, seen = planned(gpu["model_name"], gpu["memory_bytes"]), lines(path)
+    with tempfile.TemporaryDirectory() as root, path.open("a") as kept:
+        for visit in range(chosen.visits):
+            for point in plan:
+                if any((row["point_id"], row["visit"]) == (point.point_id, visit) for row in seen):
+                    continue
+                if time.time() > until_s:
+                    return
+                facts = {
+                    "model_name": gpu["model_name"],
+                    "memory_bytes": gpu["memory_bytes"],
+                    "torch": torch.__version__,
+                }
+                row = {"point_id": point.point_id, "visit": visit, **facts}
+                kept.write(json.dumps({**row, "ok": False, "begun": True}) + "\n")
+                kept.flush()
+                kept.write(json.dumps({**row, **visited(point, Path(root), chosen.device)}) + "\n")
+                kept.flush()
+
+
+def visited(point: SweepPoint, root: Path, device: str) -> Visit:
+    """One measurement, without the program's workload."""
+    import torch
+
+    from worker.runtime.probe import measure as measuring
+
+    measuring._traced = lambda *_: {}  # type: ignore[assignment]  # `join` reads the programs
+    program, _ = write_program(point, root)
+    gc.collect()
+    torch.cuda.empty_cache()
+    began_s = time.monotonic()
+    chosen = options(steps=STEPS, repeats=REPEATS, budget=BUDGET_S, device=device)
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        answer = measuring.measure(program, None, chosen, 0)
+    return {**answer, "took_s": time.monotonic() - began_s}
+
+
+def measure(path: Path, chosen: argparse.Namespace) -> None:
+    """In one process after another until the plan is done or the time is up."""
+    until_s = time.time() + chosen.budget
+    while time.time() < until_s:
+        child = multiprocessing.get_context("spawn").Process(target=measured, args=(path, chosen, until_s))
+        child.start()
+        child.join()
+        if child.exitcode == 0:
+            break
+    found = [row for row in lines(path) if not row.get("begun")]
+    good = [row for row in found if row["ok"]]
+    print(f"{len(good)} of {len(found)} visits gave figures; a visit took {median(r['took_s'] for r in found):.2f} s")
+    for row in found:
+        if not row["ok"]:
+            print(f"  left out: {row['point_id']}: {(row['problem'] or {}).get('message', '')[:200]}")
+
+
+def join(path: Path, target: Path) -> None:
+    """Visits and programs to calibration points."""
+    found = [row for row in lines(path) if row["ok"]]
+    names = {(row["model_name"], row["memory_bytes"]) for row in found}
+    if len(names) != 1:
+        raise SystemExit(f"{path} is of {len(names)} kinds of GPU; one is needed")
+    plan = {point.point_id: point for point in planned(*names.pop())}
+    with tempfile.TemporaryDirectory() as root:
+        points = list(joined(found, plan, Path(root)))
+    target.write_text(to_json(points), encoding="utf-8")
+    print(f"{len(points)} points written")
+
+
+def joined(found: Sequence[Visit], plan: dict[str, SweepPoint], root: Path) -> Iterator[CalibrationPoint]:
+    """A point for all visits of a program."""
+    for point_id in dict.fromkeys(row["point_id"] for row in found):
+        rows, point = [row for row in found if row["point_id"] == point_id], plan[point_id]
+        workload = workload_of(point, root)
+        typical = sorted(median(row["step_s"]) for row in rows)
+        watts = [row["power_w"] for row in rows if row["power_w"] is not None]
+        made = CalibrationPoint(
+            workload=workload,
+            kind="cuda",
+            model_name=rows[0]["model_name"],
+            step_s=tuple(value for row in rows for value in row["step_s"]),
+            peak_bytes=median(row["peak_bytes"] for row in rows),
+            power_w=fmean(watts) if watts else None,
+            family=point.family,
+            params=point.params,
+            batch_size=point.batch_size,
+            point_id=point_id,
+        )
+        yield replace(made, noise=(typical[1] - typical[0]) / fmean(typical[:2])) if len(typical) > 1 else made
+
+
+def workload_of(point: SweepPoint, root: Path) -> Workload:
+    """Of the point's program. Raises `ValueError` where it cannot be read."""
+    from worker.runtime.probe.synthetic_rows import make_rows
+    from worker.runtime.probe.trace import trace
+    from worker.runtime.spec import load_spec
+
+    program, _ = write_program(point, root)
+    with tempfile.TemporaryDirectory() as rows:
+        answer = trace(program, make_rows(load_spec(program / "spec.yaml"), Path(rows)), point.batch_size)
+    if not answer["ok"]:
+        raise ValueError(f"{point.point_id}: {answer['problem']}")
+    return Workload.from_dict(answer["workload"])
+
+
+def main() -> None:
+    """Measure, or join."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=("measure", "jobs", "join"))
+    parser.add_argument("visits_file", type=Path)
+    parser.add_argument("points_file", type=Path, nargs="?")
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds")
+    parser.add_argument("--visits", type=int, default=1)
+    parser.add_argument("--device", default="cuda:0")
+    chosen = parser.parse_args()
+    if chosen.what == "measure":
+        measure(chosen.visits_file, chosen)
+    elif chosen.what == "jobs":
+        from tests.benchmarks import gpu_jobs
+
+        gpu_jobs.measure(chosen.visits_file, gpu_of(chosen.device)["model_name"])
+    elif chosen.points_file is None:
+        parser.error("join wants the file to write")
+    else:
+        join(chosen.visits_file, chosen.points_file)
+
+
+if __name__ == "__main__":
+    main()
