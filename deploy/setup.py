@@ -25,7 +25,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMPS = VENV / "dlh-setup"
 CONSTRAINTS = ROOT / "deploy" / "constraints.txt"
-HOROVOD_SOURCES = ("build.sh", "wake.patch")
+HOROVOD_SOURCES = ("build.sh", "operations.py", "wake.patch", "cuda.patch")
 FRONTEND_SOURCES = ("package.json", "package-lock.json", ".npmrc", "harness/frontend")
 FRONTEND_OUTPUT = ROOT / "harness" / "frontend" / "dist"
 NODE_MAJOR_MINIMUM = 18
@@ -256,7 +256,10 @@ def main(purpose: str) -> None:
     if purpose == "test":
         step("checks", packages, install_checks)
     torch_pin = re.findall(r"^(?:torch|horovod)==.*$", CONSTRAINTS.read_text(), re.MULTILINE)
-    horovod = digest([ROOT / "deploy/horovod" / name for name in HOROVOD_SOURCES], version, json.dumps(torch_pin))
+    ask = [str(PYTHON), str(ROOT / "deploy/horovod/operations.py")]  # changes when a CUDA toolkit comes or goes
+    operations = run(ask, what="Looking for NCCL and nvcc", hint="remove .venv and repeat")
+    sources = [ROOT / "deploy/horovod" / name for name in HOROVOD_SOURCES]
+    horovod = digest(sources, version, json.dumps(torch_pin), operations)
     step("horovod", horovod, install_horovod, made=next(VENV.glob("lib/*/site-packages/horovod"), VENV / "absent"))
     if (ROOT / "package.json").is_file():
         frontend = digest([ROOT / name for name in FRONTEND_SOURCES])

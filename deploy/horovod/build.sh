@@ -5,15 +5,18 @@
 #
 # Horovod 0.28.1 asks for C++14 while torch 2.13 needs C++17: the compiler wrapper appends the standard last.
 # wake.patch has its thread wake for each message, where HOROVOD_WAKE_ON_ENQUEUE is set (docs/decisions/008-*).
+# operations.py says whether NCCL goes in, and cuda.patch has that work; wheels without it do not depend on that patch.
 set -euo pipefail
 python=$1
 cache=$2
 version=0.28.1
-change=$(realpath "$(dirname "$0")/wake.patch")
+here=$(realpath "$(dirname "$0")")
 tag=$("$python" -c 'import platform, sys, torch; print(f"cp{sys.version_info[0]}{sys.version_info[1]}-torch{torch.__version__}-{platform.machine()}")')
-operations=gloo
-if command -v nvcc >/dev/null 2>&1 && [ -n "${NCCL_HOME:-}${HOROVOD_NCCL_HOME:-}" ]; then operations=nccl; fi
-folder=$cache/horovod-$version-$tag-$operations-$(sha256sum "$change" | cut -c1-8)
+found=$("$python" "$here/operations.py")
+IFS=$'\t' read -r operations nccl_header nccl_library cuda <<<"$found"
+changes=("$here/wake.patch")
+if [ "$operations" = nccl ]; then changes+=("$here/cuda.patch"); fi
+folder=$cache/horovod-$version-$tag-$operations-$(cat "${changes[@]}" | sha256sum | cut -c1-8)
 if ls "$folder"/horovod-*.whl >/dev/null 2>&1; then ls "$folder"/horovod-*.whl; exit 0; fi
 command -v g++ >/dev/null 2>&1 || { echo "set-up: g++ is needed to build Horovod (Debian: apt-get install g++)" >&2; exit 1; }
 command -v patch >/dev/null 2>&1 || command -v git >/dev/null 2>&1 || {
@@ -25,14 +28,19 @@ building=$(mktemp -d)
 trap 'rm -rf "$building"' EXIT
 printf '#!/bin/sh\nexec g++ "$@" -std=c++17\n' >"$building/cxx"
 chmod +x "$building/cxx"
-if [ $operations = nccl ]; then export HOROVOD_GPU_OPERATIONS=NCCL; fi
+if [ "$operations" = nccl ]; then
+  export HOROVOD_GPU_OPERATIONS=NCCL HOROVOD_NCCL_LINK=SHARED
+  export HOROVOD_NCCL_INCLUDE=$nccl_header HOROVOD_NCCL_LIB=$nccl_library HOROVOD_CUDA_HOME=$cuda CUDA_HOME=$cuda
+fi
 echo "set-up: building Horovod $version, about 2 minutes (only once for this torch)" >&2
 build() {
   "$python" -m pip download --no-build-isolation --no-deps --no-binary horovod -d "$building" "horovod==$version"
   tar -xzf "$building/horovod-$version.tar.gz" -C "$building"
-  (cd "$building/horovod-$version" && if command -v patch; then patch -p1 <"$change"; else git apply "$change"; fi)
+  for change in "$here"/wake.patch "$here"/cuda.patch; do
+    (cd "$building/horovod-$version" && if command -v patch; then patch -p1 <"$change"; else git apply "$change"; fi)
+  done
   grep -q HOROVOD_WAKE_ON_ENQUEUE "$building/horovod-$version/horovod/common/operations.cc"
-  CXX=$building/cxx PATH="$(dirname "$python"):$PATH" \
+  CXX=$building/cxx PATH="$(dirname "$python"):${cuda:+$cuda/bin:}$PATH" \
   HOROVOD_WITH_PYTORCH=1 HOROVOD_WITHOUT_TENSORFLOW=1 HOROVOD_WITHOUT_MXNET=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 \
     "$python" -m pip wheel --no-build-isolation --no-deps -w "$building" "$building/horovod-$version"
 }

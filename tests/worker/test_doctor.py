@@ -45,6 +45,32 @@ def test_a_clock_is_judged_by_what_the_request_can_tell(ahead_s, took_s, state):
     assert portal.clock(ahead_s, took_s).state is state
 
 
+@pytest.mark.parametrize(("content", "state"), [(b"\0ncclAllReduce\0", State.OK), (b"\0gloo\0", State.WARN)])
+def test_a_horovod_without_nccl_is_named_where_gpus_are(tmp_path, monkeypatch, content, state):
+    library = tmp_path / "torch" / "mpi_lib_v2.cpython-311-x86_64-linux-gnu.so"
+    library.parent.mkdir()
+    library.write_bytes(content)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "x.py")))
+    found = machine.gpu_sums()
+    assert found.state is state
+    assert ("host's memory" in found.meaning) == (state is State.WARN)
+
+
+@pytest.mark.parametrize(("cuda", "horovod", "names"), [
+    (True, "0.28.1", ["GPU driver", "sums between GPUs"]),
+    (True, "", ["GPU driver"]),
+    (False, "0.28.1", ["GPU driver"]),
+])  # fmt: skip
+def test_sums_between_gpus_are_looked_at_where_pytorch_and_horovod_can_use_them(monkeypatch, cuda, horovod, names):
+    driver = SimpleNamespace(
+        nvmlInit=lambda: None, nvmlSystemGetDriverVersion=lambda: "580.1", nvmlDeviceGetCount=lambda: 2
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", driver)
+    monkeypatch.setattr(machine, "_torch_has_cuda", lambda: cuda)
+    monkeypatch.setattr(machine, "_version", lambda _: horovod)
+    assert [line.name for line in machine.gpus()] == names
+
+
 def test_a_portal_that_is_none_is_named_and_the_rest_left_out():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

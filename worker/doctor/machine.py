@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import mmap
 import os
 import platform
 import shutil
@@ -32,7 +33,7 @@ _RAISE = {
 def machine(home: Path, store: Path | None) -> Iterator[Finding]:
     """All of it."""
     yield from versions()
-    yield gpu_driver()
+    yield from gpus()
     yield sandbox_level()
     yield from disk("disk of the home", home)
     if store is not None:
@@ -65,8 +66,8 @@ def _version(package: str) -> str:
         return ""
 
 
-def gpu_driver() -> Finding:
-    """The NVIDIA driver, and whether PyTorch can use it."""
+def gpus() -> Iterator[Finding]:
+    """The NVIDIA driver, whether PyTorch can use it, and whether ranks on these GPUs are joined by NCCL."""
     name = "GPU driver"
     try:
         import pynvml
@@ -75,13 +76,38 @@ def gpu_driver() -> Finding:
         driver, count = pynvml.nvmlSystemGetDriverVersion(), pynvml.nvmlDeviceGetCount()
     except Exception:
         if any(Path("/dev").glob("nvidia[0-9]*")):
-            return bad(name, "does not answer", "The GPUs here are not offered.", "Install or restart the driver.")
-        return ok(name, "no NVIDIA GPU here", "The node offers its CPU cores.")
+            yield bad(name, "does not answer", "The GPUs here are not offered.", "Install or restart the driver.")
+        else:
+            yield ok(name, "no NVIDIA GPU here", "The node offers its CPU cores.")
+        return
     text = f"{devices.text_of(driver)}, {counted(count, 'GPU')}"
     if not _torch_has_cuda():
         step = "Install the CUDA build of the same PyTorch release."
-        return bad(name, text, "PyTorch here is a CPU build: jobs on these GPUs fail.", step)
-    return ok(name, text)
+        yield bad(name, text, "PyTorch here is a CPU build: jobs on these GPUs fail.", step)
+        return
+    yield ok(name, text)
+    if _version("horovod"):
+        yield gpu_sums()
+
+
+def gpu_sums() -> Finding:
+    """Whether the ranks of a job can add up gradients from GPU to GPU: what Horovod was built with."""
+    name = "sums between GPUs"
+    if _horovod_has_nccl():
+        return ok(name, "Horovod has NCCL")
+    step = "Install the CUDA toolkit (nvcc) of PyTorch's CUDA release and run deploy/setup.sh; it says what it lacks."
+    return warn(name, "Horovod has no NCCL", "Ranks on GPUs add up gradients through the host's memory: slower.", step)
+
+
+def _horovod_has_nccl() -> bool:
+    """Whether its library calls NCCL. Asking Horovod itself would import torch, which takes seconds."""
+    spec = importlib.util.find_spec("horovod")
+    folder = Path(spec.origin).parent / "torch" if spec and spec.origin else Path()
+    for library in folder.glob("mpi_lib_v2*.so"):
+        with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            if content.find(b"ncclAllReduce") >= 0:
+                return True
+    return False
 
 
 def _torch_has_cuda() -> bool:
