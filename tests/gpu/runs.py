@@ -80,14 +80,20 @@ def changed(program: Path, folder: Path, old: str, new: str) -> Path:
 
 
 def started(
-    program: Path, work: Path, *arguments: str, on: str | Sequence[str] = DEVICE, backend: str = "torch", **more: str
+    program: Path,
+    work: Path,
+    *arguments: str,
+    on: str | Sequence[str] = DEVICE,
+    backend: str = "torch",
+    own: Sequence[dict[str, str]] = (),
+    **more: str,
 ) -> Ranks:
-    """Its ranks, one on each of the devices named."""
+    """Its ranks, one on each of the devices named; `own`: further variables of each."""
     places = [on] if isinstance(on, str) else list(on)
-    own = [{"DLH_DEVICE": place} for place in places]
-    single = own[0] if len(own) == 1 else {}
+    every = [{"DLH_DEVICE": place} | extra for place, extra in zip(places, own or [{}] * len(places), strict=True)]
+    single = every[0] if len(every) == 1 else {}
     return Ranks(
-        program, len(places), backend=backend, arguments=arguments, own=own, DLH_WORK=str(work), **(more | single)
+        program, len(places), backend=backend, arguments=arguments, own=every, DLH_WORK=str(work), **(more | single)
     )
 
 
