@@ -19,7 +19,7 @@ from tests.worker.runtime.ranks import steps_told
 from worker import devices
 from worker.devices import gpus_at
 from worker.doctor.findings import State
-from worker.doctor.machine import gpu_driver
+from worker.doctor.gpus import gpu_driver
 from worker.monitor import Monitor
 from worker.power import EnergyMeter
 
