@@ -19,7 +19,7 @@ from tests.worker.runtime.ranks import steps_told
 from worker import devices
 from worker.devices import gpus_at
 from worker.doctor.findings import State
-from worker.doctor.gpus import gpu_driver
+from worker.doctor.machine import gpus
 from worker.monitor import Monitor
 from worker.power import EnergyMeter
 
@@ -121,6 +121,6 @@ def test_a_run_on_it_is_watched(gpu: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_the_doctor_finds_the_driver_in_order(gpu: dict[str, Any]) -> None:
-    finding = gpu_driver()
+    finding, *_ = gpus()
     assert finding.state is State.OK, finding
     assert "GPU" in finding.text
