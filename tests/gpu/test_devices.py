@@ -108,7 +108,7 @@ def test_a_run_on_it_is_watched(gpu: dict[str, Any], tmp_path: Path) -> None:
     quick = make(tmp_path / "quick", samples.wine, own=NET)
     place = "        optimizer.zero_grad"
     program = changed(quick, tmp_path / "program", place, f"        __import__('time').sleep(0.2)\n{place}")
-    ranks = started(program, tmp_path / "work", DLH_RANK="0")
+    ranks = started(program, tmp_path / "work")
     try:
         ranks.until(lambda: steps_told(tmp_path / "work") > 1)
         monitor = Monitor(gpus=(gpu["index"],))
@@ -117,7 +117,6 @@ def test_a_run_on_it_is_watched(gpu: dict[str, Any], tmp_path: Path) -> None:
         ranks.kill()
     (told,) = sample["gpus"]
     assert told["index"] == gpu["index"] and told["memory_bytes"] > 0 and LEAST_W < told["power_w"] < MOST_W
-    assert sample["ranks"] == [] or sample["ranks"][0]["rss_bytes"] > 0
 
 
 def test_the_doctor_finds_the_driver_in_order(gpu: dict[str, Any]) -> None:

@@ -52,7 +52,10 @@ def test_a_batch_that_does_not_fit_is_told_with_one_that_does(gpu: dict[str, Any
 
 
 def test_a_model_that_does_not_fit_is_told(gpu: dict[str, Any], tmp_path: Path) -> None:
-    huge = EXACT.replace("nn.Linear(384, outputs)", "nn.Linear(384, 1 << 22), nn.Linear(1 << 22, outputs)")
+    five_gib = (
+        "super().__init__()\n        self.huge = nn.Parameter(torch.empty(5 << 28))"  # no page of it is touched here
+    )
+    huge = EXACT.replace("super().__init__()", five_gib)
     program = make(tmp_path / "program", samples.wine, own=huge + SCARCE, training={"epochs": 1})
     told = failed(program, tmp_path / "work")
     assert told["code"] == "out_of_memory"
@@ -121,7 +124,8 @@ def test_a_class_number_out_of_range_is_told_and_does_not_hang(
 
 def test_an_index_out_of_range_in_the_model_is_told(tmp_path: Path) -> None:
     spoilt = own_code(
-        EXACT, "        if self.training:\n            numeric = numeric[:, torch.tensor([99]).to(numeric.device)]"
+        EXACT,
+        "        if self.training:\n            numeric = numeric[:, torch.full_like(numeric[0], 99).long()]",
     )
     told = failed(make(tmp_path / "program", samples.wine, own=spoilt, training={"epochs": 1}), tmp_path / "work")
     assert told["code"] == "program_error"

@@ -106,8 +106,11 @@ def test_a_run_that_was_killed_learns_what_an_unbroken_one_learns(forgetful: Pat
     assert apart(weights(tmp_path / "work"), weights(trained(forgetful, tmp_path / "unbroken"))) < SAME
 
 
-@pytest.mark.parametrize("places", [(DEVICE, "cpu"), ("cpu", DEVICE), (DEVICE, DEVICE)], ids=["away", "here", "stays"])
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+@pytest.mark.parametrize(
+    ("places", "optimizer"),
+    [((DEVICE, "cpu"), "adamw"), (("cpu", DEVICE), "adamw"), ((DEVICE, "cpu"), "sgd"), (("cpu", DEVICE), "sgd")],
+    ids=["away", "here", "away with momentum", "here with momentum"],
+)
 def test_a_run_goes_on_on_another_kind_of_device(
     places: tuple[str, str], optimizer: str, adam: Path, exact: Path, tmp_path: Path
 ) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -150,3 +152,17 @@ def test_weights_learnt_on_a_gpu_lie_in_files_as_those_of_a_processor(exact: Pat
     assert [state["position"]["step"] for state in checkpoints(here)] == [
         state["position"]["step"] for state in checkpoints(there)
     ]
+
+
+@pytest.mark.parametrize("precision", ["auto", "float32"])
+def test_results_of_a_gpu_are_what_a_processor_predicts(precision: str, tmp_path: Path) -> None:
+    model = {"family": "mlp", "size": "small"}
+    program = make(tmp_path, samples.diabetes, model=model, training={"epochs": 1, "precision": precision})
+    work = trained(program, tmp_path / "work")
+    told = pq.read_table(work / "results" / "predictions.parquet")["predicted"].to_pylist()[:20]
+    pq.write_table(pq.read_table(program / "data" / "table.parquet").slice(0, 20), tmp_path / "rows.parquet")
+    given = ("--input", str(tmp_path / "rows.parquet"), "--output", str(tmp_path / "output.json"))
+    done = samples.run(program, "predict.py", *given)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "output.json").read_text())["rows"]
+    assert [row[1] for row in rows] == pytest.approx(told, rel=1e-5)

@@ -14,7 +14,7 @@ import pytest
 from worker import devices, programs
 from worker.attempt import Attempt
 from worker.plan import Limits, RankPlan, RunPaths, RunPlan
-from worker.sandbox import Completed, SandboxSpec, bwrap
+from worker.sandbox import Completed, SandboxSpec, bwrap, python_environment
 
 GIB = 1 << 30
 DONE = Completed(returncode=0, stdout="", stderr="", level=0)
@@ -58,6 +58,11 @@ def test_a_gpu_that_does_not_answer_keeps_no_other_device_from_being_reported() 
 @pytest.mark.usefixtures("three_gpus")
 def test_a_gpu_is_told_with_what_stays_the_same_when_its_number_changes() -> None:
     assert [device["uuid"] for device in devices.devices() if device["kind"] == "cuda"] == ["GPU-00", "GPU-22"]
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_the_number_of_a_gpu_is_found_by_its_uuid() -> None:
+    assert [devices.index_of(uuid) for uuid in ("GPU-22", "GPU-00", "GPU-11")] == [2, 0, None]
 
 
 @pytest.mark.usefixtures("three_gpus")
@@ -131,3 +136,12 @@ def test_a_driver_that_comes_after_the_agent_is_found(monkeypatch: pytest.Monkey
         assert devices._nvml() is nvml, "asked for once more"
     finally:
         devices._nvml_start.cache_clear()
+
+
+def test_a_program_in_the_sandbox_finds_a_driver_that_lies_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    assert "LD_LIBRARY_PATH" not in python_environment()
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
+    assert python_environment()["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"

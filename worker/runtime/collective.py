@@ -20,6 +20,7 @@ from torch import Tensor
 
 from worker.runtime.arrival import Waiting, all_arrived
 from worker.runtime.by_host import CPU, Pending, SumByHost, device_name, is_direct
+from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.horovod_cycle import horovod_settings
 
 POLL_S = 0.0002
@@ -72,6 +73,8 @@ def _peers() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError, OSError) as error:  # hvd.init(): of a rank that never came a ValueError
+        if is_out_of_memory(error) or isinstance(error, torch.AcceleratorError):
+            raise  # of this rank's own device, which may tell it at any later call
         raise PeerLost((str(error) or type(error).__name__).splitlines()[0]) from error
 
 

@@ -26,7 +26,7 @@ def choose_device(wanted: str) -> torch.device:
         raise DataError(f"Device {wanted} was requested, but torch finds no GPU here.", "Use --device cpu.")
     if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
         hint = f"Use --device cuda:{count - 1} or less." if count > 1 else "Use --device cuda."
-        raise DataError(f"Device {wanted} was requested, but there are {counted(count, 'GPU')} here.", hint)
+        raise DataError(f"Device {wanted} was requested, but this machine has {counted(count, 'GPU')}.", hint)
     return torch.device("cuda", device.index or 0) if device.type == "cuda" else device
 
 
