@@ -134,7 +134,8 @@ def gpu_samples(indices: tuple[int, ...]) -> list[dict[str, Any]]:
         with contextlib.suppress(nvml.NVMLError):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             sample["memory_bytes"] = nvml.nvmlDeviceGetMemoryInfo(handle).used
-            sample["utilization_percent"] = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+            with contextlib.suppress(nvml.NVMLError):  # not told where a GPU is shared out in hardware
+                sample["utilization_percent"] = nvml.nvmlDeviceGetUtilizationRates(handle).gpu
             sample["power_w"] = nvml.nvmlDeviceGetPowerUsage(handle) / 1000.0
         samples.append(sample)
     return samples

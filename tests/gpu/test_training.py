@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.gpu.runs import (
 )  # fmt: skip
 from tests.worker.runtime import samples
 from worker.runtime.device import Rounding, choose_device
+from worker.runtime.modes.replicated import Rounded
 
 pytestmark = pytest.mark.gpu
 Pack = Callable[[Path], DatasetProfile]
@@ -79,6 +81,13 @@ def test_layers_compute_in_bfloat16_unless_the_spec_says_otherwise(
     ranks = started(program, tmp_path / "work")
     assert ranks.wait() == [0]
     assert f", in {told}" in ranks.log()
+
+
+def test_a_replica_in_a_thread_of_its_own_computes_in_what_the_spec_says(device: torch.device) -> None:
+    layer, rows = torch.nn.Linear(2, 2, device=device), torch.ones(1, 2, device=device)
+    with ThreadPoolExecutor(1) as pool:
+        outputs = pool.submit(Rounded(layer, Rounding(device, "bf16").anew), rows).result()
+    assert outputs.dtype == torch.bfloat16
 
 
 def test_in_float32_without_tf32_a_gpu_learns_what_a_processor_learns(exact: Path, tmp_path: Path) -> None:

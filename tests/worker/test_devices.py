@@ -120,6 +120,15 @@ def test_what_a_gpu_that_does_not_answer_uses_is_not_known_and_the_others_is() -
     assert power_w == {0: 100.0, 1: None, 2: 100.0}
 
 
+def test_power_is_told_of_a_gpu_whose_use_is_not(three_gpus: Any) -> None:
+    def refused(_handle: int) -> None:
+        raise NVMLError("Not Supported")
+
+    three_gpus.nvmlDeviceGetUtilizationRates = refused
+    (sample,) = devices.gpu_samples((0,))
+    assert (sample["utilization_percent"], sample["power_w"], sample["memory_bytes"]) == (None, 100.0, GIB)
+
+
 def test_a_driver_that_comes_after_the_agent_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([NVMLError("driver not loaded"), None])
 

@@ -72,8 +72,12 @@ class Rounding(AbstractContextManager[None]):
         torch.set_float32_matmul_precision("highest")
         torch.backends.cudnn.allow_tf32 = False
 
+    def anew(self) -> AbstractContextManager[None]:
+        """The same for another thread: what is entered here holds for this one alone."""
+        return nullcontext() if self.exact else torch.autocast(self._device, torch.bfloat16)
+
     def __enter__(self) -> None:
-        self._inside.append(nullcontext() if self.exact else torch.autocast(self._device, torch.bfloat16))
+        self._inside.append(self.anew())
         self._inside[-1].__enter__()
 
     def __exit__(

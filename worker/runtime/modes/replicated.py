@@ -8,7 +8,9 @@ DataParallel: the first one gathers the outputs, and its replica's batch statist
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import torch
@@ -45,7 +47,8 @@ class Replicated(Accumulated):
         if self.run.device.type == "cuda":
             first = self.run.device.index or 0
             others = [index for index in range(torch.cuda.device_count()) if index != first]
-            self._parallel = nn.DataParallel(net, device_ids=[first, *others[: self.replicas - 1]])
+            rounded = Rounded(net, self.run.autocast.anew)
+            self._parallel = nn.DataParallel(rounded, device_ids=[first, *others[: self.replicas - 1]])
             return super().place(net)
         weights: dict[int, object] = {id(weight): weight for weight in net.parameters()}
         self._nets = [net, *(copy.deepcopy(net, dict(weights)) for _ in range(self.replicas - 1))]
@@ -116,6 +119,21 @@ class Replicated(Accumulated):
         """End the threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=False)
+
+
+class Rounded(nn.Module):
+    """A model that computes in what the spec says in any thread. DataParallel has a thread for each GPU, and tells it
+    that there is autocast, but not to which type: that would be float16."""
+
+    def __init__(self, net: nn.Module, autocast: Callable[[], AbstractContextManager[None]]) -> None:
+        super().__init__()
+        self.net, self._autocast = net, autocast
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """As the model's."""
+        with self._autocast():
+            outputs: Tensor = self.net(*inputs)
+            return outputs
 
 
 @torch.no_grad()
