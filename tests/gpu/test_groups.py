@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tests.worker.runtime.apart import apart
+from worker.runtime import collective
 from worker.runtime.collective import Group, broadcast_bytes, gather_bytes, join
 from worker.runtime.handing import state_handed
 from worker.runtime.probe.link import SIZES_BYTES, probe
@@ -76,6 +77,17 @@ def sent(group: Group, device: torch.device) -> list[Any]:
     return [*found, broadcast_bytes(group, b"word"), gather_bytes(group, b"words")]
 
 
+def in_pieces(group: Group, device: torch.device) -> list[list[float]]:
+    """A broadcast of more than is sent at once."""
+    collective.PIECE_BYTES = 8
+    found = []
+    for place in (device, torch.device("cpu")):
+        tensor = torch.arange(5.0, device=place)
+        group.broadcast_(tensor)
+        found.append(tensor.tolist())
+    return found
+
+
 def handed(group: Group, device: torch.device) -> bool:
     """A state with tensors of a GPU in it."""
     state = {"net": {"weight": torch.arange(4.0, device=device)}, "step": 3}
@@ -100,6 +112,10 @@ def test_what_it_sends_arrives_where_it_was(backend: str, device: torch.device) 
     values = [0.0, 1.0, 2.0, 3.0, 4.0]
     expected = [values, values, True, True]
     assert apart(joined, backend, device, sent) == [*expected, *expected, b"word", [b"words"]]
+
+
+def test_what_is_sent_in_pieces_arrives_whole(backend: str, device: torch.device) -> None:
+    assert apart(joined, backend, device, in_pieces) == [[0.0, 1.0, 2.0, 3.0, 4.0]] * 2
 
 
 def test_a_state_on_a_gpu_is_handed_over(backend: str, device: torch.device) -> None:

@@ -31,6 +31,8 @@ gave up before would make it a lost one, and have the run start again."""
 LOOK_S = 0.05
 NAME_BYTES = 256
 """Of what names a device."""
+PIECE_BYTES = 64 << 20
+"""Of a broadcast, sent at once: a GPU that holds a stage of a model need not have room for all of it."""
 CONNECT_S = 5.0
 
 
@@ -223,11 +225,12 @@ class TorchGroup:
         return _Waiting(work.wait)
 
     def broadcast_(self, tensor: Tensor) -> None:
-        """Copy from rank 0, in place."""
+        """Copy from rank 0, in place, piece by piece."""
         with _peers():
-            moved = tensor.to(self._device)
-            self._dist.broadcast(moved, src=self._first, group=self.members)
-            tensor.copy_(moved)
+            for piece in torch.split(tensor.view(-1), max(1, PIECE_BYTES // tensor.element_size())):
+                moved = piece.to(self._device)
+                self._dist.broadcast(moved, src=self._first, group=self.members)
+                piece.copy_(moved)
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Tensors of all ranks one after another; padded to the longest on the way."""

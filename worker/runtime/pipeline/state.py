@@ -13,7 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from worker.runtime.checkpoint import CorruptCheckpoint
-from worker.runtime.collective import Group, gather_bytes
+from worker.runtime.collective import PIECE_BYTES, Group, gather_bytes
 
 Tree = dict[str, Any]
 
@@ -134,16 +134,20 @@ def to_first(own: Tree, ranks: Sequence[int], device: torch.device) -> list[Tree
     if here != 0:
         buffer = io.BytesIO()
         torch.save(own, buffer)
-        body = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8).to(device)
+        body = torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
         dist.send(torch.tensor([len(body)], device=device), 0)
-        dist.send(body, 0)
+        for piece in torch.split(body, PIECE_BYTES):
+            dist.send(piece.to(device), 0)
         return []
     found = []
     for rank in ranks:
         if rank != 0:
             length = torch.zeros(1, dtype=torch.int64, device=device)
             dist.recv(length, rank)
-            body = torch.empty(int(length), dtype=torch.uint8, device=device)
-            dist.recv(body, rank)
-            found.append(torch.load(io.BytesIO(body.cpu().numpy().tobytes()), map_location="cpu", weights_only=True))
+            body = torch.empty(int(length), dtype=torch.uint8)
+            for piece in torch.split(body, PIECE_BYTES):
+                moved = torch.empty_like(piece, device=device)
+                dist.recv(moved, rank)
+                piece.copy_(moved)
+            found.append(torch.load(io.BytesIO(body.numpy().tobytes()), map_location="cpu", weights_only=True))
     return found
