@@ -94,9 +94,10 @@ class Seen:
     """Where the time went."""
 
 
-def see(job: SweepPoint, allocation: Allocation, root: Path) -> Seen:
-    """Probe and run. Raises `RuntimeError` if the program fails."""
-    program, data = write_program(job, root)
+def see(job: SweepPoint, allocation: Allocation, root: Path, written: tuple[Path, Path] | None = None) -> Seen:
+    """Probe and run. `written`: folders of program and data, where they are there. Raises `RuntimeError` if the program
+    fails."""
+    program, data = written or write_program(job, root)
     ranks = len(allocation.batch_split)
     device = "cuda:0" if allocation.kind == "cuda" else "cpu"
     chosen = {"data": data, "ranks": ranks, "threads": allocation.threads, "device": device}

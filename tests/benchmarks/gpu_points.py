@@ -26,12 +26,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from harness.calibration.points import point_profile
 from scheduler.estimation.calibration import CalibrationPoint, to_json
 from scheduler.estimation.extent import extent_of
 from scheduler.estimation.sweep import SweepPoint, plan_sweep
 from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import options
-from tests.benchmarks.estimate_programs import write_program
+from tests.benchmarks.estimate_programs import write_spec
 
 MOST = 300
 OTHERS_SHARE = 1 / 3
@@ -97,7 +98,7 @@ def visited(point: SweepPoint, root: Path, device: str) -> Visit:
     measuring._traced = lambda *_: {}  # type: ignore[assignment]
     measuring.MeasureRun.evaluation_row_s = lambda _run: 0.0  # type: ignore[method-assign]
     measuring.make_rows = partial(make_rows, rows=ROWS)  # type: ignore[attr-defined]
-    program, _ = write_program(point, root)
+    program = program_of(point, root)
     gc.collect()
     torch.cuda.empty_cache()
     began_s = time.monotonic()
@@ -105,6 +106,11 @@ def visited(point: SweepPoint, root: Path, device: str) -> Visit:
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         answer = measuring.measure(program, None, chosen, 0)
     return {**answer, "took_s": time.monotonic() - began_s}
+
+
+def program_of(point: SweepPoint, root: Path) -> Path:
+    """Its folder; no data are made for it."""
+    return write_spec(point.spec, point_profile(point), root / point.point_id)
 
 
 def measure(path: Path, chosen: argparse.Namespace) -> None:
@@ -165,7 +171,7 @@ def workload_of(point: SweepPoint, root: Path) -> Workload:
     from worker.runtime.probe.trace import trace
     from worker.runtime.spec import load_spec
 
-    program, _ = write_program(point, root)
+    program = program_of(point, root)
     with tempfile.TemporaryDirectory() as rows:
         answer = trace(program, make_rows(load_spec(program / "spec.yaml"), Path(rows)), point.batch_size)
     if not answer["ok"]:
@@ -188,7 +194,7 @@ def main() -> None:
     elif chosen.what == "jobs":
         from tests.benchmarks import gpu_jobs
 
-        gpu_jobs.measure(chosen.visits_file, gpu_of(chosen.device)["model_name"])
+        gpu_jobs.measure(chosen.visits_file, gpu_of(chosen.device)["model_name"], chosen.budget)
     elif chosen.points_file is None:
         parser.error("join wants the file to write")
     else:

@@ -39,14 +39,14 @@ def failed(program: Path, work: Path) -> dict[str, Any]:
 
 
 def test_a_batch_that_does_not_fit_is_told_with_one_that_does(gpu: dict[str, Any], tmp_path: Path) -> None:
-    training = {"epochs": 1, "batch_size": 128}
+    training = {"epochs": 1, "batch_size": 120}
     program = make(tmp_path / "program", samples.wine, own=WIDE + SCARCE, training=training)
     told = failed(program, tmp_path / "work")
     assert told["code"] == "out_of_memory"
     assert "more memory than it has" in told["message"]
     assert told["hint"].startswith("Set training.batch_size to ")
     fitting = int(told["hint"].rstrip(".").rpartition(" ")[2])
-    assert 2 <= fitting < 128
+    assert 2 <= fitting < 120
     samples.change_spec(program, training={"batch_size": fitting})
     trained(program, tmp_path / "again")
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from tests.gpu.runs import CLOSE, DEVICE, EXACT, apart, checkpoints, make, notes, results, started, trained, weights
 from tests.gpu.test_ranks import BACKENDS
@@ -102,12 +101,3 @@ def test_pipelines_beside_each_other_learn_what_one_process_learns(tmp_path: Pat
     samples.staged(program, stages=2, mode="pipeline+sync")
     four = trained(program, tmp_path / "four", on=(DEVICE,) * 4, own=hosts(4))
     assert apart(weights(four), weights(one)) < CLOSE
-
-
-def test_stages_that_share_a_gpu_are_refused_with_what_to_do(exact: Path, tmp_path: Path) -> None:
-    program = make(tmp_path / "program", samples.wine, own=EXACT)
-    samples.staged(program)
-    ranks = started(program, tmp_path / "work", on=(DEVICE, DEVICE))
-    assert 0 not in ranks.wait()
-    assert "each rank needs a GPU of its own" in ranks.log() + ranks.log(1)
-    assert torch.device(DEVICE).type == "cuda"

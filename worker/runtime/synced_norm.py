@@ -105,13 +105,16 @@ class _Normalised(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients of inputs, weight and bias: the latter two of the rows here, to be averaged as any others."""
         inputs, weight, mean, var, total = ctx.saved_tensors
+        inverse = torch.rsqrt(var + ctx.eps)
+        # A GPU takes what a forward pass would have saved, and wants a weight wherever its gradient is asked for.
+        whole = torch.ones_like(var) if weight is None else weight
         own, of_weight, of_bias = torch.ops.aten.native_batch_norm_backward(
-            grad, inputs, weight, mean, var, None, None, False, ctx.eps, [True, True, True]
+            grad, inputs, whole, mean, var, mean, inverse, False, ctx.eps, [True, True, True]
         )
         if ctx.needs_input_grad[0]:
             message = torch.cat([of_bias, of_weight]).double() * ctx.ranks.share
             sums = _summed(ctx.ranks, message)
-            scale = torch.rsqrt(var + ctx.eps) if weight is None else weight * torch.rsqrt(var + ctx.eps)
+            scale = whole * inverse
             shift, slope = (sums / (-total * ctx.ranks.share)).to(scale.dtype).chunk(2)
             own += F.batch_norm(inputs, mean, var, scale * slope, scale * shift, False, 0.0, ctx.eps)
         wanted = zip((own, of_weight, of_bias), ctx.needs_input_grad[:3], strict=True)
