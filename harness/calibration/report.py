@@ -19,7 +19,7 @@ from scheduler.estimation.device_model import DeviceModel, MemoryModel, PowerMod
 from scheduler.estimation.features import Vector
 from scheduler.estimation.fit import cross_validate, folds_of, timed
 from scheduler.estimation.fit_memory import ends, held_out_ratios
-from scheduler.estimation.fit_power import device_w, held_out_w, metered
+from scheduler.estimation.fit_power import device_w, held_out_w, metered, work_shares
 from scheduler.estimation.intervals import LEVEL, quantiles
 
 FOLDS = 5
@@ -38,7 +38,7 @@ def report_of(points: Points, fitted: DeviceModel, prior: DeviceModel) -> dict[s
     """
     alone = [point for point in points if point.count == 1]
     report = _times([point for point in alone if point.kind != "cpu" or point.threads == 1], fitted, prior)
-    sections = {"memory": _memory(alone, prior.memory), "power": _power(alone, prior.power)}
+    sections = {"memory": _memory(alone, prior.memory), "power": _power(alone, fitted, prior.power)}
     return report | sections if report or any(sections.values()) else {}
 
 
@@ -70,13 +70,20 @@ def _memory(points: Points, prior: MemoryModel) -> dict[str, Any]:
     return _section(known, measured, measured / ratios, folds, general_baselines(), inside.tolist())
 
 
-def _power(points: Points, prior: PowerModel) -> dict[str, Any]:
-    """Watts of one device; one figure stands for all programs, and no range is given."""
+def _power(points: Points, fitted: DeviceModel, prior: PowerModel) -> dict[str, Any]:
+    """Watts of one device; no range is given."""
     known = metered(points)
     folds, measured = _folds(known), device_w(known)
     if not _can_hold_out(folds):
         return {}
-    return _section(known, measured, held_out_w(measured, folds, prior), folds, general_baselines(), None)
+    return _section(
+        known,
+        measured,
+        held_out_w(measured, work_shares(fitted, known), folds, prior),
+        folds,
+        general_baselines(),
+        None,
+    )
 
 
 def _folds(points: Points) -> Folds:

@@ -138,12 +138,16 @@ def _whose(source: Transfer) -> str:
 
 def _power_text(row: DeviceModelRow, model: DeviceModel) -> str:
     report, power = row.report.get("power"), model.power
-    watts = f"{figure(power.idle_w, 3)} W idle and {figure(power.busy_w, 3)} W busy"
+    waiting = f", {figure(power.waiting_w, 3)} W while it waits for its host" if power.waiting_w is not None else ""
+    watts = f"{figure(power.idle_w, 3)} W idle{waiting} and {figure(power.busy_w, 3)} W busy"
     if power.basis is Basis.ASSUMED:
         why = "No counter of power could be read" if row.n_points else "Nothing was measured"
         nothing = f"{why} on this kind of device, so there is nothing to fit"
         return f"{nothing}: {watts} are assumed. Source: {power.source}."
-    one = f"One figure stands for all programs, the median of what the counter told: {figure(power.busy_w, 3)} W busy."
+    busy = f"{figure(power.busy_w, 3)} W busy"
+    one = f"One figure stands for all programs, the median of what the counter told: {busy}."
+    if waiting:
+        one = f"By the share of a step in which the device computes, from what the counter told: {busy}{waiting}."
     if report:
         return f"{one} {_errors(report)} {_rivals(report)}"
     return f"{one} {_unjudged(row, 'power')}"

@@ -66,9 +66,19 @@ class PowerModel:
     """Power of one device (a core, a GPU)."""
 
     idle_w: float
+    """Nothing runs on it."""
     busy_w: float
+    """It computes all the time."""
     basis: Basis
     source: str = ""
+    waiting_w: float | None = None
+    """A program holds it, and has nothing for it to compute; None: as busy, like a core, which runs the host's part."""
+
+    def at(self, work_share: float) -> float:
+        """Watts while it computes for so much of the time."""
+        if self.waiting_w is None:
+            return self.busy_w
+        return self.waiting_w + (self.busy_w - self.waiting_w) * work_share
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,7 +103,7 @@ def _estimate(
     run_s = _run_interval(_run_parts(steps, allocation, model, time, step_s.mid, probed), model, step_s)
     # a probe holds the whole model, a rank of a pipeline one stage of it
     peak, memory_basis = _peak(model, time, allocation, None if allocation.mode in STAGED else probed)
-    device_w, power_basis = _device_power(model, allocation, probed)
+    device_w, power_basis = _device_power(model, allocation, time, probed)
     power_w = device_w * allocation.count
     return Estimate(
         allocation=allocation,
@@ -221,10 +221,12 @@ def _peak(model: DeviceModel, time: StepTime, allocation: Allocation, probe: Pro
     return Interval(low=low, mid=mid, high=high, level=LEVEL), Basis.MEASURED if same else Basis.MODELLED
 
 
-def _device_power(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> tuple[float, Basis]:
+def _device_power(
+    model: DeviceModel, allocation: Allocation, time: StepTime, probe: Probe | None
+) -> tuple[float, Basis]:
     """Watts of one device while the program runs."""
     if probe is None or probe.power_w is None:
-        return model.power.busy_w, model.power.basis
+        return model.power.at(time.work_share), model.power.basis
     return probe.power_w / probe.allocation.count, (
         Basis.MEASURED if probe.allocation == allocation else Basis.MODELLED
     )

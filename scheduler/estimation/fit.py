@@ -79,12 +79,12 @@ def fit_device_model(points: Sequence[CalibrationPoint], *, prior: DeviceModel |
         if start.kind == "cpu"
         else [point for point in points if point.count == 1]
     )
-    model = _with_memory(replace(start, power=fit_power(points, start.power)), points)
+    model = _with_memory(start, points)
     if len(single) >= LEAST_POINTS:
         model = _with_times(model, single)
         model = fit_parallel_share(model, points)
         model = fit_contention(model, points)
-    return model
+    return replace(model, power=fit_power(points, model))
 
 
 def timed(points: Sequence[CalibrationPoint], prior: Coefficients) -> Timed:

@@ -1,16 +1,23 @@
-"""Power of one device while it runs: the median of what its counter reported, where there is one that can be read."""
+"""Power of one device while it runs, from what its counter reported, where there is one that can be read.
+
+A core draws about the same whatever it runs, so the median stands for all programs. A GPU waits for its host between
+pieces of work, and draws far less then: watts = waiting + (busy - waiting) x share of the step in which it computes,
+which step times tell. Both are fitted by least squares of relative error, none below 0.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.estimation.calibration import CalibrationPoint
-from scheduler.estimation.device_model import PowerModel
+from scheduler.estimation.calibration import LEAST_POINTS, CalibrationPoint
+from scheduler.estimation.device_model import DeviceModel, PowerModel
 from scheduler.estimation.features import Vector
+from scheduler.estimation.predict import predict
 from scheduler.estimation.values import Basis
 
 
@@ -28,22 +35,48 @@ def _cores(point: CalibrationPoint) -> int:
     return point.threads if point.kind == "cpu" else 1
 
 
-def fit_power(points: Sequence[CalibrationPoint], prior: PowerModel) -> PowerModel:
-    """One figure for the kind of device; the prior where nothing was read."""
-    read_w = device_w(metered(points))
+def work_shares(model: DeviceModel, points: Sequence[CalibrationPoint]) -> Vector:
+    """Of each point's step, in which the device computes, by the model's own step times."""
+    return predict(model, [point.workload for point in points]).work_share if points else np.zeros(0)
+
+
+def fit_power(points: Sequence[CalibrationPoint], model: DeviceModel) -> PowerModel:
+    """Of the kind of device; what `model` has where nothing was read. `model`: with its step times."""
+    known = metered(points)
+    return fitted_power(device_w(known), work_shares(model, known), model.power)
+
+
+def fitted_power(read_w: Vector, shares: Vector, prior: PowerModel) -> PowerModel:
+    """From readings of one device, and the shares in which it computed meanwhile; the prior where there are none."""
     if not len(read_w):
         return prior
-    busy_w = float(median(read_w))
-    return PowerModel(
-        idle_w=min(prior.idle_w, busy_w), busy_w=busy_w, basis=Basis.MEASURED, source=f"{len(read_w)} points"
+    waiting_w, busy_w = _line(read_w, shares, prior)
+    return replace(
+        prior,
+        idle_w=min(prior.idle_w, busy_w if waiting_w is None else waiting_w),
+        busy_w=busy_w,
+        waiting_w=waiting_w,
+        basis=Basis.MEASURED,
+        source=f"{len(read_w)} points",
     )
 
 
-def held_out_w(read_w: Vector, folds: npt.NDArray[np.intp], prior: PowerModel) -> Vector:
+def _line(read_w: Vector, shares: Vector, prior: PowerModel) -> tuple[float | None, float]:
+    """Watts while it waits (None: it never does, or too little was read to tell) and while it computes."""
+    from scipy.optimize import nnls
+
+    if prior.waiting_w is None or len(read_w) < LEAST_POINTS:
+        return None, float(median(read_w))
+    columns = np.stack([np.ones(len(shares)), shares], axis=1)
+    (waiting_w, more_w), _ = nnls(columns / read_w[:, None], np.ones(len(read_w)))
+    return float(waiting_w), float(waiting_w + more_w)
+
+
+def held_out_w(read_w: Vector, shares: Vector, folds: npt.NDArray[np.intp], prior: PowerModel) -> Vector:
     """What would be said of each reading without those of its own fold; where there is no other, the prior."""
-    found = np.full(len(read_w), prior.busy_w)
+    found = np.zeros(len(read_w))
     for fold in np.unique(folds):
         out = folds == fold
-        if not out.all():
-            found[out] = np.median(read_w[~out])
+        power = fitted_power(read_w[~out], shares[~out], prior)
+        found[out] = [power.at(share) for share in shares[out]]
     return found

@@ -71,6 +71,7 @@ def _staged_time(steps: Steps, allocation: Allocation, model: DeviceModel, costl
         for count, part in parts.items()
     }
     best = min(times, key=times.__getitem__)
+    filled = best / (best + stages - 1)  # the rest is the bubble
     own = model.correction.factor * contention_factor(model, allocation.count)
     factor = own * model.slowdown
     stage = _shared_out(steps.whole(rows), stages)
@@ -81,6 +82,7 @@ def _staged_time(steps: Steps, allocation: Allocation, model: DeviceModel, costl
         local_s=local_s,
         communication_s=communication_s,
         forward_row_s=found[rows].alone_s * found[rows].forward_share * own / rows,
+        work_share=found[parts[best]].work_share * filled * local_s / (local_s + communication_s),
         disagreement=found[parts[best]].disagreement,
         near=is_near(model, stage),
         rank_totals=replace(stage, operators=()),

@@ -12,6 +12,8 @@ from scheduler.estimation.device_model import Coefficients, Corrector, DeviceMod
 from scheduler.estimation.features import Block, Vector, terms
 from scheduler.workload import OpClass, Workload, totals_at_batch
 
+CALLS = ("operators", "optimizer_tensors", "step")
+"""Groups of terms that are the host's time, not the device's."""
 SHARE_WEIGHT = 2.0
 """In a summary a share of 1 weighs as much as two decades of size."""
 
@@ -60,6 +62,8 @@ class Prediction:
     """Standard deviation over the ensemble."""
     forward_share: Vector
     """Of the step: what a forward pass alone takes, averaged over the ensemble."""
+    work_share: Vector
+    """Of the step: in which the device computes and moves bytes, and is not called or waited for; averaged likewise."""
 
 
 def predict(model: DeviceModel, workloads: Sequence[Workload]) -> Prediction:
@@ -69,19 +73,22 @@ def predict(model: DeviceModel, workloads: Sequence[Workload]) -> Prediction:
 
 def predicted(model: DeviceModel, table: Table, summaries: Callable[[], Vector]) -> Prediction:
     """The same of steps that are tabulated; `summaries` of each are asked for where the model wants them."""
-    logs, shares = [], np.zeros(table.size)
+    logs, shares, work = [], np.zeros(table.size), np.zeros(table.size)
     for member in model.members:
-        total, forward = np.zeros(table.size), np.zeros(table.size)
+        total, forward, calls = np.zeros(table.size), np.zeros(table.size), np.zeros(table.size)
         for name, seconds in group_seconds(table, member).items():
             block = table.blocks[name]
-            total += np.bincount(block.owner, seconds, table.size)
+            spent = np.bincount(block.owner, seconds, table.size)
+            total += spent
+            calls += spent if name in CALLS else 0.0
             forward += np.bincount(block.owner, seconds * block.forward, table.size)
         logs.append(np.log(total))
         shares += forward / total / len(model.members)
+        work += (1.0 - calls / total) / len(model.members)
     mean = np.mean(logs, axis=0)
     if model.corrector is not None:
         mean = mean + corrections(model.corrector, summaries())
-    return Prediction(mean, np.std(logs, axis=0), shares)
+    return Prediction(mean, np.std(logs, axis=0), shares, work)
 
 
 def corrections(corrector: Corrector, inputs: Vector) -> Vector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 from scheduler.estimation.device_model import (
@@ -24,8 +25,14 @@ DENSE_SHARE = 0.4
 SMALL_SHARE = 0.1
 """Of the peak that other operators reach in their arithmetic: no matrix units, few registers."""
 BANDWIDTH_SHARE = 0.5
-OVERHEAD_S = {"cpu": 8e-6, "cuda": 1.2e-5}
-"""Per operator and pass: what the framework takes to call it."""
+OVERHEAD_S = {"cpu": 8e-6, "cuda": 1.8e-5}
+"""Per operator and pass: what the framework takes to call it. Of GPUs as on an H200 (docs/benchmarks.md)."""
+BUSY_SHARE = 0.7
+"""Of a GPU's board power, which programs of the catalog draw while it computes: as on an H200."""
+WAITING_FACTOR = 1.5
+"""On a GPU's idle power while a program holds it, and its clocks are up: as on an H200."""
+PARTS_SHARE = {"state": 1.0, "activations": 1.3, "transient": 1.0, "data": 1.0}
+"""Of each part of a workload's memory, what counts at the peak."""
 PRIOR_SPREAD = 0.9
 """Standard deviation of log time that such figures leave: a factor of 2.5 either way."""
 
@@ -40,12 +47,12 @@ def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE
         members=(coefficients(figures),),
         spread=Spread(floor=PRIOR_SPREAD, near=NORMAL_SCORES, far=NORMAL_SCORES),
         memory=MemoryModel(
-            coefficients={"state": 1.0, "activations": 1.3, "transient": 1.0, "data": 1.0, "base": 60e6},
-            low_ratio=0.6,
-            high_ratio=1.6,
+            coefficients=PARTS_SHARE | {"base": 60e6 if cpu else 400e6},  # libraries keep scratch space on a GPU
+            low_ratio=0.6 if cpu else 0.4,
+            high_ratio=1.6 if cpu else 2.2,
             basis=Basis.ASSUMED,
         ),
-        power=PowerModel(idle_w=figures.idle_w, busy_w=figures.busy_w, basis=Basis.ASSUMED, source=figures.source),
+        power=_power(figures),
         link=LinkModel(latency_s=5e-4 if cpu else 5e-5, bytes_per_s=1e9 if cpu else 2e10, basis=Basis.ASSUMED),
         overheads=RunOverheads(
             start_s=1.6 if cpu else 5.0,
@@ -58,6 +65,14 @@ def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE
         contention=0.1 if cpu else 0.0,
         basis=Basis.ASSUMED,
     )
+
+
+def _power(figures: DeviceFigures) -> PowerModel:
+    core = PowerModel(idle_w=figures.idle_w, busy_w=figures.busy_w, basis=Basis.ASSUMED, source=figures.source)
+    if figures.kind == "cpu":
+        return core
+    waiting_w = WAITING_FACTOR * figures.idle_w
+    return replace(core, waiting_w=waiting_w, busy_w=max(waiting_w, BUSY_SHARE * figures.busy_w))
 
 
 def coefficients(figures: DeviceFigures) -> Coefficients:

@@ -43,6 +43,8 @@ class StepTime:
     communication_s: float
     forward_row_s: float
     """Of one row in a forward pass on one rank; a declared slowdown draws out steps alone."""
+    work_share: float
+    """Of the step, in which the largest rank's device computes: not while it is called, or the ranks add up."""
     disagreement: float
     near: bool
     """Whether a calibration point is like it."""
@@ -75,6 +77,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
                 local_s=local_s,
                 communication_s=communication_s,
                 forward_row_s=own_s * step.forward_share / rows,
+                work_share=step.work_share * local_s / (local_s + communication_s),
                 disagreement=step.disagreement,
                 near=step.near,
                 rank_totals=steps.totals(at_once[rows]),

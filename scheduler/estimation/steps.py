@@ -28,6 +28,8 @@ class Step:
     """Of the ensemble: standard deviation of the logarithm."""
     forward_share: float
     """What a forward pass alone takes of it."""
+    work_share: float
+    """Of it, in which the device computes."""
     near: bool
     """Whether a calibration point is like it."""
 
@@ -84,5 +86,5 @@ def _apart(workload: Workload) -> Table:
 def _foretold(model: DeviceModel, at: _Rows) -> list[Step]:
     found = predicted(model, at.table, lambda: at.summaries)
     near = are_near(model, at.summaries) if model.fingerprints else np.zeros(len(at.rows), dtype=bool)
-    columns = (np.exp(found.log_step_s), found.disagreement, found.forward_share, near)
+    columns = (np.exp(found.log_step_s), found.disagreement, found.forward_share, found.work_share, near)
     return [Step(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]

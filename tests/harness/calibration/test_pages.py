@@ -90,7 +90,7 @@ def test_measured_power_is_held_against_its_readings_even_where_a_rival_does_bet
     calibration_make(people.admin)
     gpu = DeviceModelRow.objects.get(kind="cuda").pk
     text = words(admin.get("/pool/calibration/", {"model": gpu}))
-    assert "the median of what the counter told: 331 W busy" in text
+    assert "from what the counter told: 331 W busy, 30 W while it waits for its host" in text
     assert "The best of the usual methods does better here: boosted trees, 8.0 %." in text
     for chart in ("fit", "residuals", "families", "methods"):
         assert csv_of(admin, f"power_{chart}", model=gpu).count("\n") > 3

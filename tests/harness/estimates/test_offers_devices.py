@@ -189,7 +189,7 @@ def test_a_pipeline_is_offered_where_it_is_wished_and_keeps_its_width(job, node_
 
 def test_a_model_that_no_device_holds_is_offered_as_a_pipeline_over_several(people, node_make):
     node_make("node-1", cpus=0, gpus=2)
-    Device.objects.update(memory_bytes=5 << 30)
+    Device.objects.update(memory_bytes=7 << 30)
     large = replace(workload_make(batch=32), parameter_bytes=1 << 30, gradient_bytes=1 << 30, optimizer_bytes=2 << 30)
     asked = Asked.of(kind="cuda")
     priced = offer_priced(offer_make_workload(user=people.owner, workload=large.to_dict(), asked=asked))

@@ -1,0 +1,67 @@
+"""What a device draws: a core the same whatever it runs, a GPU by how much of a step it computes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.estimation.calibration import LEAST_POINTS
+from scheduler.estimation.estimate import estimate
+from scheduler.estimation.fit import fit_device_model
+from scheduler.estimation.fit_power import fitted_power, held_out_w
+from scheduler.estimation.prior import prior_for
+from scheduler.estimation.values import Allocation, Basis
+from tests.scheduler.made_workloads import points, workload
+
+GPU = prior_for("cuda", "NVIDIA H200")
+SHARES = np.array([0.0, 0.1, 0.3, 0.5, 0.8, 0.9, 1.0])
+
+
+def on_gpu(rows: int) -> Allocation:
+    return Allocation(kind="cuda", model_name="NVIDIA H200", count=1, mode="single", batch_split=(rows,))
+
+
+def test_a_gpu_whose_host_keeps_it_waiting_draws_less_than_one_that_computes() -> None:
+    waits = estimate(workload(filters=8, size=8, batch=8), on_gpu(8), GPU).power_w
+    computes = estimate(workload(filters=512, size=128, batch=256), on_gpu(256), GPU).power_w
+    assert GPU.power.waiting_w is not None
+    assert GPU.power.idle_w < GPU.power.waiting_w < waits < computes < GPU.power.busy_w
+    assert waits < computes / 2
+
+
+def test_both_ends_are_found_from_readings_that_lie_on_a_line() -> None:
+    found = fitted_power(110.0 + 380.0 * SHARES, SHARES, GPU.power)
+    assert (found.waiting_w, found.busy_w) == (pytest.approx(110.0), pytest.approx(490.0))
+    assert (found.idle_w, found.basis) == (GPU.power.idle_w, Basis.MEASURED)
+
+
+@given(st.lists(st.tuples(st.floats(20.0, 900.0), st.floats(0.0, 1.0)), min_size=1, max_size=30))
+def test_no_reading_makes_watts_that_fall_with_work_or_lie_below_nothing(read: list[tuple[float, float]]) -> None:
+    found = fitted_power(np.array([watts for watts, _ in read]), np.array([share for _, share in read]), GPU.power)
+    assert 0.0 <= found.at(0.0) <= found.at(0.5) <= found.at(1.0) < float("inf")
+    assert found.idle_w <= found.at(0.0)
+
+
+def test_a_few_readings_give_one_figure_and_none_the_prior() -> None:
+    few = fitted_power(np.full(LEAST_POINTS - 1, 300.0), SHARES[: LEAST_POINTS - 1], GPU.power)
+    assert (few.waiting_w, few.busy_w) == (None, 300.0)
+    assert fitted_power(np.zeros(0), np.zeros(0), GPU.power) == GPU.power
+
+
+def test_a_core_draws_the_same_whatever_it_runs() -> None:
+    told_w = (3.0, 5.0, 4.0, 4.0, 4.0, 9.0, 1.0)
+    read = [replace(point, power_w=watts) for point, watts in zip(points(7), told_w, strict=True)]
+    power = fit_device_model(read).power
+    assert (power.waiting_w, power.busy_w) == (None, 4.0)
+    assert power.at(0.1) == power.at(1.0) == 4.0
+
+
+def test_what_is_held_out_is_told_by_the_others_alone() -> None:
+    read_w = 110.0 + 380.0 * SHARES
+    read_w[0] *= 3.0
+    folds = np.array([0, 1, 1, 1, 1, 1, 1])
+    assert held_out_w(read_w, SHARES, folds, GPU.power)[0] == pytest.approx(110.0)
