@@ -106,7 +106,8 @@ def held_out_cnns(points: Sequence[CalibrationPoint]) -> Table:
         errors.setdefault("ours", []).append(errors_of(np.array([each.step_s.mid for each in found]), unknown))
         holds += inside(found, unknown)
         sure += [0.0 < point.noise <= AGREE for point in unknown]
-        peaks += [each.peak_bytes.mid / point.peak_bytes for each, point in zip(found, unknown, strict=True)]
+        pairs = zip(found, unknown, strict=True)
+        peaks += [each.peak_bytes.mid / point.peak_bytes for each, point in pairs if point.peak_bytes]
         for name, fit in baselines().items():
             errors.setdefault(name, []).append(errors_of(fit(known, seconds(known))(unknown), unknown))
     table = {name: figures(np.concatenate(rows)) for name, rows in errors.items()}
@@ -115,7 +116,7 @@ def held_out_cnns(points: Sequence[CalibrationPoint]) -> Table:
     if any(sure):
         table[SURE] = figures(np.concatenate(errors["ours"])[np.array(sure)])
         show(f"{SURE} ({sum(sure)})", table[SURE])
-    memory = memory_figures(np.array(peaks))
+    memory = memory_figures(np.array(peaks)) if peaks else {}
     print(f"  80 % interval holds {np.mean(holds):.1%};  fit {median(fit_s):.1f} s of CPU")
     return {"errors": table, "coverage": float(np.mean(holds)), "fit_cpu_s": median(fit_s), "memory": memory}
 

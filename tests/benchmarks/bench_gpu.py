@@ -11,6 +11,7 @@ that nobody has calibrated would be told by its data sheet alone, and whole jobs
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import tempfile
 from collections.abc import Sequence
@@ -90,7 +91,7 @@ def main() -> None:
             join(visits, file)
             chosen.jobs = Path(folder) / "jobs.jsonl"
             gpu_jobs.measure(chosen.jobs, gpu_of(chosen.device)["model_name"])
-        points = from_json(file.read_text(encoding="utf-8"))
+        points = from_json((gzip.decompress if file.suffix == ".gz" else bytes)(file.read_bytes()).decode())
         jobs = gpu_jobs.judge(chosen.jobs, fit_device_model(points)) if chosen.jobs else {}
     print(f"{len(points)} points of {points[0].model_name}")
     result = {

@@ -101,11 +101,12 @@ def visited(point: SweepPoint, root: Path, device: str) -> Visit:
     program = program_of(point, root)
     gc.collect()
     torch.cuda.empty_cache()
+    left_bytes = torch.cuda.memory_allocated() if device != "cpu" else 0  # what the programs before did not give back
     began_s = time.monotonic()
     chosen = options(steps=STEPS, repeats=REPEATS, budget=BUDGET_S, device=device)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         answer = measuring.measure(program, None, chosen, 0)
-    return {**answer, "took_s": time.monotonic() - began_s}
+    return {**answer, "left_bytes": left_bytes, "took_s": time.monotonic() - began_s}
 
 
 def program_of(point: SweepPoint, root: Path) -> Path:
@@ -155,7 +156,7 @@ def joined(found: Sequence[Visit], plan: dict[str, SweepPoint], root: Path) -> I
             kind="cuda",
             model_name=rows[0]["model_name"],
             step_s=tuple(value for row in rows for value in row["step_s"]),
-            peak_bytes=median(row["peak_bytes"] for row in rows),
+            peak_bytes=median(peak_of(row) for row in rows),
             power_w=fmean(watts) if watts else None,
             family=point.family,
             params=point.params,
@@ -163,6 +164,11 @@ def joined(found: Sequence[Visit], plan: dict[str, SweepPoint], root: Path) -> I
             point_id=point_id,
         )
         yield replace(made, noise=(typical[1] - typical[0]) / fmean(typical[:2])) if len(typical) > 1 else made
+
+
+def peak_of(row: Visit) -> float:
+    """Of the program alone; 0 where it was not told what others had left."""
+    return float(row["peak_bytes"] - row["left_bytes"]) if "left_bytes" in row else 0.0
 
 
 def workload_of(point: SweepPoint, root: Path) -> Workload:

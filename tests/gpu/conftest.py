@@ -1,6 +1,6 @@
 """What only a real GPU shows. Where there is none, every test here is skipped, and says so.
 
-`DLH_TEST_DEVICE=cpu` has the processor stand in for the GPU, to try the tests themselves: those that need the real
+`TEST_DEVICE=cpu` has the processor stand in for the GPU, to try the tests themselves: those that need the real
 one are skipped then.
 """
 

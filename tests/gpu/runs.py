@@ -17,7 +17,7 @@ from codegen.profile.types import DatasetProfile
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import Ranks, events
 
-DEVICE = os.environ.get("DLH_TEST_DEVICE", "cuda:0")
+DEVICE = os.environ.get("TEST_DEVICE", "cuda:0")
 """What is tested: see `tests.gpu.conftest`."""
 BATCH = 16
 TRAINING = {

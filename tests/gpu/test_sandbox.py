@@ -39,7 +39,8 @@ if found["there"]:
 print(json.dumps(found))
 """
 SUM = 3.0 * 64 * 64
-LEVELS = list(SandboxLevel)
+LEVELS = [level for level in SandboxLevel if level != SandboxLevel.L1]
+"""Under landlock alone CUDA does not start, which `dlh doctor` tells."""
 
 
 def at(level: SandboxLevel) -> SandboxLevel:
@@ -77,7 +78,7 @@ def test_a_program_computes_on_the_gpu_that_it_was_given(
         assert found["files"] == [f"/dev/nvidia{given.minor}"]
 
 
-@pytest.mark.parametrize("level", [level for level in LEVELS if level >= SandboxLevel.L1])
+@pytest.mark.parametrize("level", [level for level in SandboxLevel if level >= SandboxLevel.L1])
 def test_a_program_without_a_gpu_reaches_none_whatever_it_says(level: SandboxLevel, tmp_path: Path) -> None:
     found = looked(at(level), tmp_path / "work", (), {"CUDA_VISIBLE_DEVICES": "0"})
     assert found == {"there": False, "count": 0, "files": []}
