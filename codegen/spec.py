@@ -15,6 +15,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 Auto = Literal["auto"]
 MOST = 10_000_000
 """Largest count that is taken for meant: beyond it no run would end and no column could hold it."""
+RATE_MOST = 100.0
+"""Largest peak learning rate: far beyond what any run trains with."""
 
 
 def _no_flag(value: object) -> object:
@@ -37,6 +39,7 @@ def _in_a_zone(moment: datetime) -> datetime:
 Number = BeforeValidator(_no_flag)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), Number]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Number]
+Rate = Annotated[float, Field(gt=0, le=RATE_MOST, allow_inf_nan=False), Number]
 Count = Annotated[int, Field(ge=1, le=MOST), Number]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Moment = Annotated[datetime, AfterValidator(_in_a_zone)]
@@ -153,7 +156,9 @@ class Training(Part):
 
     epochs: Count | Auto = Field(default="auto", description="Passes over the training rows.")
     batch_size: Count | Auto = Field(default="auto", description="Rows per optimizer step, over all ranks.")
-    learning_rate: Positive | Auto = Field(default="auto", description="Peak learning rate.")
+    learning_rate: Rate | Auto = Field(
+        default="auto", description="Peak learning rate, at most 100; usual are 0.00001 to 1."
+    )
     rate_rule: Literal["auto", "none", "linear", "sqrt", "range", "trials"] = Field(
         default="auto",
         description="How a learning rate left to auto follows a batch other than the usual: in proportion, by its "

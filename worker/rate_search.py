@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LOWEST, HIGHEST = 1e-12, 1e6
-"""No rate outside is tried."""
+LOWEST, HIGHEST = 1e-12, 100.0
+"""No rate outside is tried; a spec takes none above, either."""
 STEP = 2.0 / 3.0
 START = (0.0, -1.0, 1.0)
 """Steps from where a round begins."""

@@ -68,7 +68,12 @@ def export(request: dict[str, Any]) -> None:
 def check(request: dict[str, Any]) -> None:
     """Have a job's program tried on a few rows and tell control."""
     send = _to("control.check_done")
-    programs.queue().put(lambda: with_files(request, lambda here: send(programs.check(here)), send))
+
+    def work() -> None:
+        send_to_control("control.check_begun", [{"check_id": request["check_id"]}])
+        with_files(request, lambda here: send(programs.check(here)), send)
+
+    programs.queue().put(work)
 
 
 @app.task(name="node.inspect")

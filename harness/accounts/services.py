@@ -72,11 +72,8 @@ def user_update(
     if email is not None:
         _email_set(user, email)
     changes: dict[str, Any] = {
-        "email": email,
-        "is_admin": is_admin,
-        "is_active": is_active,
-        "password": None if password is None else "changed",
-    }
+        "email": email, "is_admin": is_admin, "is_active": is_active, "password": password and "changed",
+    }  # fmt: skip
     written = {
         "password": password, "email": email, "is_superuser": is_admin, "is_staff": is_admin, "is_active": is_active,
     }  # fmt: skip

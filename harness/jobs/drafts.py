@@ -21,7 +21,7 @@ from harness.errors import Conflict, Invalid, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import wanted_deadline
+from harness.jobs.options import is_too_far, wanted_deadline
 from harness.jobs.states import job_note
 from harness.pool.selectors import hardware
 from harness.storage.room import storage_check
@@ -49,11 +49,17 @@ def spec_check(*, user: User, spec: str | dict[str, Any], dataset: Dataset | Non
 
 
 def _deadline_problems(wish: TaskSpec) -> list[dict[str, str]]:
-    """What submitting would refuse, said while it is written: a finish time that is over."""
+    """What submitting would refuse, said while it is written: a finish time that is over, or that nobody means."""
     deadline_at = wanted_deadline(wish)
-    if deadline_at is None or deadline_at > timezone.now():
+    if deadline_at is None:
         return []
-    return [{"field": "budget.deadline", "message": "This time has passed: give a later one, or auto for none."}]
+    if deadline_at <= timezone.now():
+        message = "This time has passed: give a later one, or auto for none."
+    elif is_too_far(deadline_at):
+        message = "This time is more than ten years away: check the year, or write auto for none."
+    else:
+        return []
+    return [{"field": "budget.deadline", "message": message}]
 
 
 def job_suggest(*, spec: str | dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:

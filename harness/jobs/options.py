@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from codegen.modes import MODES
 from codegen.spec import TaskSpec
@@ -20,6 +21,8 @@ from scheduler.types import Option
 from worker.states import JobState
 from worker.words import counted
 
+DEADLINE_MOST = timedelta(days=3653)
+"""Ten years: how far ahead a finish may be wished for."""
 UNKNOWN_SLOWDOWN = 3.0
 """Upper over middle where nothing was estimated but a run shows its pace at times."""
 OBSERVED_SLOWDOWN = 1.15
@@ -78,6 +81,11 @@ def wanted_deadline(spec: TaskSpec) -> datetime | None:
     """The requested finish time."""
     wished = spec.budget.deadline
     return wished if isinstance(wished, datetime) else None
+
+
+def is_too_far(deadline_at: datetime) -> bool:
+    """Whether nobody means this finish time: a run may be foretold to take long, but a typo reaches the year 9999."""
+    return deadline_at > timezone.now() + DEADLINE_MOST
 
 
 def has_estimate(job: Job) -> bool:

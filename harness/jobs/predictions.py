@@ -21,6 +21,7 @@ from harness.datasets.content import space_check
 from harness.errors import Conflict, Invalid, TooLarge, TooMany, Unavailable
 from harness.ids import new_id
 from harness.jobs import programs
+from harness.jobs.check_queue import check_asked, check_ended
 from harness.jobs.models import Checkpoint, Job, JobEvent, Prediction
 from harness.jobs.states import job_note
 from harness.plain import plain
@@ -218,7 +219,9 @@ def program_check(*, user: User, job: Job) -> str:
     programs.program_syntax_check(programs.program_of(_paths(job)).files)
     check_id = f"{job.pk}-{new_id()}"
     request = {"check_id": check_id, **node_request(job)}
-    task_send_on_commit("node.check", [request], queue=node_queue(answering_node(job)), expires_s=ANSWER_LIMIT_S)
+    node = answering_node(job)
+    check_asked(check_id, node)
+    task_send_on_commit("node.check", [request], queue=node_queue(node), expires_s=ANSWER_LIMIT_S)
     return check_id
 
 
@@ -235,6 +238,7 @@ def _pace_check(user: User) -> None:
 def check_done(report: dict[str, Any]) -> None:
     """Take in a node's answer to `program_check`; an answer that comes twice counts once."""
     check_id = str(report.get("check_id", ""))
+    check_ended(check_id)
     job = Job.objects.filter(pk=check_id.partition("-")[0]).first()
     if job is None or JobEvent.objects.filter(job=job, kind="program", data__check_id=check_id).exists():
         return

@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
-from harness.broker import publish_job, task_send_on_commit
-from harness.errors import Conflict, Invalid, NotFound
+from harness.broker import task_send_on_commit
+from harness.errors import Conflict, NotFound
 from harness.jobs import programs
 from harness.jobs.admission import job_admit, job_admit_again
 from harness.jobs.control.telemetry import history_cut
@@ -26,6 +26,7 @@ from harness.jobs.drafts import (
 )
 from harness.jobs.exports import export_create
 from harness.jobs.models import Checkpoint, Job, JobAttempt
+from harness.jobs.naming import job_update
 from harness.jobs.places import program_places_check
 from harness.jobs.predictions import prediction_create, program_check
 from harness.jobs.promises import PromiseState, promise_told
@@ -63,8 +64,6 @@ __all__ = [
 ]
 READ_AGAIN = ("state", "spec", "resolved", "deadline_at", "options", "slowdown", "program_sha256", "dataset_sha256")
 """What somebody may have changed of a draft while its run was priced."""
-_TAGS_MAX = 20
-_TAG_LENGTH_MAX = 60
 
 
 def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: bool = False) -> Job:
@@ -243,46 +242,19 @@ def job_resume(*, user: User, job: Job, checkpoint: str = "") -> Job:
             **job_admit_again(job),
         )
         if moved is None:
-            job.refresh_from_db()
-            if job.state in {JobState.FAILED, JobState.CANCELLED}:
-                raise Conflict("This job has no checkpoint to resume from.", hint="Clone it and start over.")
-            raise _wrong_state(job, "resumed")
+            raise _no_resume(job)
         _not_in_trash(job)  # again: from here on the row is ours
         if chosen is not None:
             history_cut(job, chosen.step)
     return _moved(job)
 
 
-def job_update(
-    *, user: User, job: Job, name: str | None = None, notes: str | None = None, tags: list[str] | None = None
-) -> Job:
-    """Change name, notes, tags. Raises `NotFound`, `Forbidden`, `Invalid`."""
-    require(user, job.project, Role.MEMBER)
-    changes: dict[str, Any] = {}
-    if name is not None:
-        if not name.strip() or len(name) > 120:
-            raise Invalid("A job needs a name of at most 120 characters.", field="name")
-        changes["name"] = name.strip()
-    if notes is not None:
-        if len(notes) > 20_000:
-            raise Invalid("Notes can have at most 20,000 characters.", field="notes")
-        changes["notes"] = notes
-    if tags is not None:
-        changes["tags"] = _tags(tags)
-    if changes:
-        Job.objects.filter(pk=job.pk).update(**changes)
-        job.refresh_from_db()
-        publish_job(job.project_id, job.pk, "updated", {key: changes[key] for key in changes if key != "notes"})
-    return job
-
-
-def _tags(tags: list[str]) -> list[str]:
-    clean = list(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
-    if len(clean) > _TAGS_MAX or any(len(tag) > _TAG_LENGTH_MAX for tag in clean):
-        raise Invalid(
-            f"A job can have at most {_TAGS_MAX} tags of at most {_TAG_LENGTH_MAX} characters each.", field="tags"
-        )
-    return clean
+def _no_resume(job: Job) -> Conflict:
+    """Why a job was not queued again."""
+    job.refresh_from_db()
+    if job.state in {JobState.FAILED, JobState.CANCELLED}:
+        return Conflict("This job has no checkpoint to resume from.", hint="Clone it and start over.")
+    return _wrong_state(job, "resumed")
 
 
 def _wrong_state(job: Job, verb: str) -> Conflict:

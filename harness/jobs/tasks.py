@@ -9,7 +9,7 @@ import redis
 from celery import shared_task
 
 from harness.beside import Beside
-from harness.jobs import exports, predictions
+from harness.jobs import check_queue, exports, predictions
 from harness.jobs.control import ingest as ingest_module
 from harness.jobs.control import reconcile as reconcile_module
 from harness.jobs.control import retention as retention_module
@@ -62,6 +62,12 @@ def prediction_done(report: dict[str, Any]) -> None:
 def export_done(report: dict[str, Any]) -> None:
     """A node's answer to `node.export`."""
     exports.export_done(report)
+
+
+@shared_task(name="control.check_begun")
+def check_begun(told: dict[str, Any]) -> None:
+    """A node is at a `node.check` now."""
+    check_queue.check_begun(str(told.get("check_id", "")))
 
 
 @shared_task(name="control.check_done")

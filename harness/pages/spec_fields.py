@@ -191,12 +191,26 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def value_words(path: str, value: object) -> str | None:
+    """A value as the form calls it; None where it does so by the value itself."""
+    if path == "task":
+        return TASK_WORDS.get(str(value))
+    if path == "mode":
+        return None  # there each choice comes with a sentence
+    return dict(_named(path, _info(path))).get(str(value).lower() if isinstance(value, bool) else str(value))
+
+
 def _choices(path: str, profile: DatasetProfile, info: FieldInfo | None) -> tuple[tuple[str, str], ...]:
     if path == "task":
         kinds = [task for task in Task if (task == Task.IMAGE_CLASSIFICATION) == (profile.kind == DataKind.IMAGES)]
         return tuple((str(task), TASK_WORDS[str(task)]) for task in kinds)
     if path in {"data.target", "data.split.column"}:
         return tuple((column.name, column.name) for column in profile.columns if column.type != ColumnType.CONSTANT)
+    return _named(path, info)
+
+
+def _named(path: str, info: FieldInfo | None) -> tuple[tuple[str, str], ...]:
+    """Choices that are the same for all data."""
     if path == "objective.metric":
         return tuple((str(metric), NAME_WORDS.get(metric, str(metric).replace("_", " "))) for metric in Metric)
     if path == "mode":

@@ -18,8 +18,8 @@ from harness.pool.models import Device, Node, Reservation
 from harness.pool.naming import node_named
 from harness.pool.turn import facts_change
 
-LONGEST = timedelta(days=366)
-"""Longer is a mistake in the year: drain the node instead."""
+LONGEST = FURTHEST = timedelta(days=366)
+"""A longer one, or one that begins later, is a mistake in the year: drain the node instead."""
 _DIGITS_MOST = 7
 
 
@@ -72,6 +72,10 @@ def reservation_span(starts_at: datetime | None, ends_at: datetime) -> tuple[dat
     starts_at = starts_at or now
     if ends_at <= max(now, starts_at):
         raise Invalid("The reservation would be over before it begins.", field="ends_at", hint="Give a later end.")
+    if starts_at - now > FURTHEST:
+        raise Invalid(
+            "A reservation begins within a year from now.", field="starts_at", hint="Check the year, or make it later."
+        )
     if ends_at - starts_at > LONGEST:
         raise Invalid("A reservation lasts a year at most.", field="ends_at", hint="Drain the node instead.")
     return starts_at, ends_at

@@ -26,11 +26,11 @@ from harness.rates.selectors import rate_by_name, rate_found, rate_names, rate_t
 from harness.rates.sending import rate_test_expire, rate_test_send
 from harness.rates.trials import WISHES
 from harness.rates.wishes import rate_is_asked, rate_is_automatic, rate_of, rule_of
+from worker.rate_search import HIGHEST, LOWEST
 from worker.states import JobState
 
 KEPT = 5
 """Tests of a job that are kept, the newest."""
-LOWEST, HIGHEST = 1e-12, 1e6
 NOT_WORTH = "not_worth"
 """Code of an automatic test that would take too long beside the run, as was found when its program had been read."""
 
@@ -105,7 +105,10 @@ def rate_use(*, user: User, job: Job, test: RateTest, rate: str | float = "best"
     require(user, job.project, Role.MEMBER)
     value = rate_by_name(test, rate) if isinstance(rate, str) else float(rate)
     if not (math.isfinite(value) and LOWEST <= value <= HIGHEST):
-        raise Invalid("A learning rate is a number above 0.", field="rate", hint="Give the centre, or 0.001.")
+        raise Invalid(
+            f"A learning rate is a number above 0, at most {HIGHEST:g}.",
+            field="rate", hint="Give the centre, or 0.001.",
+        )  # fmt: skip
     value = float(f"{value:.3g}")
     job = _with_training(user, job, learning_rate=value)
     RateTest.objects.filter(pk=test.pk).update(used_rate=value)

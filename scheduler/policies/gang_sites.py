@@ -7,7 +7,6 @@ where gangs span nodes. Memory of nodes and quotas of projects are kept as timel
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -15,12 +14,13 @@ from itertools import chain
 from scheduler.placing.data_times import DataTimes
 from scheduler.policies.quota_lines import QuotaLines
 from scheduler.policies.site_groups import GangSite, Group, Parts, mixture_of
+from scheduler.policies.site_known import KnownSites
 from scheduler.policies.site_making import sites_of
 from scheduler.policies.site_reserved import Reservations
 from scheduler.policies.site_slot import Reach, Slot, first_slot
 from scheduler.policies.timeline import Brief, Load, Timeline
 from scheduler.policies.ways import same
-from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas, Running
+from scheduler.types import Capacity, DeviceKey, JobView, Option, Quotas
 
 
 class GangSites:
@@ -38,24 +38,18 @@ class GangSites:
             by_key.setdefault(site.key, []).append(site)
             self._at.setdefault(site.hint, []).append(site)
         self._groups = {key: Group(members) for key, members in by_key.items()}
-        self._models = Counter(kind for kind, _ in by_key)
-        self._like: dict[DeviceKey, list[DeviceKey]] = {}
-        """Kind and model as an option names them -> those that are there."""
+        self._known = KnownSites(capacity, sites, by_key)
         self._refused: dict[DeviceKey, int] = {}
         """The same -> a count that no site has free now: nor has it more, nor later on."""
-        self._by_node = {(site.name, site.key): site for site in sites}
-        self._by_level = {(site.level, site.key): site for site in sites} if capacity.spans_nodes else {}
-        self._nodes = {node.name: node for node in capacity.pool.nodes if node.takes_work}
+        self._spans_nodes = capacity.spans_nodes
         self.totals = {key: sum(site.total for site in members) for key, members in by_key.items()}
         self._loads = {key: Load(now_s) for key in self.totals}
-        self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
-        """Running job -> what it holds on its first node, the most first: every option asks for it."""
         self.quotas = QuotaLines(jobs, quotas, now_s)
         self._data = DataTimes(capacity.pool)
 
     def total(self, option: Option) -> int:
         """Devices of the option's kind and model in the whole pool."""
-        return sum(self.totals[key] for key in self._keys(option))
+        return sum(self.totals[key] for key in self._known.keys(option))
 
     def find(
         self,
@@ -92,7 +86,7 @@ class GangSites:
     ) -> Slot | None:
         if option.parts:
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
-        here = self._here(job, option) if job.running else None
+        here = self._known.here(job, option) if job.running else None
         if here:
             start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s <= self.now_s:
@@ -105,7 +99,7 @@ class GangSites:
                 best_s, best = start_s, site
                 if start_s <= self.now_s:
                     break
-        if best is None and not option.model_name and self._models[option.kind] > 1:
+        if best is None and self._known.is_open(option):
             return self._find_mixed(job, option, run_s, latest_s, tokens, from_s)
         return Slot(option, best, best_s, best_s + run_s) if best else None
 
@@ -121,7 +115,7 @@ class GangSites:
         from_s: float,
     ) -> Slot | None:
         """Of a job whose data are not everywhere: where it runs it has them, elsewhere they come first."""
-        here = self._here(job, option) if job.running else None
+        here = self._known.here(job, option) if job.running else None
         if here:
             start_s = self._start(((here, option.count),), option, run_s, latest_s, tokens, from_s)
             if start_s <= self.now_s:
@@ -135,7 +129,7 @@ class GangSites:
             first_slot, option, reach=reach, start_of=start_of, data_s_of=partial(self._data.to_s, job, option)
         )
         found = look(self._alike(job, option)) if not option.parts else None
-        several = option.parts or (not option.model_name and self._models[option.kind] > 1)
+        several = option.parts or self._known.is_open(option)
         return found or (look(self._mixtures(job, option)) if several else None)
 
     def _alike(self, job: JobView, option: Option) -> Iterator[Parts]:
@@ -143,19 +137,19 @@ class GangSites:
         for site in self._candidates(job, option):
             yield ((site, option.count),)
         if job.data is not None:
-            for key in self._keys(option):
+            for key in self._known.keys(option):
                 for site in self._groups[key].quickest(option.count, job.minimum_sandbox_level, job.data, self._data):
                     yield ((site, option.count),)
 
     def may_start_now(self, option: Option) -> bool:
         """Whether a gang could have its devices now, if nothing else is in the way; False is certain, and costs little:
         a long queue asks mostly in vain."""
-        if option.parts or (not option.model_name and self._models[option.kind] > 1):
+        if option.parts or self._known.is_open(option):
             return True
         key = (option.kind, option.model_name)
         if option.count >= self._refused.get(key, math.inf):
             return False
-        if any(self._groups[one].may_start_now(option.count) for one in self._keys(option)):
+        if any(self._groups[one].may_start_now(option.count) for one in self._known.keys(option)):
             return True
         self._refused[key] = option.count
         return False
@@ -163,8 +157,8 @@ class GangSites:
     def _candidates(self, job: JobView, option: Option) -> Iterator[GangSite]:
         """Sites to try, in this order: the first that is free now is taken, else the one that is free soonest."""
         width, level, data_on = option.count, job.minimum_sandbox_level, job.data_on
-        groups = [self._groups[key] for key in self._keys(option)]
-        if job.avoid and not self._by_level:
+        groups = [self._groups[key] for key in self._known.keys(option)]
+        if job.avoid and not self._spans_nodes:
             fitting = [site for group in groups for site in group.fitting(width, level)]
             fitting.sort(key=lambda site: (job.avoid.get(site.name, 0), site.devices.floor, site.name not in data_on))
             return iter(fitting)
@@ -208,10 +202,10 @@ class GangSites:
             return
         self._reserved.lift(job, self.now_s, end_s)
         option, shares = running.option, running.memory_on
-        for node, widths in self._held(running).items():
+        for node, widths in self._known.held(running).items():
             memory = shares.get(node, 0)
             for key, width in widths.items():
-                site = self._site_at(node, key)
+                site = self._known.at(node, key)
                 if site:
                     self._move(job, site, option, self.now_s, end_s, width=width, memory=memory)
                     memory = 0  # once per node, however many models the gang has there
@@ -232,52 +226,8 @@ class GangSites:
 
     def is_loaded(self, option: Option, until_s: float, limit: float) -> bool:
         """Whether more than this share of the devices of its kind is planned for, from now to `until_s`."""
-        keys = self._keys(option)
+        keys = self._known.keys(option)
         return not keys or any(self._loads[key].is_above(limit, self.totals[key], until_s) for key in keys)
-
-    def _keys(self, option: Option) -> list[DeviceKey]:
-        if option.parts:
-            keys = [(option.kind, name) for name, _ in option.parts]
-            return keys if all(key in self._groups for key in keys) else []
-        key = (option.kind, option.model_name)
-        found = self._like.get(key)
-        if found is None:
-            named = [key] if key in self._groups else []
-            found = self._like[key] = named if key[1] else [one for one in self._groups if one[0] == key[0]]
-        return found
-
-    def _held(self, running: Running) -> dict[str, Counter[DeviceKey]]:
-        """Node -> what it holds there: an option may leave the model open, so the devices themselves tell."""
-        keys, places = self._keys(running.option), running.nodes or ("",)
-        if len(keys) == len(places) == 1 == self._models[running.option.kind]:
-            return {places[0]: Counter({keys[0]: running.option.count})}
-        found = {name: self._held_at(running, name) for name in places if name in self._nodes}
-        if any(found.values()) or not keys:
-            return found
-        # Nobody told which devices: as if all were of the first model.
-        return {name: Counter({keys[0]: -(-running.option.count // len(places))}) for name in places}
-
-    def _held_at(self, running: Running, node: str) -> Counter[DeviceKey]:
-        key_of = self._nodes[node].key_of
-        return Counter(key_of[device_id] for device_id in running.device_ids if device_id in key_of)
-
-    def _site_at(self, node: str, key: DeviceKey) -> GangSite | None:
-        """The site that devices of a node belong to."""
-        if self._by_level and node in self._nodes:
-            return self._by_level.get((self._nodes[node].sandbox_level, key))
-        return self._by_node.get((node, key))
-
-    def _here(self, job: JobView, option: Option) -> GangSite | None:
-        """Where a running job could go on: of the models that it holds, the one it holds most of."""
-        if job.running is None or job.running.leaving or not job.running.nodes:
-            return None
-        node, keys = job.running.nodes[0], self._keys(option)
-        held = self._first_held.get(job.job_id)
-        if held is None:
-            found = self._held(job.running).get(node)
-            held = self._first_held[job.job_id] = found.most_common() if found else []
-        sites = (self._site_at(node, key) for key, _ in held if key in keys)
-        return next((site for site in sites if site and site.total >= option.count), None)
 
     def _start(
         self, parts: Parts, option: Option, run_s: float, latest_s: float, tokens: Timeline | None, from_s: float

@@ -124,6 +124,7 @@ def test_an_overlong_text_is_refused():
         ("training: {epochs: 99999999999999999999}", "training.epochs", "less than or equal to 10000000"),
         ("training: {learning_rate: .inf}", "training.learning_rate", "a finite number"),
         ("training: {learning_rate: yes}", "training.learning_rate", "must be a number, not true"),
+        ("training: {learning_rate: 1e30}", "training.learning_rate", "line 1: must be less than or equal to 100"),
         ("training: {epochs: true}", "training.epochs", "must be a number, not true"),
         ("model: {params: {width: .nan}}", "model.params.width", "must be a number"),
         ('name: "a\\0b"', "name", "NUL"),

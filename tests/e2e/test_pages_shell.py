@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import redis
@@ -15,6 +16,7 @@ from worker.events import Event, EventKind, job_stream
 
 pytestmark = BROWSER_MARKS
 __all__ = ["browser", "ids", "open_as", "portal"]
+YEAR = datetime.now(UTC).year + 1
 TITLES = "[...document.querySelectorAll('[data-charts] > section h2')].map(head => head.textContent)"
 
 
@@ -175,18 +177,18 @@ def test_a_finish_is_wished_for_in_the_readers_own_time_and_a_past_one_is_said_a
     page.fill("#spec-budget-deadline", "2020-01-31T18:30")
     until(page, "document.querySelector('[data-problem=\"budget.deadline\"]').innerText.includes('has passed')")
     assert page.is_disabled("[data-go]")
-    page.fill("#spec-budget-deadline", "2120-01-31T18:30")
+    page.fill("#spec-budget-deadline", f"{YEAR}-01-31T18:30")
     until(page, "!document.querySelector('[data-go]').disabled")
-    wanted = page.evaluate("new Date('2120-01-31T18:30').toISOString()").replace(".000Z", "Z")
+    wanted = page.evaluate(f"new Date('{YEAR}-01-31T18:30').toISOString()").replace(".000Z", "Z")
     until(page, f"document.querySelector('.cm-content').innerText.includes('{wanted}')")
     page.click(".cm-content")
     page.keyboard.press("Control+a")
-    page.keyboard.insert_text("budget:\n  deadline: 2120-02-01T09:00:30\n")
+    page.keyboard.insert_text(f"budget:\n  deadline: {YEAR}-02-01T09:00:30\n")
     shown = "new Date(document.querySelector('#spec-budget-deadline').value).toISOString()"
-    until(page, f"{shown} === '2120-02-01T09:00:00.000Z'")
+    until(page, f"{shown} === '{YEAR}-02-01T09:00:00.000Z'")
     page.fill("#spec-name", "a name")
     until(page, "document.querySelector('.cm-content').innerText.includes('name: a name')")
-    assert "2120-02-01T09:00:30Z" in page.inner_text(".cm-content")
+    assert f"{YEAR}-02-01T09:00:30Z" in page.inner_text(".cm-content")
 
 
 def test_an_offer_is_asked_for_with_a_deadline_in_the_readers_own_time(
@@ -197,10 +199,10 @@ def test_an_offer_is_asked_for_with_a_deadline_in_the_readers_own_time(
     page.wait_for_selector("#deadline")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.post_data or "") if request.method == "POST" else None)
-    page.fill("#deadline", "2120-01-31T18:30")
-    wanted = page.evaluate("new Date('2120-01-31T18:30').toISOString()")
+    page.fill("#deadline", f"{YEAR}-01-31T18:30")
+    wanted = page.evaluate(f"new Date('{YEAR}-01-31T18:30').toISOString()")
     page.click("button:has-text('Ask again')")
-    until(page, "document.querySelector('#deadline')?.value === '2120-01-31T18:30'")
+    until(page, f"document.querySelector('#deadline')?.value === '{YEAR}-01-31T18:30'")
     assert f"deadline_utc={wanted.replace(':', '%3A')}" in sent[0]
 
 

@@ -160,6 +160,7 @@ def test_check_and_predict_answer_control(node: Node, job: JobFixture) -> None:
     node.send("node.check", {"check_id": "c1", **request})
     answer = wait_for(lambda: node.sent_to_control("control.check_done"))[0]
     assert answer["check_id"] == "c1"
+    assert node.sent_to_control("control.check_begun") == [{"check_id": "c1"}]
     assert answer["ok"] is False
     assert answer["problem"]["message"]
 

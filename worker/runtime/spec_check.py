@@ -18,23 +18,23 @@ from worker.events import FailureCode
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.spec import Spec
 
+RATE_MOST = 100.0
 Rule = Callable[[Any], str | None]
 """What a value must be, in words, where it is not that; None where it is."""
 _HINT = "Correct that value in spec.yaml; the comment above it says what it means."
 _OWN = "Write `own` there, or mode sync with training.accumulate: 1."
 
 
-def _number(low: float, high: float = math.inf, *, whole: bool = False, open_ends: bool = False) -> Rule:
-    """From `low` to `high`, or between them."""
+def _number(low: float, high: float = math.inf, *, whole: bool = False) -> Rule:
+    """From `low` to `high`."""
     kind = "a whole number" if whole else "a number"
-    least, most = ("above", "below") if open_ends else ("from", "to")
-    words = f"{kind} {least} {low:g}" + ("" if math.isinf(high) else f" {most} {high:.10g}")
+    words = f"{kind} from {low:g}" + ("" if math.isinf(high) else f" to {high:.10g}")
 
     def fault(value: Any) -> str | None:
         number = isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and not whole)
         if isinstance(value, bool) or not number:
             return words
-        return None if (low < value < high if open_ends else low <= value <= high) else words
+        return None if low <= value <= high else words
 
     return fault
 
@@ -42,6 +42,11 @@ def _number(low: float, high: float = math.inf, *, whole: bool = False, open_end
 def _share(value: Any) -> str | None:
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
     return None if good else "a number from 0 to below 1"
+
+
+def _rate(value: Any) -> str | None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return None if number and 0 < value <= RATE_MOST else f"a number above 0 and at most {RATE_MOST:g}"
 
 
 def _one_of(*names: str) -> Rule:
@@ -57,7 +62,6 @@ def _device(value: Any) -> str | None:
 _MOST = 10_000_000
 _COUNT = _number(1, _MOST, whole=True)
 _FROM_NONE = _number(0, _MOST, whole=True)
-_ABOVE_NONE = _number(0, open_ends=True)
 RULES: dict[str, Rule] = {
     "data.split.validation": _share,
     "data.split.test": _share,
@@ -67,7 +71,7 @@ RULES: dict[str, Rule] = {
     "mode": _one_of("auto", "single", "replicated", "sync", "async", "pipeline", "pipeline+sync"),
     "training.epochs": _COUNT,
     "training.batch_size": _COUNT,
-    "training.learning_rate": _ABOVE_NONE,
+    "training.learning_rate": _rate,
     "training.weight_decay": _number(0),
     "training.optimizer": _one_of("adamw", "sgd"),
     "training.seed": _number(0, 2**32 - 1, whole=True),

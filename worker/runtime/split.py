@@ -39,7 +39,6 @@ def split_rows(
     """
     generator = np.random.default_rng(seed)
     order = generator.permutation(count)
-    offsets = generator.random(2)
     part = np.full(count, "train", dtype="<U5")
     if given is not None:
         part = np.array([name if name in PARTS else "train" for name in given], dtype="<U5")
@@ -48,18 +47,25 @@ def split_rows(
     order = _firsts(order, first, labels)
     can_leave = np.ones(count, dtype=bool) if labels is None else np.bincount(labels)[labels] > 1
     left = 1.0
-    for (name, share), offset in zip((("test", test), ("val", validation)), offsets, strict=True):
+    for (name, share), offset in zip((("test", test), ("val", validation)), generator.random(2), strict=True):
         if np.any(part == name):
             continue
         pool = order[(part[order] == "train") & can_leave[order]]
         taken = _even_steps(len(pool), share / left, float(offset))
         if labels is not None:
-            _, start, group = np.unique(labels[pool], return_index=True, return_inverse=True)
-            taken[start[np.bincount(group, weights=~taken) == 0]] = False  # classes of which none would be left
+            taken &= ~_last_of_class(labels[pool], taken)
         part[pool[taken]] = name
         left -= share
     part[free] = part[first]
     return {name: np.flatnonzero(part == name) for name in PARTS}
+
+
+def _last_of_class(labels: NDArray[np.int64], taken: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The first row of each class of which `taken` would leave none."""
+    _, start, group = np.unique(labels, return_index=True, return_inverse=True)
+    found = np.zeros(len(labels), dtype=bool)
+    found[start[np.bincount(group, weights=~taken) == 0]] = True
+    return found
 
 
 def same_rows(

@@ -16,7 +16,7 @@ class RateTestIn(Strict):
 
     device: Literal["cpu", "cuda"] | None = Field(None, description="Kind of device; null: any idle one.")
     low: float | None = Field(None, description="First learning rate; null: 1e-6.")
-    high: float | None = Field(None, description="Last learning rate; null: 10.")
+    high: float | None = Field(None, description="Last learning rate, at most 100; null: 10.")
     trials: Literal["auto", "always", "never"] = Field(
         "auto", description="Short trainings at a few rates around the centre: where they cost little, always, never."
     )

@@ -19,6 +19,7 @@ from harness.client.cli.output import ExitCode, JsonFlag, console, duration, jso
 from harness.client.client import Client, Json
 from harness.client.errors import BadInput, ClientError, WaitTimeout
 from harness.client.transport import segment
+from worker.rate_search import HIGHEST, LOWEST
 from worker.words import percent_words
 
 _WAIT_S = 330.0
@@ -51,7 +52,7 @@ def lr_find(  # noqa: PLR0913  (typer: one parameter per option)
     data: Annotated[Path | None, typer.Option("--data", "-d", help="Packed data of a folder's program.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda; for a folder also cuda:N.")] = "",
     low: Annotated[float | None, typer.Option(help="First learning rate; usual 1e-6.")] = None,
-    high: Annotated[float | None, typer.Option(help="Last learning rate; usual 10.")] = None,
+    high: Annotated[float | None, typer.Option(help="Last learning rate; usual 10, at most 100.")] = None,
     use: Annotated[str, typer.Option(help="Put a rate into a draft's spec: `best`, another name, or a number.")] = "",
     trials: Annotated[
         str, typer.Option(help="Short trainings around the centre: auto (where they cost little), always or never.")
@@ -128,6 +129,9 @@ def _folder(
         raise BadInput(
             f"{folder} does not contain a train.py.", hint="Give the folder of a program, or the id of a job."
         )
+    for name, rate in (("low", low), ("high", high)):
+        if rate is not None and not LOWEST <= rate <= HIGHEST:
+            raise BadInput(f"--{name} must be between {LOWEST:g} and {HIGHEST:g}.", hint="Usual are 1e-6 and 10.")
     command = [sys.executable, "-m", "worker.runtime.rates.range_test", "--program", str(folder)]
     command += ["--data", str(data or folder / "data")]
     for name, value in (("device", device), ("low", low), ("high", high)):

@@ -79,11 +79,17 @@ export function mount(form) {
           "tr",
           {},
           el("td", { "data-label": "Field" }, el("code", {}, guess.field)),
-          el("td", { "data-label": "Value" }, shown(guess.value)),
+          el("td", { "data-label": "Value" }, guessText(guess)),
           el("td", { "data-label": "Reason", class: "sentence text-secondary" }, guess.reason),
         ),
       ),
     );
+  }
+
+  // As its field of the form calls it; a mode comes with a sentence there.
+  function guessText({ field: path, value }) {
+    const field = fields.find((one) => one.dataset.spec === path);
+    return field?.tagName === "SELECT" && path !== "mode" ? optionText(field, value) : shown(value);
   }
 
   function nested(guess, path) {

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from django.db.models import F, Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from harness.jobs.control.parts import END_KIND, nodes_of
+from harness.jobs.control.parts import nodes_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
+from harness.jobs.node_ends import END_KIND, end_read
 from worker.events import Outcome
 
 Losses = Mapping[str, int]
@@ -53,8 +54,9 @@ def placed_words(job: Job, nodes: Sequence[str]) -> str:
 def _blamed_read(job_ids: Collection[str]) -> Mapping[tuple[str, int], list[str]]:
     """(job, attempt on several nodes) -> those that did not only lose the others; none where all lost each other."""
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
-    ends = JobEvent.objects.filter(kind=END_KIND, job__in=job_ids)
-    for job_id, token, end in ends.values_list("job_id", "token", "data"):
-        if end["outcome"] == Outcome.LOST and not (end.get("failure") or {}).get("suffered"):
-            found[job_id, token].append(str(end["node"]))
+    rows = JobEvent.objects.filter(kind=END_KIND, job__in=job_ids)
+    for job_id, token, body in rows.values_list("job_id", "token", "data"):
+        end = end_read(body)
+        if end.outcome == Outcome.LOST and not end.has_suffered:
+            found[job_id, token].append(end.node)
     return found

@@ -12,9 +12,6 @@ from harness.jobs.control.width_request import width_of, width_request_read
 from harness.jobs.models import JobAttempt
 from worker.events import SUPERVISOR_RANK
 
-END_KIND = "node_end"
-"""`JobEvent.kind` of how the part on one node ended."""
-
 
 def nodes_of(attempt: JobAttempt) -> tuple[str, ...]:
     """Its nodes in rank order."""

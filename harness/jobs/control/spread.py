@@ -20,10 +20,11 @@ from django.utils import timezone
 from harness.broker import client, task_send_on_commit
 from harness.jobs.control.attempts import Figures, attempt_end, end_told, exit_record
 from harness.jobs.control.clock import Steady
-from harness.jobs.control.parts import END_KIND, left_nodes, nodes_of
+from harness.jobs.control.parts import left_nodes, nodes_of
 from harness.jobs.control.rescue import offered_read, rescue_awaited, rescue_take
 from harness.jobs.control.survivors import first_lose, node_leave
 from harness.jobs.models import Job, JobAttempt, JobEvent
+from harness.jobs.node_ends import END_KIND, NodeEnd, end_read
 from harness.jobs.ports import network_port_draw
 from harness.jobs.stopping import stop_message
 from harness.pool.models import Device, NetworkEncryption, NetworkKind, Node, NodeState
@@ -90,45 +91,35 @@ def network_of(devices: Sequence[Device], addresses: Mapping[str, str]) -> Ranks
 def ends_take(attempt: JobAttempt, events: Sequence[Event], figures: Figures | None = None) -> None:
     """Take in EXITED events of a spread attempt. `figures`: as in `attempt_end`."""
     for event in events:
-        saved = offered_read(event.data.get("rescue"))
-        _add(attempt, str(event.data.get("node", "")), *end_told(event), saved, ended_s=event.time_s)
+        node, (outcome, failure) = str(event.data.get("node", "")), end_told(event)
+        saved = tuple(offered_read(event.data.get("rescue")))
+        _add(attempt, NodeEnd(node=node, outcome=outcome, failure=failure, rescue=saved, ended_s=event.time_s))
     _conclude(attempt, figures)
 
 
 @transaction.atomic
-def _add(
-    attempt: JobAttempt,
-    node: str,
-    outcome: Outcome,
-    failure: dict[str, Any] | None,
-    saved: Sequence[str] = (),
-    *,
-    ended_s: float,
-) -> None:
-    """Note how one node's part ended, once; where the others go on without it, what it held is given back with that.
-
-    `saved`: names of checkpoints that it has made of its copies of the run. `ended_s`: when, by its own clock.
-    """
+def _add(attempt: JobAttempt, end: NodeEnd) -> None:
+    """Note how one node's part ended, once; where the others go on without it, what it held is given back with that."""
     Job.objects.select_for_update().filter(pk=attempt.job_id).values_list("pk").first()
-    if node not in nodes_of(attempt) or node in _ends(attempt):
+    if end.node not in nodes_of(attempt) or end.node in _ends(attempt):
         return
-    told = f": {failure['message']}" if failure and failure.get("message") else ""
+    told = f": {end.message}" if end.message else ""
     JobEvent.objects.create(
         job_id=attempt.job_id,
         kind=END_KIND,
         token=attempt.number,
-        message=f"The part on {node} {_WORDS[outcome]}{told}"[:4000],
-        data={"node": node, "outcome": str(outcome), "failure": failure, "rescue": list(saved), "ended_s": ended_s},
+        message=f"The part on {end.node} {_WORDS[end.outcome]}{told}"[:4000],
+        data=end.to_dict(),
     )
-    if not node_leave(attempt, node, outcome, ended_s=ended_s):
-        first_lose(attempt, node, outcome)
+    if not node_leave(attempt, end):
+        first_lose(attempt, end)
 
 
-def _ends(attempt: JobAttempt) -> dict[str, dict[str, Any]]:
+def _ends(attempt: JobAttempt) -> dict[str, NodeEnd]:
     """Node -> how its part ended, in the order in which that was heard. What was survived is as new in `attempt`."""
     rows = list(JobEvent.objects.filter(job_id=attempt.job_id, kind=END_KIND, token=attempt.number).order_by("pk"))
     attempt.refresh_from_db(fields=["width"])
-    return {str(row.data["node"]): row.data for row in rows}
+    return {end.node: end for end in map(end_read, (row.data for row in rows))}
 
 
 def _conclude(attempt: JobAttempt, figures: Figures | None = None) -> None:
@@ -143,13 +134,13 @@ def _conclude(attempt: JobAttempt, figures: Figures | None = None) -> None:
 
 
 @transaction.atomic
-def _end(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]], figures: Figures | None) -> None:
+def _end(attempt: JobAttempt, ends: Mapping[str, NodeEnd], figures: Figures | None) -> None:
     """End it, once, as of the last part's end, whichever was heard last; what its nodes saved when they lost the first
     one becomes the job's with that."""
     job = Job.objects.select_for_update().get(pk=attempt.job_id)
     if JobAttempt.objects.filter(pk=attempt.pk, ended_at=None).exists():
-        rescue_take(job, attempt, {node: end.get("rescue", ()) for node, end in ends.items()})
-        known_s = [end["ended_s"] for end in ends.values() if "ended_s" in end]
+        rescue_take(job, attempt, {node: end.rescue for node, end in ends.items()})
+        known_s = [end.ended_s for end in ends.values() if end.ended_s is not None]
         ended_s = max(known_s) if len(known_s) == len(ends) else None
         attempt_end(attempt, *verdict(_counted(attempt, ends)), figures, ended_s=ended_s)
 
@@ -161,13 +152,13 @@ def _how(attempt: JobAttempt, *, ended_badly: bool) -> str:
     return "pause" if attempt.job.state == JobState.PAUSING and not ended_badly else "cancel"
 
 
-def _ended_badly(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> bool:
+def _ended_badly(attempt: JobAttempt, ends: Mapping[str, NodeEnd]) -> bool:
     """Whether a node has that the others cannot do without."""
     left = left_nodes(attempt)
-    return any(Outcome(end["outcome"]) not in _GOOD for node, end in ends.items() if node not in left)
+    return any(end.outcome not in _GOOD for node, end in ends.items() if node not in left)
 
 
-def _counted(attempt: JobAttempt, ends: Mapping[str, Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _counted(attempt: JobAttempt, ends: Mapping[str, NodeEnd]) -> list[NodeEnd]:
     """What the end of the attempt follows from: what was survived explains a bad one, and is nothing to a good one."""
     left = left_nodes(attempt)
     stayed = [end for node, end in ends.items() if node not in left]
@@ -178,23 +169,23 @@ def _stop(attempt: JobAttempt, node: str, how: str) -> None:
     task_send_on_commit("node.stop", stop_message(attempt, how), queue=node_queue(node))
 
 
-def verdict(ends: Sequence[Mapping[str, Any]]) -> tuple[Outcome, dict[str, Any] | None]:
+def verdict(ends: Sequence[NodeEnd]) -> tuple[Outcome, dict[str, Any] | None]:
     """What the parts come to: (outcome, failure). `ends` in the order in which they were heard."""
-    bad = [end for end in ends if end["outcome"] in {Outcome.FAILED, Outcome.LOST}]
-    own = [end for end in bad if not (end.get("failure") or {}).get("suffered")]
+    bad = [end for end in ends if end.outcome in {Outcome.FAILED, Outcome.LOST}]
+    own = [end for end in bad if not end.has_suffered]
     if own:
-        return Outcome(own[0]["outcome"]), own[0].get("failure")
-    stalled = [end for end in bad if (end.get("failure") or {}).get("code") == FailureCode.STALLED]
+        return own[0].outcome, own[0].failure
+    stalled = [end for end in bad if end.has_stalled]
     if stalled:
-        return Outcome.FAILED, stalled[0].get("failure")
-    early = [str(end["node"]) for end in ends if end["outcome"] == Outcome.SUCCEEDED]
+        return Outcome.FAILED, stalled[0].failure
+    early = [end.node for end in ends if end.outcome == Outcome.SUCCEEDED]
     if bad and early:
         return Outcome.FAILED, left_early(f"The ranks on {' and '.join(sorted(early))}")
     if bad:
-        names = " and ".join(sorted(str(end["node"]) for end in ends))
+        names = " and ".join(sorted(end.node for end in ends))
         message = f"The ranks on {names} lost each other: the network between them was cut, or too slow."
         return Outcome.LOST, {"code": str(FailureCode.NODE_LOST), "message": message}
-    outcomes = {Outcome(end["outcome"]) for end in ends}
+    outcomes = {end.outcome for end in ends}
     for outcome in (Outcome.CANCELLED, Outcome.PAUSED):
         if outcome in outcomes:
             return outcome, None
@@ -222,7 +213,8 @@ def spread_check(attempt: JobAttempt, nodes: Mapping[str, Node], now: datetime, 
         return  # it stood still meanwhile: leases may have run out for want of a broker
     lost = [node for node in silent if stopping or ended_badly or _is_down(node, nodes) or attempt.sends >= SENDS_MAX]
     for node in lost:
-        _add(attempt, node, *_lost_end(attempt, node, stopping=stopping), ended_s=now.timestamp())
+        outcome, failure = _lost_end(attempt, node, stopping=stopping)
+        _add(attempt, NodeEnd(node=node, outcome=outcome, failure=failure, ended_s=now.timestamp()))
     if lost:
         _conclude(attempt)
     elif silent:

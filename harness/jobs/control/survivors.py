@@ -17,26 +17,27 @@ from harness.jobs.control.parts import first_lost_at, left_nodes, nodes_of, rank
 from harness.jobs.control.usage import uses_write
 from harness.jobs.control.width_request import WidthRequest, width_of, width_request_read
 from harness.jobs.models import Allocation, Job, JobAttempt
+from harness.jobs.node_ends import NodeEnd
 from harness.jobs.options import option_narrowed, option_read
 from harness.jobs.states import job_note
 from scheduler.types import Option
 from worker.events import Outcome
 
 
-def node_leave(attempt: JobAttempt, node: str, outcome: Outcome, *, ended_s: float) -> bool:
-    """Go on without a node whose part has ended so; False where the attempt cannot, and nothing was done.
-
-    `ended_s`: when, by its own clock: what it held did nothing for the run since.
-    """
+def node_leave(attempt: JobAttempt, end: NodeEnd) -> bool:
+    """Go on without a node whose part has ended so; False where the attempt cannot, and nothing was done."""
+    node = end.node
     with transaction.atomic():
         # the job before its attempt, as everybody who locks both
         job = Job.objects.select_for_update().get(pk=attempt.job_id)
         row = JobAttempt.objects.select_for_update().get(pk=attempt.pk)
-        if not _can_do_without(row, node, outcome):
+        if not _can_do_without(row, node, end.outcome):
             return False
         now, ranks = timezone.now(), ranks_on(row, node)
         slots = tuple(slot for slot in width_of(row) if slot not in ranks)
-        uses_write(row, moment_within(ended_s, row.created_at, now), ranks=ranks)
+        # what it held did nothing for the run since it ended
+        ended_at = now if end.ended_s is None else moment_within(end.ended_s, row.created_at, now)
+        uses_write(row, ended_at, ranks=ranks)
         Allocation.objects.filter(attempt=row, rank__in=ranks).delete()
         before = width_request_read(row.width)
         changes = before.changes + 1 if before else 1
@@ -58,13 +59,13 @@ def _option_left(option: Option, ranks: int) -> Option:
     return replace(option_narrowed(option, ranks), memory_bytes=-(-option.memory_bytes * ranks // option.count))
 
 
-def first_lose(attempt: JobAttempt, node: str, outcome: Outcome) -> None:
+def first_lose(attempt: JobAttempt, end: NodeEnd) -> None:
     """Note that the first node of an elastic attempt was lost: nothing that it says counts any more.
 
     The attempt ends; before that the others may save what they hold (`rescue`). In the transaction of `node_end`.
     """
     row = JobAttempt.objects.select_for_update().get(pk=attempt.pk)
-    if node != nodes_of(row)[0] or not _is_survivable(row, outcome):
+    if end.node != nodes_of(row)[0] or not _is_survivable(row, end.outcome):
         return
     now = timezone.now().isoformat()
     before = width_request_read(row.width) or WidthRequest(number=0, slots=width_of(row), asked_at=now, done=True)

@@ -19,6 +19,7 @@ from codegen.profile.types import Finding
 from harness.accounts.browsers import browser_words
 from harness.moments import moment_of
 from harness.pages.figures import NONE, duration, figure, is_number, percent, short, signed, size
+from harness.pages.spec_fields import value_words
 from harness.pages.undo import undo_form
 from harness.pages.words import (
     CHECK_WORDS,
@@ -210,6 +211,12 @@ def plain(value: Any) -> str:
     if value is None:
         return NONE
     return figure(value) if isinstance(value, float) else str(value)
+
+
+@register.filter
+def guess_value(guess: Mapping[str, Any]) -> str:
+    """What was chosen for a field, as the form calls it."""
+    return value_words(str(guess["field"]), guess["value"]) or plain(guess["value"])
 
 
 @register.filter

@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from harness.errors import Conflict, HarnessError, Invalid
+from harness.jobs.check_queue import check_waits_for
 from harness.jobs.programs import text_sha256
 from harness.jobs.selectors import job_get, program_check_get, program_diff, program_files
 from harness.jobs.services import job_spec_update, program_check, program_file_write, program_reset
@@ -70,7 +71,9 @@ def program_try(request: HttpRequest, job_id: str) -> HttpResponseBase:
 def program_try_result(request: HttpRequest, job_id: str, check_id: str) -> HttpResponseBase:
     """The node's answer, or the same waiting fragment."""
     job = job_get(user=person(request), job_id=job_id)
-    context = {"job": job, "check_id": check_id, "answer": program_check_get(job, check_id)}
+    answer = program_check_get(job, check_id)
+    waits_for = check_waits_for(job, check_id) if answer is None else ""
+    context = {"job": job, "check_id": check_id, "answer": answer, "waits_for": waits_for}
     return show(request, "jobs/check.html", context)
 
 

@@ -133,8 +133,9 @@ def test_a_way_that_may_be_late_is_taken_and_submitted_without_a_promise(dlh: Dl
     assert (ended.code, job.state, job.promised_at) == (0, "queued", None)
 
 
+BY = f"{datetime.now(UTC).year + 1}-01-31T18:00:00"
 FIXED = {
-    "budget": {"deadline": "2090-01-31T18:00:00Z"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"
+    "budget": {"deadline": f"{BY}Z"}, "resources": {"device": "cpu", "count": 2}, "mode": "sync"
 }  # fmt: skip
 
 
@@ -144,10 +145,10 @@ def test_what_the_spec_fixes_is_asked_for_and_kept(dlh: Dlh, job_make: Any, node
     offer_make(job.owner, job)
     ended = dlh("jobs", "offer", job.pk, "--take", "recommended", "--json")
     taken = ended.json["lines"][ended.json["recommended"]]
-    assert (taken["count"], taken["mode"], ended.json["deadline"]) == (2, "sync", "2090-01-31T18:00:00Z")
+    assert (taken["count"], taken["mode"], ended.json["deadline"]) == (2, "sync", f"{BY}Z")
     job.refresh_from_db()
     assert (job.spec["resources"]["count"], job.spec["mode"]) == (2, "sync")
-    assert job.deadline_at is not None and job.deadline_at.isoformat() == "2090-01-31T18:00:00+00:00"
+    assert job.deadline_at is not None and job.deadline_at.isoformat() == f"{BY}+00:00"
 
 
 def test_what_the_spec_fixes_may_be_left_open_by_name(dlh: Dlh, job_make: Any, node_make: Any) -> None:

@@ -109,6 +109,13 @@ def test_bad_input_ends_with_a_code(dlh: Dlh, job: Any, tmp_path: Path, argument
     assert ended.err and ("nowhere" not in arguments[0] or "There is no folder" in ended.err)
 
 
+def test_a_range_beyond_any_sensible_rate_is_refused_by_its_option(dlh: Dlh, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    ended = dlh("lr-find", str(tmp_path), "--high", "1e30")
+    assert ended.code == 2
+    assert "--high must be between 1e-12 and 100." in ended.err
+
+
 def test_a_folder_is_tested_here_without_a_portal(dlh: Dlh, tmp_path: Path) -> None:
     folder = tmp_path / "program"
     program(folder, wine(folder / "data"), model={"family": "mlp"}, training={"epochs": 3})

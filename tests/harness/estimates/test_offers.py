@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.test import TestCase
@@ -289,3 +289,9 @@ def test_marks_stand_on_the_lines(job, node_make, offered):
     node_make("node-1", cpus=2)
     priced = offer_priced(offered(job))
     assert {mark for line in priced.lines for mark in line.marks} == set(Mark)
+
+
+def test_an_offer_by_a_time_that_nobody_means_is_refused_by_its_field():
+    with pytest.raises(Invalid, match="more than ten years away") as refused:
+        Asked.of(deadline_at=datetime(9999, 1, 1, tzinfo=UTC)).row()
+    assert refused.value.field == "deadline"

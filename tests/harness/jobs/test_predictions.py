@@ -117,6 +117,26 @@ def test_a_program_check_is_asked_and_answered_once(job, people, node_make):
     assert JobEvent.objects.filter(job=job, kind="program").count() == 1
 
 
+@pytest.mark.usefixtures("broker")
+def test_a_program_check_says_which_other_it_waits_for(job, job_make, people, node_make):
+    from harness.jobs.check_queue import check_begun, check_waits_for
+    from harness.jobs.predictions import check_done
+
+    node_make()
+    other = job_make(name="endless")
+    first, second = (services.program_check(user=people.owner, job=one) for one in (other, job))
+    assert check_waits_for(job, second) == "", "nobody knows yet what the node is at"
+    check_begun(first)
+    assert check_waits_for(job, second) == "another check of endless"
+    assert check_waits_for(other, first) == ""
+    check_done({"check_id": first, "ok": True})
+    assert check_waits_for(job, second) == ""
+    check_begun(first)  # a word that comes late
+    assert check_waits_for(job, second) == ""
+    check_begun(second)
+    assert check_waits_for(job, second) == ""
+
+
 def test_one_person_has_a_limited_number_of_predictions_waiting(job, people, node_make, tasks_sent, settings):
     node_make()
     settings.PREDICTIONS_WAITING_MAX = 2

@@ -12,6 +12,7 @@ import zipfile
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs, selectors, services
@@ -52,7 +53,7 @@ def test_spec_check_tells_all_problems_and_raises_none(people, dataset):
     assert good["problems"] == [] and good["resolved"]["spec"]["task"] == "tabular_classification"
 
 
-def test_a_deadline_that_has_passed_is_a_problem_while_it_is_written(people, dataset):
+def test_a_deadline_that_has_passed_or_that_nobody_means_is_a_problem_while_it_is_written(people, dataset):
     def problems(deadline):
         answer = services.spec_check(user=people.owner, spec={"budget": {"deadline": deadline}}, dataset=dataset)
         assert answer["resolved"]["guesses"]
@@ -60,7 +61,8 @@ def test_a_deadline_that_has_passed_is_a_problem_while_it_is_written(people, dat
 
     assert problems("2020-01-31T18:00:00Z") == ["budget.deadline"]
     assert problems("2020-01-31T18:00:00") == ["budget.deadline"]
-    assert problems("2120-01-31T18:00:00+02:00") == [] == problems("auto")
+    assert problems("9999-01-31T18:00:00Z") == ["budget.deadline"]
+    assert problems(f"{timezone.now().year + 1}-01-31T18:00:00+02:00") == [] == problems("auto")
 
 
 def test_an_edited_program_is_marked_shown_as_diff_and_can_be_put_back(job, people):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.utils import timezone
@@ -115,6 +115,15 @@ def test_a_deadline_in_the_past_is_refused(job_make, people, node_make):
     with pytest.raises(Invalid) as refused:
         services.job_submit(user=people.owner, job=job)
     assert (refused.value.field, refused.value.code) == ("budget.deadline", "deadline_passed")
+
+
+def test_a_deadline_that_nobody_means_is_refused(job_make, people, node_make):
+    node_make()
+    job = job_make(**wish(datetime(9999, 1, 1, tzinfo=UTC)))
+    with pytest.raises(Invalid) as refused:
+        services.job_submit(user=people.owner, job=job)
+    assert (refused.value.field, refused.value.code) == ("budget.deadline", "deadline_too_far")
+    assert "Check the year" in refused.value.hint
 
 
 def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make, people, node_make):

@@ -190,6 +190,7 @@ def test_control_has_every_task_of_the_contract():
         "dataset_profile",
         "node_report",
         "prediction_done",
+        "check_begun",
         "check_done",
     }
     assert {f"control.{name}" for name in names} <= set(app.tasks)

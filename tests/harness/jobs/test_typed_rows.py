@@ -1,4 +1,4 @@
-"""What the rows of attempts and jobs keep as JSON, their plan and their failure, is read as typed values alone."""
+"""What rows keep as JSON, the plans and failures of runs and the ends of nodes, is read as typed values alone."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 
 from harness.jobs.failures import CAUSES, RunFailure, failure_of, failure_read, given_up
 from harness.jobs.models import Job, JobAttempt
+from harness.jobs.node_ends import NodeEnd, end_read
 from harness.jobs.plan_rows import plan_read
 from tests.harness.jobs.helpers import run_now
-from worker.events import FailureCode
+from worker.events import FailureCode, Outcome
 from worker.plan import Limits, RankPlan, RunPlan
 from worker.shares import Line
 
@@ -117,6 +118,20 @@ def test_a_run_that_is_given_up_names_the_next_step_of_its_cause():
     assert told.message == "Lost. It was restarted 3 times without a new checkpoint, then given up."
     assert (told.hint, told.traceback) == (CAUSES[FailureCode.NODE_LOST].hint, "t")
     assert given_up(RunFailure(code="moon_fell", message="m", hint="h"), 1).hint == "h"
+
+
+def test_the_end_of_a_node_comes_back_from_its_row_as_it_was():
+    failure = {"code": "stalled", "message": "m", "suffered": True}
+    end = NodeEnd(node="a", outcome=Outcome.LOST, failure=failure, rescue=("step-00000004",), ended_s=7.5)
+    row = end.to_dict()
+    assert list(row) == ["node", "outcome", "failure", "rescue", "ended_s"] and type(row["outcome"]) is str
+    assert end_read(json.loads(json.dumps(row))) == end and end.has_suffered and end.has_stalled
+    assert end.message == "m" and end_read({}).message == ""
+
+
+def test_the_end_of_a_node_in_another_release_s_row_is_told_as_far_as_it_goes():
+    assert end_read({"node": "a", "outcome": "paused"}) == NodeEnd(node="a", outcome=Outcome.PAUSED)
+    assert end_read({"node": "a", "outcome": "moon_fell", "failure": None, "moon": 1}).outcome is Outcome.LOST
 
 
 def sources() -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from harness.jobs.control.spread import verdict
+from harness.jobs.node_ends import end_read
 from tests.harness.jobs.helpers import BROKEN, SUFFERED
 
 
 def test_all_outcomes_come_to_one():
     def of(*ends):
         told = [{"node": str(index), "outcome": outcome, "failure": why} for index, (outcome, why) in enumerate(ends)]
-        return verdict(told)
+        return verdict([end_read(body) for body in told])
 
     assert of(("succeeded", None), ("succeeded", None)) == ("succeeded", None)
     assert of(("paused", None), ("paused", None)) == ("paused", None)
@@ -24,7 +25,7 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_the_network():
     stuck = {"code": "stalled", "message": "No step. Rank 1 stands in train.py, line 3 (f)."}
 
     def of(first, second):
-        return verdict([{"node": "a", **first}, {"node": "b", **second}])
+        return verdict([end_read({"node": "a", **first}), end_read({"node": "b", **second})])
 
     waits = {"outcome": "failed", "failure": stalled}
     assert of(waits, {"outcome": "failed", "failure": stuck}) == ("failed", stuck)

@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from codegen.spec_yaml import load
 from harness.pages.spec_fields import spec_groups
+from harness.pages.templatetags.dlh import guess_value
 
 
 @pytest.fixture
@@ -55,6 +56,15 @@ def test_the_spec_of_a_job_that_ran_stands_there_as_it_can_be_used_again(world: 
     page = owner.get(reverse("job_tab", args=[job.pk, "spec"])).content.decode()
     text = re.search(r'id="spec-text">(.*?)</pre>', page, re.DOTALL)
     assert text and load(html.unescape(text[1])).task == job.resolved["spec"]["task"]
+
+
+def test_what_was_chosen_is_called_as_in_the_form() -> None:
+    def told(field: str, value: object) -> str:
+        return guess_value({"field": field, "value": value})
+
+    assert (told("objective.metric", "r2"), told("task", "tabular_regression")) == ("R²", "Table: predict a number")
+    assert (told("resources.split", "by_speed"), told("training.epochs", 1234)) == ("by speed", "1234")
+    assert (told("data.split.stratify", True), told("mode", "sync")) == ("yes", "sync")
 
 
 def test_the_form_knows_the_limits_of_the_schema(world: SimpleNamespace) -> None:

@@ -103,7 +103,7 @@ def test_a_bad_wish_is_refused_by_its_field(job: Job, people: SimpleNamespace, n
     node_make("node-1")
     for asked, field in (
         ({"kind": "tpu"}, "device"), ({"low": 0.0}, "low"), ({"low": math.nan}, "low"), ({"high": math.inf}, "high"),
-        ({"low": 1.0, "high": 2.0}, "high"), ({"low": 5.0}, "low"),
+        ({"low": 1.0, "high": 2.0}, "high"), ({"low": 5.0}, "low"), ({"high": 1e30}, "high"), ({"high": 101.0}, "high"),
     ):  # fmt: skip
         with pytest.raises(Invalid) as refused:
             rate_test_start(user=people.owner, job=job, **asked)

@@ -58,7 +58,16 @@ def told_of(program: Path, old: str, new: str) -> dict[str, Any]:
         ("epochs", "epochs: 0", "training.epochs must be a whole number from 1 to 10000000, not 0"),
         ("batch_size", "batch_size: -3", "training.batch_size must be a whole number from 1 to 10000000, not -3"),
         ("optimizer", "optimizer: adam", "training.optimizer must be one of adamw, sgd, not 'adam'"),
-        ("learning_rate", "learning_rate: .nan", "training.learning_rate must be a number above 0, not nan"),
+        (
+            "learning_rate",
+            "learning_rate: .nan",
+            "training.learning_rate must be a number above 0 and at most 100, not nan",
+        ),
+        (
+            "learning_rate",
+            "learning_rate: 1e30",
+            "training.learning_rate must be a number above 0 and at most 100, not 1e+30",
+        ),
         ("precision", "precision: fp16", "training.precision must be one of auto, float32, bf16, not 'fp16'"),
         ("warmup", "warmup: 1.0", "training.warmup must be a number from 0 to below 1, not 1.0"),
     ],

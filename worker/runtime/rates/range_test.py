@@ -40,6 +40,7 @@ from worker.runtime.probe.standin import drive
 from worker.runtime.rates.sweep import Ramp, SweepRun
 from worker.runtime.rng import seed_all
 from worker.runtime.spec import Spec, load_spec
+from worker.runtime.spec_check import RATE_MOST
 
 DATA_BYTES = 256 << 20
 """Packed data up to this size are taken whole; a sweep of a hundred steps sees few rows."""
@@ -144,8 +145,8 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if min(options.steps - 1, options.sweeps, options.threads) < 1 or (options.batch or 1) < 1:
         parser.error("numbers must be at least 1, steps at least 2")
-    if not 0 < options.low < options.high < math.inf or not options.budget > 0:
-        parser.error("--low must be above 0 and below --high, --budget above 0")
+    if not 0 < options.low < options.high <= RATE_MOST or not options.budget > 0:
+        parser.error(f"--low must be above 0 and below --high, --high at most {RATE_MOST:g}, --budget above 0")
     return options
 
 

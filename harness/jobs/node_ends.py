@@ -1,0 +1,61 @@
+"""How the part of an attempt on one of its nodes ended, typed, from the row of history that keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from worker.events import FailureCode, Outcome
+
+END_KIND = "node_end"
+"""`JobEvent.kind` of such a row; its `data` is a `NodeEnd`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeEnd:
+    """What a node told, or what was said in its place when it was lost."""
+
+    node: str
+    outcome: Outcome
+    failure: dict[str, Any] | None = None
+    """In the node's own words; `failures.failure_of` makes a `RunFailure` of what the attempt ends with."""
+    rescue: tuple[str, ...] = ()
+    """Names of checkpoints that it has made of its copies of the run."""
+    ended_s: float | None = None
+    """Unix time, by its own clock; None where an earlier release wrote it."""
+
+    @property
+    def has_suffered(self) -> bool:
+        """Whether it says itself that the cause lies on another node."""
+        return bool(self._words.get("suffered"))
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether it ended for want of progress."""
+        return self._words.get("code") == FailureCode.STALLED
+
+    @property
+    def message(self) -> str:
+        """Why, in a sentence; empty where nobody said."""
+        return str(self._words.get("message") or "")
+
+    @property
+    def _words(self) -> Mapping[str, Any]:
+        return {} if self.failure is None else self.failure
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self) | {"outcome": str(self.outcome), "rescue": list(self.rescue)}
+
+
+def end_read(body: Mapping[str, Any]) -> NodeEnd:
+    """Inverse of `NodeEnd.to_dict`. Rows outlive releases: what one lacks is empty, and no outcome means lost."""
+    outcome = str(body.get("outcome"))
+    return NodeEnd(
+        node=str(body.get("node") or ""),
+        outcome=Outcome(outcome) if outcome in list(Outcome) else Outcome.LOST,
+        failure=body.get("failure"),
+        rescue=tuple(body.get("rescue") or ()),
+        ended_s=body.get("ended_s"),
+    )

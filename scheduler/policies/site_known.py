@@ -1,0 +1,74 @@
+"""Which sites options and running jobs mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from scheduler.policies.site_groups import GangSite
+from scheduler.types import Capacity, DeviceKey, JobView, Option, Running
+
+
+class KnownSites:
+    """The sites of one decision by what names them: kind and model, node, level."""
+
+    def __init__(self, capacity: Capacity, sites: Sequence[GangSite], keys: Iterable[DeviceKey]) -> None:
+        """`keys`: the kinds and models of all sites, in the order in which they are tried."""
+        self._keys = tuple(keys)
+        self._models = Counter(kind for kind, _ in self._keys)
+        self._like: dict[DeviceKey, list[DeviceKey]] = {}
+        """Kind and model as an option names them -> those that are there."""
+        self._by_node = {(site.name, site.key): site for site in sites}
+        self._by_level = {(site.level, site.key): site for site in sites} if capacity.spans_nodes else {}
+        self._nodes = {node.name: node for node in capacity.pool.nodes if node.takes_work}
+        self._first_held: dict[str, list[tuple[DeviceKey, int]]] = {}
+        """Running job -> what it holds on its first node, the most first: every option asks for it."""
+
+    def is_open(self, option: Option) -> bool:
+        """Whether the option names no model of the several that there are."""
+        return not option.model_name and self._models[option.kind] > 1
+
+    def keys(self, option: Option) -> list[DeviceKey]:
+        """The kinds and models that an option may use, as far as they are there."""
+        if option.parts:
+            keys = [(option.kind, name) for name, _ in option.parts]
+            return keys if all(key in self._keys for key in keys) else []
+        key = (option.kind, option.model_name)
+        found = self._like.get(key)
+        if found is None:
+            named = [key] if key in self._keys else []
+            found = self._like[key] = named if key[1] else [one for one in self._keys if one[0] == key[0]]
+        return found
+
+    def held(self, running: Running) -> dict[str, Counter[DeviceKey]]:
+        """Node -> what it holds there: an option may leave the model open, so the devices themselves tell."""
+        keys, places = self.keys(running.option), running.nodes or ("",)
+        if len(keys) == len(places) == 1 == self._models[running.option.kind]:
+            return {places[0]: Counter({keys[0]: running.option.count})}
+        found = {name: self._held_at(running, name) for name in places if name in self._nodes}
+        if any(found.values()) or not keys:
+            return found
+        # Nobody told which devices: as if all were of the first model.
+        return {name: Counter({keys[0]: -(-running.option.count // len(places))}) for name in places}
+
+    def _held_at(self, running: Running, node: str) -> Counter[DeviceKey]:
+        key_of = self._nodes[node].key_of
+        return Counter(key_of[device_id] for device_id in running.device_ids if device_id in key_of)
+
+    def at(self, node: str, key: DeviceKey) -> GangSite | None:
+        """The site that devices of a node belong to."""
+        if self._by_level and node in self._nodes:
+            return self._by_level.get((self._nodes[node].sandbox_level, key))
+        return self._by_node.get((node, key))
+
+    def here(self, job: JobView, option: Option) -> GangSite | None:
+        """Where a running job could go on: of the models that it holds, the one it holds most of."""
+        if job.running is None or job.running.leaving or not job.running.nodes:
+            return None
+        node, keys = job.running.nodes[0], self.keys(option)
+        held = self._first_held.get(job.job_id)
+        if held is None:
+            found = self.held(job.running).get(node)
+            held = self._first_held[job.job_id] = found.most_common() if found else []
+        sites = (self.at(node, key) for key, _ in held if key in keys)
+        return next((site for site in sites if site and site.total >= option.count), None)
