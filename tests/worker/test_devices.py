@@ -148,9 +148,25 @@ def test_a_driver_that_comes_after_the_agent_is_found(monkeypatch: pytest.Monkey
 
 
 def test_a_program_in_the_sandbox_finds_a_driver_that_lies_where_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
     assert "LD_LIBRARY_PATH" not in python_environment()
-    monkeypatch.setenv("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64")
-    assert python_environment()["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64"
+    (tmp_path / "libcuda.so.1").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert python_environment()["LD_LIBRARY_PATH"] == str(tmp_path)
+
+
+def test_of_the_folders_of_libraries_the_drivers_alone_reaches_the_sandbox(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An empty one is the folder that a program is started in: its own libraries would be loaded before it is shut in."""
+    driver, other = tmp_path / "driver", tmp_path / "other"
+    for folder in (driver, other):
+        folder.mkdir()
+    (driver / "libcuda.so.1").touch()
+    monkeypatch.chdir(driver)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{other}:{driver}::.:/not-there:")
+    assert python_environment()["LD_LIBRARY_PATH"] == str(driver)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{other}:")
+    assert "LD_LIBRARY_PATH" not in python_environment()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
 from worker.home import REPOSITORY
 
-_LIBRARIES = ("LD_LIBRARY_PATH",)
+DRIVER = "libcuda.so.1"
+_LIBRARIES = "LD_LIBRARY_PATH"
 """Where a container finds the GPU's driver that its host lends it, if not by the loader's cache."""
 
 
@@ -25,6 +27,14 @@ def python_environment(**more: str) -> dict[str, str]:
         "PYTHONNOUSERSITE": "1",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",  # of devices we do not drive: torch looks through all packages for them
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # NVML's, for a program that numbers the GPUs anew
-        **{name: os.environ[name] for name in _LIBRARIES if name in os.environ},
+        **_driver_place(),
         **more,
     }  # fmt: skip
+
+
+def _driver_place() -> dict[str, str]:
+    """Folders of the driver alone. Others are no business of a program, and could bring it other libraries than ours;
+    an empty or relative one is the folder that it is started in, which people write."""
+    told = re.split("[:;]", os.environ.get(_LIBRARIES, ""))
+    folders = [folder for folder in told if folder.startswith("/") and Path(folder, DRIVER).exists()]
+    return {_LIBRARIES: ":".join(folders)} if folders else {}
