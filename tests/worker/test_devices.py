@@ -160,7 +160,7 @@ def test_a_program_in_the_sandbox_finds_a_driver_that_lies_where_the_environment
 def test_of_the_folders_of_libraries_the_drivers_alone_reaches_the_sandbox(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """An empty one is the folder that a program is started in: its own libraries would be loaded before it is shut in."""
+    """An empty one is the folder that a program is started in: its libraries would be loaded before it is shut in."""
     driver, other = tmp_path / "driver", tmp_path / "other"
     for folder in (driver, other):
         folder.mkdir()

@@ -29,8 +29,6 @@ PATIENCE = timedelta(hours=2)
 waits in vain is ended by who started it. The watchdog of the node whose rank stands still names that one; a rank that
 gave up before would make it a lost one, and have the run start again."""
 LOOK_S = 0.05
-NAME_BYTES = 256
-"""Of what names a device."""
 PIECE_BYTES = 64 << 20
 """Of a broadcast, sent at once: a GPU that holds a stage of a model need not have room for all of it."""
 CONNECT_S = 5.0
@@ -51,7 +49,7 @@ class Group(Protocol):
         """Begin to add up over ranks, in place; one sum of a name at a time."""
 
     def broadcast_(self, tensor: Tensor) -> None:
-        """Copy from rank 0, in place."""
+        """Copy from rank 0, in place; its elements lie one after another."""
 
     def gather(self, tensor: Tensor) -> Tensor:
         """Tensors of all ranks one after another; their first dimension may differ."""
@@ -95,6 +93,9 @@ class _Waiting:
 class HorovodGroup:
     """Ranks joined by Horovod: by NCCL where it is built in and each rank has a GPU of its own, else by Gloo."""
 
+    by_nccl = True
+    """Whether it may be."""
+
     def __init__(self, step_s: float, device: torch.device) -> None:
         import horovod.torch as hvd
         from horovod import __version__ as version
@@ -106,13 +107,12 @@ class HorovodGroup:
         with _peers():
             hvd.init()
         self._hvd = hvd
-        self.by_host = not is_direct(self._devices(device if hvd.nccl_built() else torch.device(CPU)))
+        self.by_host = not (self.by_nccl and is_direct(self._devices(device)))
 
     def _devices(self, device: torch.device) -> list[str]:
-        """What every rank drives."""
-        own = device_name(device).encode().ljust(NAME_BYTES)
-        names = self.gather(torch.frombuffer(bytearray(own), dtype=torch.uint8)).numpy().tobytes()
-        return [names[place : place + NAME_BYTES].decode().strip() for place in range(0, len(names), NAME_BYTES)]
+        """What every rank drives, as far as its Horovod can sum on it."""
+        own = device_name(device) if self._hvd.nccl_built() else CPU
+        return [name.decode() for name in gather_bytes(self, own.encode())]
 
     def sum_start(self, tensor: Tensor, name: str) -> Pending:
         """Begin to add up over ranks, in place."""
@@ -226,8 +226,9 @@ class TorchGroup:
 
     def broadcast_(self, tensor: Tensor) -> None:
         """Copy from rank 0, in place, piece by piece."""
+        pieces = torch.split(tensor.view(-1), max(1, PIECE_BYTES // tensor.element_size()))
         with _peers():
-            for piece in torch.split(tensor.view(-1), max(1, PIECE_BYTES // tensor.element_size())):
+            for piece in pieces:
                 moved = piece.to(self._device)
                 self._dist.broadcast(moved, src=self._first, group=self.members)
                 piece.copy_(moved)

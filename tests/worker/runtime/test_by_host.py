@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+import sys
+from types import SimpleNamespace
+
+import horovod
+import pytest
 import torch
 from torch import Tensor
 
+from worker.runtime import collective
 from worker.runtime.by_host import SumByHost, device_name, is_direct
+from worker.runtime.collective import HorovodGroup
+from worker.runtime.elastic.seat import Place, SeatedGroup, Wires
 
 
 class Later:
@@ -43,3 +52,43 @@ def test_a_sum_through_the_host_comes_back_to_where_the_values_are() -> None:
     assert sent[0].device.type == "cpu"
     pending.wait()
     assert values.tolist() == [2.0, 2.0, 2.0]
+
+
+def a_horovod(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Built with NCCL, whose ranks drive these devices; this is the first of them."""
+    framed = b"".join(struct.pack("<q", len(name)) + name.encode() for name in names)
+    gathered = torch.frombuffer(bytearray(framed), dtype=torch.uint8)
+    fake = SimpleNamespace(
+        init=lambda: None, nccl_built=lambda: True, poll=lambda _handle: True, synchronize=lambda _handle: gathered,
+        allgather_async=lambda _tensor, name: 0,
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "horovod.torch", fake)
+    monkeypatch.setattr(horovod, "torch", fake, raising=False)
+    monkeypatch.setattr(collective, "device_name", lambda device: names[0] if device.type != "cpu" else "cpu")
+
+
+def seated() -> SeatedGroup:
+    """A rank of a gang that goes on without a lost one."""
+    place = Place(generation=1, rank=0, size=2, same=False, slots=(0, 1), environment={}, voice=0)
+    return SeatedGroup(place, 0.1, torch.device("meta"), Wires())
+
+
+def test_a_horovod_with_nccl_joins_ranks_that_have_a_gpu_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_horovod(monkeypatch, "GPU-a", "GPU-b")
+    assert not HorovodGroup(0.1, torch.device("meta")).by_host
+
+
+def test_one_rank_that_cannot_has_all_add_up_through_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_horovod(monkeypatch, "GPU-a", "cpu")
+    assert HorovodGroup(0.1, torch.device("meta")).by_host
+
+
+def test_a_device_may_have_a_long_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_horovod(monkeypatch, "GPU-a " + "h" * 300, "GPU-a " + "h" * 301)
+    assert not HorovodGroup(0.1, torch.device("meta")).by_host
+
+
+def test_ranks_that_may_lose_one_add_up_through_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody could free them from a sum by NCCL that waits for the lost one."""
+    a_horovod(monkeypatch, "GPU-a", "GPU-b")
+    assert seated().by_host

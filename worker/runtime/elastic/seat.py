@@ -183,7 +183,10 @@ def warm_up() -> None:
 
 
 class SeatedGroup(HorovodGroup):
-    """Ranks of one generation, joined by Horovod."""
+    """Ranks of one generation, joined by Horovod through the memory of their hosts."""
+
+    by_nccl = False
+    """A sum by NCCL that waits for a lost rank waits for ever: no wire of it is known here that could be cut."""
 
     def __init__(self, place: Place, step_s: float, device: torch.device, wires: Wires) -> None:
         os.environ.update(place.environment)
