@@ -36,13 +36,17 @@ def _cores(point: CalibrationPoint) -> int:
 
 
 def work_shares(model: DeviceModel, points: Sequence[CalibrationPoint]) -> Vector:
-    """Of each point's step, in which the device computes, by the model's own step times."""
-    return predict(model, [point.workload for point in points]).work_share if points else np.zeros(0)
+    """Of each point's step, in which the device computes, by the model's own step times; 0 where no watts go by it."""
+    if not points or model.power.waiting_w is None:
+        return np.zeros(len(points))
+    return predict(model, [point.workload for point in points]).work_share
 
 
 def fit_power(points: Sequence[CalibrationPoint], model: DeviceModel) -> PowerModel:
     """Of the kind of device; what `model` has where nothing was read. `model`: with its step times."""
     known = metered(points)
+    if model.power.waiting_w is not None:  # several also wait for each other, which no share tells
+        known = [point for point in known if point.count == 1] or known
     return fitted_power(device_w(known), work_shares(model, known), model.power)
 
 

@@ -80,7 +80,8 @@ def predicted(model: DeviceModel, table: Table, summaries: Callable[[], Vector])
             block = table.blocks[name]
             spent = np.bincount(block.owner, seconds, table.size)
             total += spent
-            calls += spent if name in CALLS else 0.0
+            if name in CALLS:
+                calls += spent
             forward += np.bincount(block.owner, seconds * block.forward, table.size)
         logs.append(np.log(total))
         shares += forward / total / len(model.members)

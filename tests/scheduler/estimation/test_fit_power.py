@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.estimation.calibration import LEAST_POINTS
+from scheduler.estimation import fit_power as module
+from scheduler.estimation.calibration import LEAST_POINTS, CalibrationPoint
 from scheduler.estimation.estimate import estimate
 from scheduler.estimation.fit import fit_device_model
-from scheduler.estimation.fit_power import fitted_power, held_out_w
+from scheduler.estimation.fit_power import fit_power, fitted_power, held_out_w, work_shares
 from scheduler.estimation.prior import prior_for
 from scheduler.estimation.values import Allocation, Basis
 from tests.scheduler.made_workloads import points, workload
@@ -46,6 +47,20 @@ def test_no_reading_makes_watts_that_fall_with_work_or_lie_below_nothing(read: l
     assert found.idle_w <= found.at(0.0)
 
 
+def read_on_gpus(count: int, factor: float) -> list[CalibrationPoint]:
+    """Programs on so many GPUs, of which each draws `factor` of what it would alone."""
+    told = [replace(point, kind="cuda", model_name="NVIDIA H200", count=count) for point in points(9)]
+    shares = work_shares(GPU, told)
+    watts = count * factor * (110.0 + 380.0 * shares)
+    return [replace(point, power_w=float(one_w)) for point, one_w in zip(told, watts, strict=True)]
+
+
+def test_gpus_that_wait_for_each_other_do_not_tell_what_one_draws_that_waits_for_its_host() -> None:
+    found = fit_power([*read_on_gpus(1, 1.0), *read_on_gpus(2, 0.6)], GPU)
+    assert (found.waiting_w, found.busy_w) == (pytest.approx(110.0), pytest.approx(490.0))
+    assert fit_power(read_on_gpus(2, 0.6), GPU).basis is Basis.MEASURED, "where there is nothing else to go by"
+
+
 def test_a_few_readings_give_one_figure_and_none_the_prior() -> None:
     few = fitted_power(np.full(LEAST_POINTS - 1, 300.0), SHARES[: LEAST_POINTS - 1], GPU.power)
     assert (few.waiting_w, few.busy_w) == (None, 300.0)
@@ -58,6 +73,11 @@ def test_a_core_draws_the_same_whatever_it_runs() -> None:
     power = fit_device_model(read).power
     assert (power.waiting_w, power.busy_w) == (None, 4.0)
     assert power.at(0.1) == power.at(1.0) == 4.0
+
+
+def test_of_a_core_nobody_asks_how_long_it_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "predict", lambda *_: pytest.fail("this takes as long as 360 points have operators"))
+    assert work_shares(prior_for("cpu", "a core"), points(3)).tolist() == [0.0, 0.0, 0.0]
 
 
 def test_what_is_held_out_is_told_by_the_others_alone() -> None:
