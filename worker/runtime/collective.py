@@ -189,15 +189,19 @@ class TorchGroup:
     def _store(rank: int, size: int, waiting: Waiting) -> Any:
         """Where ranks meet. It is the first one's, and opens when that has read its data, unless torchrun has one.
 
-        torch's own rendezvous is silent while it waits, and complains in the log.
+        torch's own rendezvous is silent while it waits, and complains in the log. What torchrun has outlives its
+        attempts: who came to an earlier one is not here.
         """
-        from torch.distributed import TCPStore  # type: ignore[attr-defined]
+        from torch.distributed import PrefixStore, TCPStore  # type: ignore[attr-defined]
 
         address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        is_here = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+        is_torchruns = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        is_here = rank == 0 and not is_torchruns
         if not is_here:
             _await_listener(address, waiting)
-        return TCPStore(*address, size, is_master=is_here, timeout=PATIENCE, wait_for_workers=False, multi_tenant=True)
+        store = TCPStore(*address, size, is_master=is_here, timeout=PATIENCE, wait_for_workers=False, multi_tenant=True)
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        return PrefixStore(f"attempt-{attempt}", store) if is_torchruns else store
 
     @staticmethod
     def _arrive(store: Any, rank: int, size: int, waiting: Waiting, device: str) -> list[str]:

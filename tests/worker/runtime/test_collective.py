@@ -106,3 +106,32 @@ def test_a_rank_by_torch_says_that_it_lives_while_those_of_another_node_read_the
     monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
     TorchGroup(torch.device("cpu"))
     assert len(beats) >= 5
+
+
+class Waits(Exception):
+    """A rank waits for another one."""
+
+
+def test_a_rank_that_torchrun_starts_again_does_not_take_the_others_of_before_for_those_of_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    own = {**HERE, "MASTER_PORT": str(store.port), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1"}
+    for name, value in {**own, "TORCHELASTIC_USE_AGENT_STORE": "True"}.items():
+        monkeypatch.setenv(name, value)
+
+    def beat(*, waits: bool) -> None:
+        raise Waits
+
+    def comes(rank: str, attempt: str) -> None:
+        monkeypatch.setenv("RANK", rank)
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        TorchGroup(torch.device("cpu"))
+
+    monkeypatch.setattr(arrival.pulse, "beat", beat)
+    monkeypatch.setattr(dist, "init_process_group", lambda *_, **__: None)
+    with pytest.raises(Waits):
+        comes("0", "0")
+    comes("1", "0")
+    with pytest.raises(Waits):
+        comes("0", "1")
