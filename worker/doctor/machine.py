@@ -98,7 +98,7 @@ def gpu_sums() -> Finding:
     name = "sums between GPUs"
     if _horovod_has_nccl():
         return ok(name, "Horovod has NCCL")
-    step = "Install the CUDA toolkit (nvcc) of PyTorch's CUDA release and run deploy/setup.sh; it says what it lacks."
+    step = "Run deploy/horovod/operations.py, which says what is missing; install that, and run deploy/setup.sh."
     return warn(name, "Horovod has no NCCL", "Ranks on GPUs add up gradients through the host's memory: slower.", step)
 
 
