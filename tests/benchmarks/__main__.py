@@ -31,6 +31,7 @@ USUAL_S = {
     "preload": 120,
     "tunnel": 60,
     "offer": 180,
+    "gpu": 60,
     "zeus": 30,
     "schedule": 1500,
     "faults": 1200,

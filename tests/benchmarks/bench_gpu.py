@@ -1,11 +1,12 @@
-"""The estimator on a GPU, beside its rivals: programs that it has not seen, on the GPU of this machine.
+"""The estimator on a GPU, beside its rivals: programs that it has not seen.
 
-    python -m tests.benchmarks.bench_gpu [--budget 600] [--visits 1] [--visits-file FILE]
-    python -m tests.benchmarks.bench_gpu --points POINTS.json [--jobs JOBS.jsonl]
+    python -m tests.benchmarks.bench_gpu [--points POINTS.json] [--jobs JOBS.jsonl]
+    python -m tests.benchmarks.bench_gpu --measure [--budget 600] [--visits 1] [--visits-file FILE]
 
-Measures the sweep of `tests.benchmarks.gpu_points` in one warm process, or takes what was measured elsewhere, and
-judges it as `bench_estimate` does a core: held-out architectures, held-out families, memory; then power, what a GPU
-that nobody has calibrated would be told by its data sheet alone, and whole jobs after a probe. The last line is JSON.
+Takes what was measured elsewhere, without a file of it on an H200, or measures the sweep of
+`tests.benchmarks.gpu_points` on the GPU of this machine in one warm process, and judges as `bench_estimate` does a
+core: held-out architectures, held-out families, memory; then power, what a GPU that nobody has calibrated would be told
+by its data sheet alone, and whole jobs after a probe. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from tests.benchmarks.bench_estimate import (
 )
 from tests.benchmarks.gpu_points import gpu_of, join, measure
 
+MEASURED = Path(__file__).parent / "measured" / "nvidia-h200.points.json.gz"
 Table = dict[str, Any]
 
 
@@ -76,7 +78,8 @@ def by_data_sheet(points: Sequence[CalibrationPoint]) -> Table:
 def main() -> None:
     """Measure or read, judge, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--points", type=Path, help="calibration points of one kind of GPU, measured before")
+    parser.add_argument("--points", type=Path, default=MEASURED, help="of one kind of GPU, measured before")
+    parser.add_argument("--measure", action="store_true", help="on the GPU of this machine")
     parser.add_argument("--jobs", type=Path, help="whole jobs there, measured before")
     parser.add_argument("--visits-file", type=Path, help="raw visits; kept and taken up again")
     parser.add_argument("--budget", type=float, default=600.0, help="seconds")
@@ -84,8 +87,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-gpu-") as folder:
-        file = chosen.points or Path(folder) / "points.json"
-        if chosen.points is None:
+        file = Path(folder) / "points.json" if chosen.measure else chosen.points
+        if chosen.measure:
             visits = chosen.visits_file or Path(folder) / "visits.jsonl"
             measure(visits, chosen)
             join(visits, file)
