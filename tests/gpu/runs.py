@@ -15,7 +15,8 @@ from torch import Tensor
 
 from codegen.profile.types import DatasetProfile
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import Ranks, events
+from tests.worker.runtime.ranks import Ranks, events, steps_told
+from worker.plan import EXIT_PAUSED
 
 DEVICE = os.environ.get("TEST_DEVICE", "cuda:0")
 """What is tested: see `tests.gpu.conftest`."""
@@ -102,6 +103,25 @@ def trained(program: Path, work: Path, *arguments: str, on: str | Sequence[str] 
     ranks = started(program, work, *arguments, on=on, **more)
     assert set(ranks.wait()) == {0}, "\n".join(ranks.log(rank) for rank in range(len(ranks.processes)))
     return work
+
+
+def paused(program: Path, work: Path, requests: Path, **more: Any) -> None:
+    """Start ranks, and pause all of them after some steps."""
+    requests.mkdir()
+    ranks = started(program, work, DLH_REQUESTS=str(requests), **more)
+    ranks.until(lambda: steps_told(work) > 2)
+    (requests / "pause").touch()
+    assert set(ranks.wait()) == {EXIT_PAUSED}, "\n".join(ranks.log(rank) for rank in range(len(ranks.processes)))
+    assert len(checkpoints(work)[-1]["ranks"]) == len(ranks.processes)
+
+
+def norm_apart(folder: Path, **more: Any) -> float:
+    """How far ranks that share their batch statistics end from one process."""
+    own = EXACT.replace("nn.Tanh(), nn.Linear(64", "nn.BatchNorm1d(64), nn.Tanh(), nn.Linear(64")
+    program = make(folder / "program", samples.wine, own=own, training={"batch_norm": "synced"})
+    runs = trained(program, folder / "one", on="cpu"), trained(program, folder / "more", **more)
+    # weights and statistics, but no counts
+    return apart(*({name: found for name, found in weights(run).items() if found.is_floating_point()} for run in runs))
 
 
 def weights(work: Path) -> dict[str, Tensor]:

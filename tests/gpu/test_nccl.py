@@ -7,11 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.runs import CLOSE, DEVICE, EXACT, apart, checkpoints, make, notes, results, started, trained, weights
+from tests.gpu.runs import (
+    CLOSE,
+    DEVICE,
+    EXACT,
+    apart,
+    make,
+    norm_apart,
+    notes,
+    paused,
+    results,
+    trained,
+    weights,
+)
 from tests.gpu.test_ranks import BACKENDS
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import steps_told
-from worker.plan import EXIT_PAUSED
 
 pytestmark = pytest.mark.gpu
 BY_LOOPBACK = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1"}
@@ -52,27 +62,16 @@ def test_rounded_gradients_teach_about_the_same(compression: str, backend: str, 
 def test_ranks_pause_together_though_they_read_only_now_and_then_what_the_others_wish(
     backend: str, exact: Path, alone: Path, tmp_path: Path
 ) -> None:
-    work, requests = tmp_path / "work", tmp_path / "requests"
-    requests.mkdir()
-    more = {"DLH_REQUESTS": str(requests), "DLH_SLOWDOWN": "200"}
-    ranks = started(exact, work, on=(DEVICE, DEVICE), backend=backend, own=hosts(2), **more)
-    ranks.until(lambda: steps_told(work) > 2)
-    (requests / "pause").touch()
-    assert ranks.wait() == [EXIT_PAUSED] * 2, ranks.log() + ranks.log(1)
-    (requests / "pause").unlink()
-    assert len(checkpoints(work)[-1]["ranks"]) == 2
+    work = tmp_path / "work"
+    more: dict[str, Any] = {"on": (DEVICE, DEVICE), "own": hosts(2), "DLH_SLOWDOWN": "200"}
+    paused(exact, work, tmp_path / "requests", backend=backend, **more)
     trained(exact, work, on=DEVICE)
     assert apart(weights(work), weights(alone)) < CLOSE
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_batch_normalisation_is_shared(backend: str, tmp_path: Path) -> None:
-    own = EXACT.replace("nn.Tanh(), nn.Linear(64", "nn.BatchNorm1d(64), nn.Tanh(), nn.Linear(64")
-    program = make(tmp_path / "program", samples.wine, own=own, training={"batch_norm": "synced"})
-    one = trained(program, tmp_path / "one", on="cpu")
-    two = trained(program, tmp_path / "two", on=(DEVICE, DEVICE), backend=backend, own=hosts(2))
-    both = [{name: found for name, found in weights(work).items() if found.is_floating_point()} for work in (one, two)]
-    assert apart(*both) < 10 * CLOSE
+    assert norm_apart(tmp_path, on=(DEVICE, DEVICE), backend=backend, own=hosts(2)) < 10 * CLOSE
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])

@@ -19,15 +19,17 @@ from tests.gpu.runs import (
     checkpoints,
     failure,
     make,
+    norm_apart,
     notes,
+    paused,
     results,
     started,
     trained,
     weights,
 )  # fmt: skip
 from tests.worker.runtime import samples
-from tests.worker.runtime.ranks import events, steps_told
-from worker.plan import EXIT_PAUSED, EXIT_REPORTED
+from tests.worker.runtime.ranks import events
+from worker.plan import EXIT_REPORTED
 from worker.shares import Line, Planned
 
 pytestmark = pytest.mark.gpu
@@ -104,33 +106,17 @@ def told(work: Path, rank: int, name: str) -> list[float]:
 def test_ranks_on_unlike_devices_pause_together_and_go_on_as_one_process(
     backend: str, exact: Path, alone: Path, tmp_path: Path
 ) -> None:
-    work, requests = tmp_path / "work", tmp_path / "requests"
-    requests.mkdir()
-    more = {"DLH_REQUESTS": str(requests)}
+    work = tmp_path / "work"
     place = "        optimizer.zero_grad"
     slow = changed(exact, tmp_path / "slow", place, f"        __import__('time').sleep(0.1)\n{place}")
-    ranks = started(slow, work, on=(DEVICE, "cpu"), backend=backend, **more)
-    ranks.until(lambda: steps_told(work) > 2)
-    (requests / "pause").touch()
-    assert ranks.wait() == [EXIT_PAUSED] * 2, ranks.log() + ranks.log(1)
-    (requests / "pause").unlink()
-    assert len(checkpoints(work)[-1]["ranks"]) == 2
+    paused(slow, work, tmp_path / "requests", on=(DEVICE, "cpu"), backend=backend)
     trained(exact, work, on=DEVICE)
     assert apart(weights(work), weights(alone)) < CLOSE
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_batch_normalisation_is_shared_between_a_gpu_and_a_processor(backend: str, tmp_path: Path) -> None:
-    own = EXACT.replace("nn.Tanh(), nn.Linear(64", "nn.BatchNorm1d(64), nn.Tanh(), nn.Linear(64")
-    program = make(tmp_path / "program", samples.wine, own=own, training={"batch_norm": "synced"})
-    one = trained(program, tmp_path / "one", on="cpu")
-    two = trained(program, tmp_path / "two", on=(DEVICE, "cpu"), backend=backend)
-    assert apart(floating(two), floating(one)) < 10 * CLOSE
-
-
-def floating(work: Path) -> dict[str, torch.Tensor]:
-    """Weights and statistics, but no counts."""
-    return {name: tensor for name, tensor in weights(work).items() if tensor.is_floating_point()}
+    assert norm_apart(tmp_path, on=(DEVICE, "cpu"), backend=backend) < 10 * CLOSE
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
