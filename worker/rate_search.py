@@ -53,23 +53,34 @@ def next_trial(centre: float, scale: float, done: Sequence[Trial]) -> Wanted | N
     """What to try after `done`; None: nothing any more. `scale` shortens every trial."""
     first, second = ([trial for trial in done if trial.round == number] for number in (1, 2))
     if len(first) < len(START):
-        return Wanted(round=1, rate=_moved(centre, START[len(first)]), share=FIRST_SHARE * scale)
+        return Wanted(round=1, rate=_around(_within(centre), START[len(first)]), share=FIRST_SHARE * scale)
     rate = _second(best_of(first).rate * FIRST_SHARE / SECOND_SHARE, second)
     return None if rate is None else Wanted(round=2, rate=rate, share=SECOND_SHARE * scale)
 
 
 def _second(start: float, second: Sequence[Trial]) -> float | None:
     if len(second) < len(START):
-        return _moved(start, START[len(second)])
+        return _around(_within(start), START[len(second)])
     rates = [trial.rate for trial in second]
     best = best_of(second).rate
     if len(second) >= SECOND_MOST or best not in (min(rates), max(rates)):
         return None
-    return _moved(best, 1.0 if best == max(rates) else -1.0)
+    further = _moved(best, 1.0 if best == max(rates) else -1.0)
+    return further if _within(further) == further else None
+
+
+def _around(rate: float, steps: float) -> float:
+    """So many steps from a rate; beyond a bound, where no rate is tried, twice as many to the other side."""
+    found = _moved(rate, steps)
+    return found if _within(found) == found else _moved(rate, -2.0 * steps)
 
 
 def _moved(rate: float, steps: float) -> float:
-    return min(HIGHEST, max(LOWEST, rate * 10 ** (STEP * steps)))
+    return rate * 10 ** (STEP * steps)
+
+
+def _within(rate: float) -> float:
+    return min(HIGHEST, max(LOWEST, rate))
 
 
 def best_of(trials: Sequence[Trial]) -> Trial:
