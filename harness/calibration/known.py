@@ -64,9 +64,7 @@ def _powered(model: DeviceModel, table: Mapping[str, Any]) -> DeviceModel:
     entered = table_power(model.kind, model.model_name, table) if model.power.basis is Basis.ASSUMED else None
     if entered is None:
         return model
-    power = replace(
-        model.power, idle_w=entered.idle_w, busy_w=entered.busy_w, waiting_w=None, source=POOL_TABLE
-    )  # fmt: skip
+    power = replace(model.power, idle_w=entered.idle_w, busy_w=entered.busy_w, waiting_w=None, source=POOL_TABLE)
     return replace(model, power=power)
 
 

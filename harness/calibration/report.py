@@ -76,14 +76,8 @@ def _power(points: Points, fitted: DeviceModel, prior: PowerModel) -> dict[str, 
     folds, measured = _folds(known), device_w(known)
     if not _can_hold_out(folds):
         return {}
-    return _section(
-        known,
-        measured,
-        held_out_w(measured, work_shares(fitted, known), folds, prior),
-        folds,
-        general_baselines(),
-        None,
-    )
+    predicted = held_out_w(measured, work_shares(fitted, known), folds, prior)
+    return _section(known, measured, predicted, folds, general_baselines(), None)
 
 
 def _folds(points: Points) -> Folds:

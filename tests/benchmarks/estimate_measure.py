@@ -85,19 +85,20 @@ def in_process(program: Path, **changes: Any) -> dict[str, Any]:
     return json.loads(lines[-1]) if lines else {"ok": False, "problem": {"message": done.stderr[-500:]}}
 
 
-def as_point(point: SweepPoint, answer: dict[str, Any]) -> CalibrationPoint:
+def as_point(point: SweepPoint, answer: dict[str, Any], kind: str = "cpu", model_name: str = NAME) -> CalibrationPoint:
     """A calibration point of one visit. Raises `ValueError` for a measurement that failed."""
     if not answer.get("ok") or not answer.get("workload"):
         problem = answer.get("problem") or answer.get("trace_problem") or {}
         raise ValueError(f"{point.point_id}: {problem.get('message', 'no answer')}")
     return CalibrationPoint(
         workload=Workload.from_dict(answer["workload"]),
-        kind="cpu",
-        model_name=NAME,
+        kind=kind,
+        model_name=model_name,
         count=int(answer["ranks"]),
         threads=int(answer["threads"]),
         step_s=tuple(answer["step_s"]),
         peak_bytes=float(answer["peak_bytes"]),
+        power_w=answer["power_w"],
         family=point.family,
         params=point.params,
         batch_size=point.batch_size,
@@ -145,15 +146,18 @@ class Cache:
             key = (planned.point_id, count, threads)
             rows = [row for row in self.rows if (row.point_id, row.count, row.threads) == key]
             if rows:
-                found.append(_joined(rows))
+                found.append(joined(rows))
         return found
 
 
-def _joined(rows: list[CalibrationPoint]) -> CalibrationPoint:
+def joined(rows: list[CalibrationPoint]) -> CalibrationPoint:
+    """All visits to a point as one."""
+    watts = [row.power_w for row in rows if row.power_w is not None]
     return replace(
         rows[0],
         step_s=tuple(value for row in rows for value in row.step_s),
         peak_bytes=median(row.peak_bytes for row in rows),
+        power_w=fmean(watts) if watts else None,
         noise=_apart(sorted(row.typical_s for row in rows)),
     )
 

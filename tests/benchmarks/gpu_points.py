@@ -20,10 +20,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from harness.calibration.points import point_profile
@@ -31,7 +30,7 @@ from scheduler.estimation.calibration import CalibrationPoint, to_json
 from scheduler.estimation.extent import extent_of
 from scheduler.estimation.sweep import SweepPoint, plan_sweep
 from scheduler.workload import Workload
-from tests.benchmarks.estimate_measure import options
+from tests.benchmarks.estimate_measure import as_point, joined, options
 from tests.benchmarks.estimate_programs import write_spec
 
 MOST = 300
@@ -139,31 +138,18 @@ def join(path: Path, target: Path) -> None:
         raise SystemExit(f"{path} is of {len(names)} kinds of GPU; one is needed")
     plan = {point.point_id: point for point in planned(*names.pop())}
     with tempfile.TemporaryDirectory() as root:
-        points = list(joined(found, plan, Path(root)))
+        points = list(points_of(found, plan, Path(root)))
     target.write_text(to_json(points), encoding="utf-8")
     print(f"{len(points)} points written")
 
 
-def joined(found: Sequence[Visit], plan: dict[str, SweepPoint], root: Path) -> Iterator[CalibrationPoint]:
+def points_of(found: Sequence[Visit], plan: dict[str, SweepPoint], root: Path) -> Iterator[CalibrationPoint]:
     """A point for all visits of a program."""
     for point_id in dict.fromkeys(row["point_id"] for row in found):
-        rows, point = [row for row in found if row["point_id"] == point_id], plan[point_id]
-        workload = workload_of(point, root)
-        typical = sorted(median(row["step_s"]) for row in rows)
-        watts = [row["power_w"] for row in rows if row["power_w"] is not None]
-        made = CalibrationPoint(
-            workload=workload,
-            kind="cuda",
-            model_name=rows[0]["model_name"],
-            step_s=tuple(value for row in rows for value in row["step_s"]),
-            peak_bytes=median(peak_of(row) for row in rows),
-            power_w=fmean(watts) if watts else None,
-            family=point.family,
-            params=point.params,
-            batch_size=point.batch_size,
-            point_id=point_id,
-        )
-        yield replace(made, noise=(typical[1] - typical[0]) / fmean(typical[:2])) if len(typical) > 1 else made
+        point = plan[point_id]
+        read = {"workload": workload_of(point, root).to_dict()}
+        visits = [row | read | {"peak_bytes": peak_of(row)} for row in found if row["point_id"] == point_id]
+        yield joined([as_point(point, visit, "cuda", visit["model_name"]) for visit in visits])
 
 
 def peak_of(row: Visit) -> float:

@@ -6,9 +6,9 @@ import copy
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from worker.runtime.collective import Pending
+from tests.worker.runtime.lone import Lone
 from worker.runtime.ema import Ema
 from worker.runtime.gradients import GradientAverager, broadcast_model
 from worker.runtime.synced_norm import Together, share_statistics
@@ -16,27 +16,10 @@ from worker.runtime.synced_norm import Together, share_statistics
 pytestmark = pytest.mark.gpu
 
 
-class Alone:
-    """A group of one rank: what it sums is the sum."""
+class Alone(Lone):
+    """As where sums stay on the GPU."""
 
     by_host = False
-
-    def sum_start(self, tensor: Tensor, name: str) -> Pending:
-        """It is there."""
-        return self
-
-    def wait(self) -> None:
-        """Nothing."""
-
-    def broadcast_(self, tensor: Tensor) -> None:
-        """Nobody else is there."""
-
-    def gather(self, tensor: Tensor) -> Tensor:
-        """The same."""
-        return tensor
-
-    def close(self) -> None:
-        """Nothing."""
 
 
 LAYERS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {

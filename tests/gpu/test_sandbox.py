@@ -39,8 +39,11 @@ if found["there"]:
 print(json.dumps(found))
 """
 SUM = 3.0 * 64 * 64
-LEVELS = [level for level in SandboxLevel if level != SandboxLevel.L1]
-"""Under landlock alone CUDA does not start, which `dlh doctor` tells."""
+UNDER_LANDLOCK = "CUDA does not start under landlock alone, which `dlh doctor` tells"
+LEVELS = [
+    pytest.param(level, marks=pytest.mark.xfail(level == SandboxLevel.L1, reason=UNDER_LANDLOCK, strict=True))
+    for level in SandboxLevel
+]
 
 
 def at(level: SandboxLevel) -> SandboxLevel:
@@ -84,7 +87,7 @@ def test_a_program_without_a_gpu_reaches_none_whatever_it_says(level: SandboxLev
     assert found == {"there": False, "count": 0, "files": []}
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", list(SandboxLevel))
 def test_a_program_that_is_told_of_no_gpu_sees_none(level: SandboxLevel, tmp_path: Path) -> None:
     assert not looked(at(level), tmp_path / "work", (), {"CUDA_VISIBLE_DEVICES": ""})["there"]
 

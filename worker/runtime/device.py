@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 
@@ -50,6 +51,18 @@ def set_up_torch(device: torch.device, threads: int) -> None:
     else:
         torch.cuda.set_device(device)
         torch.set_float32_matmul_precision("high")
+
+
+def settle(device: torch.device) -> None:
+    """Wait until the device has done what it was told to do: a GPU runs behind its host."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def settled_s(device: torch.device) -> float:
+    """Seconds of the host's clock, when the device has done what it was told to do."""
+    settle(device)
+    return time.perf_counter()
 
 
 def is_built_for_bf16(device: torch.device) -> bool:

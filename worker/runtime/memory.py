@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from worker.events import FailureCode
 from worker.runtime.call_check import check_call, notes_on_outputs
 from worker.runtime.data import Part
+from worker.runtime.device import settled_s
 from worker.runtime.exhausted import is_out_of_memory
 from worker.runtime.failures import ProgramFailure
 from worker.runtime.heap import give_back_freed_memory
@@ -106,10 +106,10 @@ def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows:
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             output = net(*inputs)
         check_shape(output, rows, outputs)
-        started = _now(device)
+        started = settled_s(device)
         with torch.no_grad():
             net(*inputs)
-        row_s = (_now(device) - started) / rows
+        row_s = (settled_s(device) - started) / rows
     finally:
         net.train(was_training)
     state_bytes = STATE_COPIES * sum(weight.numel() * weight.element_size() for weight in net.parameters())
@@ -120,13 +120,6 @@ def _probe(net: nn.Module, part: Part, outputs: int, device: torch.device, rows:
         room_bytes=max(0.0, room_bytes - state_bytes),
         notes=notes_on_outputs(output),
     )
-
-
-def _now(device: torch.device) -> float:
-    """Seconds, when the device has done what it was told to do."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
 
 
 def check_shape(output: object, rows: int, outputs: int) -> None:

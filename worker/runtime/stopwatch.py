@@ -9,6 +9,8 @@ from contextlib import contextmanager
 
 import torch
 
+from worker.runtime.device import settle
+
 PENDING_MOST = 64
 
 
@@ -64,8 +66,8 @@ class HostWatch:
 
     def _settle(self) -> None:
         """A GPU that is made slower does what it was told before the host looks at its clock."""
-        if self._slowdown > 1.0 and self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        if self._slowdown > 1.0:
+            settle(self._device)
 
     def restart(self) -> None:
         """What went before was something else: the stretch that begins now has no update in it and is not told."""

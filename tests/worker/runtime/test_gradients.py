@@ -11,33 +11,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.worker.runtime.lone import Lone
 from worker.runtime.gradients import GradientAverager
 
 
 @dataclass
-class Doubling:
+class Doubling(Lone):
     """Stands for two ranks with equal gradients: every sum doubles. The value is read when it is sent."""
 
     names: list[str] = field(default_factory=list)
-
-    by_host = True
 
     def sum_start(self, tensor: Tensor, name: str) -> Doubling:
         self.names.append(name)
         tensor.mul_(2)
         return self
-
-    def wait(self) -> None:
-        """Done already."""
-
-    def broadcast_(self, tensor: Tensor) -> None:
-        """One rank."""
-
-    def gather(self, tensor: Tensor) -> Tensor:
-        return tensor
-
-    def close(self) -> None:
-        """Nothing open."""
 
 
 @pytest.fixture

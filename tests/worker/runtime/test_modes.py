@@ -155,8 +155,6 @@ def test_rounded_messages_are_half_as_long_and_close(kind: torch.dtype) -> None:
     class Counting(Doubling):
         sent_bytes = 0
 
-        by_host = True
-
         def sum_start(self, tensor: Tensor, name: str) -> Doubling:
             self.sent_bytes += tensor.nbytes
             return super().sum_start(tensor, name)

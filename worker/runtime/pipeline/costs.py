@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from worker.runtime.device import settled_s
 from worker.runtime.pipeline.blocks import Chain
 from worker.stages import Block
 
@@ -118,18 +119,12 @@ def _pass(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, int, tup
         return tensor
 
     device = inputs[0].device
-    began_s = _now(device)
+    began_s = settled_s(device)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         output: Tensor = module(*inputs)
-    done_s = _now(device)
+    done_s = settled_s(device)
     torch.autograd.backward(output, torch.ones_like(output))
-    return output, sum(kept.values()), (done_s - began_s, _now(device) - done_s)
-
-
-def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
+    return output, sum(kept.values()), (done_s - began_s, settled_s(device) - done_s)
 
 
 def _line(large_s: float, small_s: float, rows: int, less: int) -> tuple[float, float]:

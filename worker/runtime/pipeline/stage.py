@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from worker.runtime.collective import PeerLost
 from worker.runtime.data import Part
+from worker.runtime.device import settled_s
 from worker.runtime.modes.base import Criterion
 from worker.runtime.pipeline.blocks import Boundary
 from worker.runtime.pulse import pulse
@@ -248,9 +249,7 @@ def message_s(size_bytes: int, device: torch.device) -> float:
                     dist.send(body, 1 - rank)
                 else:
                     dist.recv(body, 1 - rank)
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            best_s = min(best_s, (time.perf_counter() - began_s) / 2)
+            best_s = min(best_s, (settled_s(device) - began_s) / 2)
     return best_s
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
 from statistics import median
 from typing import Any
 
@@ -22,6 +21,7 @@ import torch
 
 from worker.plan import EXIT_REPORTED
 from worker.runtime.collective import Group, join
+from worker.runtime.device import settled_s
 
 SIZES_BYTES = (4 << 10, 64 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20)
 WARM_UP = 2
@@ -46,13 +46,9 @@ def probe(group: Group, device: torch.device) -> list[float]:
 
 
 def _timed(group: Group, tensor: torch.Tensor, device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    began_s = time.perf_counter()
+    began_s = settled_s(device)
     group.sum_start(tensor, "link").wait()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    taken_s = time.perf_counter() - began_s
+    taken_s = settled_s(device) - began_s
     tensor.fill_(1.0)
     return taken_s
 

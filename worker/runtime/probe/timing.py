@@ -19,6 +19,7 @@ from worker.power import EnergyMeter
 from worker.quiet import Gauge
 from worker.runtime.collective import broadcast_bytes
 from worker.runtime.data import Dataset, Part
+from worker.runtime.device import settled_s
 from worker.runtime.probe.standin import Enough, StandIn
 
 WARM_UP = 2
@@ -147,9 +148,7 @@ class MeasureRun(StandIn):
             self.position.next_epoch()
 
     def _now(self) -> float:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return time.perf_counter()
+        return settled_s(self.device)
 
     def _agreed_steps(self) -> int:
         """Steps per visit, the same on every rank."""
