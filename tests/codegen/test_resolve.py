@@ -172,6 +172,13 @@ def test_a_gpu_is_taken_for_pictures_but_not_for_a_small_table():
     assert resolved("", table(), ONE_GPU)["resources"]["device"] == "cpu"
 
 
+@pytest.mark.parametrize(("data", "on_gpu"), [(pictures(), True), (table(), False)], ids=["a GPU", "a core"])
+def test_a_seed_promises_no_more_of_a_gpu_than_it_keeps(data, on_gpu):
+    guesses = resolve(spec_yaml.load(""), data, ONE_GPU).guesses
+    (seed,) = [guess for guess in guesses if guess.field == "training.seed"]
+    assert ("on a GPU" in seed.reason) == on_gpu
+
+
 def test_the_batch_size_may_stand_among_the_knobs_of_the_cnn():
     spec = resolved("model: {family: cnn, params: {batch_size: 17, filters: 8}}", pictures())
     assert spec["training"]["batch_size"] == 17
