@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,52 @@ def test_every_attack_is_stopped(level: SandboxLevel, tmp_path: Path, monkeypatc
     assert result["tried"] > 40
     allowed = set() if level >= SandboxLevel.L2 else BELOW_L2
     assert {name: got for name, got in result["got"].items() if name not in allowed} == {}
+
+
+NAMES_A_THREAD = """
+import os, sys, threading
+name = f"/proc/self/task/{threading.get_native_id()}/comm"
+if os.fork() == 0:  # a rank is a child of the program
+    name = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/comm"
+    open(name, "w").write("named")
+    os._exit(0)
+code = os.waitstatus_to_exitcode(os.wait()[1])
+open(name, "w").write("named")
+forbidden = ["/proc/sys/kernel/hostname", f"/proc/{sys.argv[1]}/oom_score_adj", f"/proc/{sys.argv[1]}/mem"]
+for path in forbidden:
+    try:
+        open(path, "r+")
+    except OSError:
+        continue
+    sys.exit(f"{path} can be written")
+sys.exit(code)
+"""
+"""What CUDA does at its start, and what it must not open the door to."""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="user ids are given by root alone")
+def test_a_program_with_a_gpu_under_landlock_alone_names_its_threads_and_changes_no_others_process(
+    tmp_path: Path, monkeypatch
+) -> None:
+    python = shutil.which("python3", path="/usr/bin")
+    if python is None:
+        pytest.skip("NOT TESTED: no Python here that another user id can run")
+    host = replace(sandbox_probe.ingredients(), uid_reaches_python=True)
+    monkeypatch.setattr(sandbox_probe, "ingredients", lambda: host)
+    argv = [python, "-I", "-S", "-c", NAMES_A_THREAD, str(os.getpid())]
+    done = run_at(SandboxLevel.L1, argv, tmp_path, gpus=(0,))
+    assert done.returncode == 0, done.stderr
+    assert run_at(SandboxLevel.L1, argv, tmp_path).returncode == 1, "without a GPU nothing there may be written"
+
+
+def test_root_is_never_allowed_to_write_below_proc(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("worker.sandbox.command.os.getuid", lambda: 0)
+    spec = sandbox.SandboxSpec(name="t", argv=("true",), workdir=tmp_path, gpus=(0,))
+    host = sandbox_probe.ingredients()
+    policies = [
+        json.loads(command.command(spec, SandboxLevel.L1, host, tmp_path, uid, None)[4]) for uid in (None, 60100)
+    ]
+    assert [policy["landlock"]["rewrite"] for policy in policies] == [[], ["/proc"]]
 
 
 @pytest.mark.parametrize("level", levels())

@@ -86,9 +86,11 @@ def gpus() -> Iterator[Finding]:
         yield bad(name, text, "PyTorch here is a CPU build: jobs on these GPUs fail.", step)
         return
     yield ok(name, text)
-    if sandbox.host().level == sandbox.SandboxLevel.L1:
-        step = "Install bubblewrap (Debian/Ubuntu: apt-get install bubblewrap)."
-        yield bad("GPUs in the sandbox", "level L1", "CUDA does not start under landlock: jobs on GPUs fail.", step)
+    host = sandbox.host()
+    if host.level == sandbox.SandboxLevel.L1 and host.runs_as_root(host.level):
+        step = "Install bubblewrap (Debian/Ubuntu: apt-get install bubblewrap), or run the agent as another user."
+        text = "level L1, programs run as root"
+        yield bad("GPUs in the sandbox", text, "CUDA does not start there: jobs on GPUs fail.", step)
     if _version("horovod"):
         yield gpu_sums()
 

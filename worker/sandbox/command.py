@@ -30,6 +30,10 @@ _READ_BELOW_L2 = (
     *(f"/etc/{name}" for name in (*bwrap.ETC_FILES, "passwd", "group", "hosts", "nsswitch.conf", "host.conf")),
     *("/proc", "/sys", "/dev/urandom", "/dev/random"),
 )
+_THREAD_NAMES = ("/proc",)
+"""CUDA writes the names of its threads there and does not start where it may not (error 304); no rule of landlock can
+name the folders of processes to come. User ids guard what else is there, so root is not allowed to: its files are the
+settings of the kernel."""
 _WRITE_BELOW_L2 = ("/dev/null", "/dev/zero", "/dev/shm", "/dev/tty")  # noqa: S108
 
 
@@ -69,28 +73,32 @@ def _policy(
         rlimits["FSIZE"] = limits.file_bytes
     if limits.memory_bytes is not None and group is None:
         rlimits["DATA"] = limits.memory_bytes
-    landlock: dict[str, object] | None = None
     ports = list(EPHEMERAL_PORTS) if spec.loopback or spec.share_network else None
-    if level == SandboxLevel.L1:
-        read = [*_READ_BELOW_L2, *bwrap.python_folders(), *spec.readonly, _ENTER.parent]
-        landlock = {
-            "read": [str(path) for path in read],
-            "write": [
-                *_WRITE_BELOW_L2,
-                *bwrap.gpu_nodes(spec.gpus),
-                str(scratch / "tmp"),
-                *(str(path) for path in spec.writable),
-            ],
-            "tcp_ports": ports,
-        }
-    elif level >= SandboxLevel.L2 and spec.share_network and host.landlock_abi >= PORTS_ABI:
-        landlock = {"read": None, "write": None, "tcp_ports": ports}
     inet = "tcp" if spec.share_network else "all" if level >= SandboxLevel.L2 else "tcp" if spec.loopback else "none"
     filter_ = base64.b64encode(seccomp.program(inet=inet)).decode() if level >= SandboxLevel.L1 else None
     return {
-        "rlimits": rlimits, "uid": uid, "drop": os.getuid() == 0, "landlock": landlock, "seccomp": filter_,
+        "rlimits": rlimits, "uid": uid, "drop": os.getuid() == 0, "seccomp": filter_,
+        "landlock": _landlock(spec, level, host, scratch, ports, uid),
         "init": level < SandboxLevel.L2, "argv": list(spec.argv),
     }  # fmt: skip
+
+
+def _landlock(
+    spec: SandboxSpec, level: SandboxLevel, host: probe.Host, scratch: Path, ports: list[int] | None, uid: int | None
+) -> dict[str, object] | None:
+    if level == SandboxLevel.L1:
+        read = [*_READ_BELOW_L2, *bwrap.python_folders(), *spec.readonly, _ENTER.parent]
+        write = [*_WRITE_BELOW_L2, *bwrap.gpu_nodes(spec.gpus), scratch / "tmp", *spec.writable]
+        is_root = (os.getuid() if uid is None else uid) == 0
+        return {
+            "read": [str(path) for path in read],
+            "write": [str(path) for path in write],
+            "rewrite": _THREAD_NAMES if spec.gpus and not is_root else (),
+            "tcp_ports": ports,
+        }
+    if level >= SandboxLevel.L2 and spec.share_network and host.landlock_abi >= PORTS_ABI:
+        return {"read": None, "write": None, "rewrite": None, "tcp_ports": ports}
+    return None
 
 
 def _threads_of_user() -> int:

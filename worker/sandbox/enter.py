@@ -2,7 +2,8 @@
 
 Started as `python -I -S enter.py POLICY` with only the standard library, at every level. `POLICY` is JSON:
 `rlimits` {name: value}, `uid` or null, `drop` (bool: leave all capabilities), `landlock` or null
-{read: [...] or null (no rule on files), write: [...], tcp_ports: [low, high] or null, abi}, `seccomp` (BPF) or null,
+{read: [...] or null (no rule on files), write: [...], rewrite: [...] (files there are written, none is made),
+tcp_ports: [low, high] or null}, `seccomp` (BPF) or null,
 `init` (bool: stay as parent, and end every descendant when the program or the caller ends), `argv`.
 Exit codes 125 (a right could not be given up: nothing was run) and 127 (the program is missing).
 """
@@ -28,6 +29,7 @@ _LAST_CAPABILITY = 63
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _RULE_PATH, _RULE_PORT = 1, 2
 _READ = 0b1101  # execute, read file, read folder
+_REWRITE = 0b10 | 1 << 14  # write and truncate a file
 _FILE_ONLY = 0b111 | 1 << 14 | 1 << 15  # rights that make sense on a file: execute, write, read, truncate, ioctl
 _CONNECT_TCP = 1 << 1
 _FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
@@ -81,6 +83,8 @@ def _landlock(policy: dict[str, Any]) -> None:
     ruleset = _check(_libc.syscall(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(size), 0), "landlock")
     for path in policy["read"] or ():
         _allow_path(ruleset, path, _READ & every)
+    for path in policy["rewrite"] or ():
+        _allow_path(ruleset, path, _REWRITE & every)
     for path in policy["write"] or ():
         _allow_path(ruleset, path, every)
     for port in range(ports[0], ports[1] + 1) if ports else ():

@@ -42,6 +42,10 @@ class Host:
     tried: SandboxLevel = SandboxLevel.L0
     """The highest level of which nothing is missing; above `level` where trial runs failed, which may pass."""
 
+    def runs_as_root(self, level: SandboxLevel) -> bool:
+        """Whether programs at `level` run as root, though without capabilities, for want of a user id of their own."""
+        return os.getuid() == 0 and level < SandboxLevel.L2 and not self.uid_reaches_python
+
     def to_dict(self) -> dict[str, object]:
         """Plain values for a report."""
         return asdict(self)
@@ -76,7 +80,7 @@ def look() -> Host:
             tried = level
         problem = missing or _trial(level)
         if not problem:
-            if os.getuid() == 0 and level < SandboxLevel.L2 and not found.uid_reaches_python:
+            if found.runs_as_root(level):
                 reasons.append("programs run as root, without capabilities: no other user id reaches this Python")
             return replace(found, level=level, reason="; ".join(reasons), tried=tried or level)
         reasons.append(f"L{level}: {problem}")
