@@ -35,7 +35,7 @@ from tests.benchmarks.bench_estimate import (
     held_out_families,
     show,
 )
-from tests.benchmarks.gpu_points import gpu_of, join, measure
+from tests.benchmarks.gpu_points import MOST, gpu_of, join, measure
 
 MEASURED = Path(__file__).parent / "measured" / "nvidia-h200.points.json.gz"
 Table = dict[str, Any]
@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=Path, help="whole jobs there, measured before")
     parser.add_argument("--visits-file", type=Path, help="raw visits; kept and taken up again")
     parser.add_argument("--budget", type=float, default=600.0, help="seconds")
+    parser.add_argument("--most", type=int, default=MOST, help="of the sweep's plan")
     parser.add_argument("--visits", type=int, default=1)
     parser.add_argument("--device", default="cuda:0")
     chosen = parser.parse_args()

@@ -1,17 +1,20 @@
-"""A sweep of a GPU in one warm process, where `dlh pool calibrate` takes minutes more: a process for each point.
+"""A sweep of a GPU in few warm processes, where `dlh pool calibrate` takes minutes more: a process for each point.
 
-    python -m tests.benchmarks.gpu_points measure VISITS.jsonl [--budget SECONDS] [--visits 1] [--device cuda:0]
+    python -m tests.benchmarks.gpu_points measure VISITS.jsonl [--budget SECONDS] [--most N] [--visits 1]
+                                                  [--device cuda:0]
     python -m tests.benchmarks.gpu_points jobs JOBS.jsonl
     python -m tests.benchmarks.gpu_points join VISITS.jsonl POINTS.json
 
-`measure` and `jobs` (whole ones) need the GPU, and keep each as a line at once. A point that ends the process (a fault
-of the GPU spoils all that comes after it in the same process) is left out, and the next process goes on. `join` reads
-the programs, which needs no GPU, and writes what `dlh pool calibration import` and `ship_calibration` take.
+`measure` and `jobs` (whole ones) need the GPU, and keep each as a line at once. Processes take turns on the GPU: one
+builds its model on the host while another one measures. A point that ends the process (a fault of the GPU spoils all
+that comes after it in the same process) is left out, and the next process goes on. `join` reads the programs, which
+needs no GPU, and writes what `dlh pool calibration import` and `ship_calibration` take.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import gc
 import json
 import multiprocessing
@@ -21,9 +24,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from functools import partial
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from harness.calibration.points import point_profile
 from scheduler.estimation.calibration import CalibrationPoint, to_json
@@ -33,10 +37,16 @@ from scheduler.workload import Workload
 from tests.benchmarks.estimate_measure import as_point, joined, options
 from tests.benchmarks.estimate_programs import write_spec
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from worker.runtime.data import Dataset
+
 MOST = 300
 OTHERS_SHARE = 1 / 3
 """Of the points, not CNNs: what is shipped is for all families."""
-STEPS, REPEATS, BUDGET_S = 5, 3, 2.0
+STEPS, REPEATS, BUDGET_S = 5, 2, 0.7
+PROCESSES = 3
 ROWS = 64
 """Made up for a program; batches repeat them."""
 Visit = dict[str, Any]
@@ -61,51 +71,63 @@ def lines(path: Path) -> list[Visit]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def measured(path: Path, chosen: argparse.Namespace, until_s: float) -> None:
-    """Visit what is not visited yet, until time is up; this process ends where a point ends it."""
+def measured(path: Path, chosen: argparse.Namespace, until_s: float, share: int) -> None:
+    """Visit what is not visited yet of every third point, until time is up; this process ends where a point ends it."""
     import torch
 
+    torch.set_num_threads(1)
     gpu = gpu_of(chosen.device)
-    plan, seen = planned(gpu["model_name"], gpu["memory_bytes"]), lines(path)
-    with tempfile.TemporaryDirectory() as root, path.open("a") as kept:
+    plan, seen = planned(gpu["model_name"], gpu["memory_bytes"])[: chosen.most], lines(path)
+    done = {(row["point_id"], row["visit"]) for row in seen}
+    facts = {"model_name": gpu["model_name"], "memory_bytes": gpu["memory_bytes"], "torch": torch.__version__}
+    with tempfile.TemporaryDirectory() as root, path.open("a") as kept, path.with_suffix(".turn").open("w") as turn:
         for visit in range(chosen.visits):
-            for point in plan:
-                if any((row["point_id"], row["visit"]) == (point.point_id, visit) for row in seen):
+            for point in plan[share::PROCESSES]:
+                if (point.point_id, visit) in done:
                     continue
                 if time.time() > until_s:
                     return
-                facts = {
-                    "model_name": gpu["model_name"],
-                    "memory_bytes": gpu["memory_bytes"],
-                    "torch": torch.__version__,
-                }
                 row = {"point_id": point.point_id, "visit": visit, **facts}
                 kept.write(json.dumps({**row, "ok": False, "begun": True}) + "\n")
                 kept.flush()
-                kept.write(json.dumps({**row, **visited(point, Path(root), chosen.device)}) + "\n")
+                kept.write(json.dumps({**row, **visited(point, Path(root), chosen.device, turn)}) + "\n")
                 kept.flush()
 
 
-def visited(point: SweepPoint, root: Path, device: str) -> Visit:
-    """One measurement, without the program's workload."""
+def visited(point: SweepPoint, root: Path, device: str, turn: TextIO) -> Visit:
+    """One measurement, without the program's workload. What needs the GPU is done while `turn` is locked."""
     import torch
 
     from worker.runtime.probe import measure as measuring
     from worker.runtime.probe.synthetic_rows import make_rows
 
-    # A visit is short: `join` reads the programs, passes between epochs are no part of a point, and few rows do.
-    measuring._traced = lambda *_: {}  # type: ignore[assignment]
-    measuring.MeasureRun.evaluation_row_s = lambda _run: 0.0  # type: ignore[method-assign]
+    class Turn(measuring.MeasureRun):
+        """A visit is short: passes between epochs are no part of a point."""
+
+        began_s, left_bytes = 0.0, 0
+
+        def place(self, net: nn.Module, dataset: Dataset) -> nn.Module:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            Turn.began_s = time.monotonic()
+            Turn.left_bytes = torch.cuda.memory_allocated(self.device)
+            """Of programs before, which was not given back."""
+            return super().place(net, dataset)
+
+        def evaluation_row_s(self) -> float:
+            return 0.0
+
+    measuring.MeasureRun = Turn  # type: ignore[misc]
+    measuring._traced = lambda *_: {}  # type: ignore[assignment]  # `join` reads the programs
     measuring.make_rows = partial(make_rows, rows=ROWS)  # type: ignore[attr-defined]
-    program = program_of(point, root)
-    gc.collect()
-    torch.cuda.empty_cache()
-    left_bytes = torch.cuda.memory_allocated() if device != "cpu" else 0  # what the programs before did not give back
-    began_s = time.monotonic()
+    program, asked_s = program_of(point, root), time.monotonic()
     chosen = options(steps=STEPS, repeats=REPEATS, budget=BUDGET_S, device=device)
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
         answer = measuring.measure(program, None, chosen, 0)
-    return {**answer, "left_bytes": left_bytes, "took_s": time.monotonic() - began_s}
+    gc.collect()
+    torch.cuda.empty_cache()
+    fcntl.flock(turn, fcntl.LOCK_UN)
+    now_s = time.monotonic()
+    return {**answer, "left_bytes": Turn.left_bytes, "turn_s": now_s - Turn.began_s, "took_s": now_s - asked_s}
 
 
 def program_of(point: SweepPoint, root: Path) -> Path:
@@ -114,17 +136,32 @@ def program_of(point: SweepPoint, root: Path) -> Path:
 
 
 def measure(path: Path, chosen: argparse.Namespace) -> None:
-    """In one process after another until the plan is done or the time is up."""
+    """Until the plan is done or the time is up; a process that a point ended has a successor."""
     until_s = time.time() + chosen.budget
-    while time.time() < until_s:
-        child = multiprocessing.get_context("spawn").Process(target=measured, args=(path, chosen, until_s))
-        child.start()
-        child.join()
-        if child.exitcode == 0:
-            break
+    running = {share: _started(path, chosen, until_s, share) for share in range(PROCESSES)}
+    while running:
+        for share, process in list(running.items()):
+            process.join(timeout=0.2)
+            if process.exitcode == 0 or (process.exitcode is not None and time.time() > until_s):
+                del running[share]
+            elif process.exitcode is not None:
+                running[share] = _started(path, chosen, until_s, share)
+    told(path)
+
+
+def _started(path: Path, chosen: argparse.Namespace, until_s: float, share: int) -> SpawnProcess:
+    process = multiprocessing.get_context("spawn").Process(target=measured, args=(path, chosen, until_s, share))
+    process.start()
+    return process
+
+
+def told(path: Path) -> None:
+    """Print what is measured, and what could not be."""
     found = [row for row in lines(path) if not row.get("begun")]
     good = [row for row in found if row["ok"]]
-    print(f"{len(good)} of {len(found)} visits gave figures; a visit took {median(r['took_s'] for r in found):.2f} s")
+    print(
+        f"{len(good)} of {len(found)} visits gave figures; on the GPU {median(r['turn_s'] for r in found):.2f} s each"
+    )
     for row in found:
         if not row["ok"]:
             print(f"  left out: {row['point_id']}: {(row['problem'] or {}).get('message', '')[:200]}")
@@ -178,7 +215,8 @@ def main() -> None:
     parser.add_argument("visits_file", type=Path)
     parser.add_argument("points_file", type=Path, nargs="?")
     parser.add_argument("--budget", type=float, default=600.0, help="seconds")
-    parser.add_argument("--visits", type=int, default=1)
+    parser.add_argument("--most", type=int, default=MOST, help="the first of the plan")
+    parser.add_argument("--visits", type=int, default=1, help="to each")
     parser.add_argument("--device", default="cuda:0")
     chosen = parser.parse_args()
     if chosen.what == "measure":
