@@ -37,11 +37,15 @@ JOBS = (
 
 
 def measure(path: Path, model_name: str, budget_s: float = math.inf) -> None:
-    """Run all of them on the first GPU, as far as time allows; one line each. Their data are made beforehand."""
-    jobs, began_s = (*LESSONS, *JOBS), time.monotonic()
-    with tempfile.TemporaryDirectory() as root, path.open("w") as kept, ProcessPoolExecutor() as pool:
-        places = list(pool.map(write_program, jobs, [Path(root)] * len(jobs)))
-        for number, (job, written) in enumerate(zip(jobs, places, strict=True)):
+    """Run those that `path` does not hold yet on the first GPU, as far as time allows; a line each.
+
+    Their data are made beforehand.
+    """
+    began_s, seen = time.monotonic(), {number for number, _ in read(path)} if path.exists() else set()
+    jobs = {number: job for number, job in enumerate((*LESSONS, *JOBS)) if number not in seen}
+    with tempfile.TemporaryDirectory() as root, path.open("a") as kept, ProcessPoolExecutor() as pool:
+        places = list(pool.map(write_program, jobs.values(), [Path(root)] * len(jobs)))
+        for (number, job), written in zip(jobs.items(), places, strict=True):
             if time.monotonic() - began_s > budget_s:
                 break
             try:

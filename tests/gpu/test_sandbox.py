@@ -19,7 +19,6 @@ from worker.sandbox import SandboxLevel, SandboxLimits, python_environment
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("home")]
 LOOKS = """
 import json, os
-from pathlib import Path
 import torch
 
 def opens(path):
@@ -30,7 +29,7 @@ def opens(path):
         return False
 
 found = {"there": torch.cuda.is_available(), "count": torch.cuda.device_count()}
-found["files"] = sorted(str(path) for path in Path("/dev").glob("nvidia[0-9]*") if opens(path))
+found["files"] = [path for path in (f"/dev/nvidia{minor}" for minor in range(64)) if opens(path)]
 if found["there"]:
     square = torch.eye(64, device="cuda:0") * 3
     kept = torch.ones(64, 64).pin_memory().to("cuda:0", non_blocking=True)
