@@ -104,8 +104,9 @@ class Cutting:
         """What this rank tells of its device."""
         run = self.run
         give_back_freed_memory()  # what of it a process happens to hold does not make its device another one
-        memory_bytes = memory.free_bytes(run.device, run.settings.memory_bytes) * MEMORY_SHARE
-        return asdict(RankDevice(timed_s=timed_s, slowdown=run.settings.slowdown, memory_bytes=memory_bytes))
+        free_bytes = memory.free_bytes(run.device, run.settings.memory_bytes, run.settings.device_ranks)
+        device = RankDevice(timed_s=timed_s, slowdown=run.settings.slowdown, memory_bytes=free_bytes * MEMORY_SHARE)
+        return asdict(device)
 
     def _wanted(self) -> Wanted:
         wish = self.run.spec.get("pipeline", {})
