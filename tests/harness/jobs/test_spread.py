@@ -48,6 +48,30 @@ def attempt(wide, job_make):
     return place_now(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
 
 
+def test_a_gang_waits_with_the_reason_while_its_nodes_have_different_releases(wide, job_make, node_make):
+    def release(node, name):
+        node_make(node, cpus=1, address=f"10.0.0.{node[-1]}", description={"release": name})
+
+    release("node-1", "0.3.0")
+    release("node-2", "0.2.0")
+    job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
+    assert tick() == 0
+    job.refresh_from_db()
+    assert job.state == "queued" and "need one release" in job.waiting_text
+    assert "node-2 with 0.2.0, node-1 with 0.3.0" in job.waiting_text
+    release("node-2", "")
+    tick()
+    job.refresh_from_db()
+    assert "node-2 with an older one" in job.waiting_text
+    release("node-2", "0.3.0")
+    assert tick() == 1
+
+
+def test_a_job_for_one_node_starts_whatever_the_others_have(wide, job_make, node_make):
+    node_make("node-1", cpus=1, address="10.0.0.1", description={"release": "0.3.0"})
+    place_now(job_make(resources={"device": "cpu", "count": 1}))
+
+
 def ended(attempt, node, outcome, failure=None):
     index = ["node-1", "node-2"].index(node)
     data = {"outcome": outcome, "failure": failure, "node": node}
