@@ -98,6 +98,8 @@ class PoolView:
     nodes: tuple[NodeView, ...] = ()
     spans_nodes: bool = False
     """Whether one gang may use several nodes."""
+    apart: str = ""
+    """Why it may not although that is wished, in a sentence; empty where nothing else is in the way."""
     span_level: int = SPAN_LEVEL
     """Sandbox level that it has there at most."""
 

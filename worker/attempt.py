@@ -145,6 +145,7 @@ class Attempt:
             "DLH_ATTEMPT": str(plan.token),
             "DLH_RANK": str(rank.rank),
             "DLH_DEVICE": device,
+            "DLH_DEVICE_RANKS": str(sum(other.device == rank.device for other in self.local_ranks)),
             "DLH_THREADS": str(rank.threads),
             "DLH_MEMORY_BYTES": str(self.limits.memory_bytes // max(1, len(self.slots))),
             "DLH_BACKEND": plan.backend,

@@ -21,6 +21,10 @@ _DISK_WORDS = ("No space left on device", "File too large", "Disk quota exceeded
 _PEER_WORDS = ("HorovodInternalError", "Horovod has been shut down", "Connection closed by peer", "reset by peer")
 """A rank that ends with these words suffered from another rank's end, which Horovod may let exit later."""
 _LOG_LINES = 20
+_DEADLOCK = (
+    "Look for a collective call (a sum, a broadcast, a barrier, send and receive) that only some ranks make, "
+    "or that they make in another order; the stack shows where one waits."
+)
 _KILLED = (-signal.SIGKILL, -signal.SIGTERM)
 """No program ends itself so."""
 ERRORS_KEPT = 100
@@ -60,6 +64,8 @@ class Seen:
     """Other ranks of the run are on other nodes."""
     notices_cuts: bool = True
     """Ranks give up others that are cut off, long before they would count as standing still."""
+    reaches: bool | None = None
+    """Whether the other nodes answered while the ranks here stood still; None: nobody could tell."""
     port: int | None = None
     """Of the rendezvous that the launcher of the first node opened."""
     shut_down: bool = False
@@ -71,6 +77,8 @@ class Seen:
             body = json.loads(line)
             if "port" in body and self.port is None and 0 < int(body["port"]) < PORTS:
                 self.port = int(body["port"])
+            if isinstance(body.get("reaches"), bool):
+                self.reaches = body["reaches"]
             if body.get("own") and body["rank"] in ranks:
                 self.codes[body["rank"]] = int(body["code"])
 
@@ -128,8 +136,12 @@ def _condemned(seen: Seen, verdict: Verdict) -> tuple[Outcome, dict[str, Any]]:
         return Outcome.FAILED, told
     if seen.notices_cuts:
         return Outcome.FAILED, {**told, "suffered": True}
+    if seen.reaches:
+        message = f"{told['message']} The other nodes answer, so no network is cut: the ranks wait for each other."
+        return Outcome.FAILED, {**told, "message": message, "hint": _DEADLOCK, "suffered": True}
     # Was the network cut, or does a rank stand still on another node? That node tells.
-    return Outcome.LOST, {**told, "code": str(FailureCode.RANK_KILLED), "hint": "", "suffered": True}
+    lost = {**told, "code": str(FailureCode.RANK_KILLED), "hint": "", "suffered": True}
+    return Outcome.LOST, lost if seen.reaches is None else {**lost, "cut": True}
 
 
 def _bad_exit(seen: Seen) -> tuple[Outcome, dict[str, Any]]:

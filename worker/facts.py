@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -14,15 +15,20 @@ from worker.plan import PLAN_VERSION
 PACKAGE = "deep-learning-harness"
 
 
+@cache
+def release() -> str:
+    """Of the platform on this machine as this process has it; `0` from sources that were never installed."""
+    try:
+        return metadata.version(PACKAGE)
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
 def facts() -> dict[str, Any]:
     """Release, clock, devices, links, sandbox level."""
-    try:
-        version = metadata.version(PACKAGE)
-    except metadata.PackageNotFoundError:
-        version = "0"
     host = sandbox.host()
     return {
-        "version": version,
+        "version": release(),
         "plan_version": PLAN_VERSION,
         "devices": devices.devices(),
         "links": address.links(),

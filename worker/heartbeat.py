@@ -19,6 +19,7 @@ from worker.address import links, own_address
 from worker.agent import sweep
 from worker.celery_app import send_to_control
 from worker.clock import clock_ahead_s
+from worker.facts import release
 from worker.home import node_name, redis_url
 from worker.transfer.ahead import copying_report
 from worker.transfer.depot import cache_report
@@ -62,6 +63,7 @@ def report() -> dict[str, Any]:
         "sandbox_reason": host.reason,
         "description": {
             **devices.description(),
+            "release": release(),
             "links": links(),
             "network_problem": sandbox.network_problem(),
             "encryption_problem": sandbox.encryption_problem(),

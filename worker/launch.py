@@ -7,7 +7,8 @@ Exit codes: 0 all ranks done, 75 all paused or done, otherwise the code of the r
 (128 + number for a signal). What each rank did goes to the status pipe as JSON lines:
 `{"rank", "pid"}` when started, `{"rank", "code", "own"}` when ended (`own`: not ended by this process). On several
 nodes the first one says `{"port"}` once its rendezvous, or with the twin its door, is open; its supervisor brings it
-to the others', and each supervisor writes the port file when all nodes are there (`worker.meeting`).
+to the others', and each supervisor writes the port file when all nodes are there (`worker.meeting`). With the twin,
+which notices no cut network, each says `{"reaches"}` when its ranks stand still: whether the other nodes answer.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from worker.launch_config import LaunchConfig
 from worker.plan import EXIT_PAUSED, EXIT_PEER_LOST
+from worker.reach import all_answer
 from worker.rendezvous import open_rendezvous, rank_environments
 
 POLL_S = 0.03
@@ -73,6 +77,7 @@ class Gang:
             if not asked and stacks.exists():
                 asked = True
                 self._signal(signal.SIGUSR1)
+                self._reach_begin()
             if cancel.exists() and self._kill_at_s is None:
                 self._signal(signal.SIGTERM)
                 self._kill_at_s = time.monotonic() + SIBLING_GRACE_S
@@ -81,6 +86,19 @@ class Gang:
                 self._signal(signal.SIGKILL)
             time.sleep(POLL_S)
         return self._exit_code()
+
+    def _reach_begin(self) -> None:
+        """Begin to ask the other nodes for an answer, beside all else. By Horovod the ranks notice a cut themselves."""
+        file = self.config.port_file
+        if file is not None and self.config.backend == "torch":
+            threading.Thread(target=self._reach, args=(Path(file),), daemon=True).start()
+
+    def _reach(self, port_file: Path) -> None:
+        others = [name for name, _ in self.config.hosts if name != self.config.hostname]
+        with suppress(OSError, ValueError):  # no port yet: then nobody was there at all
+            reaches = all_answer(others, int(port_file.read_text()))
+            if reaches is not None:
+                self._tell({"reaches": reaches})
 
     def _is_busy(self) -> bool:
         return bool(self.running)

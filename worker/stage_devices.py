@@ -65,6 +65,17 @@ def _room(first: RankDevice, rank: RankDevice) -> float:
     return first.memory_bytes if least <= rank.memory_bytes <= most else rank.memory_bytes
 
 
+def short_stage(
+    needed: Sequence[float], before: Sequence[float], now: Sequence[StageDevice]
+) -> tuple[int, float, float] | None:
+    """(stage, bytes that it takes, bytes that it may take now) of the first stage for which there is less memory than
+    it takes, and less than when it was cut so; None where there is none. `before`: what it could count on then."""
+    for stage, (takes, had, device) in enumerate(zip(needed, before, now, strict=True)):
+        if device.memory_bytes < min(takes, had * (1.0 - ALIKE_BYTES)):
+            return stage, takes, device.memory_bytes
+    return None
+
+
 def unlike_words(devices: Sequence[StageDevice]) -> str:
     """What sets the stages apart, stage by stage; empty where nothing does."""
     factors, rooms = [device.factor for device in devices], [device.memory_bytes for device in devices]

@@ -11,7 +11,7 @@ from worker.celery_app import answer_to_control, app, send_to_control
 from worker.elastic import resize as resizing
 from worker.linking import part
 from worker.plan import RunPlan
-from worker.transfer.ahead import datasets_want
+from worker.transfer.ahead import folders_want
 from worker.transfer.depot import run_paths
 from worker.transfer.requests import with_files
 
@@ -117,8 +117,8 @@ def rate_stop(request_id: str) -> None:
 
 @app.task(name="node.preload")
 def preload(folders: list[str]) -> None:
-    """Have datasets in the cache before the jobs start that wait for this node, the most urgent first."""
-    datasets_want(folders)
+    """Have folders of the store in the cache before the jobs start that wait for this node, the most urgent first."""
+    folders_want(folders)
 
 
 @app.task(name="node.purge")

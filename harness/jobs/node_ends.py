@@ -36,6 +36,11 @@ class NodeEnd:
         return self._words.get("code") == FailureCode.STALLED
 
     @property
+    def is_cut(self) -> bool:
+        """Whether another node did not answer it."""
+        return bool(self._words.get("cut"))
+
+    @property
     def message(self) -> str:
         """Why, in a sentence; empty where nobody said."""
         return str(self._words.get("message") or "")

@@ -23,7 +23,7 @@ from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
 from harness.store import UnsafePath, folder_beneath
 from harness.transfer import lending
-from harness.transfer.trees import plain_open, tree_read
+from harness.transfer.trees import MANIFEST, plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
 from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, Tree, TreeFile
@@ -34,7 +34,6 @@ CHECKPOINT, RESULTS = "checkpoint", "results"
 LOG_BYTES_MAX = 64 << 20
 """Of one rank in one attempt; nodes keep half of it."""
 EXIT_BYTES_MAX = 1 << 20
-_MANIFEST = "MANIFEST.json"
 
 
 class Sender:
@@ -93,7 +92,7 @@ def checkpoints_get(sender: Sender) -> dict[str, Tree]:
     for name in sorted(name for name in names if CHECKPOINT_NAME.fullmatch(name)):
         with suppress(NotFound):
             tree = tree_read(sender.paths.root, f"work/checkpoints/{name}")
-            if _MANIFEST in {file.name for file in tree.files}:
+            if MANIFEST in {file.name for file in tree.files}:
                 found[name] = tree
     return found
 

@@ -13,11 +13,13 @@ from django.conf import settings
 
 from harness.bucket.wanted import wanted_check
 from harness.errors import NotFound
+from harness.jobs.models import Checkpoint
 from harness.store import UnsafePath, open_beneath
 from harness.transfer.hashes import Hashes
-from worker.transfer.tree import DATASET_FOLDER, FILE_NAME, FILES_MAX, JOB_FOLDER, Tree
+from worker.states import JobState
+from worker.transfer.tree import CHECKPOINT_FOLDER, DATASET_FOLDER, FILE_NAME, FILES_MAX, JOB_FOLDER, Tree
 
-PROGRAM = "/program"
+PROGRAM, MANIFEST = "/program", "MANIFEST.json"
 _MEMO = "packed.tree.json"
 """Beside a packed dataset: the hashes of its files, with the sizes and times of change that they hold for."""
 _hashes = Hashes()
@@ -26,23 +28,35 @@ _hashes = Hashes()
 def folder_check(folder: str) -> str:
     """A folder of the store that joined nodes may read. Raises `NotFound`."""
     program = folder.endswith(PROGRAM) and JOB_FOLDER.fullmatch(folder.removesuffix(PROGRAM))
-    if not program and not DATASET_FOLDER.fullmatch(folder):
+    if not program and not DATASET_FOLDER.fullmatch(folder) and not _is_awaited(folder):
         raise _missing()
     return folder
 
 
+def _is_awaited(folder: str) -> bool:
+    """Whether it is a checkpoint that goes ahead of a run: of a job that waits, and only as long as it does."""
+    if not CHECKPOINT_FOLDER.fullmatch(folder):
+        return False
+    _, job_id, _, _, name = folder.split("/")
+    rows = Checkpoint.objects.filter(job_id=job_id, name=name, removed_at=None)
+    return rows.filter(job__state=JobState.QUEUED).exists()
+
+
 def _missing() -> NotFound:
-    return NotFound("There is no such file for nodes.", hint="Programs and packed datasets are named by control.")
+    return NotFound(
+        "There is no such file for nodes.", hint="Programs, packed datasets and checkpoints are named by control."
+    )
 
 
 def tree_get(folder: str) -> Tree:
-    """A program or a packed dataset. Raises `NotFound`, `Unavailable`."""
+    """A program, a packed dataset or a checkpoint of a job that waits. Raises `NotFound`, `Unavailable`."""
     root: Path = settings.STORE.root
-    is_dataset = DATASET_FOLDER.fullmatch(folder_check(folder))
+    is_dataset, is_checkpoint = DATASET_FOLDER.fullmatch(folder_check(folder)), CHECKPOINT_FOLDER.fullmatch(folder)
     unit, _, part = folder.rpartition("/")
-    wanted_check(unit, part)  # a node must not take what is left of a folder for the whole
+    if not is_checkpoint:
+        wanted_check(unit, part)  # a node must not take what is left of a folder for the whole
     tree = tree_read(root, folder, (root / folder).parent / _MEMO if is_dataset else None)
-    if not tree.files:
+    if not tree.files or (is_checkpoint and MANIFEST not in {file.name for file in tree.files}):
         raise _missing()
     return tree
 
@@ -91,7 +105,7 @@ def _memo_write(memo: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def file_open(folder: str, name: str) -> BufferedReader:
-    """One file of a program or a packed dataset. Raises `NotFound`."""
+    """One file of what `tree_get` lists. Raises `NotFound`."""
     return plain_open(settings.STORE.root, folder_check(folder), name)
 
 

@@ -51,8 +51,10 @@ class NodeNow(NamedTuple):
     """What the kept ones are kept for."""
 
 
-def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool) -> WaitReason | None:
-    """Why no present node could ever run it; None where one could."""
+def never(
+    nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: bool, apart: str = ""
+) -> WaitReason | None:
+    """Why no present node could ever run it; None where one could. `apart`: why several together do not, a sentence."""
     if not nodes:
         return WaitReason(
             code=WaitCode.NO_NODES,
@@ -68,10 +70,11 @@ def never(nodes: Sequence[NodeNow], option: Option, level: int, *, spans_nodes: 
         )
     if most < option.count:
         where, has = ("", "the pool has") if spans_nodes else (" on one node", "the largest that takes work has")
+        together = ", or several can be used together" if apart else ""
         return WaitReason(
             code=WaitCode.TOO_MANY_DEVICES,
-            text=f"It needs {_wanted(option)}{where}; {has} {most}.",
-            remedy="It starts when a larger node is up; or clone it with fewer devices.",
+            text=" ".join(filter(None, (f"It needs {_wanted(option)}{where}; {has} {most}.", apart))),
+            remedy=f"It starts when a larger node is up{together}; or clone it with fewer devices.",
         )
     return _never_memory(nodes, option, spans_nodes) or _never_sandbox(nodes, option, level, spans_nodes)
 

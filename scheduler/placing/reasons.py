@@ -24,7 +24,7 @@ class Reasons:
         memory_bytes: Mapping[str, int],
     ) -> None:
         """`taken`: device -> (job that has it, when it ends); `memory_bytes`: node -> what is asked for there."""
-        self._spans, self._span_level = pool.spans_nodes, pool.span_level
+        self._spans, self._span_level, self._apart = pool.spans_nodes, pool.span_level, pool.apart
         self._quotas = quotas
         self._taken = taken
         self._memory_bytes = memory_bytes
@@ -68,12 +68,13 @@ class Reasons:
     def _obstacle(self, job: JobView, option: Option) -> WaitReason:
         """All but the quota; alike jobs share it."""
         project, level = job.project if job.project in self._keepers else "", job.minimum_sandbox_level
-        spans = self._spans and option.may_span(level, self._span_level)
-        shape = (project, level, option.kind, option.model_name, option.count, option.memory_bytes, spans)
+        may_span = option.may_span(level, self._span_level)
+        spans, apart = self._spans and may_span, self._apart if may_span else ""
+        shape = (project, level, option.kind, option.model_name, option.count, option.memory_bytes, spans, apart)
         reason = self._by_shape.get(shape)
         if reason is None:
             nodes = self._look(option, project)
-            reason = obstacles.never(nodes, option, level, spans_nodes=spans)
+            reason = obstacles.never(nodes, option, level, spans_nodes=spans, apart=apart)
             if reason is None:
                 holders_on = partial(self._holders_on, option)
                 reason = obstacles.busy(nodes, option, level, spans_nodes=spans, holders_on=holders_on)

@@ -91,7 +91,10 @@ def started(
 ) -> Ranks:
     """Its ranks, one on each of the devices named; `own`: further variables of each."""
     places = [on] if isinstance(on, str) else list(on)
-    every = [{"DLH_DEVICE": place} | extra for place, extra in zip(places, own or [{}] * len(places), strict=True)]
+    every = [
+        {"DLH_DEVICE": place, "DLH_DEVICE_RANKS": str(places.count(place))} | extra
+        for place, extra in zip(places, own or [{}] * len(places), strict=True)
+    ]
     single = every[0] if len(every) == 1 else {}
     return Ranks(
         program, len(places), backend=backend, arguments=arguments, own=every, DLH_WORK=str(work), **(more | single)

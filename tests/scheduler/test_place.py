@@ -27,11 +27,11 @@ def node(name="n1", *, cpus=2, gpus=0, busy=(), level=3, memory_gib=16, held_gib
     )
 
 
-def job(job_id, *, count=1, kind="cpu", at=0.0, priority=0, memory_gib=0, level=0):
+def job(job_id, *, count=1, kind="cpu", at=0.0, priority=0, memory_gib=0, level=0, mode=""):
     return JobView(
         job_id=job_id,
         submitted_s=at,
-        options=(Option(kind=kind, count=count, memory_bytes=memory_gib * GIB),),
+        options=(Option(kind=kind, count=count, memory_bytes=memory_gib * GIB, mode=mode),),
         priority=priority,
         minimum_sandbox_level=level,
     )
@@ -60,6 +60,14 @@ def test_a_gang_is_never_split_over_nodes():
     assert not decision.placements
     assert code(decision, "a") == WaitCode.TOO_MANY_DEVICES
     assert "3 CPU cores" in decision.waits["a"].text
+
+
+def test_a_gang_for_several_nodes_is_told_what_keeps_them_apart():
+    problem = "There is n1 with 0.3.0, n2 with 0.2.0."
+    pool = PoolView(nodes=(node("n1"), node("n2")), apart=problem)
+    told = place([job("a", count=3), job("alone", count=3, mode="replicated")], pool).waits
+    assert problem in told["a"].text and "or several can be used together" in told["a"].remedy
+    assert problem not in told["alone"].text, "it is one process"
 
 
 def test_first_come_first_served_within_one_priority():

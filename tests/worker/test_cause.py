@@ -99,6 +99,30 @@ def test_ranks_that_do_not_notice_a_cut_network_are_lost_where_all_of_them_wait_
     assert (outcome, failure["code"]) == (Outcome.FAILED, "stalled"), "within a node there is no network to cut"
 
 
+def test_where_all_wait_and_the_other_nodes_answer_it_is_a_deadlock_and_no_cut_network() -> None:
+    stack = ["Stack (most recent call first):", '  File "/x/torch/distributed/c10d.py", line 1 in recv']
+    waiting = {
+        "verdict": Verdict(FailureCode.STALLED, "m", "h"), "tails": {0: stack}, "notices_cuts": False,
+        "several_nodes": True,
+    }  # fmt: skip
+    facts = seen(**waiting)
+    facts.status(b'{"reaches": true}', {0})
+    outcome, failure = judge(facts)
+    assert failure
+    assert (outcome, failure["code"], failure["suffered"]) == (Outcome.FAILED, "stalled", True)
+    assert "no network is cut: the ranks wait for each other" in failure["message"]
+    assert "collective call" in failure["hint"] and "c10d.py" in failure["traceback"]
+    facts = seen(**waiting)
+    facts.status(b'{"reaches": false}', {0})
+    outcome, failure = judge(facts)
+    assert failure
+    assert (outcome, failure["code"], failure["cut"]) == (Outcome.LOST, "rank_killed", True)
+    facts = seen(**waiting)
+    for line in (b'{"reaches": 1}', b'{"reaches": "true"}'):
+        facts.status(line, {0})
+    assert facts.reaches is None and "cut" not in (judge(facts)[1] or {})
+
+
 def test_the_rank_that_failed_is_the_cause_even_if_its_sibling_ended_first() -> None:
     tails = {0: ["HorovodInternalError: Horovod has been shut down"], 1: ["ValueError: the cause"]}
     _, failure = judge(seen(codes={0: 1, 1: 1}, ranks=2, tails=tails))

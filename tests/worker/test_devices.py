@@ -76,7 +76,24 @@ def test_a_rank_sees_its_gpus_by_what_cuda_and_the_device_files_call_them(tmp_pa
     told = [attempt.rank_environment(rank) for rank in ranks]
     assert {one["CUDA_VISIBLE_DEVICES"] for one in told} == {"GPU-00,GPU-22"}
     assert [one["DLH_DEVICE"] for one in told] == ["cuda:1", "cuda:0"]
+    assert {one["DLH_DEVICE_RANKS"] for one in told} == {"1"}
     assert bound(attempt.sandbox(tmp_path / "config.json", ()), tmp_path) == ["/dev/nvidia7", "/dev/nvidia5"]
+
+
+@pytest.mark.usefixtures("three_gpus")
+def test_ranks_that_share_a_gpu_are_told_how_many_they_are(tmp_path: Path) -> None:
+    places = [("n", "cuda:0"), ("n", "cuda:2"), ("n", "cuda:0"), ("m", "cuda:0")]
+    ranks = tuple(
+        RankPlan(rank=number, node=node, local_rank=0, device=device, threads=1)
+        for number, (node, device) in enumerate(places)
+    )
+    plan = RunPlan(
+        job_id="j", token=1, mode="sync", ranks=ranks, job_dir=str(tmp_path), dataset_dir=str(tmp_path),
+        limits=Limits(memory_bytes=GIB, disk_bytes=GIB), minimum_sandbox_level=0, own_code=False,
+        addresses={"n": "10.0.0.1", "m": "10.0.0.2"},
+    )  # fmt: skip
+    attempt = Attempt(plan, RunPaths(tmp_path), "n")
+    assert [attempt.rank_environment(rank)["DLH_DEVICE_RANKS"] for rank in ranks[:3]] == ["2", "1", "2"]
 
 
 def bound(spec: SandboxSpec, etc: Path) -> list[str]:

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.stage_devices import ALIKE_BYTES, ALIKE_TIMES, RankDevice, StageDevice, stage_devices, unlike_words
+from worker.stage_devices import (
+    ALIKE_BYTES,
+    ALIKE_TIMES,
+    RankDevice,
+    StageDevice,
+    short_stage,
+    stage_devices,
+    unlike_words,
+)
 from worker.stages import Block, plan_stages
 
 GIB = float(1 << 30)
@@ -64,3 +72,22 @@ def test_what_sets_stages_apart_is_said_and_nothing_else() -> None:
     both = [StageDevice(memory_bytes=2 * GIB), StageDevice(factor=3, memory_bytes=GIB)]
     assert unlike_words(both).endswith("take 1, 3 times as long as the first rank timed and have room for 2 GiB, 1 GiB")
     assert unlike_words([StageDevice(factor=3.0, memory_bytes=GIB)] * 2) == ""
+
+
+def rooms(*gib: float) -> list[StageDevice]:
+    return [StageDevice(memory_bytes=room * GIB) for room in gib]
+
+
+def test_stages_that_were_cut_for_more_memory_than_there_is_now_are_known() -> None:
+    needed, before = [3 * GIB, 4 * GIB], [8 * GIB, 8 * GIB]
+    assert short_stage(needed, before, rooms(8, 8)) is None
+    assert short_stage(needed, before, rooms(3, 4)) is None, "what they take is enough"
+    assert short_stage(needed, before, rooms(8, 3.5)) == (1, 4 * GIB, 3.5 * GIB)
+    assert short_stage(needed, before, rooms(2, 2)) == (0, 3 * GIB, 2 * GIB)
+
+
+def test_stages_that_never_had_room_by_the_estimate_go_on_where_there_is_as_much() -> None:
+    needed, before = [6 * GIB, 1 * GIB], [4 * GIB, 4 * GIB]
+    assert short_stage(needed, before, rooms(4, 4)) is None
+    assert short_stage(needed, before, rooms(4 * (1 - ALIKE_BYTES) + 0.01, 4)) is None, "within chance"
+    assert short_stage(needed, before, rooms(2, 4)) == (0, 6 * GIB, 2 * GIB)

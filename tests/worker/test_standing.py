@@ -36,6 +36,11 @@ for step in range(1, 10**9):
         tell("metric", step=step, values={{}})  # its node notices it later than the other one
         dream()
 """
+DEADLOCK = STANDS.replace("STANDING", "-1").replace(
+    "    time.sleep(0.02)\n",
+    "    if step == 5:\n        torch.distributed.recv(torch.zeros(1), src=1 - rank)\n    time.sleep(0.02)\n",
+)
+"""Both want to hear from the other one first."""
 
 
 @pytest.mark.parametrize("backend", ["horovod", "torch"])
@@ -52,7 +57,15 @@ def test_the_node_of_the_rank_that_stands_still_has_the_first_word(loopback: Pai
     assert other.data["failure"]["suffered"]
     # As soon as one ends its ranks, those of the other end as well: which record is written first is left to chance.
     assert other.time_s > own.time_s - LATER_S / 2, "it did not leave the first word to the other"
-    assert other.data["outcome"] == ("failed" if backend == "horovod" else "lost")
+    assert other.data["outcome"] == "failed", "the network is there"
+
+
+def test_ranks_by_torch_that_wait_for_each_other_are_told_from_ones_that_are_cut_off(loopback: Pair) -> None:
+    loopback.start(DEADLOCK, backend="torch", stall_s=STALL_S)
+    for end in [loopback.ended(node).data for node in NODES]:
+        failure = end["failure"]
+        assert (end["outcome"], failure["code"], failure["suffered"]) == ("failed", "stalled", True), loopback.logs()
+        assert "no network is cut" in failure["message"] and "recv" in failure["traceback"]
 
 
 def test_ranks_by_torch_that_are_cut_off_from_each_other_are_both_lost_and_neither_is_blamed(namespaces: Pair) -> None:

@@ -55,12 +55,14 @@ def probe(
     device: torch.device,
     rows: int,
     limit_bytes: int | None = None,
+    device_ranks: int = 1,
     tell: Callable[[Probe | None], None] = lambda found: None,
 ) -> Probe:
     """Try `net` on the first two rows, then on `rows` if memory allows.
 
-    `limit_bytes` is what the platform lets this process take. `tell` is called before the first try (with None) and
-    after each: beyond the limit the kernel ends the process, which then can say no more.
+    `limit_bytes` is what the platform lets this process take, `device_ranks` how many ranks drive its GPU. `tell` is
+    called before the first try (with None) and after each: beyond the limit the kernel ends the process, which then
+    can say no more.
     Nothing of `net`, not even batch statistics or random states, changes.
     Raises `ProgramFailure` (model_wrong_shape) if the output is not [rows, outputs], and where nothing can be trained.
     """
@@ -73,7 +75,8 @@ def probe(
         raise ProgramFailure(FailureCode.PROGRAM_ERROR, message, hint)
     rows = max(LEAST_ROWS, min(rows, len(part)))
     give_back_freed_memory()
-    room_bytes = free_bytes(device, limit_bytes)  # before the try: the allocator does not give everything back
+    # before the try: the allocator does not give everything back
+    room_bytes = free_bytes(device, limit_bytes, device_ranks)
     tell(None)
     found = _probe(net, part, outputs, device, LEAST_ROWS, room_bytes)
     tell(found)
@@ -151,13 +154,14 @@ def rows_at_once(batch_size: int, found: Probe | None) -> int:
     return max(1, batch_size, fitting_batch(2 * ROWS_AT_ONCE, found) or 1)
 
 
-def free_bytes(device: torch.device, limit_bytes: int | None = None) -> float:
-    """Memory that this process may still take: on a GPU what is free there, else the tightest of the limits."""
+def free_bytes(device: torch.device, limit_bytes: int | None = None, device_ranks: int = 1) -> float:
+    """Memory that this process may still take: on a GPU its share of what is free there, else the tightest of the
+    limits. `device_ranks`: so many processes of the run drive that GPU, and all ask at about the same time."""
     if device.type == "cuda":
         unused, total = torch.cuda.mem_get_info(device)
         reserved = torch.cuda.memory_reserved(device)
         allowed = torch.cuda.get_per_process_memory_fraction(device) * total - reserved
-        return max(0.0, min(unused, allowed) + reserved - torch.cuda.memory_allocated(device))
+        return max(0.0, min(unused / device_ranks, allowed) + reserved - torch.cuda.memory_allocated(device))
     status = status_fields(Path("/proc/self/status"))
     free = [status_fields(Path("/proc/meminfo")).get("MemAvailable", float("inf"))]
     if limit_bytes is not None:

@@ -26,6 +26,8 @@ class Settings:
     threads: int | None
     memory_bytes: int | None
     """What this rank may take before the platform ends it; None: what the machine has."""
+    device_ranks: int
+    """So many ranks here drive the same GPU; each counts on its share of what is free there."""
     data: Path
     work: Path
     events: Path
@@ -67,6 +69,7 @@ class Settings:
             device=given.device or environment.get("DLH_DEVICE") or _local_gpu(environment),
             threads=int(threads) if threads else None,
             memory_bytes=int(memory) if memory else None,
+            device_ranks=_device_ranks(given.device, environment),
             data=Path(given.data or environment.get("DLH_DATA", "data")).absolute(),
             work=work,
             events=Path(environment.get("DLH_EVENTS") or work / "events" / f"rank-{rank}.jsonl"),
@@ -92,6 +95,14 @@ def _local_gpu(environment: Mapping[str, str]) -> str | None:
     import torch
 
     return f"cuda:{local}" if torch.cuda.is_available() and int(local) < torch.cuda.device_count() else "cpu"
+
+
+def _device_ranks(given: str | None, environment: Mapping[str, str]) -> int:
+    """How many ranks of this machine drive this rank's GPU: all, where the launcher gave each the same `--device`."""
+    if given is None:
+        return max(1, int(environment.get("DLH_DEVICE_RANKS", "1")))
+    here = environment.get("HOROVOD_LOCAL_SIZE", environment.get("LOCAL_WORLD_SIZE", "1"))
+    return max(1, int(here)) if given.startswith("cuda") else 1
 
 
 def _arguments(arguments: Sequence[str]) -> argparse.Namespace:

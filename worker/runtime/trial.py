@@ -31,8 +31,8 @@ class Trial:
         """
         run = self.run
         outputs = int(dataset.shape.get("outputs") or run.spec.shape.outputs)
-        rows, limit_bytes = min(ROWS, self._rows_here), run.settings.memory_bytes
-        memory.probe(net, dataset.train, outputs, run.mode.home, rows, limit_bytes, self._tell)
+        rows, limits = min(ROWS, self._rows_here), (run.settings.memory_bytes, run.settings.device_ranks)
+        memory.probe(net, dataset.train, outputs, run.mode.home, rows, *limits, self._tell)
 
     @property
     def _rows_here(self) -> int:

@@ -1,4 +1,4 @@
-"""Fetches datasets while the jobs that need them still wait, so that no device stands idle meanwhile.
+"""Fetches data, programs and checkpoints while the jobs that need them wait, so that no device stands idle meanwhile.
 
 One at a time, over one connection, and not while a run or a request on this node has its own files brought. What has
 arrived stays when that comes between, and the run fetches the rest itself.
@@ -17,11 +17,11 @@ from typing import Any
 
 from worker.transfer.brought import Brought
 from worker.transfer.cache import AHEAD, STARTING
-from worker.transfer.datasets import Datasets, dataset_name
 from worker.transfer.depot import Depot, depot_here
 from worker.transfer.fetch import Manner
-from worker.transfer.portal import Stopped, TransferError
-from worker.transfer.tree import dataset_folder
+from worker.transfer.folders import Folders, dataset_name
+from worker.transfer.portal import PortalRefused, Stopped, TransferError
+from worker.transfer.tree import ahead_folder
 
 NICE = 10
 LOOK_S = 1.0
@@ -31,78 +31,80 @@ AGAIN_S = 60.0
 """After one that failed."""
 _log = logging.getLogger(__name__)
 _copying: dict[str, float] = {}
-"""Dataset that is being fetched -> share of it that is here."""
+"""Folder that is being fetched -> share of it that is here."""
 
 
 class Ahead:
-    """Which datasets could not be fetched when; times are of the monotonic clock."""
+    """Which folders could not be fetched when; times are of the monotonic clock."""
 
     def __init__(self, depot: Depot, now_s: Callable[[], float] = time.monotonic) -> None:
         self._depot = replace(depot, manner=Manner(connections=1, ahead=True, arrived=self._arrived))
-        self._cache, self._datasets = depot.cache, Datasets(depot.cache.root)
+        self._cache, self._folders = depot.cache, Folders(depot.cache.root)
         self._now_s = now_s
         self._failed_s: dict[str, float] = {}
-        self._name, self._asked_s, self._is_over = "", 0.0, False
+        self._folder, self._asked_s, self._is_over = "", 0.0, False
 
     def step(self) -> bool:
-        """Fetch the dataset that is wanted most and not here; False where there is none, or it is not the time."""
-        due = (name for name in self._datasets.wanted() if not self._datasets.has(name) and self._may_try(name))
-        name = next(due, "")
-        if not name or self._cache.is_held(STARTING):
+        """Fetch the folder that is wanted most and not here; False where there is none, or it is not the time."""
+        due = (it for it in self._folders.wanted() if not self._folders.has(it) and self._may_try(it))
+        folder = next(due, "")
+        if not folder or self._cache.is_held(STARTING):
             return False
-        self._name, self._is_over = name, False
+        self._folder, self._is_over = folder, False
         try:
             with self._cache.alone(AHEAD, self._stopped):
-                return self._fetch(name)
+                return self._fetch(folder)
         except Stopped:
             return False
         finally:
             _copying.clear()
 
-    def _may_try(self, name: str) -> bool:
-        return self._now_s() - self._failed_s.get(name, -AGAIN_S) >= AGAIN_S
+    def _may_try(self, folder: str) -> bool:
+        return self._now_s() - self._failed_s.get(folder, -AGAIN_S) >= AGAIN_S
 
-    def _fetch(self, name: str) -> bool:
+    def _fetch(self, folder: str) -> bool:
         brought = Brought()
         try:
-            self._depot.content(f"datasets/{name}/packed", brought, self._stopped)
+            self._depot.content(folder, brought, self._stopped)
         except Stopped:
             raise
         except (TransferError, OSError, ValueError) as error:  # no room, say: the run that needs it makes some
-            _log.warning("dataset %s is not fetched ahead for now: %s", name, error)
-            self._failed_s[name] = self._now_s()
+            _log.warning("%s is not fetched ahead for now: %s", folder, error)
+            if isinstance(error, PortalRefused):  # its job waits no more
+                self._folders.forget(folder)
+            self._failed_s[folder] = self._now_s()
             return False
         finally:
             brought.release()
-        self._failed_s.pop(name, None)
-        _log.info("dataset %s is here ahead of its run: %d bytes fetched", name, brought.fetched_bytes)
+        self._failed_s.pop(folder, None)
+        _log.info("%s is here ahead of its run: %d bytes fetched", folder, brought.fetched_bytes)
         return True
 
     def _stopped(self) -> bool:
         if not self._is_over and self._now_s() - self._asked_s >= ASK_S:
             self._asked_s = self._now_s()
-            self._is_over = self._cache.is_held(STARTING) or self._name not in self._datasets.wanted()
+            self._is_over = self._cache.is_held(STARTING) or self._folder not in self._folders.wanted()
         return self._is_over
 
     def _arrived(self, here_bytes: int, total_bytes: int) -> None:
-        _copying[self._name] = here_bytes / total_bytes if total_bytes else 1.0
+        _copying[self._folder] = here_bytes / total_bytes if total_bytes else 1.0
 
 
 def copying_report() -> dict[str, Any]:
-    """For the node's report: what is being fetched ahead; nothing where nothing is."""
-    for name, share in [*_copying.items()]:
-        return {"copying": {"dataset": name, "share": round(share, 2)}}
+    """For the node's report: what is being fetched ahead, its name where it is a dataset; nothing where nothing is."""
+    for folder, share in [*_copying.items()]:
+        return {"copying": {"dataset": dataset_name(folder), "share": round(share, 2)}}
     return {}
 
 
-def datasets_want(folders: Sequence[str]) -> None:
-    """Have datasets fetched ahead, the first one first; on a node that sees the store they are there already.
+def folders_want(folders: Sequence[str]) -> None:
+    """Have folders fetched ahead, the first one first; on a node that sees the store they are there already.
 
-    Raises `ValueError` for what is no dataset, `OSError`.
+    Raises `ValueError` for what does not go ahead of a run, `OSError`.
     """
     depot = depot_here()
     if depot is not None:
-        Datasets(depot.cache.root).want([dataset_name(dataset_folder(folder)) for folder in folders])
+        Folders(depot.cache.root).want([ahead_folder(folder) for folder in folders])
 
 
 def ahead() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,15 +15,14 @@ from typing import Any, NamedTuple
 
 from worker.home import cache_dir, cache_limit_bytes, node_name, node_secret, portal_url
 from worker.plan import RunPaths, RunPlan
-from worker.telemetry.tail import open_below
 from worker.transfer.brought import Brought, Content
 from worker.transfer.cache import AHEAD, STARTING, Cache, CacheFull
-from worker.transfer.datasets import Datasets, dataset_name
 from worker.transfer.fetch import AWAY_LIMIT_S, PLAIN, Damaged, Manner, Source, tree_fetch
 from worker.transfer.fetches import fetch_note, fetches
+from worker.transfer.folders import Folders, dataset_name
 from worker.transfer.portal import Portal, PortalRefused, patiently
 from worker.transfer.signed import Signed
-from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder
+from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, JOB_FOLDER, Tree, dataset_folder, job_folder, tree_here
 from worker.trees import tree_remove
 
 LISTINGS_MAX = 3
@@ -72,12 +70,12 @@ class Depot:
 
     def content(self, folder: str, brought: Brought, stopped: Stop) -> Content:
         """A folder of the store as this cache has it, fetched if need be. Raises `TransferError`, `OSError`."""
-        listed, datasets = self._listed(folder, stopped), Datasets(self.cache.root)
+        listed, folders = self._listed(folder, stopped), Folders(self.cache.root)
         for left in reversed(range(LISTINGS_MAX)):
             try:
-                datasets.note(folder, listed.tree.digest)  # it is known on its way here already, and kept
+                folders.note(folder, listed.tree.digest)  # it is known on its way here already, and kept
                 found = self._content(folder, listed, brought, stopped)
-                datasets.note(folder, found.tree.digest)
+                folders.note(folder, found.tree.digest)
                 return found
             except (PortalRefused, Damaged):  # a file of the listing was changed, or removed, meanwhile
                 before, listed = listed, self._listed(folder, stopped)
@@ -148,7 +146,7 @@ class Depot:
         return place
 
     def _room_make(self, need_bytes: int, stopped: Stop) -> None:
-        kept = Datasets(self.cache.root).kept()
+        kept = Folders(self.cache.root).kept()
         try:
             self.cache.room_make(need_bytes, kept=kept, spare=self.manner.ahead)
         except CacheFull:
@@ -168,13 +166,31 @@ class Depot:
             if path.name not in wanted or not _is_same(paths.work, path.name, wanted[path.name].tree):
                 tree_remove(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         for name, (tree, addresses) in wanted.items():
-            if (paths.checkpoints / name).is_dir():
+            making, place = f"incoming/{tree.digest}", paths.checkpoints / name
+            if place.is_dir():
                 brought.cached_bytes += tree.bytes
                 continue
-            making = f"incoming/{tree.digest}"
             with self.cache.alone(making, stopped):
+                if self._came_ahead(tree, place, stopped):
+                    brought.cached_bytes += tree.bytes
+                    continue
                 made = self._fetch(Source(f"{base}/{name}", {}, addresses), tree, making, brought, stopped)
-                made.rename(paths.checkpoints / name)
+                made.rename(place)
+
+    def _came_ahead(self, tree: Tree, place: Path, stopped: Stop) -> bool:
+        """Give a job its checkpoint where it came ahead, and is as it came. Call with its `incoming/` locked alone.
+
+        It moves: the run may write there, and nobody else needs it.
+        """
+        content = f"contents/{tree.digest}"
+        if not (here := self.cache.path(content)).is_dir():
+            return False
+        if tree_here(self.cache.root, Path(content)) != tree:
+            self.cache.put_aside(tree.digest, here.stat().st_ino, [])
+            return False
+        with self.cache.alone(content, stopped), suppress(FileNotFoundError):
+            here.rename(place)
+        return place.is_dir()
 
     def program(self, folder: str, target: Path, brought: Brought, stopped: Stop) -> None:
         """Make `target` hold the program of a job folder of the store. Raises as `content`."""
@@ -237,27 +253,6 @@ def files_copy(source: Path, target: Path) -> None:
     draft.rename(target)
 
 
-def tree_here(root: Path, folder: Path, names: Sequence[str] | None = None) -> Tree | None:
-    """The flat folder `folder` below `root`, which ranks may write, as a tree; no link is followed.
-
-    Of the files `names`, else of all whose names do not begin with a dot (those are being made). None where it is none.
-    """
-    files = []
-    try:
-        if names is None:
-            names = sorted(path.name for path in (root / folder).iterdir() if not path.name.startswith("."))
-        for name in names:
-            fd = open_below(root, folder / name)
-            if fd is None:
-                return None
-            with os.fdopen(fd, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-                files.append({"name": name, "bytes": stream.tell(), "sha256": digest})
-        return Tree.from_list(files)
-    except (OSError, ValueError):
-        return None
-
-
 def _is_same(work: Path, name: str, tree: Tree) -> bool:
     return tree_here(work, Path("checkpoints") / name) == tree
 
@@ -281,7 +276,7 @@ def cache_report(**more: Any) -> dict[str, Any]:
     if depot is None:
         return {}
     used_bytes = _used_bytes(depot.cache.root, int(time.monotonic() // USE_FRESH_S))
-    datasets = Datasets(depot.cache.root).here()
+    datasets = Folders(depot.cache.root).datasets_here()
     told = {"used_bytes": used_bytes, "limit_bytes": depot.cache.limit_bytes, "datasets": datasets, **more}
     if past := fetches(depot.cache):
         told["fetches"] = past

@@ -20,10 +20,9 @@ from typing import Any
 from worker.events import Event, EventKind
 from worker.plan import RunPaths, RunPlan
 from worker.telemetry.tail import open_below
-from worker.transfer.depot import tree_here
 from worker.transfer.portal import Portal, PortalAway, PortalRefused, Stopped, TransferError, patiently
 from worker.transfer.signed import SIGNED_BYTES_MIN, BucketAway, Signed
-from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, TreeFile
+from worker.transfer.tree import CHECKPOINT_NAME, FILE_NAME, FILES_MAX, Tree, TreeFile, tree_here
 
 PIECE_BYTES = 8 << 20
 LOG_BYTES = 1 << 20

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from worker.telemetry.tail import open_below
 
 FILES_MAX = 500
 FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
@@ -20,6 +24,9 @@ CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 JOB_FOLDER = re.compile(rf"(?:jobs|inspections)/{_PART}|calibration/{_PART}/{_PART}")
 """Folders of the store that hold a `program/`."""
 DATASET_FOLDER = re.compile(r"datasets/[0-9a-f]{64}/packed")
+CHECKPOINT_FOLDER = re.compile(rf"jobs/{_PART}/work/checkpoints/{CHECKPOINT_NAME.pattern}")
+AHEAD_FOLDER = re.compile(rf"{DATASET_FOLDER.pattern}|jobs/{_PART}/program|{CHECKPOINT_FOLDER.pattern}")
+"""Folders of the store that go to a node while the job that needs them waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +87,39 @@ def dataset_folder(path: str) -> str:
     return _tail(path, DATASET_FOLDER)
 
 
+def ahead_folder(path: str) -> str:
+    """`jobs/<id>/program` and the like: the part of a path in control's store that may go ahead of a run.
+
+    Raises `ValueError`.
+    """
+    return _tail(path, AHEAD_FOLDER)
+
+
 def _tail(path: str, wanted: re.Pattern[str]) -> str:
     parts = Path(path).parts
-    for length in (2, 3):
+    for length in (2, 3, 5):
         tail = "/".join(parts[-length:])
         if wanted.fullmatch(tail):
             return tail
     raise ValueError(f"{path} is not a folder of the store that a node may ask for")
+
+
+def tree_here(root: Path, folder: Path, names: Sequence[str] | None = None) -> Tree | None:
+    """The flat folder `folder` below `root`, which ranks may write, as a tree; no link is followed.
+
+    Of the files `names`, else of all whose names do not begin with a dot (those are being made). None where it is none.
+    """
+    files = []
+    try:
+        if names is None:
+            names = sorted(path.name for path in (root / folder).iterdir() if not path.name.startswith("."))
+        for name in names:
+            fd = open_below(root, folder / name)
+            if fd is None:
+                return None
+            with os.fdopen(fd, "rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+                files.append({"name": name, "bytes": stream.tell(), "sha256": digest})
+        return Tree.from_list(files)
+    except (OSError, ValueError):
+        return None

@@ -29,7 +29,7 @@ def _tree(body: list[dict[str, object]]) -> Tree:
     try:
         return Tree.from_list(body)
     except ValueError as error:
-        raise Invalid(f"These are nott the files of a run: {error}.", field="files") from error
+        raise Invalid(f"These are not the files of a run: {error}.", field="files") from error
 
 
 def _rows(tree: Tree) -> list[dict[str, object]]:
@@ -38,14 +38,15 @@ def _rows(tree: Tree) -> list[dict[str, object]]:
     return [{**row, "url": addresses.get(row["name"], "")} for row in tree.to_list()]
 
 
-@router.get("/trees", response=TreeOut, exclude_defaults=True, summary="Files of a program or a packed dataset")
+@router.get("/trees", response=TreeOut, exclude_defaults=True, summary="Files of a program, dataset or checkpoint")
 def tree(request: HttpRequest, folder: str) -> TreeOut:
-    """Names, sizes and SHA-256, by which a node finds them in its cache. For joined nodes."""
+    """Names, sizes and SHA-256, by which a node finds them in its cache. For joined nodes; checkpoints only while their
+    job waits."""
     node_of(request)
     return TreeOut.model_validate({"files": _rows(trees.tree_get(folder))})
 
 
-@router.get("/files", summary="Bytes of a program or a packed dataset")
+@router.get("/files", summary="Bytes of a program, dataset or checkpoint")
 def file(request: HttpRequest, folder: str, name: str) -> HttpResponseBase:
     """One file of the folder; honours `Range`. For joined nodes."""
     node_of(request)

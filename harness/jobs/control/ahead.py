@@ -1,4 +1,5 @@
-"""Data go to the nodes on which waiting jobs are going to start while they wait: no device stands idle for them then.
+"""Data, program and checkpoints go to the nodes on which waiting jobs are going to start while they wait: no device
+stands idle for them then.
 
 A node keeps a wish for `AHEAD_S` and is told again as long as the job waits. Nothing hangs on it: what did not arrive,
 or went elsewhere, the attempt fetches itself.
@@ -14,17 +15,18 @@ from django.conf import settings
 from harness.broker import task_send
 from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import Facts
+from harness.jobs.models import Checkpoint, Job
 from harness.pool.services import node_queue
 from scheduler.placing.foreseen import foreseen
 from scheduler.types import Decision
-from worker.transfer.datasets import AHEAD_S
+from worker.transfer.folders import AHEAD_S
 
 SOON_S = 6 * 3600.0
 """A start that is expected later than that: until then much changes, and the room is of use to others."""
 NODES_MOST = 8
 """So many nodes fetch ahead at once: they share the portal's link with those whose runs start."""
 PER_NODE = 3
-"""So many datasets are kept for waiting jobs on one node."""
+"""For so many waiting jobs, with so many datasets, a node fetches ahead."""
 AGAIN_S, CHANGED_S = AHEAD_S / 5, 5.0
 """A node is told again after so long; of a change sooner, but not with each tick."""
 _told: dict[str, tuple[tuple[str, ...], float]] = {}
@@ -32,29 +34,75 @@ _told: dict[str, tuple[tuple[str, ...], float]] = {}
 
 
 def data_foreseen(facts: Facts, decisions: Sequence[Decision], starting: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Node with a cache -> datasets that it is to have, the most urgent first.
+    """Node with a cache -> folders of the store that it is to have, those of the most urgent job first.
 
     `decisions`: those over a part of the pool first; `starting`: jobs that have their devices.
     """
     places: dict[str, tuple[str, ...]] = {}
+    firsts: dict[str, str] = {}
     for made in decisions if facts.caches else ():
+        firsts |= {start.job_id: start.node for start in made.placements}
         for job_id, nodes in foreseen(facts.views, facts.pool, made, starting=starting).items():
             if _is_soon(facts, made, job_id):
                 places.setdefault(job_id, nodes)
-    wished: dict[str, list[str]] = {name: [] for name in facts.caches}
-    fetching: set[str] = set()
-    for job_id, nodes in places.items():
-        dataset = dataset_of(facts.jobs[job_id])
-        for node in nodes:
-            mine = wished.get(node)
-            if mine is None or dataset in mine or len(mine) >= PER_NODE:
-                continue
-            if dataset not in facts.caches[node].datasets:
-                if node not in fetching and len(fetching) >= NODES_MOST:
-                    continue
-                fetching.add(node)
+    return _Wishes(facts, firsts).made(places)
+
+
+class _Wishes:
+    """Who is to have what, with the limits above kept. `firsts`: node of the first rank of those that have a place."""
+
+    def __init__(self, facts: Facts, firsts: Mapping[str, str]) -> None:
+        self._facts, self._firsts = facts, firsts
+        self._datasets: dict[str, list[str]] = {name: [] for name in facts.caches}
+        self._jobs: dict[str, list[Job]] = {name: [] for name in facts.caches}
+        self._fetching: set[str] = set()
+
+    def made(self, places: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+        """Node -> folders."""
+        for job_id, nodes in places.items():
+            job = self._facts.jobs[job_id]
+            for node in nodes:
+                if node in self._jobs and self._has_dataset(node, dataset_of(job)) and len(self._jobs[node]) < PER_NODE:
+                    self._jobs[node].append(job)
+        saved = _saved({job.pk for jobs in self._jobs.values() for job in jobs})
+        return {node: tuple(self._folders(node, jobs, saved)) for node, jobs in self._jobs.items() if jobs}
+
+    def _has_dataset(self, node: str, dataset: str) -> bool:
+        """Whether it is, or can be made, one of those that a node is to have."""
+        mine = self._datasets[node]
+        if dataset not in mine:
+            is_here = dataset in self._facts.caches[node].datasets
+            if len(mine) >= PER_NODE or not (is_here or self._may_fetch(node)):
+                return False
             mine.append(dataset)
-    return {node: tuple(mine) for node, mine in wished.items() if mine}
+        return True
+
+    def _may_fetch(self, node: str) -> bool:
+        if node in self._fetching or len(self._fetching) < NODES_MOST:
+            self._fetching.add(node)
+            return True
+        return False
+
+    def _folders(self, node: str, jobs: Sequence[Job], saved: Mapping[str, Sequence[str]]) -> list[str]:
+        """Of the checkpoints a run's first node has need alone."""
+        store, found = settings.STORE, []
+        for job in jobs:
+            paths, is_first = store.job(job.pk), self._firsts.get(job.pk, node) == node
+            names = saved.get(job.pk, ()) if is_first else ()
+            found += [store.dataset(dataset_of(job)).packed, paths.program]
+            if names and self._may_fetch(node):
+                # the one that it continues from first
+                found += [paths.checkpoints / name for name in sorted(names, key=lambda name: name != job.resume_from)]
+        return [*dict.fromkeys(map(str, found))]
+
+
+def _saved(job_ids: Collection[str]) -> dict[str, list[str]]:
+    """Job -> the checkpoints that its next attempt is given, the one that is farthest on first."""
+    found: dict[str, list[str]] = {}
+    rows = Checkpoint.objects.filter(job_id__in=job_ids, removed_at=None).order_by("-step")
+    for job_id, name in rows.values_list("job_id", "name") if job_ids else ():
+        found.setdefault(job_id, []).append(name)
+    return found
 
 
 def _is_soon(facts: Facts, made: Decision, job_id: str) -> bool:
@@ -67,10 +115,9 @@ def data_send_ahead(wished: Mapping[str, tuple[str, ...]]) -> None:
     now_s = time.monotonic()
     for node in [node for node, (_, told_s) in _told.items() if now_s - told_s >= AGAIN_S]:
         del _told[node]
-    for node, datasets in wished.items():
+    for node, folders in wished.items():
         before, told_s = _told.get(node, ((), -AGAIN_S))
-        if now_s - told_s < CHANGED_S or before == datasets:
+        if now_s - told_s < CHANGED_S or before == folders:
             continue
-        folders = [str(settings.STORE.dataset(name).packed) for name in datasets]
-        if task_send("node.preload", [folders], queue=node_queue(node), expires_s=AGAIN_S):
-            _told[node] = (datasets, now_s)
+        if task_send("node.preload", [list(folders)], queue=node_queue(node), expires_s=AGAIN_S):
+            _told[node] = (folders, now_s)

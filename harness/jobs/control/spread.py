@@ -176,7 +176,7 @@ def verdict(ends: Sequence[NodeEnd]) -> tuple[Outcome, dict[str, Any] | None]:
     if own:
         return own[0].outcome, own[0].failure
     stalled = [end for end in bad if end.has_stalled]
-    if stalled:
+    if stalled and not any(end.is_cut for end in bad):
         return Outcome.FAILED, stalled[0].failure
     early = [end.node for end in ends if end.outcome == Outcome.SUCCEEDED]
     if bad and early:

@@ -30,7 +30,7 @@ from harness.jobs.options import (
 from harness.pool.caches import NodeCache, caches_get
 from harness.pool.models import Device, Node, NodeState, PoolSetting, Quota, Reservation
 from harness.pool.networks import networks_everywhere
-from harness.pool.selectors import span_problem
+from harness.pool.releases import gang_problem
 from harness.pool.services import pool_setting_get
 from scheduler import types
 from scheduler.backoff import MOST_S
@@ -216,8 +216,10 @@ def pool_view(now: datetime, setting: PoolSetting, holding: Sequence[Held]) -> P
             )
         )
     nodes = list(Node.objects.defer("description", "running", "check_result"))
+    apart = gang_problem(nodes, setting) if setting.span_nodes else ""
     view = PoolView(
-        spans_nodes=setting.span_nodes and not span_problem(nodes, setting.network_encryption),
+        spans_nodes=setting.span_nodes and not apart,
+        apart=apart,
         span_level=SandboxLevel.L3 if setting.ranks_apart and networks_everywhere() else SPAN_LEVEL,
         nodes=tuple(
             NodeView(

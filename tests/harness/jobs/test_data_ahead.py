@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from django.utils import timezone
 
 from harness.jobs.control import ahead
 from harness.jobs.control.tick import tick
-from harness.jobs.models import Job
+from harness.jobs.control.views import facts_read
+from harness.jobs.models import Checkpoint, Job
 from harness.pool.caches import caches_get
 from harness.pool.models import Node, PoolSetting
 from harness.pool.selectors import pool_overview
 from tests.harness.caches import cached_node
 from tests.harness.jobs.helpers import estimated, queue, run_now
-from worker.transfer.tree import dataset_folder
+from worker.transfer.tree import ahead_folder
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 
@@ -39,7 +42,7 @@ def cached_make(node_make):
 def preloads(tasks_sent):
     """(node, folders of the store) of each wish that was sent."""
     return [
-        (queue_name.removeprefix("node."), [dataset_folder(folder) for folder in args[0]])
+        (queue_name.removeprefix("node."), [ahead_folder(folder) for folder in args[0]])
         for name, args, queue_name in tasks_sent
         if name == "node.preload"
     ]
@@ -50,8 +53,12 @@ def waiting(job_make, **more):
     return queue(estimated(job_make(name="waiting"), counts=(2,), run_s=more.pop("run_s", 600.0), **more))
 
 
-def folder(dataset):
-    return f"datasets/{dataset.sha256}/packed"
+def needed(dataset, *jobs, saved=()):
+    """What the jobs need, in this order."""
+    found = [f"datasets/{dataset.sha256}/packed"]
+    for job in jobs:
+        found += [f"jobs/{job.pk}/program", *(f"jobs/{job.pk}/work/checkpoints/{name}" for name in saved)]
+    return found
 
 
 @pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
@@ -68,7 +75,7 @@ def test_the_node_that_comes_free_first_is_asked_for_the_data_of_who_waits_once(
     job = waiting(job_make)
     tick()
     job.refresh_from_db()
-    assert job.state == "queued" and preloads(tasks_sent) == [(sooner, [folder(dataset)])]
+    assert job.state == "queued" and preloads(tasks_sent) == [(sooner, needed(dataset, job))]
     tick()
     assert len(preloads(tasks_sent)) == 1
 
@@ -76,13 +83,13 @@ def test_the_node_that_comes_free_first_is_asked_for_the_data_of_who_waits_once(
 def test_a_message_is_repeated_as_long_as_the_job_waits(job_make, cached_make, dataset, tasks_sent, told):
     cached_make("node-1")
     run_now(estimated(job_make(), counts=(2,)))
-    waiting(job_make)
+    job = waiting(job_make)
     tick()
     (sent,) = preloads(tasks_sent)
     folders, told_s = told["node-1"]
     told["node-1"] = (folders, told_s - ahead.AGAIN_S)
     tick()
-    assert preloads(tasks_sent) == [sent, sent] == [("node-1", [folder(dataset)])] * 2
+    assert preloads(tasks_sent) == [sent, sent] == [("node-1", needed(dataset, job))] * 2
     Job.objects.filter(name="waiting").update(state="cancelled")
     told.clear()
     tick()
@@ -94,10 +101,9 @@ def test_a_change_is_told_soon_but_not_with_each_tick_and_a_dataset_of_several_j
 ):
     cached_make("node-1")
     run_now(estimated(job_make(), counts=(2,)))
-    for _ in range(2):
-        waiting(job_make)
+    jobs = [waiting(job_make) for _ in range(2)]
     tick()
-    assert preloads(tasks_sent) == [("node-1", [folder(dataset)])]
+    assert preloads(tasks_sent) == [("node-1", needed(dataset, *jobs))]
     now_s = told["node-1"][1]
     told["node-1"] = (("f" * 64,), now_s)
     tick()
@@ -146,13 +152,58 @@ def test_few_nodes_fetch_at_once_and_few_datasets_are_kept_on_each(
         Job.objects.filter(pk=job.pk).update(dataset_sha256=f"{number:064x}", queued_at=timezone.now())
     tick()
     ((_, folders),) = preloads(tasks_sent)
-    assert 1 <= len(folders) <= 2
+    assert 1 <= len([it for it in folders if it.startswith("datasets/")]) <= 2
+    assert 1 <= len([it for it in folders if it.endswith("/program")]) <= 2
     ahead._told.clear()
     for name in ("node-1", "node-2"):
         cached_make(name, datasets=[f"{number:064x}" for number in range(6)])
     tick()
     later = preloads(tasks_sent)[1:]
     assert {name for name, _ in later} == {"node-1", "node-2"}, "what is there already is kept there"
+
+
+def saved_make(job, *steps):
+    """The names of checkpoints that it has made, the newest one first."""
+    for step in steps:
+        Checkpoint.objects.create(job=job, name=f"step-{step:08d}", step=step, epoch=1.0, token=1)
+    return [f"step-{step:08d}" for step in sorted(steps, reverse=True)]
+
+
+def test_checkpoints_go_ahead_of_a_job_that_continues_the_one_it_continues_from_first(
+    job_make, cached_make, dataset, tasks_sent, monkeypatch
+):
+    cached_make("node-1")
+    run_now(estimated(job_make(), counts=(2,)))
+    job = waiting(job_make)
+    names = saved_make(job, 10, 30, 20)
+    Checkpoint.objects.create(job=job, name="step-00000005", step=5, epoch=1.0, removed_at=timezone.now())
+    tick()
+    assert preloads(tasks_sent) == [("node-1", needed(dataset, job, saved=names))]
+    Job.objects.filter(pk=job.pk).update(resume_from="step-00000010")
+    ahead._told.clear()
+    tick()
+    assert preloads(tasks_sent)[1:] == [("node-1", needed(dataset, job, saved=[names[2], *names[:2]]))]
+    monkeypatch.setattr(ahead, "NODES_MOST", 0)
+    cached_make("node-1", datasets=[dataset.sha256])
+    ahead._told.clear()
+    tick()
+    assert preloads(tasks_sent)[2:] == [("node-1", needed(dataset, job))], "those that fetch are few"
+
+
+def test_of_the_nodes_of_a_gang_the_first_alone_is_sent_the_checkpoints(
+    job_make, cached_make, dataset, tasks_sent, monkeypatch
+):
+    """As it is planned; the others read none."""
+    for name in ("node-1", "node-2"):
+        cached_make(name)
+        run_now(estimated(job_make(), counts=(2,)))
+    job = waiting(job_make)
+    names = saved_make(job, 10)
+    monkeypatch.setattr(ahead, "foreseen", lambda *_, **__: {job.pk: ("node-2", "node-1")})
+    start = SimpleNamespace(job_id=job.pk, node="node-2")
+    wished = ahead.data_foreseen(facts_read(), [SimpleNamespace(placements=[start], expected={})], ())
+    found = {node: [ahead_folder(folder) for folder in folders] for node, folders in wished.items()}
+    assert found == {"node-2": needed(dataset, job, saved=names), "node-1": needed(dataset, job)}
 
 
 @pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])

@@ -15,14 +15,16 @@ from harness.jobs.control import reconcile as module
 from harness.jobs.control.effects import events_apply
 from harness.jobs.control.hearing import HEARING_KEY
 from harness.jobs.control.reconcile import reconcile
-from harness.jobs.control.spread import spread_check
+from harness.jobs.control.spread import spread_check, verdict
 from harness.jobs.control.tick import start_send, tick
 from harness.jobs.models import Allocation, DeviceUse, JobAttempt, JobEvent, ResourceSample
+from harness.jobs.node_ends import NodeEnd
 from harness.jobs.timelines import use_rows, window_of
 from harness.pool.models import Device, Node
 from harness.pool.power import device_power
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import BROKEN, SUFFERED, event, place_now, queue, stops
+from worker.events import Outcome
 from worker.plan import RunPaths
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +48,47 @@ def wide(people, node_make):
 def attempt(wide, job_make):
     """A job of two ranks, placed."""
     return place_now(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
+
+
+def test_a_gang_waits_with_the_reason_while_its_nodes_have_different_releases(wide, job_make, node_make):
+    def release(node, name):
+        node_make(node, cpus=1, address=f"10.0.0.{node[-1]}", description={"release": name})
+
+    release("node-1", "0.3.0")
+    release("node-2", "0.2.0")
+    job = queue(job_make(resources={"device": "cpu", "count": 2}, mode="sync"))
+    assert tick() == 0
+    job.refresh_from_db()
+    assert job.state == "queued" and "need one release" in job.waiting_text
+    assert "node-2 with 0.2.0, node-1 with 0.3.0" in job.waiting_text
+    release("node-2", "")
+    tick()
+    job.refresh_from_db()
+    assert "node-2 with an older one" in job.waiting_text
+    release("node-2", "0.3.0")
+    assert tick() == 1
+
+
+def test_a_job_for_one_node_starts_whatever_the_others_have(wide, job_make, node_make):
+    node_make("node-1", cpus=1, address="10.0.0.1", description={"release": "0.3.0"})
+    place_now(job_make(resources={"device": "cpu", "count": 1}))
+
+
+STALLED = {"code": "stalled", "message": "the ranks wait for each other", "suffered": True}
+
+
+def test_nodes_that_answer_each_other_and_wait_are_a_deadlock_unless_one_of_them_was_cut_off():
+    def end(node, outcome, **words):
+        return NodeEnd(node=node, outcome=Outcome(outcome), failure={**SUFFERED, **words} if words else None)
+
+    waits = end("node-1", "failed", **STALLED)
+    assert verdict([waits, end("node-2", "failed", **STALLED)]) == (Outcome.FAILED, STALLED)
+    assert verdict([waits, end("node-2", "cancelled")]) == (Outcome.FAILED, STALLED)
+    assert verdict([end("node-2", "lost", code="rank_killed"), waits])[0] == Outcome.FAILED
+    outcome, failure = verdict([waits, end("node-2", "lost", code="rank_killed", cut=True)])
+    assert outcome == Outcome.LOST and "was cut" in failure["message"]
+    own = NodeEnd(node="node-2", outcome=Outcome.FAILED, failure=BROKEN)
+    assert verdict([waits, own]) == (Outcome.FAILED, BROKEN)
 
 
 def ended(attempt, node, outcome, failure=None):

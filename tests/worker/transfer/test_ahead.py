@@ -16,15 +16,15 @@ from tests.worker.transfer.conftest import FileServer
 from worker.plan import RunPaths
 from worker.tasks import preload
 from worker.transfer import ahead
-from worker.transfer.ahead import Ahead, copying_report, datasets_want
+from worker.transfer.ahead import Ahead, copying_report, folders_want
 from worker.transfer.brought import Brought
 from worker.transfer.cache import STARTING, Cache, CacheFull, Hold
-from worker.transfer.datasets import AHEAD_S, Datasets
 from worker.transfer.depot import Depot, cache_report
-from worker.transfer.portal import Stopped
+from worker.transfer.folders import AHEAD_S, Folders
+from worker.transfer.portal import PortalRefused, Stopped
 
 NAME, OTHER = "a" * 64, "b" * 64
-FOLDER = f"datasets/{NAME}/packed"
+FOLDER, OTHER_FOLDER = f"datasets/{NAME}/packed", f"datasets/{OTHER}/packed"
 CHUNK = 1 << 16
 
 
@@ -41,8 +41,8 @@ def depot(server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def datasets(depot: Depot) -> Datasets:
-    return Datasets(depot.cache.root)
+def folders(depot: Depot) -> Folders:
+    return Folders(depot.cache.root)
 
 
 def age(depot: Depot, s: float) -> None:
@@ -65,12 +65,12 @@ class Interrupted(Ahead):
 
 
 def test_what_a_waiting_job_needs_is_here_before_its_run_which_fetches_nothing(
-    server: FileServer, depot: Depot, datasets: Datasets
+    server: FileServer, depot: Depot, folders: Folders
 ) -> None:
     preload([f"/var/lib/dlh/store/{FOLDER}"])
     preload([f"/var/lib/dlh/store/{FOLDER}"])
     work = Ahead(depot)
-    assert not datasets.here() and work.step() and not work.step()
+    assert not folders.datasets_here() and work.step() and not work.step()
     assert cache_report(**copying_report())["cache"]["datasets"] == [NAME] and not copying_report()
     sent = server.sent_bytes
     brought = Brought()
@@ -79,23 +79,64 @@ def test_what_a_waiting_job_needs_is_here_before_its_run_which_fetches_nothing(
     assert (brought.fetched_bytes, server.sent_bytes) == (0, sent) and sent == server.tree.bytes
 
 
-def test_a_run_that_starts_comes_first_and_what_has_arrived_is_not_fetched_again(
-    server: FileServer, depot: Depot, datasets: Datasets
+@pytest.mark.parametrize("folder", ["jobs/j1/program", "jobs/j1/work/checkpoints/step-00000010"])
+def test_a_program_and_a_checkpoint_come_ahead_stay_while_they_are_wanted_and_are_told_to_nobody(
+    server: FileServer, depot: Depot, folders: Folders, folder: str
 ) -> None:
-    datasets.want([NAME])
+    preload([f"/var/lib/dlh/store/{folder}"])
+    assert folders.wanted() == [folder] and not folders.has(folder)
+    assert Ahead(depot).step() and not Ahead(depot).step() and folders.has(folder)
+    assert folders.kept() == {server.tree.digest} and folders.datasets_here() == []
+    folders.forget(folder)
+    assert not folders.kept() and depot.cache.contents() == {server.tree.digest}
+    assert folders.datasets_here() == [] and not list((depot.cache.root / "datasets").iterdir())
+    age(depot, 100.0)
+    assert depot.cache.room_make(10 * CHUNK) > 4 * CHUNK, "it goes as other contents do"
+
+
+def test_a_checkpoint_that_the_job_has_here_is_not_fetched_ahead(depot: Depot, folders: Folders) -> None:
+    folder = "jobs/j1/work/checkpoints/step-00000010"
+    (depot.cache.root / folder).mkdir(parents=True)
+    folders.want([folder])
+    assert folders.has(folder) and not Ahead(depot).step()
+
+
+def test_what_the_portal_gives_no_more_is_not_asked_for_again(
+    server: FileServer, depot: Depot, folders: Folders
+) -> None:
+    folders.want(["jobs/j1/work/checkpoints/step-00000010", FOLDER])
+    refusals = [404]
+    real = Depot._listed
+
+    def listed(depot: Depot, folder: str, stopped: object) -> object:
+        if refusals:
+            raise PortalRefused(refusals.pop(), "not_found", "There is no such file.", None)
+        return real(depot, folder, stopped)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Depot, "_listed", listed)
+        work = Ahead(depot)
+        assert not work.step() and folders.wanted() == [FOLDER]
+        assert work.step() and folders.datasets_here() == [NAME]
+
+
+def test_a_run_that_starts_comes_first_and_what_has_arrived_is_not_fetched_again(
+    server: FileServer, depot: Depot, folders: Folders
+) -> None:
+    folders.want([FOLDER])
     work = Interrupted(depot)
-    assert not work.step() and work.hold is not None and not datasets.here()
+    assert not work.step() and work.hold is not None and not folders.datasets_here()
     assert 0 < work.shares[-1] < 1 and not copying_report()
     asked = len(server.asked)
     assert not work.step() and len(server.asked) == asked, "nothing begins while a run starts"
     brought = Brought()
     depot.content(FOLDER, brought, lambda: False)  # the run's own: it waits for nothing
-    assert 0 < brought.fetched_bytes < server.tree.bytes and datasets.here() == [NAME]
+    assert 0 < brought.fetched_bytes < server.tree.bytes and folders.datasets_here() == [NAME]
     work.hold.release()
 
 
 def test_a_run_makes_itself_known_while_its_files_come_and_not_after(
-    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+    depot: Depot, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
     monkeypatch.setattr(Depot, "program", lambda *_: seen.append(depot.cache.is_held(STARTING)))
@@ -112,28 +153,28 @@ def test_a_run_makes_itself_known_while_its_files_come_and_not_after(
     assert not depot.cache.is_held(STARTING)
 
 
-def test_a_wish_ends_by_itself_and_with_it_the_fetch(depot: Depot, datasets: Datasets) -> None:
-    datasets.want([NAME, "../../etc", OTHER])
-    assert datasets.wanted() == [NAME, OTHER]
-    datasets.want([OTHER, NAME])
-    assert datasets.wanted() == [OTHER, NAME]
+def test_a_wish_ends_by_itself_and_with_it_the_fetch(depot: Depot, folders: Folders) -> None:
+    folders.want([FOLDER, "../../etc", OTHER_FOLDER])
+    assert folders.wanted() == [FOLDER, OTHER_FOLDER]
+    folders.want([OTHER_FOLDER, FOLDER])
+    assert folders.wanted() == [OTHER_FOLDER, FOLDER]
     mark = depot.cache.root / "ahead" / OTHER
     for end_s in (time.time() - 1.0, time.time() + 2 * AHEAD_S):  # over; from before the clock was set back
         mark.touch()
         os.utime(mark, (end_s, end_s))
-        assert datasets.wanted() == [NAME] and not mark.exists()
+        assert folders.wanted() == [FOLDER] and not mark.exists()
 
     class Unwanted(Ahead):
         def _arrived(self, here_bytes: int, total_bytes: int) -> None:
             (depot.cache.root / "ahead" / NAME).unlink(missing_ok=True)
 
-    assert not Unwanted(depot).step() and not datasets.here()
+    assert not Unwanted(depot).step() and not folders.datasets_here()
 
 
 def test_what_waits_for_its_job_outlives_other_contents_but_no_run_fails_for_it(
-    server: FileServer, depot: Depot, datasets: Datasets
+    server: FileServer, depot: Depot, folders: Folders
 ) -> None:
-    datasets.want([NAME])
+    folders.want([FOLDER])
     assert Ahead(depot).step()
     digest = server.tree.digest
     for name in ("new", "newer"):
@@ -142,7 +183,7 @@ def test_what_waits_for_its_job_outlives_other_contents_but_no_run_fails_for_it(
         depot.cache.hold(f"contents/{name}").release()
     age(depot, 100.0)
     os.utime(depot.cache.root / "locks" / f"contents-{digest}", (1.0, 1.0))  # unused for longest, by far
-    kept = datasets.kept()
+    kept = folders.kept()
     assert kept == {digest}
     assert depot.cache.room_make(3 * CHUNK, kept=kept) == 2 * CHUNK
     assert digest in depot.cache.contents(), "a run takes the room of others first"
@@ -150,18 +191,18 @@ def test_what_waits_for_its_job_outlives_other_contents_but_no_run_fails_for_it(
     assert depot.cache.contents() == {digest}
     with pytest.raises(CacheFull):
         depot.cache.room_make(8 * CHUNK, kept=kept, spare=True)
-    assert datasets.here() == [NAME]
+    assert folders.datasets_here() == [NAME]
     depot.cache.hold(f"contents/{digest}").release()  # used a moment ago: a run has room all the same
-    assert depot.cache.room_make(8 * CHUNK, kept=kept) > 4 * CHUNK and not datasets.here()
+    assert depot.cache.room_make(8 * CHUNK, kept=kept) > 4 * CHUNK and not folders.datasets_here()
 
 
 def test_what_has_no_room_is_tried_again_later_and_keeps_nobody_else_waiting(
-    server: FileServer, depot: Depot, datasets: Datasets
+    server: FileServer, depot: Depot, folders: Folders
 ) -> None:
     hold = depot.cache.hold("contents/used")
     depot.cache.path("contents/used").mkdir(parents=True)
     (depot.cache.path("contents/used") / "file").write_bytes(bytes(8 * CHUNK))
-    datasets.want([NAME])
+    folders.want([FOLDER])
     now_s = [0.0]
     work = Ahead(depot, lambda: now_s[0])
     assert not work.step() and depot.cache.contents() == {"used"}
@@ -169,14 +210,14 @@ def test_what_has_no_room_is_tried_again_later_and_keeps_nobody_else_waiting(
     age(depot, 100.0)
     assert not work.step(), "not at once"
     now_s[0] += ahead.AGAIN_S
-    assert work.step() and datasets.here() == [NAME]
+    assert work.step() and folders.datasets_here() == [NAME]
 
 
 def test_a_run_gets_the_room_of_what_is_fetched_ahead_just_then(
-    server: FileServer, depot: Depot, datasets: Datasets
+    server: FileServer, depot: Depot, folders: Folders
 ) -> None:
     server.files["train.parquet"] = os.urandom(6 * CHUNK)
-    datasets.want([NAME])
+    folders.want([FOLDER])
     stopped = threading.Event()
 
     class Slow(Ahead):
@@ -203,92 +244,92 @@ def test_a_run_gets_the_room_of_what_is_fetched_ahead_just_then(
         depot._room_make(8 * CHUNK, lambda: True)
 
 
-def test_one_whose_hash_is_wrong_does_not_count_as_here(server: FileServer, depot: Depot, datasets: Datasets) -> None:
+def test_one_whose_hash_is_wrong_does_not_count_as_here(server: FileServer, depot: Depot, folders: Folders) -> None:
     server.damage = {"!train.parquet"}
     listing = server.tree
-    datasets.want([NAME])
-    assert not Ahead(depot).step() and not datasets.here()
+    folders.want([FOLDER])
+    assert not Ahead(depot).step() and not folders.datasets_here()
     server.damage = set()
     assert Ahead(depot).step() and depot.cache.contents() == {listing.digest}
 
 
-def test_a_note_of_what_has_gone_is_forgotten(depot: Depot, datasets: Datasets) -> None:
+def test_a_note_of_what_has_gone_is_forgotten(depot: Depot, folders: Folders) -> None:
     brought = Brought()
     depot.content(FOLDER, brought, lambda: False)
     brought.release()
-    assert datasets.here() == [NAME]
+    assert folders.datasets_here() == [NAME]
     age(depot, 100.0)
     depot.cache.room_make(10 * CHUNK)
-    assert datasets.here() == [] and not list((depot.cache.root / "datasets").iterdir())
+    assert folders.datasets_here() == [] and not list((depot.cache.root / "datasets").iterdir())
 
 
 def test_notes_that_cannot_be_read_or_removed_keep_no_node_from_reporting(
-    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+    depot: Depot, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, "the disk can only be read")
 
-    datasets.note(FOLDER, "c" * 64)
-    datasets.want([OTHER])
+    folders.note(FOLDER, "c" * 64)
+    folders.want([OTHER_FOLDER])
     spoilt = depot.cache.root / "datasets" / OTHER
     spoilt.write_bytes(b"\xff\xfe")
     os.utime(depot.cache.root / "ahead" / OTHER, (1.0, 1.0))
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", refuse)
-        assert cache_report()["cache"]["datasets"] == [] and not datasets.wanted()
-    assert datasets.here() == [] and not spoilt.exists()
+        assert cache_report()["cache"]["datasets"] == [] and not folders.wanted()
+    assert folders.datasets_here() == [] and not spoilt.exists()
 
 
 def test_a_note_for_which_the_disk_has_no_room_leaves_nothing(
-    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+    depot: Depot, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, text: str) -> None:
         path.touch()
         raise OSError(errno.ENOSPC, "the disk is full")
 
     monkeypatch.setattr(Path, "write_text", full)
-    datasets.note(FOLDER, "c" * 64)
+    folders.note(FOLDER, "c" * 64)
     assert not list((depot.cache.root / "datasets").iterdir())
 
 
 def test_of_many_datasets_those_that_were_used_last_are_told(
-    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+    depot: Depot, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.transfer.datasets.TOLD_MAX", 2)
+    monkeypatch.setattr("worker.transfer.folders.TOLD_MAX", 2)
     names = [letter * 64 for letter in "bca"]
     for age_s, name in enumerate(names):
         depot.cache.path(f"contents/{name}").mkdir(parents=True)
-        datasets.note(f"datasets/{name}/packed", name)
+        folders.note(f"datasets/{name}/packed", name)
         os.utime(depot.cache.root / "datasets" / name, (1e9 - age_s, 1e9 - age_s))
-    assert datasets.here() == names[:2]
+    assert folders.datasets_here() == names[:2]
 
 
-def test_a_wish_is_whole_from_its_first_moment_on(datasets: Datasets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wish_is_whole_from_its_first_moment_on(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     utime = os.utime
 
     def looked_at(path: Path, times: tuple[float, float]) -> None:
         """Another thread looks through the wishes just then."""
-        datasets.wanted()
+        folders.wanted()
         utime(path, times)
 
-    monkeypatch.setattr("worker.transfer.datasets.os.utime", looked_at)
-    datasets.want([NAME, OTHER])
-    assert datasets.wanted() == [NAME, OTHER]
+    monkeypatch.setattr("worker.transfer.folders.os.utime", looked_at)
+    folders.want([FOLDER, OTHER_FOLDER])
+    assert folders.wanted() == [FOLDER, OTHER_FOLDER]
 
 
 def test_nothing_is_fetched_ahead_into_the_last_tenth_of_a_disk(
-    server: FileServer, depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+    server: FileServer, depot: Depot, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     free_bytes = [10 * CHUNK]
     monkeypatch.setattr(
         "worker.transfer.cache.shutil.disk_usage", lambda _: SimpleNamespace(total=100 * CHUNK, free=free_bytes[0])
     )
-    datasets.want([NAME])
+    folders.want([FOLDER])
     now_s = [0.0]
     work = Ahead(depot, lambda: now_s[0])
     assert not work.step() and not server.asked
     now_s[0], free_bytes[0] = ahead.AGAIN_S, 15 * CHUNK
-    assert work.step() and datasets.here() == [NAME]
+    assert work.step() and folders.datasets_here() == [NAME]
 
 
 def test_a_run_that_cannot_say_that_it_starts_holds_nothing(depot: Depot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,11 +348,11 @@ def test_a_run_that_cannot_say_that_it_starts_holds_nothing(depot: Depot, monkey
 
 
 def test_a_node_that_sees_the_store_fetches_nothing_and_a_folder_that_is_no_dataset_is_refused(
-    depot: Depot, datasets: Datasets, monkeypatch: pytest.MonkeyPatch
+    depot: Depot, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ValueError, match="not a folder"):
-        datasets_want(["/etc/passwd"])
+        folders_want(["/etc/passwd"])
     monkeypatch.setattr(ahead, "depot_here", lambda: None)
-    datasets_want([FOLDER])
+    folders_want([FOLDER])
     ahead.ahead()  # ends at once
-    assert not datasets.wanted()
+    assert not folders.wanted()

@@ -12,6 +12,7 @@ from torch import nn
 
 from tests.worker.runtime import samples
 from tests.worker.runtime.pipeline.test_stage import assert_close, run
+from tests.worker.runtime.ranks import Ranks, events
 from tests.worker.runtime.test_resume import assert_same
 from worker.runtime.pipeline.blocks import Chain
 from worker.runtime.pipeline.costs import piece_s
@@ -74,6 +75,31 @@ def test_a_run_that_goes_on_is_cut_as_it_was_until_its_devices_are_others(progra
     assert (work / "pipeline.json").read_bytes() == kept
     run(program, 2, work, "--epochs", "4")
     assert ends(work)[0] < LAYERS + 1, "alike now"
+
+
+def cut_for(work: Path, needed: list[float], before: list[float]) -> None:
+    """The run was on devices where its stages took, and had, so many bytes."""
+    file = work / "pipeline.json"
+    body = json.loads(file.read_text())
+    body["plan"]["stage_bytes"], body["rooms"] = needed, before
+    file.write_text(json.dumps(body))
+
+
+def test_a_run_that_goes_on_with_less_memory_is_cut_anew_or_told_what_it_lacks(program: Path, tmp_path: Path) -> None:
+    work, huge = tmp_path / "work", 1e15
+    run(program, 2, work)
+    cut_for(work, [huge, huge], [2 * huge, 2 * huge])
+    ranks = run(program, 2, work, "--epochs", "3")
+    assert "stage 1 took about" in ranks.log() and "cut anew" in ranks.log()
+    assert max(json.loads((work / "pipeline.json").read_text())["plan"]["stage_bytes"]) < huge
+    cut_for(work, [huge, huge], [2 * huge, 2 * huge])
+    kept = (work / "pipeline.json").read_bytes()
+    poor = Ranks(program, 2, backend="torch", arguments=("--epochs", "4"), DLH_WORK=str(work), DLH_MEMORY_BYTES="1")
+    assert 0 not in poor.wait()
+    told = [event["data"] for event in events(work, 0) if event["kind"] == "error"]
+    assert told[-1]["code"] == "out_of_memory" and "less memory than it had" in told[-1]["message"]
+    assert "resources.memory_gib" in told[-1]["hint"]
+    assert (work / "pipeline.json").read_bytes() == kept
 
 
 @pytest.mark.parametrize("number", [0, 2])

@@ -1,7 +1,7 @@
-"""Datasets of a node's cache by their names at control, the SHA-256 of what was uploaded: which ones are here, and
-which ones jobs that still wait are going to need.
+"""Folders of the store whose contents are in a node's cache, and those that jobs which still wait are going to need:
+packed datasets, known by the SHA-256 of what was uploaded, programs and checkpoints.
 
-A content is named by its own files, so that name and content are noted together as soon as the portal has told them.
+A content is named by its own files, so that folder and content are noted together as soon as the portal has told them.
 A wish is a file whose time of change is when it ends: it needs no process, and a later one replaces it.
 """
 
@@ -15,62 +15,77 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from worker.transfer.tree import AHEAD_FOLDER, CHECKPOINT_FOLDER
+
 AHEAD_S = 600.0
 """So long a wish holds. Control repeats it as long as the job waits; a place that is foreseen now and then stays."""
 TOLD_MAX = 100
 """So many of the datasets that are here are told to control, those that were used last."""
-_NAME = re.compile(r"[0-9a-f]{64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def dataset_name(folder: str) -> str:
     """The dataset of `datasets/<sha256>/packed`; empty for another folder."""
     parts = folder.split("/")
-    return parts[1] if len(parts) == 3 and parts[0] == "datasets" and _NAME.fullmatch(parts[1]) else ""
+    return parts[1] if len(parts) == 3 and parts[0] == "datasets" and _SHA256.fullmatch(parts[1]) else ""
 
 
-class Datasets:
+def _name(folder: str) -> str:
+    """Of the file that stands for a folder: a dataset's is its own. Empty for what is not fetched ahead."""
+    return dataset_name(folder) or (folder.replace("/", ":") if AHEAD_FOLDER.fullmatch(folder) else "")
+
+
+def _folder(name: str) -> str:
+    """Inverse of `_name`; anything for another file."""
+    return name.replace(":", "/") if ":" in name else f"datasets/{name}/packed"
+
+
+class Folders:
     """Notes below the cache's folder `root`."""
 
     def __init__(self, root: Path) -> None:
-        self._contents, self._incoming = root / "contents", root / "incoming"
+        self._root, self._contents, self._incoming = root, root / "contents", root / "incoming"
         self._known, self._ahead = root / "datasets", root / "ahead"
 
     def note(self, folder: str, digest: str) -> None:
-        """The folder of a dataset has this content, and is used now."""
-        if name := dataset_name(folder):
-            with suppress(OSError):  # it costs a preference of the scheduler
+        """This folder has this content, and is used now. What is no dataset is noted only while it is wanted."""
+        name = _name(folder)
+        if name and (dataset_name(folder) or (self._ahead / name).exists()):
+            with suppress(OSError):  # it costs a preference of the scheduler, or a fetch ahead
                 _put(self._known / name, digest)
 
-    def here(self) -> list[str]:
+    def datasets_here(self) -> list[str]:
         """Names of those whose content lies here whole, the ones that were used last first."""
         times = {}
         for path in _files(self._known):
-            if self.has(path.name):
-                times[path.name] = _changed_s(path)
-            elif not self._is_coming(path.name):
+            name, is_here = dataset_name(_folder(path.name)), self._is_below(path.name, self._contents)
+            is_of_use = name or (self._ahead / path.name).exists()
+            if not is_of_use or not (is_here or self._is_below(path.name, self._incoming)):
                 _drop(path)
+            elif name and is_here:
+                times[name] = _changed_s(path)
         return sorted(times, key=lambda name: (-times[name], name))[:TOLD_MAX]
 
-    def has(self, name: str) -> bool:
-        """Whether all of it is here."""
-        digest = self._digest(name)
-        return bool(digest) and (self._contents / digest).is_dir()
+    def has(self, folder: str) -> bool:
+        """Whether all of it is here; of a checkpoint also where its job has it as its own."""
+        is_own = bool(CHECKPOINT_FOLDER.fullmatch(folder)) and (self._root / folder).is_dir()
+        return is_own or self._is_below(_name(folder), self._contents)
 
-    def _is_coming(self, name: str) -> bool:
+    def _is_below(self, name: str, parent: Path) -> bool:
         digest = self._digest(name)
-        return bool(digest) and (self._incoming / digest).is_dir()
+        return bool(digest) and (parent / digest).is_dir()
 
     def _digest(self, name: str) -> str:
         try:
             digest = (self._known / name).read_text(errors="replace")
         except OSError:
             return ""
-        return digest if _NAME.fullmatch(digest) else ""
+        return digest if _SHA256.fullmatch(digest) else ""
 
-    def want(self, names: Sequence[str]) -> None:
+    def want(self, folders: Sequence[str]) -> None:
         """Jobs that wait are going to need these, the first one first. Raises `OSError`."""
         end_s = time.time() + AHEAD_S
-        for number, name in enumerate(name for name in names if _NAME.fullmatch(name)):
+        for number, name in enumerate(filter(None, map(_name, folders))):
             _put(self._ahead / name, "", changed_s=end_s - number * 1e-3)
 
     def wanted(self) -> list[str]:
@@ -82,11 +97,15 @@ class Datasets:
             if not now_s < end_s <= now_s + AHEAD_S + 1.0:
                 _drop(path)
         alive = [path for path, end_s in ends.items() if now_s < end_s <= now_s + AHEAD_S + 1.0]
-        return [path.name for path in sorted(alive, key=lambda path: -ends[path])]
+        return [_folder(path.name) for path in sorted(alive, key=lambda path: -ends[path])]
+
+    def forget(self, folder: str) -> None:
+        """It is not wanted any more, unless control says so again."""
+        _drop(self._ahead / _name(folder))
 
     def kept(self) -> frozenset[str]:
         """Digests of the contents that are wanted, here or on their way."""
-        return frozenset(digest for name in self.wanted() if (digest := self._digest(name)))
+        return frozenset(digest for folder in self.wanted() if (digest := self._digest(_name(folder))))
 
 
 def _put(path: Path, text: str, *, changed_s: float | None = None) -> None:
@@ -111,7 +130,7 @@ def _drop(path: Path) -> None:
 
 def _files(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+        return [path for path in folder.iterdir() if AHEAD_FOLDER.fullmatch(_folder(path.name))]
     except OSError:
         return []
 
