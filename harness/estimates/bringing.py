@@ -40,12 +40,14 @@ def with_bringing(row: OfferRow, ways: tuple[Candidate, ...], groups: Sequence[D
 
     def brought(way: Candidate) -> Candidate:
         nodes = [way.promised.node] if way.promised and way.promised.node else places.of(way)
-        found = {node: data.to_s(node) for node in nodes}
+        found = {node: data.to(node) for node in nodes}
         longest = max(found, key=lambda node: (found[node], node), default="")
-        if not found.get(longest):
+        if not found or not found[longest].mid_s:
             return way
+        soonest = min(found.values())
         bringing = Bringing(
-            seconds=found[longest], least_s=min(found.values()), node=longest, basis=known.basis(longest),
+            seconds=found[longest].mid_s, high_s=max(one.high_s for one in found.values()), least_s=soonest.mid_s,
+            low_s=min(one.low_s for one in found.values()), node=longest, basis=known.basis(longest),
             size_bytes=round(data.size_bytes * (1.0 - data.arrived.get(longest, 0.0))),
         )  # fmt: skip
         return replace(way, bringing=bringing)

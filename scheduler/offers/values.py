@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from scheduler.data_way import HERE, Travel
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
 from scheduler.offers.bringing import Bringing
 from scheduler.rates.worth import NOTHING, RangeCost
@@ -120,7 +121,7 @@ class Promisable(NamedTuple):
     start_s: float
     end_s: float
     """Upper end, by which it is held against the deadline."""
-    data_s: float = 0.0
+    data: Travel = HERE
     """Of which its data are on their way there."""
     node: str = ""
     """Where that is; empty: of several nodes it is not decided which."""
@@ -208,7 +209,8 @@ class OfferLine:
         """Probability that it ends by then, where it starts when its devices are expected to be free."""
         if self.start_s is None:
             return 0.0
-        return self.estimate.run_s.chance(deadline_s - self.start_s - self.bringing.seconds)
+        whole_s = self.estimate.run_s.plus(self.bringing.way.range_s)
+        return whole_s.chance(deadline_s - self.start_s)
 
 
 def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferLine | None:

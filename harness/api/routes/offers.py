@@ -167,8 +167,8 @@ def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
 def _data(line: OfferLine) -> dict[str, Any]:
     found = line.bringing
     return {
-        "data_s": found.seconds, "data_bytes": found.size_bytes, "data_node": found.node, "data_basis": found.basis,
-        "data_words": bringing_words(found),
+        "data_s": found.seconds, "data_high_s": found.high_s, "data_bytes": found.size_bytes, "data_node": found.node,
+        "data_basis": found.basis, "data_words": bringing_words(found),
     }  # fmt: skip
 
 

@@ -124,12 +124,13 @@ class LineOut(Schema):
         description="To bring the data to a node that does not have them, before the run: in the finish, not in the "
         "time of the run. 0: they are there."
     )
+    data_high_s: float = Field(description="Upper end of that, which `finish_high` counts.")
     data_bytes: int = Field(description="So much is brought.")
     data_node: str = Field(description="To there; of several that it may be the one where it takes longest.")
     data_basis: str | None = Field(
         description="`measured` at former fetches of that node, or `assumed` (the pool's `data_mib_per_s`)."
     )
-    data_words: str = Field(examples=["2 min to bring 3.1 GiB to node b (measured)"])
+    data_words: str = Field(examples=["up to 3 min, likely 2 min, to bring 3.1 GiB to node b (measured)"])
     time_basis: str = Field(description="`measured`, `modelled` or `assumed`.")
     memory_basis: str
     energy_basis: str
