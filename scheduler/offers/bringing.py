@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduler.data_way import Travel
-from scheduler.estimation.values import Basis
+from scheduler.estimation.values import Basis, Interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,21 @@ class Bringing:
     """To which it takes `seconds`, the longest."""
     basis: Basis | None = None
     """Of the rate: measured at former fetches of that node, else assumed; None: nothing is brought."""
+    idle_w: float = 0.0
+    """Of all devices of the way while they are held for the run and do nothing (a data sheet's, or an admin's)."""
+    likely_s: float = 0.0
+    """Middle of what is left of it once they are held, where it may be sent ahead."""
 
     @property
     def way(self) -> Travel:
         """To `node`."""
         return Travel(self.seconds, self.high_s)
+
+    @property
+    def held_j(self) -> Interval:
+        """What the devices draw meanwhile: a job that holds them is charged for it."""
+        ends_s = (min(self.low_s, self.likely_s), self.likely_s, max(self.high_s, self.likely_s))
+        return Interval(low=ends_s[0], mid=ends_s[1], high=ends_s[2]).scaled(self.idle_w)
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Bringing:

@@ -154,6 +154,8 @@ def finish_told_s(earliest_s: float) -> float:
     return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
 
 
+NOTABLE_SHARE = 0.05
+"""Of the energy: less of what is assumed makes no figure an assumed one."""
 LEAST_CHANCE = 0.05
 """A deadline that is less probable to be kept is not worth a try."""
 
@@ -185,10 +187,15 @@ class OfferLine:
 
     @property
     def energy_j(self) -> Interval:
-        """Of the run, and of the range test before it."""
-        run = self.estimate.energy_j
-        ends = (run.low + self.before_j, run.mid + self.before_j, run.high + self.before_j)
-        return Interval(low=ends[0], mid=ends[1], high=ends[2], level=run.level)
+        """Of the run, of the range test before it, and of devices that wait for its data."""
+        before = Interval(low=self.before_j, mid=self.before_j, high=self.before_j)
+        return self.estimate.energy_j.plus(before).plus(self.bringing.held_j)
+
+    @property
+    def energy_basis(self) -> Basis:
+        """Of `energy_j`: what devices draw that do nothing is assumed."""
+        idle = self.bringing.held_j.mid > NOTABLE_SHARE * self.energy_j.mid
+        return Basis.ASSUMED if idle else self.estimate.energy_basis
 
     @property
     def feasible(self) -> bool:

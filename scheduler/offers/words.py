@@ -97,7 +97,7 @@ def energy_told(line: OfferLine, *, beside_j: float = 0.0) -> str:
     """`about 44.7 J (assumed)`: never without what it rests on."""
     energy_j = line.energy_j
     words = energy_words(energy_j.mid, beside_j=max(beside_j, energy_j.high))
-    return f"about {words} ({line.estimate.energy_basis})"
+    return f"about {words} ({line.energy_basis})"
 
 
 def chance_words(chance: float) -> str:

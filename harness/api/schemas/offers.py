@@ -118,7 +118,9 @@ class LineOut(Schema):
     peak_bytes: IntervalOut = Field(description="Of one rank, above an idle process.")
     memory_limit_bytes: int = Field(description="What a rank gets there.")
     power_w: float = Field(description="All devices while it runs, their idle share included.")
-    energy_j: IntervalOut = Field(description="Of the run, and of the range test before it.")
+    energy_j: IntervalOut = Field(
+        description="Of the run, of the range test before it, and of devices that wait for the data."
+    )
     test_s: float = Field(description="Of a range test that finds the learning rate before the run; 0: there is none.")
     data_s: float = Field(
         description="To bring the data to a node that does not have them, before the run: in the finish, not in the "

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 from django.utils import timezone
 
+from harness.calibration.known import powers_known
 from harness.errors import Invalid
 from harness.estimates.selectors import offer_priced
 from harness.estimates.services import offer_accept
@@ -46,6 +47,8 @@ def test_the_part_is_named_with_its_node_its_size_and_what_it_rests_on(job, cach
     assert (told.seconds, told.size_bytes, told.node, told.basis) == (WAY_S, 6000 * MIB, "far", "assumed")
     assert (told.low_s, told.high_s) == (150.0, WORST_S)
     assert line.finish_s.mid - line.start_s == pytest.approx(WAY_S + line.estimate.run_s.mid)
+    power = powers_known({("cpu", "core")})["cpu", "core"]
+    assert line.energy_j.mid == pytest.approx(line.estimate.energy_j.mid + WAY_S * power.idle_w)
     assert line.finish_s.high - line.start_s == pytest.approx(WORST_S + line.estimate.run_s.high)
     assert "of that up to 40 min, likely 10 min, to bring 5.9 GiB to node far (assumed)" in offer_priced(offer).text
     assert any("Data come to node far at 10 MiB/s: that is assumed" in note for note in offer.notes)

@@ -45,6 +45,36 @@ def test_the_finish_has_its_range_and_that_of_the_run():
     assert late.chance(NOW_S + 340) == pytest.approx(0.9)
 
 
+def test_devices_that_wait_for_it_draw_their_idle_power_and_that_is_assumed():
+    idle = replace(VARIES, idle_w=3.0)
+    (line,), (near,) = told([cpus(1)], idle).lines, offer([cpus(1)]).lines
+    more_j = [getattr(line.energy_j, end) - getattr(near.energy_j, end) for end in ("low", "mid", "high")]
+    assert more_j == pytest.approx([165.0, 330.0, 660.0])
+    assert line.estimate == near.estimate
+    metered = replace(line.estimate, energy_basis=Basis.MEASURED)
+    little = replace(idle, idle_w=0.01)
+    bases = [replace(line, estimate=metered, bringing=one).energy_basis for one in (line.bringing, little)]
+    assert bases == [Basis.ASSUMED, Basis.MEASURED], "what is too little to tell leaves it measured"
+
+
+def test_of_two_ways_that_draw_as_much_that_which_has_the_data_is_cheapest():
+    groups = [gpus(1), gpus(1, model="Other")]
+    ways = candidates(workload(), groups)
+    found = {}
+    for far, way in enumerate(ways):
+        brought = [replace(one, bringing=replace(FAR, idle_w=3.0)) if one is way else one for one in ways]
+        best = recommend(brought, estimate_of=priced, start_of=lambda way, run_s: NOW_S, now_s=NOW_S)
+        found[far] = best.chosen.allocation.model_name
+    assert found == {0: ways[1].allocation.model_name, 1: ways[0].allocation.model_name}
+
+
+def test_data_that_are_sent_ahead_likely_keep_no_device_waiting():
+    start_s = NOW_S + 220.0 + AHEAD_LAG_S
+    (line,) = told([cpus(1)], replace(FAR, idle_w=3.0), start_of=lambda way, run_s: start_s).lines
+    held_j = line.bringing.held_j
+    assert (held_j.low, held_j.mid, held_j.high) == (0.0, 0.0, pytest.approx(330.0))
+
+
 def test_the_finish_holds_it_and_the_run_does_not():
     (line,), (near,) = told([cpus(1)], FAR).lines, offer([cpus(1)]).lines
     assert line.estimate == near.estimate and line.start_s == near.start_s
@@ -112,7 +142,7 @@ def test_an_offer_comes_back_from_its_plain_values_and_one_of_before_has_none():
     for line in body["lines"]:
         del line["bringing"]["high_s"], line["bringing"]["low_s"]
     narrow = Offer.from_dict(body).lines[0].bringing
-    assert narrow == FAR, "of before it had a range"
+    assert replace(narrow, likely_s=0.0) == FAR, "of before it had a range"
     for line in body["lines"]:
         del line["bringing"]
     old = Offer.from_dict(body)
