@@ -22,7 +22,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 from scheduler.data_way import HERE, Travel
 from scheduler.placing.ledger import Ledger
@@ -45,6 +45,10 @@ class Rules(Protocol):
     @property
     def patience_s(self) -> float:
         """See `scheduler.policies.order`."""
+        ...
+
+    def key(self, job: JobView) -> Any:
+        """Sort key: of one project who has the smallest is served first."""
         ...
 
     def queue(self, now_s: float) -> Sequence[JobView]:
@@ -78,7 +82,7 @@ class Queueing:
         self._now_s = now_s
         self._rules = rules
         self._ledger = Ledger(jobs, capacity.pool, now_s)
-        self._quotas = QuotaBook(jobs, quotas, now_s)
+        self._quotas = QuotaBook(jobs, quotas, now_s, rules.key)
         self._out = _Outcome()
         self._hopeless: dict[tuple[object, ...], float] = {}
         """Like jobs that could make no room -> upper time left of the shortest."""
