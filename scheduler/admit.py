@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from scheduler.data_way import HERE, Travel
 from scheduler.estimation.values import Interval
 from scheduler.offers.values import LEAST_CHANCE, Promisable
 from scheduler.offers.words import NO_PROMISE, chance_words
@@ -73,7 +74,7 @@ def promisable(
     before = [other for other in view.jobs if other.job_id != job.job_id]
     slots = chosen.slots(seen, before, view.capacity, now_s, quotas, ready_s or {})
     return {
-        option: Promisable(slot.start_s, slot.end_s, slot.data_s, slot.site.name)
+        option: Promisable(slot.start_s, slot.end_s, slot.data, slot.site.name)
         for option, slot in slots.items()
         if math.isfinite(slot.end_s)
     }
@@ -101,7 +102,7 @@ class _Soonest(NamedTuple):
     """The way on which it would end first, by upper ends."""
 
     start_s: float
-    data_s: float
+    data: Travel
     """Until its data are there."""
     run_s: float
     """Middle of what it then takes."""
@@ -112,7 +113,8 @@ class _Soonest(NamedTuple):
         """Probability that it ends by its deadline."""
         slowdown = job.slowdown_at(self.run_s)
         low_s, high_s = self.run_s / slowdown, self.run_s * slowdown
-        return Interval(low=low_s, mid=self.run_s, high=high_s).chance(_deadline(job) - self.start_s - self.data_s)
+        whole_s = Interval(low=low_s, mid=self.run_s, high=high_s).plus(self.data.range_s)
+        return whole_s.chance(_deadline(job) - self.start_s)
 
 
 def _ask(
@@ -122,15 +124,15 @@ def _ask(
     before = [other for other in view.jobs if other.job_id != job.job_id]
     if isinstance(chosen, DeadlineEnergy):
         finish_s, slot = chosen.offer(job, before, view.capacity, now_s, quotas)
-        return finish_s, _Soonest(slot.start_s, slot.data_s, job.left_s(slot.option), slot.end_s) if slot else None
+        return finish_s, _Soonest(slot.start_s, slot.data, job.left_s(slot.option), slot.end_s) if slot else None
     plan = chosen.plan(view.jobs, view.capacity, now_s, quotas)
     times = plan.expected.get(job.job_id)
     if times is None or _late(plan, before) - _late(chosen.plan(before, view.capacity, now_s, quotas), before):
         return None, None
-    (start_s, finish_s), data_s = times, plan.data_s.get(job.job_id, 0.0)
-    run_s = finish_s - start_s - data_s
-    upper_s = start_s + data_s + run_s * job.slowdown_at(run_s)
-    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, data_s, run_s, upper_s)
+    (start_s, finish_s), data = times, plan.data.get(job.job_id, HERE)
+    run_s = finish_s - start_s - data.mid_s
+    upper_s = start_s + data.high_s + run_s * job.slowdown_at(run_s)
+    return (finish_s if upper_s <= _deadline(job) else None), _Soonest(start_s, data, run_s, upper_s)
 
 
 class _Fastest(NamedTuple):
@@ -139,7 +141,7 @@ class _Fastest(NamedTuple):
     whole_s: float
     """Upper end."""
     data_s: float
-    """Of which its data are on their way."""
+    """Of which its data are on their way, by the upper end as well."""
 
 
 def _fastest(job: JobView, capacity: Capacity) -> _Fastest:
@@ -150,7 +152,7 @@ def _fastest(job: JobView, capacity: Capacity) -> _Fastest:
         data_s = 0.0
         if job.data is not None:
             names = (node.name for node in capacity.nodes if count_of(node.total, option) >= least)
-            data_s = min(map(job.data.to_s, names), default=0.0)
+            data_s = min((job.data.to(name).high_s for name in names), default=0.0)
         found.append(_Fastest(job.left_high_s(option) + data_s, data_s))
     return min(found)
 

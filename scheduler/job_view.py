@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 from codegen.modes import ONE_PROCESS
-from scheduler.data_way import DataWay
+from scheduler.data_way import HERE, DataWay, Travel
 from scheduler.kinds import Parts, checked_parts
 
 SPAN_LEVEL = 2
@@ -148,7 +148,7 @@ class JobView:
     or nobody knows."""
     data: DataWay | None = None
     """The way of its data to nodes that do not have them; None: they are everywhere, or there in no time."""
-    bringing_s: float = 0.0
+    bringing: Travel = HERE
     """Of a job that has its devices: what is left of bringing its data to them, before it begins."""
 
     def __post_init__(self) -> None:
@@ -161,8 +161,8 @@ class JobView:
             raise ValueError(f"job {self.job_id} has {self.work_left} of its run left")
         if not self.slowdown >= 1:
             raise ValueError(f"job {self.job_id} has a slowdown of {self.slowdown}")
-        if not 0 <= self.bringing_s < math.inf:
-            raise ValueError(f"job {self.job_id} waits {self.bringing_s} s for its data")
+        if not 0 <= self.bringing.mid_s <= self.bringing.high_s < math.inf:
+            raise ValueError(f"job {self.job_id} waits for its data: {self.bringing}")
 
     @property
     def is_running(self) -> bool:
@@ -172,13 +172,13 @@ class JobView:
     def left_s(self, option: Option) -> float:
         """Middle of the time that the rest of the run takes on the option, once its data are there where it does not
         have its devices yet; infinite without an estimate."""
-        return self.work_left * option.run_s + self.bringing_s if self.work_left else 0.0
+        return self.work_left * option.run_s + self.bringing.mid_s if self.work_left else 0.0
 
     def left_high_s(self, option: Option) -> float:
-        """Upper end of `left_s`; data that are on their way take as long as told, as in `Slot.end_s`."""
+        """Upper end of `left_s`: that of the way of its data and that of the run, as in `Slot.end_s`."""
         if not self.work_left:
             return 0.0
-        return self.work_left * option.run_s * (option.slowdown or self.slowdown) + self.bringing_s
+        return self.work_left * option.run_s * (option.slowdown or self.slowdown) + self.bringing.high_s
 
     def slowdown_at(self, run_s: float) -> float:
         """Upper end over middle where that is the middle of the rest, without what brings its data: plans tell times,

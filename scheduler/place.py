@@ -63,7 +63,7 @@ def place(
         changes=tuple(done.changes),
         waits=_waits(waiting, jobs, pool, now_s, quotas, plan, done),
         expected=_expected(jobs, plan, done, now_s),
-        data_s=plan.data_s,
+        data=plan.data,
         warnings=plan.warnings,
         promised=plan.promised,
         planned_on=_planned_on(waiting, pool, plan),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from scheduler.data_way import Travel
 from scheduler.job_view import DeviceKey as DeviceKey
 from scheduler.job_view import JobView as JobView
 from scheduler.job_view import Option as Option
@@ -154,9 +155,8 @@ class Plan:
     """What runs from now on: a running job that is missing is paused, one with another option is resized."""
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """(start_s by upper ends, finish_s by the middle of the job's own estimate), running jobs included."""
-    data_s: Mapping[str, float] = field(default_factory=dict)
-    """Job that does not have its devices yet -> seconds of that in which its data are on their way: no range is told of
-    them."""
+    data: Mapping[str, Travel] = field(default_factory=dict)
+    """Job that does not have its devices yet -> of that, the way of its data."""
     waits: Mapping[str, WaitReason] = field(default_factory=dict)
     """Reasons that only the policy knows; `place` finds the others."""
     order: Sequence[str] = ()
@@ -242,8 +242,8 @@ class Decision:
     changes: tuple[Change, ...] = ()
     expected: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Job id -> (start_s by upper ends, finish_s by the middle of its own estimate); missing: nobody can tell."""
-    data_s: Mapping[str, float] = field(default_factory=dict)
-    """See `Plan.data_s`."""
+    data: Mapping[str, Travel] = field(default_factory=dict)
+    """See `Plan.data`."""
     warnings: Mapping[str, str] = field(default_factory=dict)
     promised: frozenset[str] = frozenset()
     """Jobs whose deadline can be promised from now on and was not yet: `JobView.promised` next time."""

@@ -7,14 +7,14 @@ import os
 import platform
 import shutil
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from worker import host_limits
+from worker import horovod_build, host_limits
 from worker.home import home
 
 
@@ -160,7 +160,14 @@ def description() -> dict[str, Any]:
         "horovod": _version("horovod"),
         "disk_bytes": disk.total,
         "disk_free_bytes": disk.free,
+        **({"horovod_nccl": _has_nccl()} if _gpu_count(_nvml()) and _version("horovod") else {}),
     }
+
+
+@cache
+def _has_nccl() -> bool:
+    """Read once: who has another Horovod installed starts the agent again."""
+    return horovod_build.has_nccl()
 
 
 def _version(package: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,16 +11,19 @@ from harness.calibration.models import DeviceModelRow, FinishedJobRow, RanOutRow
 from harness.calibration.shipped import prior_of
 from harness.jobs.models import DeviceUse, JobAttempt
 from harness.pool.links import LinksKnown, link_model, links_known
-from harness.pool.models import NetworkKind, Node, NodeLink, NodeState
+from harness.pool.models import DeviceKind, NetworkKind, Node, NodeLink, NodeState
 from harness.pool.networks import ENCRYPTED
 from harness.pool.power import device_power, table_power
 from harness.pool.services import pool_setting_get
+from harness.pool.sums import nodes_by_host
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel, PowerModel
 from scheduler.estimation.learning import RECENT, Finished, RanOut
 from scheduler.estimation.link import step_sums_s
+from scheduler.estimation.prior import by_host
 from scheduler.estimation.values import Allocation, Basis
 from scheduler.kinds import real_name
 from scheduler.workload import Workload
+from worker.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +44,19 @@ def device_models(keys: Collection[Key]) -> dict[Key, DeviceModel]:
     rows = DeviceModelRow.objects.filter(model_name__in={name for name, _ in real.values()})
     known = {(row.kind, row.model_name): DeviceModel.from_dict(row.model) for row in rows}
     table = pool_setting_get().power_table
+    hosts = nodes_by_host() if any(kind == DeviceKind.CUDA for kind, _ in keys) else {}
     found = {}
     for key, (name, slowdown) in real.items():
         kind, _ = key
         model = known.get((kind, name)) or known.setdefault((kind, name), prior_of(kind, name))
-        found[key] = replace(_powered(_of_pool(model), table), slowdown=max(1.0, slowdown))
+        model = replace(_powered(_of_pool(model), table), slowdown=max(1.0, slowdown))
+        found[key] = by_host(model, _host_words(hosts[name])) if kind == DeviceKind.CUDA and name in hosts else model
     return found
+
+
+def _host_words(nodes: Sequence[str]) -> str:
+    more = f" and {counted(len(nodes) - 1, 'other node')}" if len(nodes) > 1 else ""
+    return f"Horovod has no NCCL on {nodes[0]}{more}"
 
 
 def _of_pool(model: DeviceModel) -> DeviceModel:
@@ -91,7 +101,10 @@ def finished_of(kind: str, model_name: str) -> list[Finished]:
     ran = _ran([row.job_id for row in newest if row.job_id])
     names = {name for one in ran.values() for name in one.nodes}
     links = links_known(set(Node.objects.filter(name__in=names).values_list("pk", flat=True)))
-    return [job for row in reversed(newest) if (job := _finished(row, ran.get(row.job_id or "", _Ran()), links))]
+    # As these nodes add up now: what is installed there seldom changes.
+    hosts = frozenset(nodes_by_host().get(model_name, ()))
+    found = (_finished(row, ran.get(row.job_id or "", _Ran()), links, hosts) for row in reversed(newest))
+    return [job for job in found if job is not None]
 
 
 @dataclass(frozen=True)
@@ -124,7 +137,7 @@ def _ran(jobs: Collection[str]) -> dict[str, _Ran]:
     return {job_id: _Ran(uses[job_id][token], *networks.get((job_id, token), ())) for job_id, token in newest.items()}
 
 
-def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown) -> Finished | None:
+def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown, hosts: frozenset[str]) -> Finished | None:
     """None where nothing can be learnt: what ranks on several nodes waited for each other must be known."""
     try:
         workload = Workload.from_dict(row.workload)
@@ -141,6 +154,7 @@ def _finished(row: FinishedJobRow, ran: _Ran, links: LinksKnown) -> Finished | N
             load_s=row.load_s,
             peak_bytes=row.peak_bytes,
             node=next(iter(ran.nodes)) if len(ran.nodes) == 1 else "",
+            by_host=row.kind == DeviceKind.CUDA and not hosts.isdisjoint(ran.nodes),
             nodes_link=max(between, key=lambda link: step_sums_s(link, size_bytes, 2, messages), default=None),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from harness.calibration.known import powers_known
 from harness.estimates.models import OfferRow
 from harness.jobs.control.data_ways import DataWays, dataset_of
 from harness.pool.caches import caches_get
 from harness.pool.models import Node
 from harness.pool.services import pool_setting_get
 from scheduler.estimation.values import Basis
+from scheduler.kinds import Parts, real_name
 from scheduler.offers.bringing import Bringing
 from scheduler.offers.values import Candidate, DeviceGroup, OfferLine
 from worker.words import size_words
@@ -37,20 +39,31 @@ def with_bringing(row: OfferRow, ways: tuple[Candidate, ...], groups: Sequence[D
     if (data := known.of(dataset)) is None:
         return ways
     places = _Places(groups)
+    powers = powers_known({(way.allocation.kind, real_name(name)[0]) for way in ways for name, _ in _parts(way)})
 
     def brought(way: Candidate) -> Candidate:
         nodes = [way.promised.node] if way.promised and way.promised.node else places.of(way)
-        found = {node: data.to_s(node) for node in nodes}
+        found = {node: data.to(node) for node in nodes}
         longest = max(found, key=lambda node: (found[node], node), default="")
-        if not found.get(longest):
+        if not found or not found[longest].mid_s:
             return way
+        soonest = min(found.values())
         bringing = Bringing(
-            seconds=found[longest], least_s=min(found.values()), node=longest, basis=known.basis(longest),
+            seconds=found[longest].mid_s, high_s=max(one.high_s for one in found.values()), least_s=soonest.mid_s,
+            low_s=min(one.low_s for one in found.values()), node=longest, basis=known.basis(longest),
+            idle_w=sum(
+                powers[way.allocation.kind, real_name(name)[0]].idle_w * count for name, count in _parts(way)
+            ),
             size_bytes=round(data.size_bytes * (1.0 - data.arrived.get(longest, 0.0))),
         )  # fmt: skip
         return replace(way, bringing=bringing)
 
     return tuple(map(brought, ways))
+
+
+def _parts(way: Candidate) -> Parts:
+    """(model, devices) of each."""
+    return way.allocation.parts or ((way.allocation.model_name, way.allocation.count),)
 
 
 class _Places:
@@ -62,9 +75,7 @@ class _Places:
 
     def of(self, way: Candidate) -> list[str]:
         """All of the devices' models where a gang may span nodes, else those that have all of it."""
-        allocation = way.allocation
-        parts = allocation.parts or ((allocation.model_name, allocation.count),)
-        inside = [(self._groups[allocation.kind, name], count) for name, count in parts]
+        inside = [(self._groups[way.allocation.kind, name], count) for name, count in _parts(way)]
         if way.over_nodes or any(group.spans_nodes for group, _ in inside):
             return self._named({node for group, _ in inside for node in group.nodes})
         fitting = [

@@ -25,7 +25,7 @@ from harness.estimates.pricing import offer_compute
 from harness.estimates.probes import probes_of
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import is_too_far, wanted_deadline, wanted_memory_bytes
+from harness.jobs.options import deadline_check, wanted_deadline, wanted_memory_bytes
 from harness.jobs.services import minimum_sandbox_level
 from harness.plain import plain
 from harness.pool.selectors import hardware
@@ -86,11 +86,8 @@ class Asked:
     def row(self) -> dict[str, Any]:
         """Fields of an offer. Raises `Invalid` where nobody means the deadline."""
         deadline_at = utc(self.deadline_at)
-        if deadline_at is not None and is_too_far(deadline_at):
-            raise Invalid(
-                f"{deadline_at:%Y-%m-%d} is more than ten years away.",
-                field="deadline", hint="Check the year, or give none for no deadline.",
-            )  # fmt: skip
+        if deadline_at is not None:
+            deadline_check(deadline_at, field="deadline")
         return {"deadline_at": deadline_at, "wish": asdict(self.wish)}
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import combinations
 
 from harness.pool.links import LinksKnown, link_model, links_known
 from harness.pool.models import NetworkKind, Node, NodeLink
 from scheduler.estimation.device_model import DeviceModel, LinkModel
-from scheduler.estimation.link import spanning_link, step_sums_s
+from scheduler.estimation.link import spanned, step_sums_s
 from scheduler.estimation.values import Basis
 from scheduler.offers.values import Candidate
 from scheduler.workload import Workload
@@ -38,8 +37,7 @@ def over_nodes(model: DeviceModel, nodes: Sequence[str], links: LinksKnown, work
     known, pairs = [link_model(link) for link in links.among(nodes)], len(nodes) * (len(nodes) - 1) // 2
     if len(known) < pairs and links.process_between(nodes):
         known, pairs = [*known, PROCESS_LINK], pairs + 1  # one that is assumed, beside those that are missing
-    link = spanning_link(model.link, known, pairs, workload.gradient_bytes, workload.step_messages)
-    return replace(model, nodes_link=link)
+    return spanned(model, known, pairs, workload)
 
 
 def link_notes(ways: Sequence[Candidate], links: LinksKnown, workload: Workload) -> list[str]:

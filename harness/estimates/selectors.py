@@ -93,8 +93,8 @@ OFFER_COLUMNS = (
     "devices", "kind", "model", "count", "mode", "rows per rank", "start s", "finish low s", "finish s",
     "finish high s", "step s", "step s low", "step s high", "run s", "run s low", "run s high", "peak bytes",
     "peak bytes high", "memory bytes", "power W", "energy J", "energy J low", "energy J high", "time basis",
-    "memory basis", "energy basis", "offered", "why not", "marks", "frontier", "rests on", "data s", "data bytes",
-    "data node", "data basis",
+    "memory basis", "energy basis", "offered", "why not", "marks", "frontier", "rests on", "data s", "data upper s",
+    "data bytes", "data node", "data basis",
 )  # fmt: skip
 """Of the CSV; times of start and finish count from the moment of the offer."""
 
@@ -114,9 +114,10 @@ def _cells(view: LineView, now_s: float) -> list[Any]:
         cost.step_s.mid, cost.step_s.low, cost.step_s.high, cost.run_s.mid, cost.run_s.low, cost.run_s.high,
         cost.peak_bytes.mid, cost.peak_bytes.high, line.memory_limit_bytes, cost.power_w,
         line.energy_j.mid, line.energy_j.low, line.energy_j.high,
-        str(cost.time_basis), str(cost.memory_basis), str(cost.energy_basis),
+        str(cost.time_basis), str(cost.memory_basis), str(line.energy_basis),
         "yes" if line.feasible else "no", line.why, ", ".join(line.marks), "yes" if line.frontier else "no", cost.note,
-        line.bringing.seconds, line.bringing.size_bytes, line.bringing.node, str(line.bringing.basis or ""),
+        line.bringing.seconds, line.bringing.high_s, line.bringing.size_bytes, line.bringing.node,
+        str(line.bringing.basis or ""),
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from harness.errors import Conflict, Invalid
 from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import facts_read, job_view
 from harness.jobs.models import Job
-from harness.jobs.options import has_estimate, is_too_far, option_words, options_of
+from harness.jobs.options import deadline_check, has_estimate, option_words, options_of
 from harness.jobs.promises import AWAITS_ESTIMATE, IS_MEASURED, PromiseState, promise_state, promise_told
 from harness.jobs.states import job_note
 from harness.moments import moment_of
@@ -52,13 +52,7 @@ def job_admit(job: Job, *, promised: bool = True) -> dict[str, Any]:
             code="deadline_passed",
             hint="Set a later deadline in the spec, or `auto` for none.",
         )
-    if is_too_far(job.deadline_at):
-        raise Invalid(
-            f"The deadline {_utc(job.deadline_at)} is more than ten years away.",
-            field="budget.deadline",
-            code="deadline_too_far",
-            hint="Check the year, or write `auto` for none.",
-        )
+    deadline_check(job.deadline_at, field="budget.deadline")
     if not has_estimate(job):
         return fields | {"promise": promise_told(PromiseState.NO_ESTIMATE)}
     found = _ask(job, now)

@@ -21,7 +21,7 @@ from harness.errors import Conflict, Invalid, NotFound
 from harness.ids import new_id
 from harness.jobs import programs
 from harness.jobs.models import Job
-from harness.jobs.options import is_too_far, wanted_deadline
+from harness.jobs.options import deadline_check, wanted_deadline
 from harness.jobs.states import job_note
 from harness.pool.selectors import hardware
 from harness.storage.room import storage_check
@@ -53,13 +53,14 @@ def _deadline_problems(wish: TaskSpec) -> list[dict[str, str]]:
     deadline_at = wanted_deadline(wish)
     if deadline_at is None:
         return []
+    field = "budget.deadline"
     if deadline_at <= timezone.now():
-        message = "This time has passed: give a later one, or auto for none."
-    elif is_too_far(deadline_at):
-        message = "This time is more than ten years away: check the year, or write auto for none."
-    else:
-        return []
-    return [{"field": "budget.deadline", "message": message}]
+        return [{"field": field, "message": "This time has passed: give a later one, or auto for none."}]
+    try:
+        deadline_check(deadline_at, field=field)
+    except Invalid as error:
+        return [{"field": field, "message": f"{error.message} {error.hint}"}]
+    return []
 
 
 def job_suggest(*, spec: str | dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:

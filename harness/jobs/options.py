@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from codegen.modes import MODES
 from codegen.spec import TaskSpec
+from harness.errors import Invalid
 from harness.jobs.models import Checkpoint, Job
 from harness.jobs.states import job_note
 from harness.pool.models import DeviceKind
@@ -83,9 +84,16 @@ def wanted_deadline(spec: TaskSpec) -> datetime | None:
     return wished if isinstance(wished, datetime) else None
 
 
-def is_too_far(deadline_at: datetime) -> bool:
-    """Whether nobody means this finish time: a run may be foretold to take long, but a typo reaches the year 9999."""
-    return deadline_at > timezone.now() + DEADLINE_MOST
+def deadline_check(deadline_at: datetime, *, field: str) -> None:
+    """Raise `Invalid` on `field` where nobody means this finish time: a run may be foretold to take long, but a typo
+    reaches the year 9999."""
+    if deadline_at > timezone.now() + DEADLINE_MOST:
+        raise Invalid(
+            f"The finish time {deadline_at.astimezone(UTC):%Y-%m-%d} is more than ten years away.",
+            field=field,
+            code="deadline_too_far",
+            hint="Check the year, or ask for no finish time.",
+        )
 
 
 def has_estimate(job: Job) -> bool:

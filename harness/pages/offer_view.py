@@ -148,7 +148,7 @@ def _shown(view: LineView, *, most_j: float, minor: bool) -> Shown:
         room=size_words(view.line.memory_limit_bytes),
         energy=energy_words(view.line.energy_j.mid, beside_j=most_j),
         energy_range=energy_range_words(view.line.energy_j.low, view.line.energy_j.high, beside_j=most_j),
-        basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == cost.energy_basis else "",
+        basis=str(cost.time_basis) if cost.time_basis == cost.memory_basis == view.line.energy_basis else "",
         selected=Mark.RECOMMENDED in view.line.marks,
         is_wide=(finish := view.line.finish_s) is not None and finish.high // 60 > finish.mid // 60,
         minor=minor,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from harness.pool.models import Node, NodeState
+from scheduler.data_way import ASSUMED_SPREAD, spread_of
 
 HIDDEN = ("datasets", "copying", "fetches")
 """Of a cache's report: they name, or size, datasets of projects that whoever looks at the pool may not see."""
@@ -29,6 +30,8 @@ class NodeCache:
     bytes_per_s: float | None = None
     """By which its last datasets came: the median, which neither a portal that was away nor a quiet night moves; None:
     it has fetched none."""
+    spread: float = ASSUMED_SPREAD
+    """Upper end over middle of the time of its next fetch."""
 
 
 def caches_get() -> dict[str, NodeCache]:
@@ -42,17 +45,18 @@ def _read(told: Any) -> NodeCache:
     told = told if isinstance(told, dict) else {}
     names, copying = told.get("datasets"), told.get("copying")
     copying = copying if isinstance(copying, dict) else {}
-    share = _number(copying.get("share"))
+    share, rates = _number(copying.get("share")), _rates(told.get("fetches"))
     return NodeCache(
         datasets=frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset(),
         copying=str(copying.get("dataset", "")),
         copying_share=min(1.0, max(0.0, share)) if share is not None else 0.0,
-        bytes_per_s=_rate(told.get("fetches")),
+        bytes_per_s=_rate(rates),
+        spread=spread_of(rates),
     )
 
 
-def _rate(fetches: Any) -> float | None:
-    """The median over the fetches that an agent tells of."""
+def _rates(fetches: Any) -> list[float]:
+    """Bytes per second of each of the fetches that an agent tells of."""
     rates = []
     for row in fetches if isinstance(fetches, list) else ():
         if not isinstance(row, dict):
@@ -60,6 +64,10 @@ def _rate(fetches: Any) -> float | None:
         size_bytes, seconds = _number(row.get("bytes")), _number(row.get("seconds"))
         if size_bytes and seconds and 1.0 <= size_bytes / seconds <= RATE_MOST_BYTES_PER_S:
             rates.append(size_bytes / seconds)
+    return rates
+
+
+def _rate(rates: Sequence[float]) -> float | None:
     return median(rates) if rates else None
 
 
@@ -77,6 +85,6 @@ def description_shown(description: Mapping[str, Any]) -> dict[str, Any]:
     copying = cache.get("copying")
     if isinstance(copying, dict) and isinstance(share := copying.get("share"), (int, float)):
         shown["copying_share"] = share
-    if (rate := _rate(cache.get("fetches"))) is not None:
+    if (rate := _rate(_rates(cache.get("fetches")))) is not None:
         shown["bytes_per_s"] = rate
     return {**description, "cache": shown}

@@ -189,6 +189,11 @@ class DeviceModel:
     """Declared of the devices that are asked about: their steps take so many times as long. Never part of a fit."""
     nodes_link: LinkModel | None = None
     """Between the nodes on which the ranks that are asked about lie; None: all lie on one. Never part of a fit."""
+    host_link: LinkModel | None = None
+    """Over which these ranks add up where they do so through the memory of their hosts, and nothing was measured; None:
+    as their devices do. Stages of a pipeline send from device to device all the same. Never part of a fit."""
+    host_why: str = ""
+    """Why they do, in words."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -199,6 +204,11 @@ class DeviceModel:
     def ranks_link(self) -> LinkModel:
         """Between the ranks that are asked about."""
         return self.nodes_link or self.link
+
+    @property
+    def sums_link(self) -> LinkModel:
+        """Over which these ranks add up."""
+        return self.host_link or self.ranks_link
 
     @property
     def measured_key(self) -> tuple[str, str]:
@@ -258,6 +268,7 @@ def _read(body: Mapping[str, Any]) -> DeviceModel:
         fields[name] = _based(kind, body[name])
     fields["basis"], fields["contention_basis"] = Basis(body["basis"]), Basis(body["contention_basis"])
     fields["nodes_link"] = _based(LinkModel, between) if (between := body.get("nodes_link")) else None
+    fields["host_link"] = _based(LinkModel, by_host) if (by_host := body.get("host_link")) else None
     fields["parallel_basis"] = Basis(body["parallel_basis"])
     fields["fingerprints"] = _tuples(body["fingerprints"])
     fields["correction"] = Correction(**body["correction"])

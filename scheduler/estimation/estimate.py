@@ -17,6 +17,7 @@ from scheduler.estimation.intervals import LEVEL, log_range
 from scheduler.estimation.notes import note
 from scheduler.estimation.peaks import peak_interval
 from scheduler.estimation.pipelines import staged_times
+from scheduler.estimation.prior import HOST_LINK
 from scheduler.estimation.probe import PROBE_RANGE, Probe
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_times
 from scheduler.estimation.run_time import RunParts, all_rows, forward_rows, load_s, overhead_range, saves_s
@@ -85,7 +86,7 @@ def probe_factor(steps: Steps, model: DeviceModel, probe: Probe | None) -> float
     """Measured over predicted step time of the probe; 1 without one, or if it ran on another kind of device."""
     if probe is None or probe.key != model.measured_key:
         return 1.0
-    as_probed = replace(model, slowdown=1.0, nodes_link=None)
+    as_probed = replace(model, slowdown=1.0, nodes_link=None, host_link=model.host_link and HOST_LINK)
     return median(probe.step_s) / step_times(steps, [probe.allocation], as_probed)[0].step_s
 
 
@@ -140,7 +141,8 @@ def _step_interval(
 def _extra_bases(model: DeviceModel, allocation: Allocation) -> list[Basis]:
     """Bases of what several devices add."""
     if len(allocation.batch_split) > 1:
-        return [model.contention_basis, model.ranks_link.basis]
+        link = model.ranks_link if allocation.mode in STAGED else model.sums_link
+        return [model.contention_basis, link.basis]
     return [model.parallel_basis] if allocation.threads > 1 and model.kind == "cpu" else []
 
 

@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from scheduler.estimation.device_model import Correction, DeviceModel, LinkModel, RunOverheads
 from scheduler.estimation.features import Vector
-from scheduler.estimation.link import spanning_link
+from scheduler.estimation.link import spanned
 from scheduler.estimation.peaks import PeakSeen, memory_taught
+from scheduler.estimation.prior import by_host
 from scheduler.estimation.ranks import StepTime, rows_at_once, step_time
 from scheduler.estimation.run_time import forward_rows, load_s, saves_s
 from scheduler.estimation.values import Allocation, Basis
@@ -64,6 +65,8 @@ class Finished:
     """Where all its ranks ran; empty: on several nodes, or nobody knows."""
     nodes_link: LinkModel | None = None
     """Measured, the slowest between the nodes on which its ranks ran; None: there was one, or nobody knows."""
+    by_host: bool = False
+    """Its ranks drove GPUs and added up through the memory of their hosts."""
 
     def __post_init__(self) -> None:
         """Refuse what no run gives."""
@@ -131,10 +134,9 @@ def _log_error(model: DeviceModel, job: Finished) -> float:
 
 def _time(model: DeviceModel, job: Finished) -> StepTime:
     """Of a step where the job ran: what a slow network took must not be held against the device."""
+    model = by_host(model) if job.by_host else model
     if job.nodes_link is not None:
-        work = job.workload
-        between = spanning_link(model.link, [job.nodes_link], 1, work.gradient_bytes, work.step_messages)
-        model = replace(model, nodes_link=between)
+        model = spanned(model, [job.nodes_link], 1, job.workload)
     return step_time(job.workload, job.allocation, model)
 
 

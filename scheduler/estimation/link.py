@@ -14,8 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.estimation.device_model import LinkModel
+from scheduler.estimation.device_model import DeviceModel, LinkModel
 from scheduler.estimation.values import Basis
+from scheduler.workload import Workload
 
 LEAST_SIZES = 3
 LEAST_SECONDS = 1e-9
@@ -90,6 +91,15 @@ def spanning_link(
     if len(measured) < pairs:
         return replace(_slower(slowest, inside), basis=Basis.ASSUMED)
     return slowest if inside.basis is Basis.ASSUMED else _slower(slowest, inside)
+
+
+def spanned(model: DeviceModel, measured: Sequence[LinkModel], pairs: int, workload: Workload) -> DeviceModel:
+    """The model for ranks on several nodes, in the words of `spanning_link`."""
+
+    def over(inside: LinkModel) -> LinkModel:
+        return spanning_link(inside, measured, pairs, workload.gradient_bytes, workload.step_messages)
+
+    return replace(model, nodes_link=over(model.link), host_link=over(model.host_link) if model.host_link else None)
 
 
 def _slower(link: LinkModel, inside: LinkModel) -> LinkModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codegen.modes import STAGED
 from scheduler.estimation.device_model import POOL_TABLE, DeviceModel
 from scheduler.estimation.probe import Probe
 from scheduler.estimation.values import Allocation, Basis
@@ -33,11 +34,13 @@ def note(model: DeviceModel, allocation: Allocation, probe: Probe | None) -> str
         slowest = f"{model.overheads.slowest_start:.1f}"
         said.append(f"a start takes {slowest} times as long on {node}: the range allows for it")
     if len(allocation.batch_split) > 1:
-        said += _link_words(model)
+        said += _link_words(model, allocation)
     return "; ".join(said)
 
 
-def _link_words(model: DeviceModel) -> list[str]:
+def _link_words(model: DeviceModel, allocation: Allocation) -> list[str]:
+    if model.host_link is not None and allocation.mode not in STAGED:
+        return [f"gradients are added up through the memory of the hosts ({model.host_why}), over an assumed link"]
     where = "the network" if model.nodes_link is None else "the network between the nodes"
     if model.ranks_link.basis is Basis.ASSUMED:
         return [f"{where} is assumed, not measured"]

@@ -33,6 +33,8 @@ WAITING_FACTOR = 1.5
 """On a GPU's idle power while a program holds it, and its clocks are up: as on an H200."""
 PARTS_SHARE = {"state": 1.0, "activations": 1.3, "transient": 1.0, "data": 1.0}
 """Of each part of a workload's memory, what counts at the peak."""
+HOST_LINK = LinkModel(latency_s=5e-4, bytes_per_s=1e9, basis=Basis.ASSUMED)
+"""Between ranks that add up by Gloo in the memory of a host; copies from a GPU and back to it are not counted."""
 PRIOR_SPREAD = 0.9
 """Standard deviation of log time that such figures leave: a factor of 2.5 either way."""
 
@@ -53,7 +55,7 @@ def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE
             basis=Basis.ASSUMED,
         ),
         power=_power(figures),
-        link=LinkModel(latency_s=5e-4 if cpu else 5e-5, bytes_per_s=1e9 if cpu else 2e10, basis=Basis.ASSUMED),
+        link=HOST_LINK if cpu else LinkModel(latency_s=5e-5, bytes_per_s=2e10, basis=Basis.ASSUMED),
         overheads=RunOverheads(
             start_s=1.6 if cpu else 5.0,
             end_s=1.6,
@@ -65,6 +67,11 @@ def prior_for(kind: str, model_name: str, table: Sequence[DeviceFigures] = TABLE
         contention=0.1 if cpu else 0.0,
         basis=Basis.ASSUMED,
     )
+
+
+def by_host(model: DeviceModel, why: str = "") -> DeviceModel:
+    """The model for ranks that add up through the memory of their hosts; what was measured, was measured as they do."""
+    return model if model.link.basis is not Basis.ASSUMED else replace(model, host_link=HOST_LINK, host_why=why)
 
 
 def _power(figures: DeviceFigures) -> PowerModel:

@@ -70,7 +70,7 @@ def step_times(steps: Steps, allocations: Sequence[Allocation], model: DeviceMod
         own_s = alone_s * scale
         local_s = own_s * model.slowdown
         ranks = len(allocation.batch_split)
-        communication_s = step_sums_s(model.ranks_link, workload.gradient_bytes, ranks, workload.step_messages)
+        communication_s = step_sums_s(model.sums_link, workload.gradient_bytes, ranks, workload.step_messages)
         times.append(
             StepTime(
                 step_s=local_s + communication_s,

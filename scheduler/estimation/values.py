@@ -46,6 +46,12 @@ class Interval:
         spread = abs(math.log(side / self.mid)) / NormalDist().inv_cdf((1.0 + self.level) / 2.0)
         return NormalDist().cdf(math.log(most / self.mid) / spread)
 
+    def plus(self, other: Interval) -> Interval:
+        """Both, one after the other, by the sum of their ends: it holds as often as they do where both are off the same
+        way at once, and more often else."""
+        ends = (self.low + other.low, self.mid + other.mid, self.high + other.high)
+        return Interval(low=ends[0], mid=ends[1], high=ends[2], level=self.level)
+
     def scaled(self, factor: float) -> Interval:
         """All three times `factor`."""
         return Interval(low=self.low * factor, mid=self.mid * factor, high=self.high * factor, level=self.level)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from scheduler.data_way import still_to_come_s
+from scheduler.data_way import still_to_come
 from scheduler.estimation.pipelines import FEWEST_STAGES, PIPELINE, PIPELINES, pipelines_split
 from scheduler.estimation.values import Allocation, Estimate, Interval
 from scheduler.offers.mixtures import mixed_candidates
@@ -168,21 +168,21 @@ def takes(line: OfferLine) -> bool:
 
 
 def _line(way: Candidate, estimate_of: EstimateOf, start_of: StartOf, now_s: float) -> OfferLine:
-    estimate, promised, finish = estimate_of(way), way.promised, None
-    run = estimate.run_s
-    data_s, least_s = way.bringing.seconds, way.bringing.least_s
-    start_s = promised.start_s if promised else start_of(way.allocation, data_s + run.high)
+    estimate, promised, finish, bringing = estimate_of(way), way.promised, None, way.bringing
+    run, data = estimate.run_s, bringing.way
+    start_s = promised.start_s if promised else start_of(way.allocation, data.high_s + run.high)
     if start_s is not None:
         start_s = max(start_s, now_s + way.before.time_s)
-        latest_s = max(start_s + data_s + run.high, promised.end_s if promised else start_s)
+        latest_s = max(start_s + data.high_s + run.high, promised.end_s if promised else start_s)
         # Of data that are sent ahead of a start that is far off, nothing may be left to bring.
-        likely_s = still_to_come_s(data_s, start_s - now_s)
-        low_s, mid_s = start_s + min(least_s, likely_s) + run.low, start_s + likely_s + run.mid
-        finish = Interval(low=low_s, mid=mid_s, high=latest_s, level=run.level)
+        bringing = replace(bringing, likely_s=still_to_come(data, start_s - now_s).mid_s)
+        likely_s = bringing.likely_s
+        soonest_s, mid_s = start_s + min(bringing.low_s, likely_s) + run.low, start_s + likely_s + run.mid
+        finish = Interval(low=soonest_s, mid=mid_s, high=latest_s, level=run.level)
     return OfferLine(
         estimate=estimate, memory_limit_bytes=way.memory_limit_bytes, start_s=start_s, finish_s=finish,
         before_s=way.before.time_s, before_j=way.before.energy_j, promisable=way.promisable,
-        bringing=way.bringing,
+        bringing=bringing,
     )  # fmt: skip
 
 

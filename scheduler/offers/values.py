@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from scheduler.data_way import HERE, Travel
 from scheduler.estimation.values import Allocation, Basis, Estimate, Interval, values_of
 from scheduler.offers.bringing import Bringing
 from scheduler.rates.worth import NOTHING, RangeCost
@@ -120,7 +121,7 @@ class Promisable(NamedTuple):
     start_s: float
     end_s: float
     """Upper end, by which it is held against the deadline."""
-    data_s: float = 0.0
+    data: Travel = HERE
     """Of which its data are on their way there."""
     node: str = ""
     """Where that is; empty: of several nodes it is not decided which."""
@@ -153,6 +154,8 @@ def finish_told_s(earliest_s: float) -> float:
     return 60.0 * (math.ceil(earliest_s / 60.0) + 1)
 
 
+NOTABLE_SHARE = 0.05
+"""Of the energy: less of what is assumed makes no figure an assumed one."""
 LEAST_CHANCE = 0.05
 """A deadline that is less probable to be kept is not worth a try."""
 
@@ -184,10 +187,15 @@ class OfferLine:
 
     @property
     def energy_j(self) -> Interval:
-        """Of the run, and of the range test before it."""
-        run = self.estimate.energy_j
-        ends = (run.low + self.before_j, run.mid + self.before_j, run.high + self.before_j)
-        return Interval(low=ends[0], mid=ends[1], high=ends[2], level=run.level)
+        """Of the run, of the range test before it, and of devices that wait for its data."""
+        before = Interval(low=self.before_j, mid=self.before_j, high=self.before_j)
+        return self.estimate.energy_j.plus(before).plus(self.bringing.held_j)
+
+    @property
+    def energy_basis(self) -> Basis:
+        """Of `energy_j`: what devices draw that do nothing is assumed."""
+        idle = self.bringing.held_j.mid > NOTABLE_SHARE * self.energy_j.mid
+        return Basis.ASSUMED if idle else self.estimate.energy_basis
 
     @property
     def feasible(self) -> bool:
@@ -208,7 +216,8 @@ class OfferLine:
         """Probability that it ends by then, where it starts when its devices are expected to be free."""
         if self.start_s is None:
             return 0.0
-        return self.estimate.run_s.chance(deadline_s - self.start_s - self.bringing.seconds)
+        whole_s = self.estimate.run_s.plus(self.bringing.way.range_s)
+        return whole_s.chance(deadline_s - self.start_s)
 
 
 def likeliest_of(lines: Iterable[OfferLine], deadline_s: float | None) -> OfferLine | None:

@@ -74,7 +74,7 @@ def split_words(allocation: Allocation) -> str:
 def way_words(line: OfferLine, *, beside_j: float = 0.0) -> str:
     """What the line offers, in one sentence; its energy in the unit of the largest that it stands beside."""
     estimate = line.estimate
-    within = duration_words(line.bringing.seconds + estimate.run_s.high, up=True)
+    within = duration_words(line.bringing.high_s + estimate.run_s.high, up=True)
     data = f", of that {words}" if (words := bringing_words(line.bringing)) else ""
     return (
         f"{devices_words(line.allocation)}: done within {within} of its start "
@@ -83,19 +83,21 @@ def way_words(line: OfferLine, *, beside_j: float = 0.0) -> str:
 
 
 def bringing_words(bringing: Bringing) -> str:
-    """`2 min to bring 3.1 GiB to node b (measured)`; empty where nothing is brought."""
+    """`up to 3 min, likely 2 min, to bring 3.1 GiB to node b (measured)`; empty where nothing is brought."""
     if not bringing.seconds:
         return ""
-    most = "up to " if bringing.least_s < bringing.seconds else ""
-    took, size = duration_words(bringing.seconds, up=True), size_words(bringing.size_bytes)
-    return f"{most}{took} to bring {size} to node {bringing.node} ({bringing.basis})"
+    several = bringing.least_s < bringing.seconds
+    most, took = (duration_words(seconds, up=True) for seconds in (bringing.high_s, bringing.seconds))
+    likely = f", likely {took}," if took != most and not several else ""
+    said = f"up to {most}{likely}" if several or likely else most
+    return f"{said} to bring {size_words(bringing.size_bytes)} to node {bringing.node} ({bringing.basis})"
 
 
 def energy_told(line: OfferLine, *, beside_j: float = 0.0) -> str:
     """`about 44.7 J (assumed)`: never without what it rests on."""
     energy_j = line.energy_j
     words = energy_words(energy_j.mid, beside_j=max(beside_j, energy_j.high))
-    return f"about {words} ({line.estimate.energy_basis})"
+    return f"about {words} ({line.energy_basis})"
 
 
 def chance_words(chance: float) -> str:
@@ -202,7 +204,7 @@ def _fewer_epochs(
     def in_time(line: OfferLine) -> float:
         run_s = line.estimate.run_s.high
         epoch_s = min(line.estimate.step_s.high * epoch_steps or math.inf, run_s / epochs)
-        left_s = deadline_s - (line.start_s or now_s) - line.bringing.seconds - (run_s - epochs * epoch_s)
+        left_s = deadline_s - (line.start_s or now_s) - line.bringing.high_s - (run_s - epochs * epoch_s)
         return left_s / epoch_s if epoch_s else 0.0
 
     done = math.floor(max(map(in_time, late)))

@@ -240,7 +240,7 @@ class FreeDevices:
         """(who holds it still, device): own ones, then free ones, then those that come."""
         pairs = [("", device) for device in shelf.free.get(key, ())] + shelf.coming.get(key, [])
         if shelf.node.is_kept:
-            data_s = job.data.to_s(shelf.node.name) if job.data is not None else 0.0
+            data_s = job.data.to(shelf.node.name).high_s if job.data is not None else 0.0
             end_s = self.now_s + data_s + job.left_high_s(option)
             pairs = [pair for pair in pairs if _is_open(pair[1], job.project, self.now_s, end_s)]
         return sorted(pairs, key=lambda pair: pair[1].device_id not in own) if own else pairs

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.data_way import DataWay
+from scheduler.data_way import DataWay, Travel
 from scheduler.placing.data_times import DataTimes
 from scheduler.placing.lanes import Floats, Lane, Mask, NodeLane, WideLane
 from scheduler.placing.places import places_of
@@ -65,26 +65,26 @@ class Ledger:
         """Nodes that have some data -> which places they are."""
         self._data = DataTimes(pool)
         self._ways: dict[DataWay, Floats] = {}
-        """Seconds to each place, where these are nodes."""
+        """Upper ends to each place, where these are nodes."""
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether some present place would fit the job if it were idle."""
         return self._shape(job, option).anywhere
 
-    def data_s(self, job: JobView, option: Option, place: int) -> float:
-        """Seconds until the job's data are there."""
-        return self._data.to_s(job, option, self.places[place].name)
+    def travel(self, job: JobView, option: Option, place: int) -> Travel:
+        """The way of the job's data to there."""
+        return self._data.to(job, option, self.places[place].name)
 
     def data_most_s(self, job: JobView, option: Option) -> float:
-        """The longest of these ways to a place that would fit the job if it were idle."""
+        """Upper end of the longest of these ways to a place that would fit the job if it were idle."""
         if job.data is None:
             return 0.0
         allowed = self._shape(job, option).allowed
         if self._wide:
-            return max((self.data_s(job, option, int(place)) for place in np.flatnonzero(allowed)), default=0.0)
+            return max((self.travel(job, option, int(place)).high_s for place in np.flatnonzero(allowed)), default=0.0)
         ways = self._ways.get(job.data)
         if ways is None:
-            ways = self._ways[job.data] = self._data.to_each(job.data, [place.name for place in self.places])
+            ways = self._ways[job.data] = self._data.high_to_each(job.data, [place.name for place in self.places])
         return float(ways[allowed].max(initial=0.0))
 
     def fits_now(self, job: JobView, option: Option, end_s: float) -> int | None:

@@ -40,8 +40,8 @@ def plan_of(jobs: Sequence[JobView], order: Sequence[JobView], found: Found, now
     return Plan(
         allotments=allotments,
         expected={job_id: span for job_id, span in times.items() if math.isfinite(span[1])},
-        data_s={
-            job_id: slot.to_come_s(now_s) for job_id, slot in (found.slots | found.foretold).items() if slot.data_s
+        data={
+            job_id: slot.to_come(now_s) for job_id, slot in (found.slots | found.foretold).items() if slot.data.high_s
         },
         waits={job.job_id: reason for job in waiting for reason in [_wait(job, found)] if reason},
         order=tuple(job.job_id for job in waiting),
@@ -61,10 +61,10 @@ def _expected(job: JobView, found: Found, now_s: float) -> tuple[float, float]:
         if slot is None and job.can_pause and job.job_id not in found.stays:
             return math.inf, math.inf
         if slot is None and (resumes := found.resumes.get(job.job_id)):
-            done_s = found.stays[job.job_id] - now_s
-            return running.started_s, resumes.start_s + resumes.data_s + max(0.0, job.left_s(running.option) - done_s)
+            rest_s = max(0.0, job.left_s(running.option) - (found.stays[job.job_id] - now_s))
+            return running.started_s, resumes.start_s + resumes.data.mid_s + rest_s
         return running.started_s, now_s + (
-            slot.data_s + job.left_s(slot.option) if slot else job.left_s(running.option)
+            slot.data.mid_s + job.left_s(slot.option) if slot else job.left_s(running.option)
         )
     return (slot.start_s, slot.finish_s(job, now_s)) if slot else (math.inf, math.inf)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from scheduler.data_way import HERE
 from scheduler.policies.gang_sites import GangSites
 from scheduler.policies.site_slot import Slot
 from scheduler.types import Capacity, JobView, Option, Plan, Quotas
@@ -35,14 +36,19 @@ class EdfWidest:
                 sites.take(job, slot)
                 slots[job.job_id] = slot
         allotments = fixed | {job_id: slot.option for job_id, slot in slots.items()}
+        data = {job_id: slot.data for job_id, slot in slots.items() if slot.data.high_s}
+        left_s = {job.job_id: job.left_s(allotments[job.job_id]) for job in jobs if job.job_id in allotments}
         return Plan(
             allotments=allotments,
             expected={
-                job.job_id: (job.running.started_s if job.running and job.is_running else now_s, now_s + left_s)
+                job.job_id: (
+                    job.running.started_s if job.running and job.is_running else now_s,
+                    now_s + data.get(job.job_id, HERE).mid_s + left_s[job.job_id],
+                )
                 for job in jobs
-                for left_s in [job.left_s(allotments[job.job_id]) if job.job_id in allotments else math.inf]
-                if math.isfinite(left_s)
+                if math.isfinite(left_s.get(job.job_id, math.inf))
             },
+            data=data,
             order=tuple(job.job_id for job in queue if job.job_id not in slots),
             hints={job_id: slot.site.hint for job_id, slot in slots.items()},
             reasons={

@@ -93,7 +93,7 @@ class _Rules:
         waiting = [job for job in self._jobs if not job.is_running]
         overdue = [job for job in waiting if is_overdue(job, now_s, self.patience_s)]
         rest = [job for job in waiting if not is_overdue(job, now_s, self.patience_s)]
-        return [*sorted(overdue, key=self._key), *self._in_turns(sorted(rest, key=self._key))]
+        return [*sorted(overdue, key=self.key), *self._in_turns(sorted(rest, key=self.key))]
 
     def victims(self, job: JobView, option: Option, borrowed: set[str]) -> list[JobView]:
         """What is borrowed first, then of the richest projects what is served last."""
@@ -103,7 +103,7 @@ class _Rules:
         given: dict[str, Counter[str]] = defaultdict(Counter)
         """Project -> what it has to give already, less than 0."""
         found: list[tuple[bool, float, int, JobView]] = []
-        for victim in sorted(self._running, key=self._key, reverse=True):
+        for victim in sorted(self._running, key=self.key, reverse=True):
             if victim.running is None:
                 continue
             less = given[victim.project].copy()
@@ -132,7 +132,8 @@ class _Rules:
         is_richer = self._shares.of(victim.project) > self._shares.of(job.project)
         return is_richer and self._shares.of(victim.project, less) >= share
 
-    def _key(self, job: JobView) -> OrderKey:
+    def key(self, job: JobView) -> OrderKey:
+        """What jobs of one project are served by."""
         return order_key(job, self._now_s, self.patience_s)
 
     def _in_turns(self, waiting: Sequence[JobView]) -> Iterator[JobView]:
@@ -141,7 +142,7 @@ class _Rules:
         queues: dict[str, list[JobView]] = {}
         for job in reversed(waiting):
             queues.setdefault(job.project, []).append(job)
-        turns = [(shares.of(project), self._key(queue[-1]), project) for project, queue in queues.items()]
+        turns = [(shares.of(project), self.key(queue[-1]), project) for project, queue in queues.items()]
         heapq.heapify(turns)
         while turns:
             _, _, project = heapq.heappop(turns)
@@ -150,4 +151,4 @@ class _Rules:
             shares.add(job, job.options[0])
             yield job
             if queue:
-                heapq.heappush(turns, (shares.of(project), self._key(queue[-1]), project))
+                heapq.heappush(turns, (shares.of(project), self.key(queue[-1]), project))

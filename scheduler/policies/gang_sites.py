@@ -125,9 +125,7 @@ class GangSites:
             return self._start(parts, option, run_s, latest_s, tokens, from_s)
 
         reach = Reach(run_s, latest_s, by_s, self.now_s, ends_first)
-        look = partial(
-            first_slot, option, reach=reach, start_of=start_of, data_s_of=partial(self._data.to_s, job, option)
-        )
+        look = partial(first_slot, option, reach=reach, start_of=start_of, way_to=partial(self._data.to, job, option))
         found = look(self._alike(job, option)) if not option.parts else None
         several = option.parts or self._known.is_open(option)
         return found or (look(self._mixtures(job, option)) if several else None)

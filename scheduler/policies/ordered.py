@@ -24,6 +24,10 @@ class OrderedRules:
         self._goes_before = goes_before
         self._running = sorted((job for job in jobs if job.is_running and job.can_pause), key=key, reverse=True)
 
+    def key(self, job: JobView) -> Any:
+        """What they are served by."""
+        return self._key(job)
+
     def queue(self, now_s: float) -> list[JobView]:
         """What waits, in order."""
         return sorted((job for job in self._jobs if not job.is_running), key=self._key)

@@ -22,8 +22,9 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Protocol
+from typing import Any, Protocol
 
+from scheduler.data_way import HERE, Travel
 from scheduler.placing.ledger import Ledger
 from scheduler.placing.places import LEAST_LEFT_S
 from scheduler.policies.order import is_overdue, is_settled
@@ -46,6 +47,10 @@ class Rules(Protocol):
         """See `scheduler.policies.order`."""
         ...
 
+    def key(self, job: JobView) -> Any:
+        """Sort key: of one project who has the smallest is served first."""
+        ...
+
     def queue(self, now_s: float) -> Sequence[JobView]:
         """Waiting jobs, in the order they are served."""
         ...
@@ -63,7 +68,7 @@ class Rules(Protocol):
 class _Outcome:
     allotments: dict[str, Option] = field(default_factory=dict)
     expected: dict[str, tuple[float, float]] = field(default_factory=dict)
-    data_s: dict[str, float] = field(default_factory=dict)
+    data: dict[str, Travel] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     room_for: dict[str, str] = field(default_factory=dict)
@@ -77,7 +82,7 @@ class Queueing:
         self._now_s = now_s
         self._rules = rules
         self._ledger = Ledger(jobs, capacity.pool, now_s)
-        self._quotas = QuotaBook(jobs, quotas, now_s)
+        self._quotas = QuotaBook(jobs, quotas, now_s, rules.key)
         self._out = _Outcome()
         self._hopeless: dict[tuple[object, ...], float] = {}
         """Like jobs that could make no room -> upper time left of the shortest."""
@@ -101,7 +106,7 @@ class Queueing:
         return Plan(
             allotments=out.allotments,
             expected=out.expected,
-            data_s=out.data_s,
+            data=out.data,
             order=tuple(job.job_id for job in queue),
             hints=out.hints,
             reasons=out.reasons,
@@ -246,7 +251,7 @@ class Queueing:
         return job.left_high_s(option) + self._ledger.data_most_s(job, option)
 
     def _expect(self, job: JobView, option: Option, start_s: float, place: int | None) -> None:
-        data_s = self._ledger.data_s(job, option, place) if place is not None else 0.0
+        data = self._ledger.travel(job, option, place) if place is not None else HERE
         if job.data is not None:
-            self._out.data_s[job.job_id] = data_s
-        self._out.expected[job.job_id] = (start_s, start_s + data_s + job.left_s(option))
+            self._out.data[job.job_id] = data
+        self._out.expected[job.job_id] = (start_s, start_s + data.mid_s + job.left_s(option))

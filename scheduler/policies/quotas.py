@@ -7,8 +7,11 @@ than its quota borrows: the jobs it started last are borrowed work, the first to
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from itertools import takewhile
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby, takewhile
+from operator import itemgetter
+from typing import Any
 
 from scheduler.placing.places import end_of
 from scheduler.placing.spans import NOBODY, Row, Span, Want
@@ -64,8 +67,10 @@ class _Tokens:
 class QuotaBook:
     """All quotas during one decision."""
 
-    def __init__(self, jobs: Sequence[JobView], quotas: Quotas, now_s: float) -> None:
-        """Enter what runs, the jobs that started first first."""
+    def __init__(
+        self, jobs: Sequence[JobView], quotas: Quotas, now_s: float, served_by: Callable[[JobView], Any]
+    ) -> None:
+        """Enter what runs, the jobs that started first first. `served_by`: sort key of the jobs of one project."""
         self._quotas = quotas
         self._tokens = {
             (project, kind): _Tokens(limit, now_s)
@@ -74,13 +79,33 @@ class QuotaBook:
         }
         self.borrowed: set[str] = set()
         """Running jobs that hold devices above the quota of their project."""
-        running = [(job.running.started_s, job.job_id, job) for job in jobs if job.running and job.is_running]
-        for _, _, job in sorted(running):
+        for job in self._as_started(jobs, served_by) if quotas else ():
             tokens = self._of(job, job.running.option) if job.running else None
             if tokens and job.running and tokens.hold(job.running.option.count, end_of(job, now_s), job.job_id):
                 self.borrowed.add(job.job_id)
         for tokens in self._tokens.values():
             tokens.settle()
+
+    def _as_started(self, jobs: Sequence[JobView], served_by: Callable[[JobView], Any]) -> list[JobView]:
+        """What runs, in the order in which it started: of one decision those within the quota, as served, before those
+        that borrow. By another order who borrows would be one that goes before others, and be paused for them in vain.
+        """
+        running = [(job.running.started_s, job.running.option, job) for job in jobs if job.running and job.is_running]
+        running.sort(key=lambda item: (item[0], served_by(item[2])))
+        held: Counter[tuple[str, str]] = Counter()
+        found: list[JobView] = []
+        for _, together in groupby(running, key=itemgetter(0)):
+            above = []
+            for _, option, job in together:
+                limit = self.limit(job, option)
+                if limit is not None and held[job.project, option.kind] + option.count > limit:
+                    above.append((option, job))
+                else:
+                    held[job.project, option.kind] += option.count
+                    found.append(job)
+            held.update({(job.project, option.kind): option.count for option, job in above})
+            found += [job for _, job in above]
+        return found
 
     def fits_ever(self, job: JobView, option: Option) -> bool:
         """Whether the project may hold so many devices, borrowed ones included."""

@@ -92,7 +92,7 @@ class Group:
             self._most_now = float(self.most)
             """No site has more devices free now: what is planned never comes back."""
             self._ways: dict[DataWay, Seconds] = {}
-            """Seconds until some data are at each site."""
+            """Seconds until some data are at each site, by upper ends."""
 
     def may_start_now(self, width: int) -> bool:
         """Whether so many devices could be free now in some site; False is certain."""
@@ -154,7 +154,7 @@ class Group:
             return ()
         ways = self._ways.get(data)
         if ways is None:
-            ways = self._ways[data] = times.to_each(data, [site.name for site in self.sites])
+            ways = self._ways[data] = times.high_to_each(data, [site.name for site in self.sites])
         return self._soonest(width, level, ways)
 
     def changed(self, site: GangSite) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from scheduler.data_way import still_to_come_s
+from scheduler.data_way import HERE, Travel, still_to_come
 from scheduler.policies.site_groups import GangSite, Parts
 from scheduler.types import JobView, Option
 
@@ -19,22 +19,22 @@ class Slot(NamedTuple):
     """Of a mixture the first one."""
     start_s: float
     end_s: float
-    """By the upper end of the estimate, its data brought before."""
+    """By the upper ends of the way of its data and of the estimate."""
     parts: Parts = ()
     """Of a mixture: all its sites, and the devices in each."""
     goes_on: bool = False
     """On devices that it holds, whatever they are reserved for."""
-    data_s: float = 0.0
+    data: Travel = HERE
     """Of which its data are on their way there."""
 
-    def to_come_s(self, now_s: float) -> float:
-        """What is left of `data_s` at its start, as far as can be told. Data can be sent ahead to a node, but not to
+    def to_come(self, now_s: float) -> Travel:
+        """What is left of `data` at its start, as far as can be told. Data can be sent ahead to a node, but not to
         nodes that nobody knows yet."""
-        return still_to_come_s(self.data_s, self.start_s - now_s if self.site.name else 0.0)
+        return still_to_come(self.data, self.start_s - now_s if self.site.name else 0.0)
 
     def finish_s(self, job: JobView, now_s: float) -> float:
         """By the middle of the estimate."""
-        return self.start_s + self.to_come_s(now_s) + job.left_s(self.option)
+        return self.start_s + self.to_come(now_s).mid_s + job.left_s(self.option)
 
 
 class Reach(NamedTuple):
@@ -57,21 +57,21 @@ StartOf = Callable[[Parts, float, float], float]
 
 
 def first_slot(
-    option: Option, places: Iterable[Parts], reach: Reach, start_of: StartOf, data_s_of: Callable[[str], float]
+    option: Option, places: Iterable[Parts], reach: Reach, start_of: StartOf, way_to: Callable[[str], Travel]
 ) -> Slot | None:
-    """The first slot in any of the places. `data_s_of`: of a place by its name."""
+    """The first slot in any of the places. `way_to`: of the data to a place, by its name."""
     best: Slot | None = None
     best_s = math.inf
     for parts in places:
         site = parts[0][0]
-        data_s = data_s_of(site.hint)
-        whole_s = data_s + reach.run_s
+        data = way_to(site.hint)
+        whole_s = data.high_s + reach.run_s
         start_s = start_of(parts, whole_s, min(reach.latest_s, reach.by_s - whole_s))
-        compared_s = start_s + data_s if reach.ends_first else start_s
+        compared_s = start_s + data.high_s if reach.ends_first else start_s
         if compared_s < best_s:
             best_s = compared_s
             mixed = parts if len(parts) > 1 or option.parts else ()
-            best = Slot(option, site, start_s, start_s + whole_s, mixed, data_s=data_s)
+            best = Slot(option, site, start_s, start_s + whole_s, mixed, data=data)
             if compared_s <= reach.now_s:
                 break
     return best

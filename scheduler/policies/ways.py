@@ -125,8 +125,8 @@ class Ways:
             (left * run_s if left else 0.0) * slowdown + cost_s for run_s, cost_s in zip(runs_s, costs_s, strict=True)
         ]
         """`seconds` as if all options had the job's slowdown: energies are compared by their middles."""
-        if job.bringing_s:
-            self._even = [seconds + job.bringing_s for seconds in self._even]
+        if job.bringing.high_s:
+            self._even = [seconds + job.bringing.high_s for seconds in self._even]
         # As `run_s` has it, without a call for each where they are the same.
         self.seconds = self._even if not slowdowns else [self.run_s(option) for option in self.options]
         """`run_s` of each of `options`."""

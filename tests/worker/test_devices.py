@@ -187,3 +187,18 @@ def test_of_the_folders_of_libraries_the_drivers_alone_reaches_the_sandbox(
     assert python_environment()["LD_LIBRARY_PATH"] == str(driver)
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{other}:")
     assert "LD_LIBRARY_PATH" not in python_environment()
+
+
+@pytest.mark.usefixtures("three_gpus")
+@pytest.mark.parametrize(("horovod", "told"), [("0.28.1", {"horovod_nccl": False}), ("", {})])
+def test_a_node_with_gpus_says_whether_its_horovod_sums_on_them(
+    monkeypatch: pytest.MonkeyPatch, horovod: str, told: dict[str, bool]
+) -> None:
+    monkeypatch.setattr(devices, "_has_nccl", lambda: False)
+    monkeypatch.setattr(devices, "_version", lambda _: horovod)
+    assert {name: said for name, said in devices.description().items() if name == "horovod_nccl"} == told
+
+
+def test_a_node_without_gpus_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "_nvml", lambda: None)
+    assert "horovod_nccl" not in devices.description()

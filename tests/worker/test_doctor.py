@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import socket
 import subprocess
@@ -50,7 +51,7 @@ def test_a_horovod_without_nccl_is_named_where_gpus_are(tmp_path, monkeypatch, c
     library = tmp_path / "torch" / "mpi_lib_v2.cpython-311-x86_64-linux-gnu.so"
     library.parent.mkdir()
     library.write_bytes(content)
-    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "x.py")))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "x.py")))
     found = machine.gpu_sums()
     assert found.state is state
     assert ("host's memory" in found.meaning) == (state is State.WARN)

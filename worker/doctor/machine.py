@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import mmap
 import os
 import platform
 import shutil
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
-from worker import devices, sandbox
+from worker import devices, horovod_build, sandbox
 from worker.doctor.findings import Finding, bad, ok, skip, warn
 from worker.transfer.cache import DAMAGED_LATELY_S, DAMAGES_MAX, Cache
 from worker.words import counted, size_words
@@ -98,21 +97,10 @@ def gpus() -> Iterator[Finding]:
 def gpu_sums() -> Finding:
     """Whether the ranks of a job can add up gradients from GPU to GPU: what Horovod was built with."""
     name = "sums between GPUs"
-    if _horovod_has_nccl():
+    if horovod_build.has_nccl():
         return ok(name, "Horovod has NCCL")
     step = "Run deploy/horovod/operations.py, which says what is missing; install that, and run deploy/setup.sh."
     return warn(name, "Horovod has no NCCL", "Ranks on GPUs add up gradients through the host's memory: slower.", step)
-
-
-def _horovod_has_nccl() -> bool:
-    """Whether its library calls NCCL. Asking Horovod itself would import torch, which takes seconds."""
-    spec = importlib.util.find_spec("horovod")
-    folder = Path(spec.origin).parent / "torch" if spec and spec.origin else Path()
-    for library in folder.glob("mpi_lib_v2*.so"):
-        with library.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            if content.find(b"ncclAllReduce") >= 0:
-                return True
-    return False
 
 
 def _torch_has_cuda() -> bool:

@@ -154,7 +154,7 @@ def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
     finish = line.finish_s
     return {
         **{key: body[key] for key in _ESTIMATE_FIELDS},
-        "energy_j": values_of(line.energy_j), "test_s": line.before_s, **_data(line),
+        "energy_j": values_of(line.energy_j), "energy_basis": line.energy_basis, "test_s": line.before_s, **_data(line),
         "place": view.place, "words": view.words, "device": way.kind, "device_model": way.model_name,
         "count": way.count, "mode": way.mode, "batch_split": list(way.batch_split), "start": moment_of(line.start_s),
         "finish_low": moment_of(finish.low if finish else None), "finish": moment_of(finish.mid if finish else None),
@@ -167,13 +167,13 @@ def _line(view: selectors.LineView, deadline_s: float | None) -> dict[str, Any]:
 def _data(line: OfferLine) -> dict[str, Any]:
     found = line.bringing
     return {
-        "data_s": found.seconds, "data_bytes": found.size_bytes, "data_node": found.node, "data_basis": found.basis,
-        "data_words": bringing_words(found),
+        "data_s": found.seconds, "data_high_s": found.high_s, "data_bytes": found.size_bytes, "data_node": found.node,
+        "data_basis": found.basis, "data_words": bringing_words(found),
     }  # fmt: skip
 
 
 _ESTIMATE_FIELDS = (
-    "step_s", "run_s", "peak_bytes", "power_w", "time_basis", "memory_basis", "energy_basis", "note",
+    "step_s", "run_s", "peak_bytes", "power_w", "time_basis", "memory_basis", "note",
 )  # fmt: skip
 
 

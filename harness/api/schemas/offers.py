@@ -118,18 +118,21 @@ class LineOut(Schema):
     peak_bytes: IntervalOut = Field(description="Of one rank, above an idle process.")
     memory_limit_bytes: int = Field(description="What a rank gets there.")
     power_w: float = Field(description="All devices while it runs, their idle share included.")
-    energy_j: IntervalOut = Field(description="Of the run, and of the range test before it.")
+    energy_j: IntervalOut = Field(
+        description="Of the run, of the range test before it, and of devices that wait for the data."
+    )
     test_s: float = Field(description="Of a range test that finds the learning rate before the run; 0: there is none.")
     data_s: float = Field(
         description="To bring the data to a node that does not have them, before the run: in the finish, not in the "
         "time of the run. 0: they are there."
     )
+    data_high_s: float = Field(description="Upper end of that, which `finish_high` counts.")
     data_bytes: int = Field(description="So much is brought.")
     data_node: str = Field(description="To there; of several that it may be the one where it takes longest.")
     data_basis: str | None = Field(
         description="`measured` at former fetches of that node, or `assumed` (the pool's `data_mib_per_s`)."
     )
-    data_words: str = Field(examples=["2 min to bring 3.1 GiB to node b (measured)"])
+    data_words: str = Field(examples=["up to 3 min, likely 2 min, to bring 3.1 GiB to node b (measured)"])
     time_basis: str = Field(description="`measured`, `modelled` or `assumed`.")
     memory_basis: str
     energy_basis: str

@@ -13,7 +13,7 @@ from harness.datasets.models import Dataset
 from harness.jobs.models import Job
 from harness.pool.caches import NodeCache
 from harness.storage.use import content_sizes
-from scheduler.data_way import LEAST_S, DataWay
+from scheduler.data_way import HERE, LEAST_S, DataWay
 from scheduler.estimation.values import Basis
 from scheduler.types import JobView, PoolView
 from worker.states import JobState
@@ -30,6 +30,7 @@ class DataWays:
         assumed = assumed_mib_per_s * MEBIBYTE
         self.caches = caches
         self._rates = {name: cache.bytes_per_s or assumed for name, cache in caches.items()}
+        self._spread = {name: cache.spread for name, cache in caches.items()}
         self._sizes = packed_sizes(datasets) if caches else {}
         self._slowest = min(self._rates.values(), default=assumed)
         self._on: dict[str, list[str]] = defaultdict(list)
@@ -62,7 +63,10 @@ class DataWays:
         if size_bytes < self._slowest * LEAST_S:
             return None
         arrived = self._coming.get(dataset, {})
-        way = DataWay(size_bytes=size_bytes, bytes_per_s=self._rates, on=self.holders(dataset), arrived=arrived)
+        way = DataWay(
+            size_bytes=size_bytes, bytes_per_s=self._rates, spread=self._spread, on=self.holders(dataset),
+            arrived=arrived,
+        )  # fmt: skip
         return way if any(map(way.to_s, self._rates)) else None
 
 
@@ -98,9 +102,8 @@ def with_data(
             view = replace(view, data_on=on[dataset], data=way)
         elif way is not None:
             # Its data set out when it was placed; it makes its first step once they have arrived.
-            left_s = way.to_all_s(view.running.nodes) - (now_s - view.running.started_s)
-            bringing_s = max(0.0, left_s) if job.state == JobState.PLACED else 0.0
-            view = replace(view, data=way, bringing_s=bringing_s)
+            left = way.to_all(view.running.nodes).after(now_s - view.running.started_s)
+            view = replace(view, data=way, bringing=left if job.state == JobState.PLACED else HERE)
         found.append(view)
     return found
 

@@ -12,8 +12,9 @@ from harness.jobs.control.data_ways import dataset_of
 from harness.jobs.control.views import Facts
 from harness.jobs.models import Job
 from harness.jobs.states import job_note
+from scheduler.data_way import Travel
 from scheduler.placing.obstacles import NEVER
-from scheduler.types import Decision, JobView, WaitReason
+from scheduler.types import Decision, JobView, PoolView, WaitReason
 from worker.states import JobState
 from worker.words import duration_words
 
@@ -34,22 +35,23 @@ class Expected:
     high_s: float
 
 
-def expected_of(view: JobView, told: tuple[float, float], data_s: float, now_s: float) -> Expected | None:
+def expected_of(view: JobView, told: tuple[float, float], data: Travel, now_s: float) -> Expected | None:
     """The interval around what the policy expects; None where that is no time at all.
 
-    `told` is (start by upper ends, finish by the middle of the job's own estimate), of which its data are on their way
-    for `data_s`: that has no range, here as in what is promised.
+    `told` is (start by upper ends, finish by the middle of the job's own estimate), of which `data` is the way of its
+    data.
     """
     start_s, finish_s = told
     if not (now_s - FARTHEST_S < start_s <= finish_s < now_s + FARTHEST_S):
         return None
     begins_s = max(now_s, start_s)
-    begun_s = min(begins_s + data_s, max(begins_s, finish_s))
+    begun_s = min(begins_s + data.mid_s, max(begins_s, finish_s))
     run_s = max(0.0, finish_s - begun_s)
     slowdown = view.slowdown_at(run_s)
     # The start is given by upper ends already: jobs before it may be done earlier, hardly later.
-    low_s = now_s + (begun_s - begins_s) + ((begins_s - now_s) + run_s) / slowdown
-    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=begun_s + run_s * slowdown)
+    low_s = now_s + min(data.low_s, begun_s - begins_s) + ((begins_s - now_s) + run_s) / slowdown
+    high_s = begun_s + (data.high_s - data.mid_s) + run_s * slowdown
+    return Expected(start_s=start_s, finish_s=finish_s, low_s=low_s, high_s=high_s)
 
 
 def expectations_write(facts: Facts, decision: Decision) -> None:
@@ -58,13 +60,13 @@ def expectations_write(facts: Facts, decision: Decision) -> None:
         job = facts.jobs[view.job_id]
         reason = decision.waits.get(view.job_id)
         told = decision.expected.get(view.job_id)
-        data_s = decision.data_s.get(view.job_id, view.bringing_s)
-        expected = expected_of(view, told, data_s, facts.now_s) if told else None
+        data = decision.data.get(view.job_id, view.bringing)
+        expected = expected_of(view, told, data, facts.now_s) if told else None
         changes = {
             **_waiting(facts, job, reason if view.job_id in facts.queued else None),
             **_times(job, expected, facts.now_s),
         }
-        stuck = "" if expected or not view.promised or reason is None else _stuck_words(view, reason, facts.now_s)
+        stuck = "" if expected or not view.promised or reason is None else _stuck_words(view, reason, facts)
         warning = _warning(job, expected, decision.warnings.get(view.job_id, stuck), facts.now_s)
         if warning != job.warning:
             changes["warning"] = warning
@@ -131,16 +133,22 @@ def _times(job: Job, expected: Expected | None, now_s: float) -> dict[str, Any]:
     return {name: datetime.fromtimestamp(at_s, UTC) for name, at_s in zip(names, new_s, strict=True)}
 
 
-def _stuck_words(view: JobView, reason: WaitReason, now_s: float) -> str:
+def _stuck_words(view: JobView, reason: WaitReason, facts: Facts) -> str:
     """A promised job that nobody can tell a start of, as the pool is now: what becomes of its promise."""
     if reason.code not in NEVER:
         return "Its start can no longer be predicted, so its promise is at risk."
-    left_s = min(view.left_high_s(option) for option in view.options)
+    left_s = min(view.left_high_s(option) for option in view.options) + _least_way_s(view, facts.pool)
     latest_s = view.deadline_s - left_s if view.deadline_s is not None else -math.inf
-    if not now_s < latest_s < now_s + FARTHEST_S:
+    if not facts.now_s < latest_s < facts.now_s + FARTHEST_S:
         return f"Its promised finish can no longer be kept. {reason.text}"
     latest = f"{datetime.fromtimestamp(latest_s, UTC):%Y-%m-%d %H:%M} UTC"
     return f"Its promise breaks unless it can start by {latest}. {reason.text}"
+
+
+def _least_way_s(view: JobView, pool: PoolView) -> float:
+    """Upper end of the shortest way of its data to a node of the pool: none that it could have is there now, and of one
+    that will be nobody knows more."""
+    return min((view.data.to(node.name).high_s for node in pool.nodes), default=0.0) if view.data else 0.0
 
 
 def _warning(job: Job, expected: Expected | None, from_policy: str, now_s: float) -> str:

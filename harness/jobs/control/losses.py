@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from django.db.models import F, Max, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
-from harness.jobs.control.parts import nodes_of
+from harness.jobs.control.parts import is_spread, nodes_of
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
 from harness.jobs.node_ends import END_KIND, end_read
 from worker.events import Outcome
@@ -33,7 +33,7 @@ def losses_read(jobs: Iterable[Job]) -> Mapping[str, Losses]:
     for attempt in lost_attempts(restarts.keys()).order_by("-number").only("job_id", "number", "plan"):
         if len(lost[attempt.job_id]) < restarts[attempt.job_id]:
             lost[attempt.job_id].append(attempt)
-    blamed = _blamed_read(restarts.keys())
+    blamed = _blamed_read([one for attempts in lost.values() for one in attempts if is_spread(one)])
     return {
         job_id: Counter(node for one in attempts for node in blamed.get((job_id, one.number)) or nodes_of(one))
         for job_id, attempts in lost.items()
@@ -51,10 +51,15 @@ def placed_words(job: Job, nodes: Sequence[str]) -> str:
     return f"Placed on {names}, where it was lost: no other node was free for it"
 
 
-def _blamed_read(job_ids: Collection[str]) -> Mapping[tuple[str, int], list[str]]:
-    """(job, attempt on several nodes) -> those that did not only lose the others; none where all lost each other."""
+def _blamed_read(attempts: Collection[JobAttempt]) -> Mapping[tuple[str, int], list[str]]:
+    """(job, number) of attempts on several nodes -> those that did not only lose the others; none where all lost each
+    other."""
     found: dict[tuple[str, int], list[str]] = defaultdict(list)
-    rows = JobEvent.objects.filter(kind=END_KIND, job__in=job_ids)
+    if not attempts:
+        return found
+    jobs, numbers = {one.job_id for one in attempts}, {one.number for one in attempts}
+    # One query for all of them; where jobs count attempts of different numbers it reads a few too many.
+    rows = JobEvent.objects.filter(kind=END_KIND, job__in=jobs, token__in=numbers)
     for job_id, token, body in rows.values_list("job_id", "token", "data"):
         end = end_read(body)
         if end.outcome == Outcome.LOST and not end.has_suffered:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from harness.jobs.control import losses
 from harness.jobs.control.effects import events_apply
+from harness.jobs.control.losses import losses_read
 from harness.jobs.models import Checkpoint, Job, JobAttempt, JobEvent
+from harness.jobs.node_ends import end_read
 from harness.pool.models import Node, NodeState
 from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import SUFFERED, event, place_now, tick_later
@@ -119,6 +122,31 @@ def test_a_third_node_takes_over_from_a_pair_that_lost_each_other(pair):
     assert nodes == {"node-1", "node-3"} and words.endswith("not on node-2, where it was lost")
     lost(second, dict.fromkeys(nodes, SUFFERED))
     assert again(pair.job)[0] == {"node-2", "node-3"}
+
+
+def test_only_what_counts_is_read_of_the_ends_of_its_nodes(pair, monkeypatch, django_assert_num_queries):
+    """At each decision: a job that was lost often has many of them."""
+    lost(pair, {"node-1": NO_START, "node-2": SUFFERED})
+    job, read = Job.objects.get(pk=pair.job_id), []
+    monkeypatch.setattr(losses, "end_read", lambda body: read.append(body["node"]) or end_read(body))
+    with django_assert_num_queries(2):
+        assert losses_read([job]) == {job.pk: {"node-1": 1}}
+    assert sorted(read) == ["node-1", "node-2"]
+    _, _, second = again(job)
+    Checkpoint.objects.create(job=job, name="step-1", step=1, epoch=1.0, token=second.number)
+    lost(second, dict.fromkeys(second.run_plan.nodes, SUFFERED))
+    job.refresh_from_db()
+    read.clear()
+    with django_assert_num_queries(2):
+        assert losses_read([job]) == {job.pk: dict.fromkeys(second.run_plan.nodes, 1)}
+    assert sorted(read) == sorted(second.run_plan.nodes), "none of the attempt before the checkpoint"
+
+
+def test_of_attempts_on_one_node_no_end_is_read(job, node_make, django_assert_num_queries):
+    lost_on_the_first_of_two(job, node_make)
+    job.refresh_from_db()
+    with django_assert_num_queries(1):
+        assert losses_read([job]) == {job.pk: {"node-1": 1}}
 
 
 @pytest.mark.parametrize("other", [SUFFERED, None])

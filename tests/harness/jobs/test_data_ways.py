@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial
 
 import pytest
@@ -16,7 +16,9 @@ from harness.jobs.services import job_submit
 from harness.pool.caches import NodeCache, caches_get
 from harness.pool.models import PoolSetting
 from harness.pool.selectors import pool_overview
+from harness.pool.services import node_drain
 from harness.storage.models import ContentSize
+from scheduler.data_way import HERE
 from scheduler.estimation.values import Basis
 from tests.harness.caches import MIB, cached_node, large_make
 from tests.harness.jobs.helpers import age, estimated, place_now, queue
@@ -53,6 +55,8 @@ def test_the_rate_of_a_node_is_the_median_of_its_last_fetches_and_of_one_that_fe
     assert {name: data.to_s(name) for name in ("near", "new", "store")} == pytest.approx(
         {"near": 60.0, "new": 600.0, "store": 0.0}
     )
+    assert data.to("near").high_s > 1e4, "as slow as it once was"
+    assert data.to("new").high_s == pytest.approx(2400.0)
     assert (ways.basis("near"), ways.basis("new")) == (Basis.MEASURED, Basis.ASSUMED)
     PoolSetting.objects.update(data_mib_per_s=100.0)
     assert facts_read().ways.of(large.sha256).to_s("new") == pytest.approx(60.0)
@@ -101,12 +105,14 @@ def test_of_a_job_that_is_placed_what_is_left_of_the_way_counts_until_its_first_
     job = estimated(job_make(), run_s=1000.0)
     attempt = place_now(job)
     age(attempt, created_at=200)
-    assert view_of(job).bringing_s == pytest.approx(400.0, abs=30.0)
+    assert view_of(job).bringing == pytest.approx((400.0, 2200.0), abs=30.0)
     age(attempt, created_at=900)
-    assert view_of(job).bringing_s == 0.0
+    assert view_of(job).bringing == pytest.approx((0.0, 1500.0), abs=30.0), "it is slower than was told"
+    age(attempt, created_at=2500)
+    assert view_of(job).bringing == HERE
     age(attempt, created_at=0)
     Job.objects.filter(pk=job.pk).update(state="running")
-    assert view_of(job).bringing_s == 0.0
+    assert view_of(job).bringing == HERE
 
 
 def test_a_finish_that_the_way_of_the_data_makes_impossible_is_not_promised(job_make, cached_make, large):
@@ -114,7 +120,7 @@ def test_a_finish_that_the_way_of_the_data_makes_impossible_is_not_promised(job_
         wished = {"budget": {"deadline": (timezone.now() + timedelta(seconds=seconds)).isoformat()}}
         return estimated(job_make(**wished), run_s=1000.0)
 
-    cached_make("far")
+    cached_make("far", rates=[10, 10, 10, 10])
     job = submitted(1500)
     with pytest.raises(Invalid) as refused:
         job_submit(user=job.owner, job=job)
@@ -128,10 +134,10 @@ def test_a_finish_that_the_way_of_the_data_makes_impossible_is_not_promised(job_
 
 @pytest.mark.parametrize("policy", ["fifo", "deadline_energy"])
 def test_a_promise_that_holds_the_way_of_the_data_is_not_told_to_be_at_risk(job_make, cached_make, large, policy):
-    """The range of what is expected is that of the run: by it the promise is just kept."""
+    """By the upper ends of its way and of its run the promise is just kept."""
     PoolSetting.objects.update_or_create(pk=1, defaults={"policy": policy})
-    cached_make("far")
-    deadline_at = timezone.now() + timedelta(seconds=1850)
+    cached_make("far", rates=[10, 20, 10, 10])
+    deadline_at = timezone.now() + timedelta(seconds=2450)
     job = estimated(job_make(budget={"deadline": deadline_at.isoformat()}), run_s=1000.0, slowdown=1.2)
     assert job_submit(user=job.owner, job=job).promised_at is not None
     for _ in ("it is placed", "it fetches"):
@@ -139,7 +145,35 @@ def test_a_promise_that_holds_the_way_of_the_data_is_not_told_to_be_at_risk(job_
     job.refresh_from_db()
     assert (job.state, job.warning) == ("placed", "")
     left_s = [(at - timezone.now()).total_seconds() for at in (job.expected_low_at, job.expected_high_at)]
-    assert left_s == pytest.approx([600 + 1000 / 1.2, 600 + 1000 * 1.2], abs=30.0)
+    assert left_s == pytest.approx([300 + 1000 / 1.2, 1200 + 1000 * 1.2], abs=30.0)
+
+
+def test_a_line_that_nobody_has_measured_is_promised_by_with_care_until_it_is(job_make, cached_make, large):
+    def submitted():
+        deadline_at = timezone.now() + timedelta(seconds=2000)
+        return estimated(job_make(budget={"deadline": deadline_at.isoformat()}), run_s=1000.0)
+
+    cached_make("far")
+    early, late = submitted(), submitted()
+    with pytest.raises(Invalid) as refused:
+        job_submit(user=early.owner, job=early)
+    assert "40 min of that to bring its data there" in str(refused.value)
+    cached_make("far", rates=[10, 10, 10, 10])
+    assert job_submit(user=late.owner, job=late).promised_at is not None
+
+
+def test_the_latest_start_of_a_promise_whose_devices_have_left_leaves_time_for_its_data(
+    job_make, cached_make, large, people
+):
+    cached_make("far", rates=[10, 10, 10, 10])
+    deadline_at = timezone.now() + timedelta(hours=2)
+    job = estimated(job_make(budget={"deadline": deadline_at.isoformat()}), run_s=1000.0, slowdown=1.0)
+    job_submit(user=job.owner, job=job)
+    node_drain(user=people.admin, name="far")
+    tick()
+    job.refresh_from_db()
+    latest_at = deadline_at - timedelta(seconds=1600)
+    assert f"breaks unless it can start by {latest_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" in job.warning
 
 
 def test_the_pool_page_tells_the_rate_and_no_size(cached_make, people, client):

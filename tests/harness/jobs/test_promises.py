@@ -8,6 +8,7 @@ import pytest
 from django.utils import timezone
 
 from harness.errors import Invalid
+from harness.estimates.offers import Asked
 from harness.jobs import services
 from harness.jobs.control import tick as tick_module
 from harness.jobs.control.tick import tick
@@ -122,8 +123,14 @@ def test_a_deadline_that_nobody_means_is_refused(job_make, people, node_make):
     job = job_make(**wish(datetime(9999, 1, 1, tzinfo=UTC)))
     with pytest.raises(Invalid) as refused:
         services.job_submit(user=people.owner, job=job)
-    assert (refused.value.field, refused.value.code) == ("budget.deadline", "deadline_too_far")
-    assert "Check the year" in refused.value.hint
+    error = refused.value
+    assert (error.field, error.code) == ("budget.deadline", "deadline_too_far")
+    assert error.message == "The finish time 9999-01-01 is more than ten years away."
+    told = services.spec_check(user=people.owner, spec=job.spec, dataset=job.dataset)["problems"]
+    assert told == [{"field": error.field, "message": f"{error.message} {error.hint}"}], "as while it was written"
+    with pytest.raises(Invalid) as of_offer:
+        Asked.of(deadline_at=job.deadline_at).row()
+    assert {**of_offer.value.to_dict(), "field": error.field} == error.to_dict(), "and in an offer"
 
 
 def test_an_estimate_that_comes_after_the_submission_brings_the_promise(job_make, people, node_make):

@@ -128,3 +128,15 @@ def test_what_a_job_that_finds_no_place_made_room_is_not_given_to_a_third(policy
         job("e", way(2, memory_gib=20), at=44.0, project="q"),
     ]
     assert comes_to_rest(jobs, view, NOW_S, policy=policy)
+
+
+@every_policy
+def test_of_jobs_that_started_together_who_goes_before_others_is_not_the_one_that_borrows(policy):
+    """By their names it was: then an owner paused it, and it paused him, as it goes before him."""
+    view = pool(node(cpus=3), spans=True)
+    jobs = [
+        job("a", way(2, run_s=50.0), at=94.0, project="r", can_pause=True),
+        job("b", way(1, run_s=100.0), at=74.0, project="q", can_pause=True),
+        job("c", way(2, run_s=400.0), at=40.0, project="q", priority=1, can_pause=True),
+    ]
+    assert comes_to_rest(jobs, view, NOW_S, policy=policy, quotas={"q": lends(2)})
