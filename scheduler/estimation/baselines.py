@@ -115,8 +115,13 @@ def power_law(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor
 
 
 def boosted_trees(points: Sequence[CalibrationPoint], measured: Vector) -> Predictor:
-    """Histogram gradient boosting of the logarithm on log totals and knobs."""
+    """Histogram gradient boosting of the logarithm on log totals and knobs.
+
+    On one thread: several would meet many times for each tree of so few points, and each meeting is waited for
+    in a busy loop, which on a machine that trains costs many times what is computed.
+    """
     from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     read = knob_reader(points)
 
@@ -124,5 +129,11 @@ def boosted_trees(points: Sequence[CalibrationPoint], measured: Vector) -> Predi
         return np.column_stack([np.log1p(totals(some)), read(some)])
 
     model = HistGradientBoostingRegressor(min_samples_leaf=5, max_iter=300, learning_rate=0.06, random_state=0)
-    model.fit(inputs(points), np.log(measured))
-    return lambda some: np.exp(model.predict(inputs(some)))
+    with threadpool_limits(1, "openmp"):
+        model.fit(inputs(points), np.log(measured))
+
+    def predict(some: Sequence[CalibrationPoint]) -> Vector:
+        with threadpool_limits(1, "openmp"):
+            return np.asarray(np.exp(model.predict(inputs(some))))
+
+    return predict
