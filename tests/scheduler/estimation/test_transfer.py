@@ -114,7 +114,18 @@ def test_the_nearest_is_of_the_same_entry_of_the_table_then_with_most_points(sou
     assert nearest(known, KIND, "AMD EPYC 9") is newer and nearest(known, KIND, "Nobody's") is newer
 
 
-def test_gpus_and_few_points_lend_nothing(source: DeviceModel) -> None:
-    assert nearest([replace(source, kind="cuda")], "cuda", "H100") is None
+def test_few_points_and_other_kinds_lend_nothing(source: DeviceModel) -> None:
     assert nearest([source], "cuda", "H100") is None
     assert nearest([replace(source, n_points=29)], KIND, OTHER) is None
+
+
+def test_a_gpu_stands_in_for_its_like_alone(source: DeviceModel) -> None:
+    known = [replace(source, kind="cuda", model_name="NVIDIA H200")]
+    assert nearest(known, "cuda", "NVIDIA H200 NVL") is known[0]
+    assert nearest(known, "cuda", "NVIDIA H100 80GB HBM3") is None
+
+
+def test_gpus_of_one_model_are_nearer_to_each_other_than_cores(source: DeviceModel) -> None:
+    core = transferred(source, prior_for(KIND, OTHER)).spread
+    gpu = transferred(replace(source, kind="cuda", model_name="NVIDIA H200"), prior_for("cuda", "NVIDIA H200")).spread
+    assert source.spread.floor < gpu.floor < core.floor
