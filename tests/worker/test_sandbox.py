@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.untested import untested
 from worker import sandbox
 from worker.sandbox import SandboxLevel, SandboxLimits, cgroup, command
 from worker.sandbox import probe as sandbox_probe
@@ -38,7 +39,7 @@ def own_home(home: Path) -> Path:
     return home
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="user ids are given by root alone")
+@pytest.mark.skipif(os.getuid() != 0, reason=untested("user ids of sandboxes", "only root gives them"))
 def test_a_sandbox_that_cannot_be_made_keeps_no_user_id(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("DLH_SANDBOX_UIDS", "60990-60990")
 
@@ -84,7 +85,7 @@ def test_every_attack_is_stopped(level: SandboxLevel, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize("level", levels())
 def test_a_fork_bomb_hits_its_limit_and_nothing_is_left(level: SandboxLevel, tmp_path: Path) -> None:
     if level < SandboxLevel.L2 and os.getuid() != 0:
-        pytest.skip("the number of processes can be limited below L2 only by root")
+        pytest.skip(untested("number of processes below L2", "only root can limit it"))
     body = """
 import os, time
 made = 0
@@ -169,7 +170,9 @@ def test_without_bubblewrap_the_level_falls_and_the_reason_says_what_to_install(
         sandbox_probe.ingredients.cache_clear()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root has cgroups and user ids to mix up")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason=untested("namesakes of two installations", "only root has cgroups and user ids to mix up")
+)
 def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +191,7 @@ def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
         process.close()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root has cgroups")
+@pytest.mark.skipif(os.getuid() != 0, reason=untested("processes that join a group late", "only root has cgroups"))
 def test_a_process_that_joins_while_the_others_are_killed_is_killed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     group = cgroup.create("job1-1", None, 16)
     assert group
