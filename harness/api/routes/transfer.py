@@ -29,7 +29,7 @@ def _tree(body: list[dict[str, object]]) -> Tree:
     try:
         return Tree.from_list(body)
     except ValueError as error:
-        raise Invalid(f"These are nott the files of a run: {error}.", field="files") from error
+        raise Invalid(f"These are not the files of a run: {error}.", field="files") from error
 
 
 def _rows(tree: Tree) -> list[dict[str, object]]:
