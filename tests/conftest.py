@@ -21,6 +21,7 @@ from tests.objects import NO_SERVER, ObjectServer
 from tests.objects import program as objects_program
 from tests.small_disk import NO_MOUNT, small_disk
 from tests.small_world import dataset_ready, people_make
+from tests.untested import NOT_TESTED
 from worker.loading import loading
 
 # Where the environment says otherwise, too (images of containers do): each test process would rewrite every test file
@@ -63,7 +64,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """What this machine does not allow to be tested is said where nobody overlooks it."""
     skipped = terminalreporter.stats.get("skipped", ())
     reasons = {report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)}
-    for reason in sorted(reason for reason in reasons if "NOT TESTED" in reason):
+    for reason in sorted(reason for reason in reasons if NOT_TESTED in reason):
         terminalreporter.write_line(reason.removeprefix("Skipped: "), red=True, bold=True)
 
 

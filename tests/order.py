@@ -25,7 +25,8 @@ SLOWEST = (
     "worker/test_inspection", "e2e/test_pause_and_cancel", "e2e/test_offer", "worker/elastic/test_spread",
     "e2e/test_fault_stages", "harness/jobs/test_kill_points", "harness/jobs/test_width_kill_points",
     "harness/jobs/test_rescue_kill_points", "harness/jobs/test_readers", "harness/pool/test_turn",
-    "harness/api/test_access", "harness/pages/test_access", "harness/backup/test_restore",
+    "harness/backup/test_killed_restore", "harness/api/test_access", "harness/pages/test_access",
+    "harness/backup/test_restore",
 )  # fmt: skip
 """Files that take longer than their number of tests says, the longest first as `--durations=0` told. A test process is
 given whole files, the next one when it is done."""

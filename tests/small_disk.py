@@ -9,7 +9,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-NO_MOUNT = "FULL DISKS NOT TESTED: a tmpfs cannot be mounted here (it takes root and CAP_SYS_ADMIN)"
+from tests.untested import untested
+
+NO_MOUNT = untested("full disks", "a tmpfs cannot be mounted here (it takes root and CAP_SYS_ADMIN)")
 BLOCK = b"\xa5" * 4096
 
 

@@ -1,7 +1,8 @@
 """`python -m harness.backup.loading ROWS MANIFEST`: fills the empty database of this process's home with a backup.
 
 Started by `harness.backup.restoring`; lines of JSON say how many rows are done, the last one is the answer.
-Where it fails, its last line of errors says why.
+Where it fails, its last line of errors says why. PostgreSQL stays marked until `--finish`; `--empty` empties a database
+that is marked.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ ATTEMPTS_SINCE = 1000
 def load(rows: Path, manifest: dict[str, Any]) -> dict[str, int]:
     """All or nothing. Raises `BackupError`."""
     from django.core.management import call_command
-    from django.db import DatabaseError, connection, transaction
+    from django.db import DatabaseError, transaction
 
     from harness.backup.archive import BackupError
+    from harness.backup.marking import mark, tables_drop
     from harness.backup.rows import RowsError, migrations_applied, rows_load
 
-    if connection.introspection.table_names():
-        raise BackupError("the database is not empty; nothing is overwritten: name an empty one by DLH_DATABASE_URL")
+    empty()
     try:
+        mark()
         call_command("migrate", interactive=False, verbosity=0)
         if migrations_applied() != manifest.get("migrations"):
             raise BackupError("the backup was made by sources with other tables; restore it with those, then update")
@@ -52,16 +54,22 @@ def _tell(rows: int) -> None:
     sys.stdout.flush()
 
 
-def tables_drop() -> None:
-    """Empty a database that was empty when we came. The one of SQLite is a file of ours and goes with its folder."""
+def empty() -> None:
+    """Empty a database that a killed restore left, and keep other restores from it.
+
+    Raises `BackupError` where it holds anything else.
+    """
     from django.db import connection
 
-    if connection.vendor == "sqlite":
-        return
-    names = [connection.ops.quote_name(name) for name in connection.introspection.table_names()]
-    with connection.cursor() as cursor:
-        for name in names:
-            cursor.execute(f"DROP TABLE IF EXISTS {name} CASCADE")
+    from harness.backup.archive import BackupError
+    from harness.backup.marking import lock, marked, tables_drop
+
+    if not lock():
+        raise BackupError("another restore is filling this database; wait until it has ended")
+    if marked():
+        tables_drop()
+    if connection.introspection.table_names():
+        raise BackupError("the database is not empty; nothing is overwritten: name an empty one by DLH_DATABASE_URL")
 
 
 def attempts_lose() -> int:
@@ -98,9 +106,16 @@ def main() -> int:
 
     django.setup()
     from harness.backup.archive import BackupError
+    from harness.backup.marking import unmark
 
+    told: dict[str, int] = {}
     try:
-        told = load(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()))
+        if sys.argv[1] == "--empty":
+            empty()
+        elif sys.argv[1] == "--finish":
+            unmark()
+        else:
+            told = load(Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()))
     except BackupError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -1,27 +1,29 @@
 """Brings a backup to an empty home. Nothing that was there is touched; what fails leaves nothing behind.
 
-Everything happens in a folder inside the new home until the last step, which only renames. Knows no Django: that is
-configured for one home, and the one meant here does not exist yet.
+Everything happens in a folder inside the new home until the last step, which only renames; a database of its own is
+marked until then. So the next try can take back what a killed one left. Knows no Django: that is configured for one
+home, and the one meant here does not exist yet.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from harness.backup.archive import MANIFEST, BackupError, archive_extract, archive_verify
 from harness.backup.ending import Terminated
+from harness.backup.staging import Staging, staging
+from harness.env import env_text
 from harness.progress import Tell, nobody
 from harness.release import release
 from worker.words import size_words
@@ -32,7 +34,6 @@ NO_BROKER = "redis://127.0.0.1:1/0"
 """Nobody listens there: what the rows' loading would tell others is for nobody."""
 EMPTIED_S = 20.0
 """So long the database may take to be emptied again."""
-_HARMLESS = {"lost+found"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +52,11 @@ class Restored:
 def backup_restore(path: Path, *, home: Path, store: Path, tell: Tell = nobody) -> Restored:
     """Restore into `home` (and `store`, if it lies elsewhere), both empty; `tell` hears how far it is.
 
-    Raises `BackupError`.
+    What a killed restore left there is taken back first. Raises `BackupError`.
     """
-    for folder in {home, store}:
-        _empty_check(folder)
+    folders = [home] if store.is_relative_to(home) else [home, store]
+    for folder in folders:
+        Staging(folder).empty_check()
     try:
         stream = path.open("rb")
     except OSError as error:
@@ -64,22 +66,11 @@ def backup_restore(path: Path, *, home: Path, store: Path, tell: Tell = nobody) 
         manifest = archive_verify(stream, lambda done: tell("Checking the backup", done, size_bytes))
         _version_check(manifest)
         try:
-            return _restore(stream, manifest, home, store, tell)
+            with ExitStack() as held:
+                parts, locks = zip(*(held.enter_context(staging(folder)) for folder in folders), strict=True)
+                return _restore(stream, manifest, _Places(home, store, parts, locks), tell)
         except OSError as error:
             raise BackupError(f"cannot restore: {error.strerror or error} ({error.filename or home})") from error
-
-
-def _empty_check(folder: Path) -> None:
-    try:
-        there = sorted(entry.name for entry in folder.iterdir() if entry.name not in _HARMLESS)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise BackupError(f"{folder} cannot be used: {error.strerror}") from error
-    if there:
-        raise BackupError(
-            f"{folder} is not empty (it holds {there[0]}); nothing is overwritten: name a new folder by DLH_HOME"
-        )
 
 
 def _version_check(manifest: dict[str, Any]) -> None:
@@ -90,25 +81,41 @@ def _version_check(manifest: dict[str, Any]) -> None:
         )
 
 
-def _restore(stream: BinaryIO, manifest: dict[str, Any], home: Path, store: Path, tell: Tell) -> Restored:
+@dataclass(frozen=True)
+class _Places:
+    """Where to, and what a restore has there."""
+
+    home: Path
+    store: Path
+    parts: Sequence[Staging]
+    """Of the home, and of the store if it lies elsewhere."""
+    locks: Sequence[int]
+
+    def inner(self) -> Path:
+        """Where the store is unpacked."""
+        return self.parts[1].tree if len(self.parts) > 1 else self.parts[0].tree / self.store.relative_to(self.home)
+
+
+def _restore(stream: BinaryIO, manifest: dict[str, Any], places: _Places, tell: Tell) -> Restored:
     size_bytes = os.fstat(stream.fileno()).st_size
-    with _staging(home) as staged, _staging(store, unless=home) as staged_store:
-        free = shutil.disk_usage(staged_store or staged).free
-        if free < size_bytes:
-            raise BackupError(f"{store} has {size_words(free)} free, the backup needs {size_words(size_bytes)}")
-        inner = staged_store or staged / store.relative_to(home)
-        inner.mkdir(parents=True, exist_ok=True)
-        (staged / "secrets").mkdir(mode=0o700)
-        places = {"": staged, "store/": inner}
-        files = archive_extract(stream, places, lambda done: tell("Unpacking", done, size_bytes))
-        told = _database_load(staged, inner, sum(manifest.get("rows", {}).values()), tell)
-        for name in (DATABASE, MANIFEST):
-            (staged / name).unlink()
-        if staged_store is not None:
-            _move_up(staged_store, store)
-        _move_up(staged, home)
+    if any(part.names for part in places.parts):
+        _database(["--empty"], places)  # first: files of a restore whose database is finished stay
+    for part in places.parts:
+        part.begin()
+    staged, inner = places.parts[0].tree, places.inner()
+    free = shutil.disk_usage(places.parts[-1].tree).free
+    if free < size_bytes:
+        raise BackupError(f"{places.store} has {size_words(free)} free, the backup needs {size_words(size_bytes)}")
+    inner.mkdir(parents=True, exist_ok=True)
+    (staged / "secrets").mkdir(mode=0o700)
+    unpacked = {"": staged, "store/": inner}
+    files = archive_extract(stream, unpacked, lambda done: tell("Unpacking", done, size_bytes))
+    told = _database_load(places, sum(manifest.get("rows", {}).values()), tell)
+    for name in (DATABASE, MANIFEST):
+        (staged / name).unlink()
+    _finish(places)
     return Restored(
-        home=home,
+        home=places.home,
         made_at=str(manifest.get("made_at")),
         files=files,
         secrets=bool(manifest.get("secrets")),
@@ -117,45 +124,62 @@ def _restore(stream: BinaryIO, manifest: dict[str, Any], home: Path, store: Path
     )
 
 
-@contextmanager
-def _staging(folder: Path, *, unless: Path | None = None) -> Iterator[Any]:
-    """A private folder inside `folder`; gone afterwards, and `folder` too if it was made for it and nothing came."""
-    if unless is not None and folder.is_relative_to(unless):
-        yield None
-        return
-    made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    staged = folder / f".restoring-{secrets.token_hex(4)}"
-    staged.mkdir(mode=0o700)
+def _finish(places: _Places) -> None:
+    """All is there and loaded: move it up, or have all as it was."""
     try:
-        yield staged
-    finally:
-        shutil.rmtree(staged, ignore_errors=True)
-        if made and not any(folder.iterdir()):
-            folder.rmdir()
+        for part in reversed(places.parts):
+            part.move_up()
+        _database(["--finish"], places)
+    except BaseException:
+        for part in places.parts:
+            part.take_back()
+        _database(["--empty"], places)
+        raise
+    for part in places.parts:
+        part.keep()
 
 
-def _database_load(staged: Path, store: Path, rows: int, tell: Tell) -> dict[str, Any]:
-    """In a process of its own, whose home is the new one; its last line is the answer, others say how far it is."""
+def _database_load(places: _Places, rows: int, tell: Tell) -> dict[str, Any]:
+    """The last line is the answer, others say how far it is."""
+    staged = places.parts[0].tree
+    told: dict[str, Any] = {}
+
+    def hear(line: str) -> None:
+        told.clear()
+        told.update(json.loads(line))
+        tell("Filling the database", int(told.get("done", rows)), rows)
+
+    _loading([str(staged / DATABASE), str(staged / MANIFEST)], staged, places, hear)
+    return told
+
+
+def _database(arguments: list[str], places: _Places) -> None:
+    """Where the database is not a file of the home: what `harness.backup.loading` does by these."""
+    if env_text("DLH_DATABASE_URL"):
+        # not in the tree, out of which all may have been moved: the settings make folders
+        _loading(arguments, places.parts[0].own / "home", places, lambda line: None)
+
+
+def _loading(arguments: list[str], home: Path, places: _Places, hear: Callable[[str], None]) -> None:
+    """In a process of its own, whose home this is. Raises `BackupError`."""
     environment = {
         **os.environ,
-        "DLH_HOME": str(staged),
-        "DLH_STORE": str(store),
+        "DLH_HOME": str(home),
+        "DLH_STORE": str(places.inner()),
         "DLH_REDIS_URL": NO_BROKER,
         "DJANGO_SETTINGS_MODULE": "harness.settings",
     }
     for name in ("DLH_HOME_FILE", "DLH_STORE_FILE", "DLH_REDIS_URL_FILE"):
         environment.pop(name, None)
-    command = [sys.executable, "-m", "harness.backup.loading", str(staged / DATABASE), str(staged / MANIFEST)]
-    told: dict[str, Any] = {}
+    command = [sys.executable, "-m", "harness.backup.loading", *arguments]
     with tempfile.TemporaryFile("w+") as trouble:
         with subprocess.Popen(
-            command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=trouble, text=True
-        ) as loading:
+            command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=trouble, text=True,
+            pass_fds=places.locks,
+        ) as loading:  # fmt: skip
             try:
                 for line in loading.stdout or ():
-                    told = json.loads(line)
-                    tell("Filling the database", int(told.get("done", rows)), rows)
+                    hear(line)
             except Terminated:
                 loading.send_signal(signal.SIGINT)
                 loading.wait(EMPTIED_S)
@@ -164,9 +188,3 @@ def _database_load(staged: Path, store: Path, rows: int, tell: Tell) -> dict[str
             trouble.seek(0)
             tail = trouble.read().strip().splitlines()[-1:] or ["(it says nothing)"]
             raise BackupError(f"the database cannot be filled: {tail[0]}")
-    return told
-
-
-def _move_up(staged: Path, folder: Path) -> None:
-    for entry in sorted(staged.iterdir()):
-        entry.rename(folder / entry.name)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from harness.accounts.access import require
 from harness.accounts.models import Role, User
 from harness.broker import task_send_on_commit
-from harness.errors import Conflict, NotFound
+from harness.errors import Conflict, Invalid, NotFound
 from harness.jobs import programs
 from harness.jobs.admission import job_admit, job_admit_again
 from harness.jobs.control.telemetry import history_cut
@@ -82,6 +82,7 @@ def job_submit(*, user: User, job: Job, promised: bool = True, rate_settled: boo
     programs.program_syntax_check(programs.program_of(paths).files)
     program_places_check(paths)
     _sandbox_check(job)
+    _backend_check(job)
     storage_check(job.project)
     foreseen = None if rate_settled else _rate_foreseen(job)
     foretold = _estimate_foreseen(job)
@@ -151,6 +152,17 @@ def _sandbox_check(job: Job) -> None:
             + (f" ({reason})." if reason else "."),
             code="sandbox_too_weak",
             hint="An admin can lower the pool's least level, or prepare a node for a stronger sandbox.",
+        )
+
+
+def _backend_check(job: Job) -> None:
+    least = job.resolved.get("spec", {}).get("resources", {}).get("least")
+    if isinstance(least, int) and pool_setting_get().backend != "horovod":
+        raise Invalid(
+            "Runs of this pool meet by torch.distributed, and none of them continues without a lost rank: "
+            "resources.least would do nothing.",
+            field="resources.least",
+            hint="Use auto; or an admin has them meet by Horovod: dlh pool settings --set backend=horovod.",
         )
 
 

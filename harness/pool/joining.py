@@ -255,12 +255,12 @@ def node_peers(node: Node) -> list[Peer]:
 def node_check_save(node: Node, findings: list[dict[str, Any]]) -> None:
     """Keep what the node's doctor found, for the pool page. Raises `Invalid`."""
     if len(findings) > FINDINGS_MAX or any(item.get("state") not in _STATES for item in findings):
-        raise Invalid("These are nott the findings of dlh doctor.", field="findings")
+        raise Invalid("These are not the findings of dlh doctor.", field="findings")
     kept = [
         {key: str(item.get(key, ""))[:_TEXT_MAX] for key in ("name", "state", "text", "meaning", "step")}
         for item in findings
     ]
     if not all(_NAME.fullmatch(item["name"]) for item in kept):
-        raise Invalid("These are nott the findings of dlh doctor.", field="findings")
+        raise Invalid("These are not the findings of dlh doctor.", field="findings")
     Node.objects.filter(pk=node.pk).update(check_result={"at_s": timezone.now().timestamp(), "findings": kept})
     publish_pool("node", {"node": node.name, "state": node.state})

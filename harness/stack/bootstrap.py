@@ -32,15 +32,29 @@ def bootstrap(
 ) -> dict[str, Any]:
     """Bring the database up to date and make sure that somebody can sign in. Idempotent.
 
-    Raises `NotFound` where there is no such user.
+    Raises `NotFound` where there is no such user, `BackupError` where a restore was not finished.
     """
     from django.core.management import call_command
 
+    restore_settle()
     call_command("migrate", interactive=False, verbosity=0)
     user, password = admin_ensure(new_password=new_password)
     project = project_ensure(user)
     token = token_make(_person(token_user) if token_user else user, token_name, token_days) if token_name else ""
     return {"user": user.username, "password": password, "project": project.slug, "token": token}
+
+
+def restore_settle() -> None:
+    """Refuse to work on half of what a backup holds. Raises `BackupError`."""
+    from django.conf import settings
+
+    from harness.backup.archive import BackupError
+    from harness.backup.marking import UNFINISHED, marked
+    from harness.backup.staging import settle
+
+    if marked():
+        raise BackupError(UNFINISHED)
+    settle(settings.STORE.root)
 
 
 def admin_ensure(*, new_password: bool) -> tuple[Any, str]:
@@ -115,6 +129,7 @@ def main() -> None:
     import django
 
     django.setup()
+    from harness.backup.archive import BackupError
     from harness.errors import HarnessError
 
     try:
@@ -123,6 +138,9 @@ def main() -> None:
         )
     except HarnessError as error:
         sys.stderr.write(f"{error} {error.hint}\n")
+        sys.exit(EXIT_REFUSED)
+    except BackupError as error:
+        sys.stderr.write(f"Cannot continue: {error}\n")
         sys.exit(EXIT_REFUSED)
     print(_words(told) if given.words else json.dumps(told), flush=True)  # a new password is shown whatever comes next
     if given.node_secrets:

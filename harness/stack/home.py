@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from harness.backup.archive import BackupError
+from harness.backup.staging import settle
 from harness.env import env_path, env_text, secret_read_or_make
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -53,15 +55,19 @@ class StackHome:
         return env_path("DLH_STORE", self.root / "store") / "jobs"
 
     def make_folders(self) -> None:
-        """Create the folders. Raises `StackError` where that is not allowed."""
+        """Create the folders. Raises `StackError` where that is not allowed, or a restore into it was not finished."""
         try:
-            for folder in (self.root, self.run, self.logs, self.broker, self.root / "secrets"):
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            settle(self.root)
+            for folder in (self.run, self.logs, self.broker, self.root / "secrets"):
                 folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StackError(
                 f"cannot write in {self.root}: {error.strerror}\n"
                 "  next: choose another folder, e.g. DLH_HOME=~/dlh make run"
             ) from error
+        except BackupError as error:
+            raise StackError(str(error)) from error
 
     def broker_password(self) -> str:
         """Password of our own broker, made at first use."""

@@ -48,10 +48,13 @@ def _asker(environment: Mapping[str, str]) -> Callable[[], str]:
     django.setup()
     from django.db import Error, connection
 
+    from harness.backup.marking import UNFINISHED, marked
     from harness.backup.rows import migrations_missing
 
     def ask() -> str:
         try:
+            if marked():
+                return UNFINISHED
             return "the database is older than this release; run `prepare` once" if migrations_missing() else ""
         except Error as error:
             connection.close()

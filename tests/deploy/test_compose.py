@@ -10,6 +10,7 @@ import pytest
 
 from harness.pool.terms import SECRET
 from tests.deploy.conftest import COMPOSE as FOLDER
+from tests.untested import untested
 
 GIVEN = {"DLH_PUBLIC_URL": "https://harness.example.org", "DLH_SECRETS": "/somewhere/secrets"}
 FAR_GIVEN = {
@@ -174,7 +175,9 @@ def test_secrets_are_made_once_and_are_long(tmp_path):
     assert SECRET.fullmatch(more.pop("nodes/node-2")) and more == first
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason=untested("secrets that everybody can read", "needs root, to be somebody else")
+)
 def test_secrets_that_everybody_can_read_are_told_as_such():
     nobody = 65534
     with tempfile.TemporaryDirectory() as made:  # not `tmp_path`, which is closed to others

@@ -12,10 +12,11 @@ import pytest
 
 from tests.deploy.conftest import DEPLOY
 from tests.deploy.dockerfile import FILES, REPOSITORY, context, let_in, stages
+from tests.untested import untested
 
 APT_LISTS = Path("/var/lib/apt/lists")
-NO_LISTS = "DEBIAN PACKAGES OF THE IMAGES NOT TESTED: that needs Debian bookworm's package lists (apt-get update)"
-NO_NODE = "THE IMAGE'S PAGES NOT TESTED: there is no node here"
+NO_LISTS = untested("Debian packages of the images", "needs Debian bookworm's package lists (apt-get update)")
+NO_NODE = untested("the image's pages", "there is no node here")
 
 
 @pytest.mark.parametrize("name", FILES)

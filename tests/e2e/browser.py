@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.portal import ROOT
+from tests.untested import untested
 
 DIST = ROOT / "harness" / "frontend" / "dist" / "dlh" / "app.js"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -26,8 +27,8 @@ FLAGS = [
 LONG_MS = 60_000
 BROWSER_MARKS = [
     pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="NO BROWSER: install chromium to run the browser tests"),
-    pytest.mark.skipif(not DIST.exists(), reason="NO FRONT END: run `npm ci && npm run build` first"),
+    pytest.mark.skipif(CHROMIUM is None, reason=untested("pages in a browser", "install chromium")),
+    pytest.mark.skipif(not DIST.exists(), reason=untested("pages in a browser", "run `npm ci && npm run build` first")),
 ]
 
 

@@ -10,8 +10,11 @@ import pytest
 from harness.datasets.samples import sample_file
 from tests.e2e.portal import Portal
 from tests.e2e.stack import END_TIMEOUT_S, RunningStack, processes_of, wait_for
+from tests.untested import untested
 
-NO_BROWSER = "NO BROWSER TESTS: there is no Chromium here (Debian/Ubuntu: apt-get install chromium fonts-dejavu-core)"
+NO_BROWSER = untested(
+    "pages in a browser", "there is no Chromium here (Debian/Ubuntu: apt-get install chromium fonts-dejavu-core)"
+)
 
 
 def chromium_path() -> str | None:
@@ -24,11 +27,6 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if item.get_closest_marker("browser"):
                 item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
-
-
-def pytest_terminal_summary(terminalreporter):
-    if any(NO_BROWSER in str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())):
-        terminalreporter.write_line(NO_BROWSER, red=True, bold=True)
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ import psutil
 
 from tests.e2e.people import DLH
 from tests.e2e.stack import START_TIMEOUT_S, RunningStack, clean_environment, processes_of, wait_for
+from tests.untested import untested
 
-NO_NAMESPACES = "NO NAMESPACES: needs root and `ip netns`; networks between machines cannot be cut here"
+NO_NAMESPACES = untested("networks between machines that are cut", "needs root and `ip netns`")
 AS_BOOTED = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"'
 """`ip netns exec` gives the command a mount namespace of its own."""
 

@@ -54,6 +54,17 @@ HELD = NET.replace(
             while not (WORK / "let-go").exists():
                 time.sleep(0.02)""",
 )
+EVALUATING = (
+    NET.replace("if self.training and", f"if not self.training and self.steps >= {HELD_AT} and")
+    .replace("self.steps", "Net.steps")  # what is evaluated is a copy: the running average of the weights
+    .replace(
+        "WAIT",
+        """(WORK / "held").touch()
+        while not (WORK / "let-go").exists():
+            time.sleep(0.02)""",
+    )
+)
+"""Stands still in the first evaluation after so many steps (before any, memory is tried out), on whatever rank."""
 HELD_ONCE = HELD.replace('"DLH_RANK") == "0"', '"DLH_RANK") == "0" and os.environ["DLH_ATTEMPT"] == "1"')
 """Never stands still again: for attempts whose first rank may be where no test lets it go on."""
 NAPPING = NET.replace("WAIT", "time.sleep(0.05)")
@@ -111,3 +122,9 @@ def wait_held(stack: RunningStack, job: str) -> None:
 def job_let_go(stack: RunningStack, job: str) -> None:
     """It trains on, and every later attempt without a stop."""
     (job_folder(stack, job) / "work" / "let-go").touch()
+
+
+def job_hold_again(stack: RunningStack, job: str) -> None:
+    """Its next attempt stands still, too."""
+    for name in ("held", "let-go"):
+        (job_folder(stack, job) / "work" / name).unlink()

@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from tests.e2e.stack import JOB_TIMEOUT_S, items, wait_for
+from tests.untested import untested
 from worker import devices
 
 GPUS = [device for device in devices.devices() if device["kind"] == "cuda"]
-pytestmark = [pytest.mark.stack, pytest.mark.skipif(not GPUS, reason="this machine has no NVIDIA GPU")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.skipif(not GPUS, reason=untested("jobs on GPUs", "this machine has none of NVIDIA")),
+]
 ON_GPU = {"device": "cuda", "count": 1}
 BUDGET_S = 20.0
 

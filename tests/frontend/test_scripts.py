@@ -15,12 +15,13 @@ import pytest
 
 from harness.csv import csv_chunks
 from harness.pages import figures
+from tests.untested import untested
 
 HERE = Path(__file__).parent
 TESTS = sorted(HERE.glob("*.test.js"))
 NODE = shutil.which("node", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
 """As `make lint` looks for it: set-up puts one beside Python where the system has none that is new enough."""
-NO_NODE = "NO NODE.JS: install Node.js 18 or newer to run the tests of the pages' scripts"
+NO_NODE = untested("scripts of the pages", "install Node.js 18 or newer")
 WRITERS: dict[str, Callable[[Any], str]] = {
     "number": figures.figure,
     "short": figures.short,

@@ -14,12 +14,13 @@ import pytest
 import torch
 
 from tests.gpu.runs import DEVICE, EXACT, make
+from tests.untested import untested
 from tests.worker.runtime import samples
 from worker import devices
 
-NO_GPU = "GPUS NOT TESTED: torch finds none here"
-NO_NVML = "GPUS NOT TESTED: NVML, the driver's own library, does not answer"
-NOT_REAL = "the processor stands in for the GPU, and this needs the real one"
+NO_GPU = untested("GPUs", "torch finds none here")
+NO_NVML = untested("GPUs", "NVML, the driver's own library, does not answer")
+NOT_REAL = untested("a real GPU", "the processor stands in for it")
 
 
 def missing() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.untested import untested
 from tests.worker.runtime.apart import apart
 from worker.runtime import collective
 from worker.runtime.collective import Group, broadcast_bytes, gather_bytes, join
@@ -18,7 +19,13 @@ from worker.runtime.handing import state_handed
 from worker.runtime.probe.link import SIZES_BYTES, probe
 
 BACKENDS = [
-    pytest.param("horovod", marks=pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason="no Horovod")),
+    pytest.param(
+        "horovod",
+        marks=pytest.mark.skipif(
+            importlib.util.find_spec("horovod") is None,
+            reason=untested("groups of Horovod on GPUs", "it is not installed"),
+        ),
+    ),
     "torch",
 ]
 pytestmark = [pytest.mark.gpu, pytest.mark.parametrize("backend", BACKENDS)]

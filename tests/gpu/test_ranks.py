@@ -27,13 +27,14 @@ from tests.gpu.runs import (
     trained,
     weights,
 )  # fmt: skip
+from tests.untested import untested
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import events
 from worker.plan import EXIT_REPORTED
 from worker.shares import Line, Planned
 
 pytestmark = pytest.mark.gpu
-NO_HOROVOD = "Horovod is not installed"
+NO_HOROVOD = untested("Horovod on GPUs", "it is not installed")
 BACKENDS = [
     pytest.param("horovod", marks=pytest.mark.skipif(importlib.util.find_spec("horovod") is None, reason=NO_HOROVOD)),
     "torch",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.untested import untested
 from worker import sandbox
 from worker.devices import gpus_at
 from worker.programs import ProgramCall, program_run
@@ -44,10 +45,12 @@ def at(level: SandboxLevel) -> SandboxLevel:
     """That level, where this host reaches it."""
     host = sandbox.host()
     if host.level < level:
-        pytest.skip(f"this host reaches sandbox level {int(host.level)}: {host.reason}")
+        pytest.skip(
+            untested(f"sandbox L{int(level)} with a GPU", f"this host reaches L{int(host.level)}: {host.reason}")
+        )
     if level == SandboxLevel.L1 and host.runs_as_root(level):
         pytest.skip(
-            "programs would run as root, whom landlock lets write nothing below /proc, so that CUDA does not start"
+            untested("sandbox L1 with a GPU", "programs would run as root there, with which CUDA does not start")
         )
     return level
 

@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from tests.broker import broker
+from tests.untested import untested
 from tests.waiting import wait_for
 from tests.worker.ends import Ends
 from tests.worker.pairs import SPACES, TELL, Pair, bridged, ip
@@ -151,7 +152,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
     """Two namespaces at a bridge of this machine: (address of the bridge, addresses of the nodes)."""
     if os.getuid() != 0 or shutil.which("ip") is None or not ip("netns", "add", SPACES["left"]):
-        pytest.skip("NO NAMESPACES: needs root and `ip netns`; runs over several nodes are tried on loopback alone")
+        pytest.skip(untested("runs over several nodes, but on loopback,", "needs root and `ip netns`"))
     with bridged() as found:
         yield found
 
@@ -160,7 +161,7 @@ def bridge() -> Iterator[tuple[str, tuple[str, str]]]:
 def ends(bridge: tuple[str, tuple[str, str]]) -> Iterator[Ends]:
     """Two nodes for networks of ranks."""
     if overlay.problem():
-        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+        pytest.skip(untested("networks of ranks", overlay.problem()))
     found = Ends(bridge[1])
     yield found
     found.close()

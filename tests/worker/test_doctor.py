@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import socket
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -173,6 +175,36 @@ def test_an_address_of_another_machine_and_a_loopback_among_several_nodes_are_to
     assert [line.state for line in network.reach("127.0.0.1", [])] == [State.SKIP]
     here = [{"name": "b", "address": "127.0.0.3", "state": "up"}]
     assert [line.state for line in network.reach("127.0.0.2", here)] == [State.OK]
+
+
+def crowd(count):
+    """Nodes that are up."""
+    return [{"name": f"n{number}", "address": f"192.0.2.{number}", "state": "up"} for number in range(count)]
+
+
+@pytest.mark.parametrize(("peers", "silent"), [(8, 0), (9, 0), (250, 3), (250, 9), (250, 250)])
+def test_a_report_about_many_nodes_is_one_that_the_portal_takes(monkeypatch, peers, silent):
+    out_of_reach = {f"192.0.2.{number}" for number in range(silent)}
+    monkeypatch.setattr(network, "answers", lambda host, port: host not in out_of_reach)
+    lines = list(network.reach("192.0.2.254", crowd(peers)))
+    assert len(lines) <= 2 * network.PEERS_NAMED + 2
+    assert all(re.fullmatch(r"[\w .,:/()-]{1,80}", line.name) and len(line.text) <= 600 for line in lines)
+    named = {line.name for line in lines if line.state is State.BAD}
+    assert named == {f"node n{number}" for number in range(min(silent, network.PEERS_NAMED))}
+    sums = {line.name: line.text for line in lines if not line.name.startswith("node ")}
+    good = peers - silent
+    assert sums.get("other nodes", "").startswith(f"{good} of {peers} are reached" if good > 8 else "")
+    assert sums.get("more nodes", "").startswith(f"{silent - 8} more" if silent > 8 else "")
+
+
+def test_nodes_behind_a_silent_firewall_are_told_in_time(monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr(network, "REACH_S", 0.05)
+    monkeypatch.setattr(network, "answers", lambda host, port: host == "192.0.2.0" or over.wait())
+    lines = list(network.reach("192.0.2.254", crowd(200)))
+    over.set()
+    assert [(line.name, line.state) for line in lines[-1:]] == [("nodes left out", State.WARN)]
+    assert "were not looked at" in lines[-1].text and lines[-1].text.endswith("…")
 
 
 @pytest.mark.parametrize(

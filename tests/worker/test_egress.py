@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.untested import untested
 from tests.worker.pairs import NODES, SPACES, SUM, Pair
 from worker.sandbox import cgroup, egress
 
-NO_FILTER = "ADDRESS FILTER NOT TESTED: it needs root, cgroups version 2 and a kernel with CGROUP_BPF"
+NO_FILTER = untested("address filter", "it needs root, cgroups version 2 and a kernel with CGROUP_BPF")
 PORTS = (32768, 60999)
 ASK = """
 import socket, sys
@@ -64,7 +65,7 @@ def port() -> Iterator[int]:
     with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as server:
         number = server.getsockname()[1]
         if not PORTS[0] <= number <= PORTS[1]:
-            pytest.skip(f"this kernel's own ports are others than {PORTS}")
+            pytest.skip(untested("ports of the address filter", f"this kernel's own ports are others than {PORTS}"))
         yield number
 
 

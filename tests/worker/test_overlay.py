@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.untested import untested
 from tests.waiting import wait_for
 from tests.worker.ends import LISTEN, REACH, Ends
 from tests.worker.pairs import NODES, SUM, Pair
@@ -52,7 +53,7 @@ def test_a_node_too_many_is_told(index: int) -> None:
 
 def test_a_host_that_refuses_says_why() -> None:
     if overlay.problem():
-        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+        pytest.skip(untested("networks of ranks", overlay.problem()))
     wrong = Overlay(number=1, local="127.0.0.1", device="no-such-device", inside=inside_address(0), peers=())
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(SandboxError, match="no-such-device"):
@@ -87,7 +88,7 @@ def test_a_network_ends_with_the_process_that_is_in_it(ends: Ends) -> None:
 @pytest.mark.parametrize("backend", ["horovod", "torch"])
 def test_ranks_on_two_nodes_train_in_a_network_of_their_own(namespaces: Pair, backend: str) -> None:
     if overlay.problem():
-        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+        pytest.skip(untested("networks of ranks", overlay.problem()))
     host, _, port = namespaces.broker.rpartition("@")[2].removesuffix("/0").partition(":")
     namespaces.start(LOOK.replace("BROKER", host).replace("PORT", port), network=77, backend=backend)
     ended = [namespaces.ended(node) for node in NODES]

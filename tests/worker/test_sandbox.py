@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.untested import untested
 from worker import sandbox
 from worker.sandbox import SandboxLevel, SandboxLimits, cgroup, command
 from worker.sandbox import probe as sandbox_probe
@@ -40,7 +41,7 @@ def own_home(home: Path) -> Path:
     return home
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="user ids are given by root alone")
+@pytest.mark.skipif(os.getuid() != 0, reason=untested("user ids of sandboxes", "only root gives them"))
 def test_a_sandbox_that_cannot_be_made_keeps_no_user_id(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("DLH_SANDBOX_UIDS", "60990-60990")
 
@@ -110,7 +111,7 @@ def test_a_program_with_a_gpu_under_landlock_alone_names_its_threads_and_changes
 ) -> None:
     python = shutil.which("python3", path="/usr/bin")
     if python is None:
-        pytest.skip("NOT TESTED: no Python here that another user id can run")
+        pytest.skip(untested("a GPU under landlock alone", "no Python here that another user id can run"))
     host = replace(sandbox_probe.ingredients(), uid_reaches_python=True)
     monkeypatch.setattr(sandbox_probe, "ingredients", lambda: host)
     argv = [python, "-I", "-S", "-c", NAMES_A_THREAD, str(os.getpid())]
@@ -132,7 +133,7 @@ def test_root_is_never_allowed_to_write_below_proc(tmp_path: Path, monkeypatch) 
 @pytest.mark.parametrize("level", levels())
 def test_a_fork_bomb_hits_its_limit_and_nothing_is_left(level: SandboxLevel, tmp_path: Path) -> None:
     if level < SandboxLevel.L2 and os.getuid() != 0:
-        pytest.skip("the number of processes can be limited below L2 only by root")
+        pytest.skip(untested("number of processes below L2", "only root can limit it"))
     body = """
 import os, time
 made = 0
@@ -217,7 +218,9 @@ def test_without_bubblewrap_the_level_falls_and_the_reason_says_what_to_install(
         sandbox_probe.ingredients.cache_clear()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root has cgroups and user ids to mix up")
+@pytest.mark.skipif(
+    os.getuid() != 0, reason=untested("namesakes of two installations", "only root has cgroups and user ids to mix up")
+)
 def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +239,7 @@ def test_what_ends_in_one_installation_leaves_its_namesake_in_another_alone(
         process.close()
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root has cgroups")
+@pytest.mark.skipif(os.getuid() != 0, reason=untested("processes that join a group late", "only root has cgroups"))
 def test_a_process_that_joins_while_the_others_are_killed_is_killed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     group = cgroup.create("job1-1", None, 16)
     assert group

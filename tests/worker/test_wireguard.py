@@ -17,6 +17,7 @@ import psutil
 import pytest
 import redis
 
+from tests.untested import untested
 from tests.waiting import wait_for
 from tests.worker.ends import LISTEN, REACH, Ends, has_ended, helpers_of
 from tests.worker.pairs import NODES, SPACES, SUM, Pair
@@ -55,7 +56,7 @@ for source in ("198.18.0.1", "198.18.7.7"):
 @pytest.fixture
 def able() -> None:
     if overlay.encryption_problem():
-        pytest.skip(f"NO ENCRYPTED NETWORK OF RANKS HERE: {overlay.encryption_problem()}")
+        pytest.skip(untested("encrypted networks of ranks", overlay.encryption_problem()))
 
 
 def captured(sniffer: socket.socket) -> bytes:

@@ -12,6 +12,7 @@ import pytest
 from harness.client.cli import output
 from harness.pages.figures import figure
 from scheduler.offers.words import energy_words
+from tests.untested import untested
 from worker.words import counted, duration_words, number_words, size_words, step_words
 
 REPOSITORY = Path(__file__).parents[2]
@@ -58,7 +59,7 @@ def test_a_duration_is_told_to_the_nearest_and_a_promised_one_rounded_up(
 def test_pages_write_live_sizes_and_durations_as_the_server_does() -> None:
     node = shutil.which("node")
     if node is None:
-        pytest.skip("Node.js is not installed")
+        pytest.skip(untested("words of pages beside ours", "Node.js is not installed"))
     module = (REPOSITORY / "harness/frontend/src/format.js").as_uri()
     script = f"""
         import {{ bytes, duration }} from "{module}";

@@ -6,13 +6,13 @@ import contextlib
 import random
 import socket
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 from worker import address as addresses
 from worker import sandbox
-from worker.doctor.findings import Finding, bad, ok, skip, warn
+from worker.doctor.findings import Finding, State, bad, ok, skip, warn
 from worker.sandbox.overlay import PORT
 from worker.sandbox.wireguard import PORTS as ENCRYPTED_PORTS
 
@@ -20,6 +20,12 @@ CONNECT_S = 3.0
 PORTS_TRIED = 4
 DATAGRAM_S, DATAGRAMS_TRIED = 1.0, 3
 """Refusals of datagrams are rationed by the kernel that sends them."""
+REACH_S = 60.0
+"""So long for all peers together: a firewall that is silent takes seconds for each."""
+PEERS_AT_ONCE = 64
+PEERS_NAMED = 8
+"""So many have a line of their own, good and bad ones each: the portal takes 60 lines of one machine."""
+_NAMES_MAX = 20
 _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -125,8 +131,36 @@ def reach(own: str, peers: Sequence[dict[str, Any]], *, able: bool = False) -> I
     if not up:
         yield skip("other nodes", "none that are up with an address")
         return
-    with ThreadPoolExecutor(max_workers=16) as pool:
-        yield from pool.map(lambda peer: _peer(own, peer, able=able), up)
+    pool = ThreadPoolExecutor(max_workers=PEERS_AT_ONCE)
+    asked = [pool.submit(_peer, own, peer, able=able) for peer in up]
+    wait(asked, timeout=REACH_S)
+    looked_at = [one.result() for one in asked if one.done()]
+    late = [str(peer["name"]) for peer, one in zip(up, asked, strict=True) if not one.done()]
+    pool.shutdown(wait=False, cancel_futures=True)
+    yield from reach_told(looked_at, late)
+
+
+def reach_told(looked_at: Sequence[Finding], late: Sequence[str]) -> Iterator[Finding]:
+    """A line for each peer where they are few; of many a sum of the good ones, and the names of the others."""
+    good = [finding for finding in looked_at if finding.state is State.OK]
+    if len(good) <= PEERS_NAMED:
+        yield from good
+    else:
+        yield ok("other nodes", f"{len(good)} of {len(looked_at) + len(late)} are reached as jobs need it")
+    rest = sorted((finding for finding in looked_at if finding not in good), key=lambda one: one.state is not State.BAD)
+    yield from rest[:PEERS_NAMED]
+    if more := rest[PEERS_NAMED:]:
+        names = _names([finding.name.removeprefix("node ") for finding in more])
+        step = "Mend those above, then run dlh doctor again."
+        yield warn("more nodes", f"{len(more)} more have such trouble: {names}", "Jobs over them may hang.", step)
+    if late:
+        text = f"{len(late)} were not looked at within {REACH_S:.0f} s: {_names(late)}"
+        step = "Run dlh doctor again when those above are mended: a port that is silent takes long."
+        yield warn("nodes left out", text, "Nothing is known of them.", step)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_NAMES_MAX], *(["…"] if len(names) > _NAMES_MAX else [])])
 
 
 def _peer(own: str, peer: dict[str, Any], *, able: bool) -> Finding:

@@ -93,7 +93,10 @@ def program_json(module: str, env: dict[str, str]) -> Json:
             timeout=DOCTOR_TIMEOUT_S,
         )  # fmt: skip
         body: Json = json.loads(done.stdout.strip().splitlines()[-1])
-    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        hint = f"Something here is slow, such as a disk or the network. See for yourself: python -m {module}"
+        raise NodeBroken(f"{module} did not end within {DOCTOR_TIMEOUT_S:.0f} s.", hint=hint) from error
+    except (OSError, ValueError, IndexError) as error:
         hint = "Is the whole harness installed here, not the client alone? Run deploy/setup.sh."
         raise NodeBroken(f"{module} does not run on this machine: {error}", hint=hint) from error
     return body

@@ -1,10 +1,11 @@
-"""`dlh pool`: show, drain, undrain, add, rm; reservations, quotas and use lie in `queue`, storage in `storage`."""
+"""`dlh pool`: show, drain, add, rm, settings ...; reservations, quotas and use lie in `queue`, storage in `storage`."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +13,7 @@ from harness.client.cli import calibration, links, queue, storage
 from harness.client.cli.common import open_client
 from harness.client.cli.output import JsonFlag, console, duration, json_print, size, table_print, when
 from harness.client.client import Json
-from harness.client.errors import ApiError
+from harness.client.errors import ApiError, BadInput
 from harness.client.transport import segment
 
 app = typer.Typer(help="The pool of devices: nodes, reservations, quotas, use.", invoke_without_command=True)
@@ -144,6 +145,43 @@ def pool_readers(context: typer.Context, as_json: JsonFlag = False) -> None:
         f"{found['waiting']} events wait, the oldest for {found['behind_s']:.0f} s; "
         f"{len(found['readers'])} readers in the last minute."
     )
+
+
+@app.command("settings")
+def pool_settings(
+    context: typer.Context,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="e.g. max_restarts=5; may be repeated. For admins."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Settings of the whole pool; `--set` changes some, and the others stay."""
+    body = dict(_setting(text) for text in changes or [])
+    with open_client(context) as client:
+        found: Json = client.send("PATCH", "/pool/settings", body) if body else client.get("/pool/settings")
+    if as_json:
+        json_print(found)
+    else:
+        table_print(("Setting", "Value"), ((name, _setting_words(value)) for name, value in found.items()))
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """`max_restarts=5` as name and value: JSON where it is any, else the text (YAML would make `off` false).
+
+    Raises `BadInput`.
+    """
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise BadInput(f"{text!r} does not set anything.", hint="Write NAME=VALUE, e.g. --set max_restarts=5.")
+    try:
+        return name.strip(), json.loads(value)
+    except ValueError:
+        return name.strip(), value.strip()
+
+
+def _setting_words(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 @contextmanager

@@ -7,9 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn
@@ -27,6 +28,8 @@ _TRIALS_SPARE_S = 300.0
 _TRIALS_MOST_S = {"auto": 60.0, "always": 900.0}
 """In a folder: what trials may take, as foretold."""
 _POLL_S = 0.5
+_ERRORS_BYTES = 4096
+"""In a folder: so much of the end of a program's errors is looked at."""
 _CURVE = ("rate", "loss", "loss_fit", "score", "log_fit")
 _TITLES = {
     "trials": "Trials",
@@ -177,30 +180,35 @@ def _answer(command: list[str], what: str, *, quiet: bool) -> Json:
     last: Any = None
     # the working folder is not searched for modules: a program's own files must not stand in for ours
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    with (
-        _bar(quiet=quiet) as bar,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-        ) as process,
-    ):
-        task = bar.add_task(what, total=1.0)
-        assert process.stdout is not None and process.stderr is not None  # noqa: S101 - both are pipes
-        for line in process.stdout:
-            if line.startswith('{"mark"'):
-                bar.update(task, completed=float(json.loads(line).get("share", 0.0)))
-            elif line.startswith("{"):
-                last = line
-        errors = process.stderr.read()
+    # errors go to a file: a program that fills a pipe, which nobody reads before it ends, would wait for ever
+    with tempfile.TemporaryFile() as errors:
+        with (
+            _bar(quiet=quiet) as bar,
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as process,
+        ):
+            task = bar.add_task(what, total=1.0)
+            for line in process.stdout or ():
+                if line.startswith('{"mark"'):
+                    bar.update(task, completed=float(json.loads(line).get("share", 0.0)))
+                elif line.startswith("{"):
+                    last = line
+        words = _last_words(errors)
     try:
         body = json.loads(last or "")
     except ValueError:
         body = None
     if not isinstance(body, dict) or "ok" not in body:
-        words = (errors.strip().splitlines() or ["it printed nothing"])[-1]
         raise RangeTestFailed(f"The test did not run here: {words}", hint=f"It needs torch. By hand: {shown}")
     if problem := body.get("problem"):
         raise RangeTestFailed(str(problem.get("message")), hint=str(problem.get("hint") or ""))
     return body
+
+
+def _last_words(errors: BinaryIO) -> str:
+    """The last line of what a program wrote to its stream of errors."""
+    errors.seek(max(0, errors.seek(0, os.SEEK_END) - _ERRORS_BYTES))
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"
 
 
 def _read(answer: Json) -> Json:

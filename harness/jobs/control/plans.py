@@ -31,6 +31,9 @@ WALL_FACTOR = 1.5
 WALL_EXTRA_S = 900.0
 """A time budget is kept by the program itself; this much above it the node ends the run."""
 
+UNHEARD = "Ranks meet by torch.distributed: if one is lost, all start again, whatever resources.least says."
+"""Where the pool's backend has changed since the job was submitted."""
+
 
 def plan_make(
     job: Job, *, token: int, devices: Sequence[Device], backend: str, disk: OnDisk, option: Option | None = None
@@ -45,6 +48,7 @@ def plan_make(
         mode = "sync" if len(devices) > 1 else "single"
     backend = "torch" if STAGED & {mode, wished} else backend  # Horovod sends nothing from rank to rank
     least, most = _elastic(job, mode, devices, backend)
+    unheard = UNHEARD if backend != "horovod" and _elastic(job, mode, devices, "horovod") != (0, 0) else ""
     store, limits, addresses = settings.STORE, _limits(job, devices, most, disk), addresses_of(devices)
     network = network_of(devices, addresses)
     ranks, note = shared_out(job, mode, _ranks(mode, devices), devices, memory_bytes=limits.memory_bytes)
@@ -61,7 +65,7 @@ def plan_make(
         own_code=job.own_code,
         resume_from=disk.resume_from,
         backend=backend,
-        note=" ".join(part for part in (note, network.note) if part),
+        note=" ".join(part for part in (unheard, note, network.note) if part),
         network=network.number,
         network_port=network.port,
         addresses=addresses,

@@ -27,7 +27,9 @@ restoring.sys.executable, real = sys.executable, subprocess.Popen
 def popen(command, **more):
     return real([sys.executable, "-c", loader.replace("DONE", sys.argv[1])], **more)
 restoring.subprocess.Popen = popen
-restoring._database_load(Path(sys.argv[2]), Path(sys.argv[2]), 1, lambda *_: print("filling", flush=True))
+home = Path(sys.argv[2])
+places = restoring._Places(home, home / "store", [restoring.Staging(home)], [])
+restoring._database_load(places, 1, lambda *_: print("filling", flush=True))
 """
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from harness.bucket.client import Bucket
 from harness.bucket.trouble import BucketTrouble
+from tests.untested import untested
 
 CADDY = Path(sys.executable).parent / "caddy"
 WAIT_S = 60.0
@@ -35,7 +36,7 @@ def encrypted(object_server, tmp_path):
     """(endpoint, file of its authority)."""
     program = str(CADDY) if CADDY.exists() else shutil.which("caddy")
     if program is None:
-        pytest.skip("OBJECT STORE BY TLS NOT TESTED: caddy comes as a wheel for Linux on x86-64 only")
+        pytest.skip(untested("object store by TLS", "caddy comes as a wheel for Linux on x86-64 only"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -102,6 +102,15 @@ def test_how_many_cores_it_offers_is_kept_from_joining_on_unless_it_is_set_again
     assert node.environment(home, node.node_read(home))["DLH_NODE_CORES"] == "2"
 
 
+def test_a_look_that_takes_too_long_is_not_taken_for_a_missing_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness.client.cli import node
+
+    monkeypatch.setattr(node, "DOCTOR_TIMEOUT_S", 0.01)
+    with pytest.raises(node.NodeBroken, match="did not end within") as told:
+        node.program_json("worker.doctor", dict(os.environ))
+    assert "slow" in told.value.hint and "installed" not in told.value.hint
+
+
 def test_what_has_not_joined_cannot_start(dlh: Dlh, tmp_path: Path) -> None:
     refused = dlh("node", "start", "--home", tmp_path)
     assert refused.code == 2 and "dlh node join" in refused.err

@@ -101,3 +101,28 @@ def test_what_has_run_is_written_as_a_trace(dlh: Dlh, admin: SimpleNamespace, tm
         "job_id,submitted_s,deadline_s,kind,count,run_s,power_w,project,priority,ways\n"
     )
     assert dlh("pool", "history", str(tmp_path / "nowhere" / "history.csv")).code == 2
+
+
+def test_settings_of_the_pool_are_shown_and_changed(dlh: Dlh, admin: SimpleNamespace) -> None:
+    before = dlh("pool", "settings", "--json").json
+    changes = ("--set", "max_restarts=5", "-s", "network_encryption=preferred", "-s", "span_nodes=true")
+    after = dlh("pool", "settings", *changes, "--json").json
+    assert after == {**before, "max_restarts": 5, "network_encryption": "preferred", "span_nodes": True}
+    table = '{"cpu": {"idle_w": 1, "busy_w": 5}}'
+    shown = dlh("pool", "settings", "--set", f"power_table={table}", "--set", "network_encryption=off").out
+    assert "network_encryption off" in " ".join(shown.replace("│", " ").split())
+    assert dlh("pool", "settings", "--json").json["power_table"] == {"cpu": {"idle_w": 1, "busy_w": 5}}
+
+
+@pytest.mark.parametrize(
+    "change", ["max_restarts", "=3", "max_restarts=-1", "backend=mpi", "span_nodes=7", "colour=red"]
+)
+def test_a_setting_that_cannot_be_so_is_refused_with_its_reason(dlh: Dlh, admin: SimpleNamespace, change: str) -> None:
+    refused = dlh("pool", "settings", "--set", change)
+    assert refused.code == 2
+    assert change.partition("=")[0] in refused.err
+
+
+def test_only_admins_change_settings_of_the_pool(dlh: Dlh, portal: SimpleNamespace) -> None:
+    assert "max_restarts" in dlh("pool", "settings").out
+    assert dlh("pool", "settings", "--set", "max_restarts=5").code == 3

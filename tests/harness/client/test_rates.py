@@ -134,3 +134,13 @@ def test_a_folder_is_tested_here_without_a_portal(dlh: Dlh, tmp_path: Path) -> N
     assert "Valley" in shown.out and "Found by trials" not in shown.out
     refused = dlh("lr-find", str(folder), "--data", str(tmp_path / "nowhere"))
     assert refused.code == 1 and "needs the program's data" in refused.err
+
+
+def test_a_program_that_writes_many_errors_is_waited_for_and_told_by_the_last(dlh: Dlh, tmp_path: Path) -> None:
+    folder = tmp_path / "program"
+    program(folder, wine(folder / "data"), model={"family": "mlp"}, training={"epochs": 3})
+    more_than_a_pipe_holds = "sys.stderr.write('a warning\\n' * 200_000 + 'the last word\\n')"
+    (folder / "train.py").write_text(f"import os\nimport sys\n\n{more_than_a_pipe_holds}\nos._exit(3)\n")
+    ended = dlh("lr-find", str(folder))
+    assert ended.code == 1
+    assert "did not run here: the last word" in " ".join(ended.err.split())

@@ -15,6 +15,7 @@ from harness.fetches.trouble import FetchRefused, FetchTrouble
 from harness.outward.address import Rules
 from tests.file_servers import CSV, chunked, drips, files_running, redirect, status, whole
 from tests.harness.fetches.conftest import LOOPBACK
+from tests.untested import untested
 
 CLOSED = Rules(what="a dataset's address", setting="DLH_FETCH_NETWORKS", letters_max=4000, http_too=True)
 OPEN = Rules(what=CLOSED.what, setting=CLOSED.setting, letters_max=4000, http_too=True, networks=LOOPBACK)
@@ -103,7 +104,7 @@ def test_a_way_from_https_to_http_is_not_gone(certificate):
 def certificate(tmp_path):
     """(Serving, trusting) contexts of data.example."""
     if shutil.which("openssl") is None:
-        pytest.skip("NOT TESTED: fetching with TLS, for there is no openssl")
+        pytest.skip(untested("fetching with TLS", "there is no openssl"))
     paths = tmp_path / "certificate.pem", tmp_path / "key.pem"
     names = ["-subj", "/CN=data.example", "-addext", "subjectAltName=DNS:data.example"]
     made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-out", str(paths[0]), "-keyout", str(paths[1])]

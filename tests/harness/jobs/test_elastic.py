@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from harness.errors import Invalid
 from harness.jobs.control.disk import disk_read
 from harness.jobs.control.plans import plan_make
+from harness.jobs.services import job_submit
 from harness.pool.models import Device
+from harness.pool.services import pool_setting_update
 from tests.harness.jobs.helpers import place_now
 from worker.plan import RunPlan
+from worker.states import JobState
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tasks_sent")]
 
@@ -35,5 +39,19 @@ def test_by_the_twin_of_horovod_all_ranks_start_again(job_make, node_make):
     node_make(cpus=2)
     job = job_make(mode="sync", resources={"device": "cpu", "count": 2, "least": 1})
     devices = list(Device.objects.all())
-    assert plan_make(job, token=1, devices=devices, backend="horovod", disk=disk_read(job)).least == 1
-    assert plan_make(job, token=1, devices=devices, backend="torch", disk=disk_read(job)).least == 0
+    plans = {
+        backend: plan_make(job, token=1, devices=devices, backend=backend, disk=disk_read(job))
+        for backend in ("horovod", "torch")
+    }
+    assert (plans["horovod"].least, plans["horovod"].note) == (1, "")
+    assert plans["torch"].least == 0 and "whatever resources.least says" in plans["torch"].note
+
+
+def test_a_pool_that_would_have_all_ranks_start_again_refuses_such_a_job(job_make, node_make, people):
+    node_make(cpus=2)
+    pool_setting_update(user=people.admin, backend="torch")
+    wish = {"device": "cpu", "count": 2}
+    with pytest.raises(Invalid, match="would do nothing") as refused:
+        job_submit(user=people.owner, job=job_make(mode="sync", resources={**wish, "least": 1}))
+    assert refused.value.field == "resources.least" and "backend=horovod" in refused.value.hint
+    assert job_submit(user=people.owner, job=job_make(mode="sync", resources=wish)).state == JobState.QUEUED

@@ -11,6 +11,7 @@ from harness.notify.trouble import DeliveryRefused, DeliveryTrouble
 from harness.notify.webhook import webhook_post
 from tests.harness.notify.conftest import LOOPBACK
 from tests.receivers import hooks_running
+from tests.untested import untested
 
 HEADERS = {"Content-Type": "application/json"}
 
@@ -91,7 +92,7 @@ def test_whoever_answers_too_slowly_is_left(hooks, monkeypatch, how):
 def certificate(tmp_path):
     """(Certificate, key) of receiver.example, by itself."""
     if shutil.which("openssl") is None:
-        pytest.skip("NOT TESTED: webhooks with TLS, for there is no openssl")
+        pytest.skip(untested("webhooks with TLS", "there is no openssl"))
     paths = tmp_path / "certificate.pem", tmp_path / "key.pem"
     names = ["-subj", "/CN=receiver.example", "-addext", "subjectAltName=DNS:receiver.example"]
     made = ["-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-out", str(paths[0]), "-keyout", str(paths[1])]

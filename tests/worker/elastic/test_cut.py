@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.untested import untested
 from tests.waiting import wait_for
 from tests.worker.pairs import NODES, SPACES, Pair, cut
 from worker.home import REPOSITORY
@@ -88,7 +89,7 @@ def far_apart(namespaces: Pair) -> Iterator[Pair]:
     """The nodes' ranks reach each other over a link on which a packet takes 25 ms each way."""
     addresses = ("10.249.7.1", "10.249.7.2")
     if not Path("/dev/net/tun").exists():
-        pytest.skip("NO SLOW LINK: there is no /dev/net/tun here")
+        pytest.skip(untested("slow links", "there is no /dev/net/tun here"))
     ends = [part for node, address in zip(NODES, addresses, strict=True) for part in (SPACES[node], address)]
     command = [sys.executable, "-m", "tests.worker.relay", "0.025", *ends]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as relay:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.untested import untested
 from tests.waiting import wait_for
 from tests.worker.pairs import NODES, STOP, SUM, Pair
 from worker import sandbox
@@ -94,7 +95,10 @@ def test_a_cancel_ends_a_node_that_waits_for_the_other_in_vain(loopback: Pair) -
     assert loopback.ended("left").data["outcome"] == "cancelled"
 
 
-@pytest.mark.skipif(sandbox.host().landlock_abi < sandbox.PORTS_ABI, reason="the kernel's landlock knows no ports")
+@pytest.mark.skipif(
+    sandbox.host().landlock_abi < sandbox.PORTS_ABI,
+    reason=untested("ports of a shared network", "the kernel's landlock knows none"),
+)
 def test_ranks_that_share_the_network_reach_no_service_of_the_host(loopback: Pair) -> None:
     port = next(port for port in range(20000, 30000) if _binds(port))
     with socket.create_server(("127.0.0.1", port)):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.broker import broker
+from tests.untested import untested
 from tests.waiting import wait_for
 from tests.worker.ends import has_ended, helpers_of
 from tests.worker.linking.agents import order
@@ -76,7 +77,7 @@ def agent(
 def encrypts() -> Encryption:
     """What encrypts a network of ranks here."""
     if overlay.encryption_problem():
-        pytest.skip(f"NO ENCRYPTED NETWORK OF RANKS HERE: {overlay.encryption_problem()}")
+        pytest.skip(untested("encrypted networks of ranks", overlay.encryption_problem()))
     return Encryption.PROGRAM if overlay.encryption_problem(by_kernel=True) else Encryption.KERNEL
 
 
@@ -103,7 +104,7 @@ def timed(agent: Agent, **changes: Any) -> list[str]:
 @pytest.mark.parametrize("network", [0, 4711])
 def test_the_link_is_timed_in_the_network_that_ranks_would_use(agent: Agent, network: int) -> None:
     if network and overlay.problem():
-        pytest.skip(f"NO NETWORK OF RANKS HERE: {overlay.problem()}")
+        pytest.skip(untested("networks of ranks", overlay.problem()))
     assert timed(agent, network=network) == [Encryption.NONE] * 2
 
 

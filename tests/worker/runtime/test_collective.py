@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from tests.untested import untested
 from tests.worker.runtime import samples
 from tests.worker.runtime.ranks import rank_environments
 from worker.plan import Limits
@@ -48,7 +49,7 @@ def test_a_horovod_that_wakes_is_told_to_and_does_not_look_itself() -> None:
 @pytest.mark.ranks
 def test_a_message_does_not_wait_for_the_cycle_of_a_horovod_that_wakes() -> None:
     if not horovod.__version__.endswith(WAKING):
-        pytest.skip("this Horovod was built without deploy/horovod/wake.patch")
+        pytest.skip(untested("Horovod that wakes", "this one was built without deploy/horovod/wake.patch"))
     common = samples.BARE | {"PYTHONPATH": str(samples.PROJECT), "HOROVOD_CYCLE_TIME": TEN_MINUTES_MS}
     ranks = [
         subprocess.Popen([sys.executable, "-c", SUMS], env=common | told, stdout=subprocess.PIPE, text=True)
