@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.ids import new_id
 from harness.store import folder_beneath
+from worker.fence import fence_raise
 from worker.transfer.tree import CHECKPOINT_NAME
 
 _OLD = ".old-"
@@ -49,11 +50,14 @@ def checkpoints_remove(root: Path, checkpoints: str, names: Iterable[str], *, go
         _move(place, names, gone)
 
 
-def checkpoints_take_back(root: Path, checkpoints: str) -> None:
-    """Have those in place again that a kill left half replaced. Raises `OSError`, `UnsafePath`."""
-    if (root / checkpoints).is_dir():
-        with folder_beneath(root, checkpoints) as place:
-            _take_back(place, None)
+def checkpoints_claim(root: Path, checkpoints: str, token: int) -> None:
+    """From now on no older attempt that sees the store writes there; what a kill left half replaced is in place again.
+
+    Raises `OSError`, `UnsafePath`.
+    """
+    with folder_beneath(root, checkpoints) as place:
+        fence_raise(place, token)
+        _take_back(place, None)
 
 
 def _take_back(place: int, gone: Path | None) -> None:

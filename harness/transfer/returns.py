@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from harness.jobs.models import Checkpoint, Job, JobAttempt
 from harness.pool.models import Node
 from harness.store import UnsafePath, folder_beneath
 from harness.transfer import lending
-from harness.transfer.placing import checkpoint_place, checkpoints_remove, checkpoints_take_back
+from harness.transfer.placing import checkpoint_place, checkpoints_claim, checkpoints_remove
 from harness.transfer.trees import plain_open, tree_read
 from worker.events import EventKind
 from worker.plan import RunPaths
@@ -89,12 +90,15 @@ def sender_get(node: Node, job_id: str, token: int, *, lock: bool = False) -> Se
 
 
 def checkpoints_get(sender: Sender) -> dict[str, Tree]:
-    """Whole checkpoints of the job that control knows of, by name."""
+    """Whole checkpoints of the job that control knows of, by name: those that the attempt begins with.
+
+    Raises `Conflict`.
+    """
     names = Checkpoint.objects.filter(job_id=sender.attempt.job_id, removed_at=None).values_list("name", flat=True)
     found = {}
     if sender.first:  # of others one may ask while the first saves
-        with suppress(OSError, UnsafePath):
-            checkpoints_take_back(sender.paths.root, sender.checkpoints)
+        with _as_it_should_be():
+            checkpoints_claim(sender.paths.root, sender.checkpoints, sender.attempt.number)
     for name in sorted(name for name in names if CHECKPOINT_NAME.fullmatch(name)):
         with suppress(NotFound):
             tree = tree_read(sender.paths.root, f"work/checkpoints/{name}")
@@ -167,7 +171,7 @@ def tree_commit(node: Node, job_id: str, token: int, *, kind: str, name: str, tr
     gone = settings.STORE.gone / f"{job_id}-{new_id()}"
     gone.mkdir(parents=True)
     try:
-        with transaction.atomic():
+        with _as_it_should_be(), transaction.atomic():
             sender = sender_get(node, job_id, token, lock=True)
             root, checkpoints = sender.paths.root, sender.checkpoints
             if not folder.is_dir():  # the same commit, sent twice, was faster
@@ -179,14 +183,20 @@ def tree_commit(node: Node, job_id: str, token: int, *, kind: str, name: str, tr
                 _results_place(sender, folder, tree)
             if kind == CHECKPOINT:
                 checkpoints_remove(root, checkpoints, [item for item in removed if item != name], gone=gone)
-    except UnsafePath as error:
-        raise Conflict(f"The run's folder in the store is not as it should be: {error}.") from error
     finally:
         tree_remove(gone)
     for path in sender.incoming.parent.iterdir():
         if int(path.name.partition("-")[0]) < token:
             tree_remove(path)
     lending.uploads_keep(sender, taken)
+
+
+@contextmanager
+def _as_it_should_be() -> Iterator[None]:
+    try:
+        yield
+    except UnsafePath as error:
+        raise Conflict(f"The run's folder in the store is not as it should be: {error}.") from error
 
 
 def _staged_check(folder: Path, tree: Tree) -> None:

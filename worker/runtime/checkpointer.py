@@ -16,7 +16,6 @@ from torch import nn
 
 from worker.events import EventKind, FailureCode
 from worker.merit import larger_is_better
-from worker.runtime.aside import put_aside
 from worker.runtime.background import Background
 from worker.runtime.checkpoint import CheckpointStore, CorruptCheckpoint, Saved
 from worker.runtime.collective import gather_bytes
@@ -238,7 +237,7 @@ class Checkpointer:
         """Put checkpoints after `step` aside: they belong to a course that is given up and must not be its best."""
         later = [saved.name for saved in self.store.saved() if saved.step > step]
         if later:
-            aside = put_aside(self.store.folder, later, self.run.settings.token)
+            aside = self.store.leave_behind(later)
             names = ", ".join(later)
             self.run.reporter.note(f"Put aside, as this run starts from an earlier point: {names} (in {aside.name}).")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.transfer.placing import checkpoint_place, checkpoints_remove, checkpoints_take_back
+from harness.transfer.placing import checkpoint_place, checkpoints_claim, checkpoints_remove
 
 OLD, SAME, NEW = "step-00000005", "step-00000010", b"newer"
 KILLED = """
@@ -49,7 +49,8 @@ def root(tmp_path):
 
 
 def there(root: Path) -> dict[str, bytes]:
-    return {path.name: (path / "state.pt").read_bytes() for path in (root / "work" / "checkpoints").iterdir()}
+    found = (root / "work" / "checkpoints").glob("*/state.pt")
+    return {path.parent.name: path.read_bytes() for path in found}
 
 
 def place(root: Path) -> None:
@@ -76,7 +77,7 @@ def test_a_kill_at_any_step_leaves_the_older_ones_or_the_newer_in_place(root, ca
         return
     left = there(root)
     assert left.get(SAME) == NEW or left[OLD] == b"old"
-    checkpoints_take_back(root, "work/checkpoints")
+    checkpoints_claim(root, "work/checkpoints", 2)
     taken_back = there(root)
     assert taken_back[SAME] in {b"same", NEW} and (taken_back[SAME] == NEW or OLD in taken_back)
     if (root / "staged").exists():  # the node asks again
@@ -116,7 +117,7 @@ def test_what_was_replaced_and_left_behind_goes_with_the_next_one(root):
     left = root / "work" / "checkpoints" / f".old-{SAME}"
     left.mkdir()
     (left / "state.pt").write_bytes(b"oldest")
-    checkpoints_take_back(root, "work/checkpoints")
+    checkpoints_claim(root, "work/checkpoints", 2)
     assert there(root)[SAME] == b"same"
     place(root)
     assert there(root) == {SAME: NEW}

@@ -171,6 +171,21 @@ def test_the_next_attempt_is_shown_a_checkpoint_that_a_kill_left_half_replaced(n
     assert [row["name"] for row in shown] == [place.name] and place.is_dir()
 
 
+def test_an_older_attempt_that_sees_the_store_writes_there_no_more_once_the_next_has_begun(node, attempt):
+    from worker.runtime.checkpoint import CheckpointStore, Superseded
+
+    old = CheckpointStore(paths(attempt).checkpoints, keep=1, larger_is_better=True, token=1)
+    old.claim()
+    old.save({}, step=1, epoch=1.0, metric=None)
+    JobAttempt.objects.filter(pk=attempt.pk).update(number=2)
+    Job.objects.filter(pk=attempt.job_id).update(token=2)
+    attempt.refresh_from_db()
+    assert node.get(f"{base(attempt)}/checkpoints").status_code == 200
+    with pytest.raises(Superseded):
+        old.save({}, step=2, epoch=2.0, metric=None)
+    assert [saved.step for saved in old.saved()] == [1]
+
+
 def test_what_a_run_keeps_in_the_store_is_limited_too(node, attempt):
     attempt.plan["limits"]["disk_bytes"] = 5000
     attempt.save()
