@@ -5,7 +5,6 @@ The first rank copies what is to be kept, and a thread of its own writes the cop
 
 from __future__ import annotations
 
-import io
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ from worker.runtime.handing import state_handed
 from worker.runtime.loss_curve import check_weights
 from worker.runtime.memory import free_bytes
 from worker.runtime.nested import copied, tensor_bytes
+from worker.runtime.outline import packed, unpacked
 from worker.runtime.rng import restore_rng, rng_state
 
 if TYPE_CHECKING:
@@ -170,10 +170,7 @@ class Checkpointer:
         own = rng_state(run.device)
         ranks = [own]
         if run.group is not None:
-            buffer = io.BytesIO()
-            torch.save(own, buffer)
-            bodies = gather_bytes(run.group, buffer.getvalue())
-            ranks = [torch.load(io.BytesIO(body), weights_only=True) for body in bodies]
+            ranks = [unpacked(bytearray(body)) for body in gather_bytes(run.group, packed(own))]
         return {
             "parts": run.mode.state(self.parts),
             "position": run.position.state_dict() | {"elapsed_s": run.control.elapsed_s()},
